@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * allocator.h: the seam above: a whole, process-wide, thread-safe allocator.
+ *
+ * The shim alone knows the names of C, POSIX, GNU and C++; to it an allocator is this table. The
+ * allocator knows nothing of errno, of environment variables or of who calls it.
+ */
+#ifndef ALLOTROPE_ALLOC_ALLOCATOR_H
+#define ALLOTROPE_ALLOC_ALLOCATOR_H
+
+#include "alloc/heap.h"
+
+/* What is in use, for statistics. */
+struct allocator_statistics {
+    struct heap_statistics heap; /* sums over all arenas */
+    uint64_t arenas, threads;
+    uint64_t large_blocks, large_bytes; /* mapped one by one */
+};
+
+struct allocator {
+    const char *name;   /* "bsd" */
+    const char *preset; /* "default" or "classic" */
+    const char *title;
+    const char *source;
+    const struct option_description *options; /* ended by a NULL key; may be NULL */
+
+    /* Called once, before any other and before there is a second thread; no libc is needed.
+     * options: a value for each description. False when the kernel refuses the first memory. */
+    bool (*init)(const uint64_t *options);
+
+    /* All blocks are aligned to 16 at least. Sizes above PTRDIFF_MAX give NULL; size 0 gives a
+     * unique block. NULL means out of memory; errno is the shim's business. */
+    void *(*alloc)(size_t size);
+    void *(*alloc_zeroed)(size_t size);
+    void *(*alloc_aligned)(size_t alignment, size_t size); /* alignment: any power of two */
+
+    /* block is not NULL. A pointer that this allocator did not hand out is reported in one line
+     * and otherwise ignored; a double free or an interior pointer is reported, then abort(). */
+    void (*free)(void *block);
+    /* block is not NULL, size is not 0. NULL: the old block is untouched. */
+    void *(*resize)(void *block, size_t size);
+    /* 0 for a pointer that is not a live block. */
+    size_t (*usable_size)(const void *block);
+    struct block_waste (*waste)(const void *block);
+    /* Whether the address lies in memory of this allocator. */
+    bool (*owns)(const void *address);
+
+    void (*fork_prepare)(void); /* takes all locks in rank order */
+    void (*fork_parent)(void);
+    void (*fork_child)(void);
+    /* The calling thread ends; what it caches goes back. It may still allocate and free. */
+    void (*thread_exit)(void);
+
+    /* Gives back to the kernel what can be; returns bytes. */
+    size_t (*trim)(void);
+    void (*statistics)(struct allocator_statistics *statistics);
+    /* Bytes that are free to the program but kept by thread caches. Cheap, approximate while
+     * other threads run. */
+    size_t (*cached_bytes)(void);
+    /* Visits every block. Other threads must be quiet for the result to mean anything. */
+    void (*walk)(heap_visitor *visit, void *argument);
+    bool (*is_valid)(void);
+};
+
+/* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,
+ * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
+extern void (*allocator_thread_started)(void);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * area.h: a growable stretch of address space in place of sbrk.
+ *
+ * The historic allocators take their memory from the end of one contiguous stretch that only
+ * grows at its end. The real brk cannot be relied on (other code moves it, randomisation and
+ * tools limit it), so an area reserves address space and commits it as its break moves up:
+ *
+ *   | handed out .......... | committed | reserved .................... |
+ *   base                  brk       committed                      limit
+ *
+ * When the reservation is used up the area continues right behind it if that is free, else in a
+ * new segment elsewhere; a heap must therefore be ready for memory that does not adjoin the last
+ * it was given. What the kernel refuses is asked for again by halves. Under RLIMIT_AS the
+ * reservations stay a small part of the limit. Every granule that is handed out is entered in
+ * the page map.
+ *
+ * An area belongs to whoever holds the lock of its heap.
+ */
+#ifndef ALLOTROPE_VM_AREA_H
+#define ALLOTROPE_VM_AREA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One contiguous run that was handed out in full: [start, end). */
+struct segment {
+    char *start, *end;
+};
+
+enum { AREA_SEGMENTS = 512 };
+
+struct area {
+    char *base, *brk, *committed, *limit;
+    void *owner;          /* entered in the page map */
+    size_t reserve_bytes; /* what the next segment asks for first */
+    size_t segment_count; /* finished segments; the current one is [base, brk) */
+    struct segment *segments;
+};
+
+/* reserve_bytes: a power of two of at least GRANULE_BYTES. Asks the kernel for nothing yet. */
+void area_init(struct area *area, void *owner, size_t reserve_bytes);
+
+/* Moves the break up by `bytes` and returns where it was; the memory between is zero unless it
+ * was retracted before. NULL when the kernel refuses: nothing has changed. */
+void *area_extend(struct area *area, size_t bytes);
+
+/* Moves the break down by `bytes`, at most to the segment's base; contents are given back to the
+ * kernel by whole pages. False when the segment is smaller than that. */
+bool area_retract(struct area *area, size_t bytes);
+
+/* The index-th segment in the order in which they were begun, the current one included. False
+ * behind the last. */
+bool area_segment(const struct area *area, size_t index, struct segment *segment);
+
+#endif

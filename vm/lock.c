@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lock.c: the slow half of lock.h.
+ */
+#include "vm/lock.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "vm/message.h"
+#include "vm/syscall.h"
+
+/* Spins that pay on two cores: a refill holds its lock for well under a microsecond. */
+enum { SPINS = 100 };
+
+_Noreturn static void report_self_deadlock(void)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "a signal handler called malloc or free while it interrupted malloc "
+                           "or free in the same thread; POSIX forbids it, and going on would "
+                           "wait for ever");
+    message_send(&message);
+    abort();
+}
+
+void lock_acquire_slowly(struct lock *lock)
+{
+    if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread())
+        report_self_deadlock();
+    for (int spin = 0; spin < SPINS; spin++) {
+        uint32_t expected = 0;
+        if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return;
+        __builtin_ia32_pause();
+    }
+    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
+        SYSCALL_4(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+void lock_wake(struct lock *lock)
+{
+    SYSCALL_3(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+#ifndef NDEBUG
+/* How many locks of each rank this thread holds. Arenas share a rank, because fork takes them
+ * all; outside fork a thread holds one at a time. */
+static __thread uint8_t held[RANK_PAGES + 1] __attribute__((tls_model("initial-exec")));
+
+void lock_note_acquired(const struct lock *lock)
+{
+    for (uint32_t rank = lock->rank + 1; rank <= RANK_PAGES; rank++)
+        check(held[rank] == 0);
+    held[lock->rank]++;
+}
+
+void lock_note_released(const struct lock *lock)
+{
+    check(held[lock->rank] > 0);
+    held[lock->rank]--;
+}
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lock.h: a ranked mutual-exclusion lock on a futex.
+ *
+ * Our own, because a pthread mutex may be interposed, instrumented or not yet ready. A thread may
+ * only take a lock of a higher rank than those it holds; debug builds check it. A thread that
+ * asks for a lock it already holds (malloc in a signal handler that interrupted malloc) would
+ * wait for ever: it is told so, and aborts.
+ *
+ * States: 0 free, 1 held, 2 held and someone waits (Drepper, "Futexes Are Tricky", 2011, 5).
+ */
+#ifndef ALLOTROPE_VM_LOCK_H
+#define ALLOTROPE_VM_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In the order in which they may be taken; fork takes them all in this order. */
+enum lock_rank { RANK_REGISTRY = 1, RANK_ARENA, RANK_LARGE, RANK_PAGES };
+
+struct lock {
+    _Atomic uint32_t state;
+    uint32_t rank;
+    _Atomic uintptr_t holder; /* thread pointer of the holder, 0 when free */
+};
+
+#define LOCK_INITIALIZER(lock_rank) {.rank = (lock_rank)}
+
+void lock_acquire_slowly(struct lock *lock);
+void lock_wake(struct lock *lock);
+#ifndef NDEBUG
+void lock_note_acquired(const struct lock *lock);
+void lock_note_released(const struct lock *lock);
+#else
+#define lock_note_acquired(lock) ((void)0)
+#define lock_note_released(lock) ((void)0)
+#endif
+
+static inline uintptr_t current_thread(void)
+{
+    uintptr_t thread_pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(thread_pointer));
+    return thread_pointer;
+}
+
+static inline void lock_acquire(struct lock *lock)
+{
+    uint32_t expected = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
+        lock_acquire_slowly(lock);
+    atomic_store_explicit(&lock->holder, current_thread(), memory_order_relaxed);
+    lock_note_acquired(lock);
+}
+
+static inline void lock_release(struct lock *lock)
+{
+    lock_note_released(lock);
+    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
+    if (atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2)
+        lock_wake(lock);
+}
+
+/* For the child of a fork, whose one thread took the lock in the parent under the same thread
+ * pointer; nobody else can be waiting. */
+static inline void lock_reset(struct lock *lock)
+{
+    lock_note_released(lock);
+    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock->state, 0, memory_order_release);
+}
+
+#endif

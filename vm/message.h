@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * message.h: one clear line to the user, from inside an allocator.
+ *
+ * Built on the stack and written with a single system call, so it needs no heap, no lock and no
+ * stdio. Lines begin with "allotrope: ". Standard error is written to only while it is still the
+ * file that it was at the start: a daemon may have reused the descriptor for its own data.
+ */
+#ifndef ALLOTROPE_VM_MESSAGE_H
+#define ALLOTROPE_VM_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MESSAGE_BYTES = 512 };
+
+struct message {
+    size_t length;
+    char text[MESSAGE_BYTES];
+};
+
+/* Begins a line. Text beyond MESSAGE_BYTES is cut. */
+void message_begin(struct message *message);
+void message_text(struct message *message, const char *text);
+void message_bytes(struct message *message, const char *text, size_t length);
+void message_decimal(struct message *message, uint64_t number);
+void message_pointer(struct message *message, const void *pointer);
+/* Ends the line and writes it to standard error, if that is still ours. */
+void message_send(struct message *message);
+
+/* Remembers which file standard error is. Called once, at start. */
+void message_remember_stderr(void);
+
+/* Writes "allotrope: FUNCTION(POINTER): FAULT". */
+void report_pointer_fault(const char *function, const void *pointer, const char *fault);
+
+/* The same, then abort(): memory is already corrupt. */
+_Noreturn void abort_on_pointer_fault(const char *function, const void *pointer,
+                                      const char *fault);
+
+/* A constant-cost check on what comes from outside or what corruption would reach; always on. */
+#define check(condition)                                                                           \
+    ((condition) ? (void)0 : check_failed(#condition, __FILE_NAME__, __LINE__))
+_Noreturn void check_failed(const char *condition, const char *file, int line);
+
+#ifndef __FILE_NAME__
+#define __FILE_NAME__ __FILE__
+#endif
+
+#endif

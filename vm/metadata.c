@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * metadata.c: see metadata.h.
+ */
+#include "vm/metadata.h"
+
+#include "vm/lock.h"
+#include "vm/pages.h"
+
+enum { CHUNK_BYTES = 65536, ALIGNMENT = 64 };
+
+struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
+
+static char *next_free, *chunk_end;
+static size_t handed_out;
+
+static void *take(size_t bytes)
+{
+    if (bytes > (size_t)(chunk_end - next_free)) {
+        size_t chunk = bytes > CHUNK_BYTES ? round_up(bytes, PAGE_BYTES) : CHUNK_BYTES;
+        char *start = pages_map(chunk, PAGE_BYTES);
+        if (!start)
+            return NULL;
+        next_free = start;
+        chunk_end = start + chunk;
+    }
+    void *result = next_free;
+    next_free += bytes;
+    handed_out += bytes;
+    account_mapped((ptrdiff_t)bytes);
+    return result;
+}
+
+void *metadata_alloc(size_t bytes)
+{
+    lock_acquire(&metadata_lock);
+    void *result = take(round_up(bytes, ALIGNMENT));
+    lock_release(&metadata_lock);
+    return result;
+}
+
+size_t metadata_bytes(void)
+{
+    return handed_out;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * metadata.h: small, permanent memory for the heaps' own records, apart from the blocks.
+ *
+ * Handed out from the start of 64 KiB chunks and never given back; whoever frees records keeps
+ * them on a list of its own for the next use.
+ */
+#ifndef ALLOTROPE_VM_METADATA_H
+#define ALLOTROPE_VM_METADATA_H
+
+#include <stddef.h>
+
+/* `bytes` of zero, aligned to 64. NULL when the kernel refuses. Any thread; takes metadata_lock. */
+void *metadata_alloc(size_t bytes);
+
+/* What metadata_alloc has handed out, in bytes. */
+size_t metadata_bytes(void);
+
+/* For fork: the lock's rank is RANK_PAGES. */
+extern struct lock metadata_lock;
+
+#endif

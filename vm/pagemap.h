@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pagemap.h: who owns an address.
+ *
+ * A two-level table over the 47-bit user address space that maps each 64 KiB granule to a
+ * pointer of its owner, or NULL. A pointer that no heap of ours handed out is thus recognised
+ * without reading anything near it.
+ *
+ *   address  | 15 bits: root | 16 bits: leaf | 16 bits: within the granule |
+ *
+ * The root (256 KiB) is zero pages of the library until touched; a leaf (512 KiB of address
+ * space, touched sparsely) serves 4 GiB and is never given back.
+ */
+#ifndef ALLOTROPE_VM_PAGEMAP_H
+#define ALLOTROPE_VM_PAGEMAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRANULE_BYTES ((size_t)65536)
+
+enum { PAGEMAP_LEAF_BITS = 16, PAGEMAP_ROOT_BITS = 15, GRANULE_BITS = 16 };
+
+typedef void *_Atomic pagemap_entry;
+
+extern pagemap_entry *_Atomic pagemap_root[1 << PAGEMAP_ROOT_BITS]
+    __attribute__((visibility("hidden")));
+
+/* The owner of the granule that holds `address`, or NULL. Any thread, no lock. */
+static inline void *pagemap_get(const void *address)
+{
+    uintptr_t root_index = (uintptr_t)address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS);
+    if (__builtin_expect(root_index >= 1 << PAGEMAP_ROOT_BITS, 0))
+        return NULL;
+    pagemap_entry *leaf =
+        atomic_load_explicit(&pagemap_root[root_index], memory_order_acquire);
+    if (__builtin_expect(!leaf, 0))
+        return NULL;
+    size_t index = ((uintptr_t)address >> GRANULE_BITS) & ((1 << PAGEMAP_LEAF_BITS) - 1);
+    return atomic_load_explicit(&leaf[index], memory_order_acquire);
+}
+
+/* Sets the owner of every granule that [start, start + bytes) touches; `start` is a multiple of
+ * GRANULE_BYTES. owner NULL forgets them, which never fails. False when there is no memory for
+ * a leaf: nothing has changed that a second call with NULL would not undo. The range must be
+ * the caller's own; different ranges may be set by different threads at once. */
+bool pagemap_set(void *start, size_t bytes, void *owner);
+
+#endif

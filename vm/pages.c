@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.c: see pages.h.
+ */
+#include "vm/pages.h"
+
+#include <linux/mman.h>
+#include <sys/mman.h>
+
+#include "vm/syscall.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct page_calls page_calls;
+
+static _Atomic size_t mapped_now, mapped_peak;
+
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static void *map(void *address, size_t bytes, int protection, int flags)
+{
+    count(&page_calls.mmap);
+    long result = SYSCALL_6(SYS_mmap, address, bytes, protection,
+                            MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return syscall_failed(result) ? NULL : (void *)result;
+}
+
+bool pages_unmap(void *address, size_t bytes)
+{
+    count(&page_calls.munmap);
+    if (!syscall_failed(SYSCALL_2(SYS_munmap, address, bytes)))
+        return true;
+    count(&page_calls.unmap_refused);
+    pages_discard(address, bytes);
+    return false;
+}
+
+/* The kernel places a mapping directly below the one before it, so the plain size is tried
+ * first; only when that comes out unaligned is more asked for and trimmed. */
+static void *map_aligned(size_t bytes, size_t alignment, int protection, int flags)
+{
+    char *start = map(NULL, bytes, protection, flags);
+    if (!start || ((uintptr_t)start & (alignment - 1)) == 0)
+        return start;
+    pages_unmap(start, bytes);
+    size_t padded = bytes + alignment - PAGE_BYTES;
+    if (padded < bytes || !(start = map(NULL, padded, protection, flags)))
+        return NULL;
+    char *aligned = (char *)round_up((uintptr_t)start, alignment);
+    if (aligned > start)
+        pages_unmap(start, (size_t)(aligned - start));
+    if (aligned + bytes < start + padded)
+        pages_unmap(aligned + bytes, (size_t)(start + padded - (aligned + bytes)));
+    return aligned;
+}
+
+void *pages_reserve(size_t bytes, size_t alignment)
+{
+    return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
+}
+
+bool pages_reserve_at(void *address, size_t bytes)
+{
+    void *got = map(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
+    if (got && got != address) /* a kernel before 4.17 takes the address as a hint */
+        pages_unmap(got, bytes);
+    return got == address;
+}
+
+bool pages_commit(void *address, size_t bytes)
+{
+    count(&page_calls.mprotect);
+    return !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE));
+}
+
+void *pages_map(size_t bytes, size_t alignment)
+{
+    return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);
+}
+
+void pages_discard(void *address, size_t bytes)
+{
+    count(&page_calls.madvise);
+    SYSCALL_3(SYS_madvise, address, bytes, MADV_DONTNEED);
+}
+
+bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes)
+{
+    count(&page_calls.mremap);
+    return !syscall_failed(SYSCALL_4(SYS_mremap, address, old_bytes, new_bytes, 0));
+}
+
+void *pages_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment)
+{
+    void *target = pages_reserve(new_bytes, alignment);
+    if (!target)
+        return NULL;
+    count(&page_calls.mremap);
+    long result = SYSCALL_5(SYS_mremap, address, old_bytes, new_bytes,
+                            MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    if (!syscall_failed(result))
+        return target;
+    pages_unmap(target, new_bytes);
+    return NULL;
+}
+
+void account_mapped(ptrdiff_t change)
+{
+    size_t now = atomic_fetch_add_explicit(&mapped_now, (size_t)change, memory_order_relaxed) +
+                 (size_t)change;
+    size_t peak = atomic_load_explicit(&mapped_peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak_explicit(
+                             &mapped_peak, &peak, now, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+size_t mapped_bytes(void)
+{
+    return atomic_load_explicit(&mapped_now, memory_order_relaxed);
+}
+
+size_t mapped_peak_bytes(void)
+{
+    return atomic_load_explicit(&mapped_peak, memory_order_relaxed);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.h: address space from the kernel, and an account of it.
+ *
+ * Three states: reserved (address space only: no access, no charge against overcommit),
+ * committed (readable, writable, zero until written), and discarded (committed, but its contents
+ * given back). All sizes are bytes and multiples of PAGE_BYTES; all functions may be called from
+ * any thread at any time and touch neither errno nor a lock.
+ */
+#ifndef ALLOTROPE_VM_PAGES_H
+#define ALLOTROPE_VM_PAGES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE_BYTES ((size_t)4096)
+
+static inline size_t round_up(size_t number, size_t power_of_two)
+{
+    return (number + power_of_two - 1) & ~(power_of_two - 1);
+}
+
+static inline size_t round_down(size_t number, size_t power_of_two)
+{
+    return number & ~(power_of_two - 1);
+}
+
+/* Address space without access, aligned to `alignment` (a power of two of at least PAGE_BYTES).
+ * NULL when the kernel refuses. */
+void *pages_reserve(size_t bytes, size_t alignment);
+
+/* Reserves exactly [address, address + bytes). False when any of it is in use or refused. */
+bool pages_reserve_at(void *address, size_t bytes);
+
+/* Makes reserved pages readable and writable. False when the kernel refuses to charge them. */
+bool pages_commit(void *address, size_t bytes);
+
+/* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
+void *pages_map(size_t bytes, size_t alignment);
+
+/* Gives back the contents; the pages stay committed and read as zero. */
+void pages_discard(void *address, size_t bytes);
+
+/* Gives back the address space. The kernel may refuse when unmapping would split a mapping
+ * beyond max_map_count: then the contents are discarded, false is returned and the range stays
+ * the caller's. */
+bool pages_unmap(void *address, size_t bytes);
+
+/* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
+bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
+
+/* Moves a mapping, without copying, to a new range aligned to `alignment`. NULL when the kernel
+ * refuses: nothing has changed. */
+void *pages_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment);
+
+/* How many system calls of each kind were made on behalf of the heap. */
+struct page_calls {
+    _Atomic uint64_t mmap, munmap, mprotect, mremap, madvise;
+    _Atomic uint64_t unmap_refused; /* see pages_unmap */
+};
+extern struct page_calls page_calls;
+
+/* The heap's own account of the memory that it holds, in bytes: what the areas have handed to
+ * their heaps, large blocks and metadata; and its high-water mark. */
+void account_mapped(ptrdiff_t change);
+size_t mapped_bytes(void);
+size_t mapped_peak_bytes(void);
+
+#endif
