@@ -66,4 +66,19 @@ struct allocator {
  * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
 extern void (*allocator_thread_started)(void);
 
+/* Set by a library whose calls go straight to one allocator, without a resolver before them:
+ * called at the first allocation, it calls init. */
+extern void (*allocator_first_use)(void);
+
+/* Set by the shim: called by an allocator's alloc before it returns NULL, so that malloc itself
+ * can be a single jump and errno still be set. */
+extern void (*allocator_out_of_memory)(void);
+
+static inline void *refuse_memory(void)
+{
+    if (allocator_out_of_memory)
+        allocator_out_of_memory();
+    return NULL;
+}
+
 #endif

@@ -6,13 +6,13 @@
 
 #include "vm/pages.h"
 
-pagemap_entry *_Atomic pagemap_root[1 << PAGEMAP_ROOT_BITS];
+struct pagemap owners;
 
 static const size_t LEAF_BYTES = sizeof(pagemap_entry) << PAGEMAP_LEAF_BITS;
 
-static pagemap_entry *leaf_for(uintptr_t address, bool create)
+static pagemap_entry *leaf_for(struct pagemap *map, uintptr_t address, bool create)
 {
-    pagemap_entry *_Atomic *slot = &pagemap_root[address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS)];
+    pagemap_entry *_Atomic *slot = &map->root[address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS)];
     pagemap_entry *leaf = atomic_load_explicit(slot, memory_order_acquire);
     if (leaf || !create)
         return leaf;
@@ -26,16 +26,36 @@ static pagemap_entry *leaf_for(uintptr_t address, bool create)
     return leaf;
 }
 
-bool pagemap_set(void *start, size_t bytes, void *owner)
+bool pagemap_enter(struct pagemap *map, void *start, size_t bytes, void *value)
 {
     for (uintptr_t address = (uintptr_t)start; address < (uintptr_t)start + bytes;
          address += GRANULE_BYTES) {
-        pagemap_entry *leaf = leaf_for(address, owner != NULL);
+        pagemap_entry *leaf = leaf_for(map, address, value != NULL);
         size_t index = (address >> GRANULE_BITS) & ((1 << PAGEMAP_LEAF_BITS) - 1);
         if (leaf)
-            atomic_store_explicit(&leaf[index], owner, memory_order_release);
-        else if (owner)
+            atomic_store_explicit(&leaf[index], value, memory_order_release);
+        else if (value)
             return false;
     }
     return true;
+}
+
+void pagemap_each_run(pagemap_visitor *visit, void *argument)
+{
+    char *run = NULL, *end = NULL;
+    for (uintptr_t root = 0; root < 1 << PAGEMAP_ROOT_BITS; root++) {
+        pagemap_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
+        for (uintptr_t index = 0; leaf && index < 1 << PAGEMAP_LEAF_BITS; index++) {
+            if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))
+                continue;
+            char *granule = (char *)((root << PAGEMAP_LEAF_BITS | index) << GRANULE_BITS);
+            if (run && granule != end)
+                visit(argument, run, (size_t)(end - run));
+            if (granule != end)
+                run = granule;
+            end = granule + GRANULE_BYTES;
+        }
+    }
+    if (run)
+        visit(argument, run, (size_t)(end - run));
 }

@@ -25,27 +25,45 @@ enum { PAGEMAP_LEAF_BITS = 16, PAGEMAP_ROOT_BITS = 15, GRANULE_BITS = 16 };
 
 typedef void *_Atomic pagemap_entry;
 
-extern pagemap_entry *_Atomic pagemap_root[1 << PAGEMAP_ROOT_BITS]
-    __attribute__((visibility("hidden")));
+/* All zero is an empty map. There is one of owners, and statistics keep another. */
+struct pagemap {
+    pagemap_entry *_Atomic root[1 << PAGEMAP_ROOT_BITS];
+};
 
-/* The owner of the granule that holds `address`, or NULL. Any thread, no lock. */
-static inline void *pagemap_get(const void *address)
+extern struct pagemap owners __attribute__((visibility("hidden")));
+
+/* What is entered for the granule that holds `address`, or NULL. Any thread, no lock. */
+static inline void *pagemap_look_up(const struct pagemap *map, const void *address)
 {
     uintptr_t root_index = (uintptr_t)address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS);
     if (__builtin_expect(root_index >= 1 << PAGEMAP_ROOT_BITS, 0))
         return NULL;
     pagemap_entry *leaf =
-        atomic_load_explicit(&pagemap_root[root_index], memory_order_acquire);
+        atomic_load_explicit(&map->root[root_index], memory_order_acquire);
     if (__builtin_expect(!leaf, 0))
         return NULL;
     size_t index = ((uintptr_t)address >> GRANULE_BITS) & ((1 << PAGEMAP_LEAF_BITS) - 1);
     return atomic_load_explicit(&leaf[index], memory_order_acquire);
 }
 
-/* Sets the owner of every granule that [start, start + bytes) touches; `start` is a multiple of
- * GRANULE_BYTES. owner NULL forgets them, which never fails. False when there is no memory for
- * a leaf: nothing has changed that a second call with NULL would not undo. The range must be
- * the caller's own; different ranges may be set by different threads at once. */
-bool pagemap_set(void *start, size_t bytes, void *owner);
+/* Enters `value` for every granule that [start, start + bytes) touches; `start` is a multiple of
+ * GRANULE_BYTES. NULL forgets them, which never fails. False when there is no memory for a
+ * leaf: nothing has changed that a second call with NULL would not undo. The range must be the
+ * caller's own; different ranges may be entered by different threads at once. */
+bool pagemap_enter(struct pagemap *map, void *start, size_t bytes, void *value);
+
+static inline void *pagemap_get(const void *address)
+{
+    return pagemap_look_up(&owners, address);
+}
+
+static inline bool pagemap_set(void *start, size_t bytes, void *owner)
+{
+    return pagemap_enter(&owners, start, bytes, owner);
+}
+
+/* Visits every maximal run of granules of the heaps, in order of address. */
+typedef void pagemap_visitor(void *argument, char *start, size_t bytes);
+void pagemap_each_run(pagemap_visitor *visit, void *argument);
 
 #endif

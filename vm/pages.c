@@ -95,18 +95,27 @@ bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes)
     return !syscall_failed(SYSCALL_4(SYS_mremap, address, old_bytes, new_bytes, 0));
 }
 
-void *pages_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment)
+bool pages_move(void *address, size_t old_bytes, void *target, size_t new_bytes)
 {
-    void *target = pages_reserve(new_bytes, alignment);
-    if (!target)
-        return NULL;
     count(&page_calls.mremap);
-    long result = SYSCALL_5(SYS_mremap, address, old_bytes, new_bytes,
-                            MREMAP_MAYMOVE | MREMAP_FIXED, target);
-    if (!syscall_failed(result))
-        return target;
-    pages_unmap(target, new_bytes);
-    return NULL;
+    return !syscall_failed(SYSCALL_5(SYS_mremap, address, old_bytes, new_bytes,
+                                     MREMAP_MAYMOVE | MREMAP_FIXED, target));
+}
+
+size_t pages_resident(void *address, size_t bytes)
+{
+    enum { PAGES_AT_ONCE = 1024 };
+    unsigned char in_core[PAGES_AT_ONCE];
+    size_t resident = 0;
+    for (size_t done = 0; done < bytes;) {
+        size_t step = bytes - done < PAGES_AT_ONCE * PAGE_BYTES ? bytes - done
+                                                                : PAGES_AT_ONCE * PAGE_BYTES;
+        if (!syscall_failed(SYSCALL_3(SYS_mincore, (char *)address + done, step, in_core)))
+            for (size_t page = 0; page < step / PAGE_BYTES; page++)
+                resident += in_core[page] & 1 ? PAGE_BYTES : 0;
+        done += step;
+    }
+    return resident;
 }
 
 void account_mapped(ptrdiff_t change)

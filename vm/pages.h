@@ -51,9 +51,12 @@ bool pages_unmap(void *address, size_t bytes);
 /* Grows or shrinks a mapping where it is. False when it cannot: nothing has changed. */
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
 
-/* Moves a mapping, without copying, to a new range aligned to `alignment`. NULL when the kernel
- * refuses: nothing has changed. */
-void *pages_move(void *address, size_t old_bytes, size_t new_bytes, size_t alignment);
+/* Moves a mapping, without copying, onto the reserved range [target, target + new_bytes). False
+ * when the kernel refuses: nothing has changed. */
+bool pages_move(void *address, size_t old_bytes, void *target, size_t new_bytes);
+
+/* How many bytes of a range are in memory now. Costs about a millisecond per GiB. */
+size_t pages_resident(void *address, size_t bytes);
 
 /* How many system calls of each kind were made on behalf of the heap. */
 struct page_calls {

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * allocator.c: what every allocator shares; see allocator.h.
+ */
+#include "alloc/allocator.h"
+
+void (*allocator_thread_started)(void);
+void (*allocator_first_use)(void);
+void (*allocator_out_of_memory)(void);

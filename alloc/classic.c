@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * classic.c: see classic.h.
+ */
+#include "alloc/classic.h"
+
+#include <string.h>
+
+#include "alloc/arena.h"
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/pagemap.h"
+
+/* One stretch for the whole heap; costs nothing until it is used. */
+static const size_t RESERVE_BYTES = (size_t)64 << 30;
+
+static const struct heap_policy *policy;
+static struct arena arena;
+
+bool classic_init(const struct heap_policy *chosen, const uint64_t *options)
+{
+    policy = chosen;
+    return arena_init(&arena, policy, options, RESERVE_BYTES);
+}
+
+void *classic_alloc(size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX)
+        return refuse_memory();
+    lock_acquire(&arena.lock);
+    void *block = policy->alloc(arena.heap, size);
+    lock_release(&arena.lock);
+    return block ? block : refuse_memory();
+}
+
+void *classic_alloc_zeroed(size_t size)
+{
+    void *block = classic_alloc(size);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+void *classic_alloc_aligned(size_t alignment, size_t size)
+{
+    if (alignment <= BLOCK_ALIGNMENT)
+        return classic_alloc(size);
+    lock_acquire(&arena.lock);
+    void *block = policy->alloc_aligned(arena.heap, alignment, size);
+    lock_release(&arena.lock);
+    return block;
+}
+
+void classic_free(void *block)
+{
+    if (!arena_of(block)) {
+        report_pointer_fault("free", block, "not a block of this heap; ignored");
+        return;
+    }
+    lock_acquire(&arena.lock);
+    policy->free(arena.heap, block);
+    lock_release(&arena.lock);
+}
+
+/* The order of the published reallocs: stay, or allocate, copy, free. */
+void *classic_resize(void *block, size_t size)
+{
+    lock_acquire(&arena.lock);
+    bool resized = policy->resize(arena.heap, block, size);
+    size_t usable = policy->usable_size(arena.heap, block);
+    void *moved = resized ? block : policy->alloc(arena.heap, size);
+    lock_release(&arena.lock);
+    if (moved && moved != block) {
+        memcpy(moved, block, usable < size ? usable : size);
+        classic_free(block);
+    }
+    return moved;
+}
+
+size_t classic_usable_size(const void *block)
+{
+    if (!arena_of(block))
+        return 0;
+    lock_acquire(&arena.lock);
+    size_t usable = policy->usable_size(arena.heap, block);
+    lock_release(&arena.lock);
+    return usable;
+}
+
+struct block_waste classic_waste(const void *block)
+{
+    lock_acquire(&arena.lock);
+    struct block_waste waste = policy->waste(arena.heap, block);
+    lock_release(&arena.lock);
+    return waste;
+}
+
+bool classic_owns(const void *address)
+{
+    return pagemap_get(address) == &arena.owner;
+}
+
+void classic_fork_prepare(void)
+{
+    lock_acquire(&arena.lock);
+    lock_acquire(&metadata_lock);
+}
+
+void classic_fork_parent(void)
+{
+    lock_release(&metadata_lock);
+    lock_release(&arena.lock);
+}
+
+void classic_fork_child(void)
+{
+    lock_reset(&metadata_lock);
+    lock_reset(&arena.lock);
+}
+
+void classic_thread_exit(void)
+{
+}
+
+size_t classic_trim(void)
+{
+    if (!policy->trim)
+        return 0;
+    lock_acquire(&arena.lock);
+    size_t freed = policy->trim(arena.heap);
+    lock_release(&arena.lock);
+    return freed;
+}
+
+void classic_statistics(struct allocator_statistics *statistics)
+{
+    *statistics = (struct allocator_statistics){.arenas = 1};
+    lock_acquire(&arena.lock);
+    policy->statistics(arena.heap, &statistics->heap);
+    lock_release(&arena.lock);
+}
+
+size_t classic_cached_bytes(void)
+{
+    return 0;
+}
+
+void classic_walk(heap_visitor *visit, void *argument)
+{
+    lock_acquire(&arena.lock);
+    policy->walk(arena.heap, visit, argument);
+    lock_release(&arena.lock);
+}
+
+bool classic_is_valid(void)
+{
+    lock_acquire(&arena.lock);
+    bool valid = policy->is_valid(arena.heap);
+    lock_release(&arena.lock);
+    return valid;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * layered.c: the layers over a policy heap, off the common path; see layered.h.
+ *
+ * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
+ * all threads. At most one arena lock is held at a time, except by fork.
+ */
+#include "alloc/layered.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "alloc/large.h"
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { MAX_ARENAS = 64 };
+
+/* Address space that an arena reserves at first; costs nothing until it is used. */
+static const size_t ARENA_RESERVE_BYTES = (size_t)16 << 30;
+
+/* A bin may keep this share of what its thread may, but a few blocks at least and no more than
+ * pays: a bin of small blocks refills cheaply. */
+enum { BIN_SHARE = 8, BIN_LEAST = 2, BIN_MOST = 512, FIRST_BATCH = 2 };
+
+static struct thread_cache unborn_cache; /* all zero: empty, and no room */
+static struct thread_cache dead_cache;
+__thread struct thread_cache *thread_cache = &unborn_cache;
+
+
+static struct {
+    const struct layered_policy *policy;
+    uint64_t policy_options[HEAP_OPTIONS];
+    size_t large_bytes, cache_bytes;
+    struct lock lock; /* of what follows */
+    unsigned arena_limit, arena_count;
+    struct arena *arenas[MAX_ARENAS];
+    struct thread_cache *caches, *unused_caches;
+    uint64_t threads;
+} layers = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+
+static const struct heap_policy *heap_policy(void)
+{
+    return layers.policy->heap;
+}
+
+/* Arenas and caches. */
+
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, &set);
+    return syscall_failed(bytes) ? 1 : (unsigned)CPU_COUNT_S((size_t)bytes, &set);
+}
+
+static struct arena *add_arena(void)
+{
+    struct arena *arena = metadata_alloc(sizeof *arena);
+    if (!arena ||
+        !arena_init(arena, heap_policy(), layers.policy_options, ARENA_RESERVE_BYTES))
+        return NULL;
+    layers.arenas[layers.arena_count++] = arena;
+    return arena;
+}
+
+/* The arena with the fewest threads; a new one while none is without. */
+static struct arena *choose_arena(void)
+{
+    struct arena *best = layers.arenas[0];
+    for (unsigned i = 1; i < layers.arena_count; i++)
+        if (layers.arenas[i]->threads < best->threads)
+            best = layers.arenas[i];
+    if (best->threads > 0 && layers.arena_count < layers.arena_limit) {
+        struct arena *added = add_arena();
+        if (added)
+            best = added;
+    }
+    best->threads++;
+    return best;
+}
+
+bool layered_init(const struct layered_policy *policy, const uint64_t *options,
+                  size_t policy_options)
+{
+    const uint64_t *own = options + policy_options;
+    layers.policy = policy;
+    memcpy(layers.policy_options, options, policy_options * sizeof *options);
+    layers.arena_limit = (unsigned)own[LAYERED_ARENAS];
+    if (layers.arena_limit == 0)
+        layers.arena_limit = 2 * processors();
+    if (layers.arena_limit > MAX_ARENAS)
+        layers.arena_limit = MAX_ARENAS;
+    layers.cache_bytes = own[LAYERED_CACHE];
+    layers.large_bytes = own[LAYERED_LARGE];
+    return add_arena() != NULL;
+}
+
+static void set_bin_limits(struct thread_cache *cache)
+{
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+        size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
+        if (limit < BIN_LEAST)
+            limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
+        if (limit > BIN_MOST)
+            limit = BIN_MOST;
+        cache->bins[bin] = (struct cache_bin){
+            .room = (uint32_t)limit, .count_limit = (uint16_t)limit, .batch = FIRST_BATCH};
+    }
+}
+
+/* Gives the calling thread a cache. False for a thread whose cache is gone already, or without
+ * memory: it goes straight to an arena. */
+static __attribute__((noinline)) bool start_thread(void)
+{
+    if (thread_cache == &dead_cache)
+        return false;
+    lock_acquire(&layers.lock);
+    struct thread_cache *cache = layers.unused_caches;
+    if (cache)
+        layers.unused_caches = cache->next;
+    else
+        cache = metadata_alloc(sizeof *cache);
+    if (cache) {
+        set_bin_limits(cache);
+        cache->arena = choose_arena();
+        cache->previous = NULL;
+        cache->next = layers.caches;
+        if (layers.caches)
+            layers.caches->previous = cache;
+        layers.caches = cache;
+        layers.threads++;
+    }
+    bool first = layers.threads == 1;
+    lock_release(&layers.lock);
+    if (!cache)
+        return false;
+    thread_cache = cache;
+    if (!first && allocator_thread_started)
+        allocator_thread_started();
+    return true;
+}
+
+static bool thread_has_cache(void)
+{
+    return thread_cache->arena != NULL || start_thread();
+}
+
+/* A library that is called directly has no resolver that runs before the first call. */
+static void ensure_ready(void)
+{
+    if (!layers.policy)
+        allocator_first_use();
+}
+
+static void *alloc_any_size(size_t size)
+{
+    ensure_ready();
+    return layered_alloc(layers.policy, size);
+}
+
+/* From and to the arenas. */
+
+static void *alloc_from(struct arena *arena, size_t size)
+{
+    lock_acquire(&arena->lock);
+    void *block = heap_policy()->alloc(arena->heap, size);
+    lock_release(&arena->lock);
+    return block;
+}
+
+/* When one arena gets no more memory, another may still have free blocks. */
+static void *alloc_from_any(struct arena *first, size_t size)
+{
+    void *block = alloc_from(first, size);
+    for (unsigned i = 0; !block && i < layers.arena_count; i++)
+        if (layers.arenas[i] != first)
+            block = alloc_from(layers.arenas[i], size);
+    return block;
+}
+
+/* Gives a list of cached blocks back, taking each arena's lock once for a run of its blocks. */
+static void free_list(void *list)
+{
+    struct arena *locked = NULL;
+    while (list) {
+        void *block = list;
+        list = *(void **)block;
+        struct arena *arena = arena_of(block);
+        check(arena != NULL);
+        if (arena != locked) {
+            if (locked)
+                lock_release(&locked->lock);
+            lock_acquire(&arena->lock);
+            locked = arena;
+        }
+        heap_policy()->free(arena->heap, block);
+    }
+    if (locked)
+        lock_release(&locked->lock);
+}
+
+static void put_in_bin(struct cache_bin *bin, void *block)
+{
+    bin->room--;
+    *(void **)block = bin->head;
+    bin->head = block;
+}
+
+/* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
+static void *refill(struct thread_cache *cache, unsigned bin_index)
+{
+    struct cache_bin *bin = &cache->bins[bin_index];
+    struct arena *arena = cache->arena;
+    size_t request = layers.policy->bin_request(bin_index);
+    lock_acquire(&arena->lock);
+    void *result = heap_policy()->alloc(arena->heap, request);
+    for (unsigned i = 1; result && i < bin->batch && bin->room > 0; i++) {
+        void *block = heap_policy()->alloc(arena->heap, request);
+        if (!block)
+            break;
+        /* A heap may give more than it was asked for, which then belongs to another bin. */
+        int retired_to = layers.policy->retire(arena, block);
+        if (retired_to >= 0 && cache->bins[retired_to].room > 0)
+            put_in_bin(&cache->bins[retired_to], block);
+        else
+            heap_policy()->free(arena->heap, block);
+    }
+    lock_release(&arena->lock);
+    if (2 * bin->batch <= bin->count_limit)
+        bin->batch *= 2;
+    return result ? result : alloc_from_any(arena, request);
+}
+
+/* Keeps the half that was freed last, which is likely to be in the processor's cache. */
+static void give_half_back(struct cache_bin *bin)
+{
+    uint32_t count = bin->count_limit - bin->room;
+    if (count < 2) {
+        free_list(bin->head);
+        bin->head = NULL;
+        bin->room = bin->count_limit;
+        return;
+    }
+    void *last_kept = bin->head;
+    for (uint32_t i = 1; i < count / 2; i++)
+        last_kept = *(void **)last_kept;
+    void *rest = *(void **)last_kept;
+    *(void **)last_kept = NULL;
+    bin->room += count - count / 2;
+    free_list(rest);
+}
+
+/* Allocation. */
+
+static void *alloc_uncached(size_t size)
+{
+    if (size >= layers.large_bytes)
+        return large_alloc(BLOCK_ALIGNMENT, size);
+    if (!thread_has_cache())
+        return alloc_from_any(layers.arenas[0], size);
+    if (size > layers.policy->largest_binned)
+        return alloc_from_any(thread_cache->arena, size);
+    return refill(thread_cache, layers.policy->bin_of(size));
+}
+
+void *layered_alloc_slowly(size_t size)
+{
+    ensure_ready();
+    void *block = alloc_uncached(size);
+    return block ? block : refuse_memory();
+}
+
+void *layered_alloc_zeroed(size_t size)
+{
+    ensure_ready();
+    if (size >= layers.large_bytes)
+        return large_alloc(BLOCK_ALIGNMENT, size);
+    void *block = layered_alloc(layers.policy, size);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+void *layered_alloc_aligned(size_t alignment, size_t size)
+{
+    if (alignment <= BLOCK_ALIGNMENT)
+        return alloc_any_size(size);
+    ensure_ready();
+    if (size >= layers.large_bytes || alignment >= layers.large_bytes)
+        return large_alloc(alignment, size);
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    lock_acquire(&arena->lock);
+    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
+    lock_release(&arena->lock);
+    return block;
+}
+
+/* Freeing. */
+
+_Noreturn static void report_not_live(const char *function, const void *block)
+{
+    abort_on_pointer_fault(function, block,
+                           "not a live block (freed twice, or points into one, or its header "
+                           "was overwritten)");
+}
+
+static void free_under_lock(struct arena *arena, void *block)
+{
+    lock_acquire(&arena->lock);
+    heap_policy()->free(arena->heap, block);
+    lock_release(&arena->lock);
+}
+
+void layered_free_to_full_bin(void *block, unsigned bin_index)
+{
+    struct cache_bin *bin = &thread_cache->bins[bin_index];
+    if (!thread_has_cache()) {
+        free_under_lock(arena_of(block), block);
+        return;
+    }
+    bin = &thread_cache->bins[bin_index];
+    if (bin->room == 0)
+        give_half_back(bin);
+    if (bin->room > 0)
+        put_in_bin(bin, block);
+    else
+        free_under_lock(arena_of(block), block);
+}
+
+void layered_free_slowly(void *block)
+{
+    struct owner *owner = pagemap_get(block);
+    if (!owner) {
+        report_pointer_fault("free", block, "not a block of this heap; ignored");
+    } else if (owner->kind == OWNER_LARGE) {
+        large_free((struct large_block *)owner, block);
+    } else {
+        struct arena *arena = (struct arena *)owner;
+        if (heap_policy()->usable_size(arena->heap, block) == 0)
+            report_not_live("free", block);
+        free_under_lock(arena, block);
+    }
+}
+
+/* Blocks in the program's hands. */
+
+static void *move_to_new_block(void *block, size_t old_usable, size_t size)
+{
+    void *moved = layered_alloc(layers.policy, size);
+    if (moved) {
+        memcpy(moved, block, old_usable < size ? old_usable : size);
+        layered_free(layers.policy, block);
+    }
+    return moved;
+}
+
+void *layered_resize(void *block, size_t size)
+{
+    struct owner *owner = pagemap_get(block);
+    if (owner->kind == OWNER_LARGE) {
+        struct large_block *large = (struct large_block *)owner;
+        if (size >= layers.large_bytes / 2)
+            return large_resize(large, block, size);
+        return move_to_new_block(block, large->usable_bytes, size);
+    }
+    struct arena *arena = (struct arena *)owner;
+    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    if (usable == 0)
+        report_not_live("realloc", block);
+    if (size <= usable && size > usable / 2)
+        return block;
+    lock_acquire(&arena->lock);
+    bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
+    lock_release(&arena->lock);
+    return resized ? block : move_to_new_block(block, usable, size);
+}
+
+size_t layered_usable_size(const void *block)
+{
+    struct owner *owner = pagemap_get(block);
+    if (!owner)
+        return 0;
+    if (owner->kind == OWNER_LARGE) {
+        const struct large_block *large = (const struct large_block *)owner;
+        return large->payload == block ? large->usable_bytes : 0;
+    }
+    return heap_policy()->usable_size(((struct arena *)owner)->heap, block);
+}
+
+struct block_waste layered_waste(const void *block)
+{
+    struct arena *arena = arena_of(block);
+    return arena ? heap_policy()->waste(arena->heap, block) : (struct block_waste){0};
+}
+
+bool layered_owns(const void *address)
+{
+    return pagemap_get(address) != NULL;
+}
+
+/* Threads and fork. */
+
+void layered_thread_exit(void)
+{
+    struct thread_cache *cache = thread_cache;
+    if (cache == &dead_cache || cache == &unborn_cache) {
+        thread_cache = &dead_cache;
+        return;
+    }
+    thread_cache = &dead_cache;
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
+        free_list(cache->bins[bin].head);
+    lock_acquire(&layers.lock);
+    cache->arena->threads--;
+    if (cache->previous)
+        cache->previous->next = cache->next;
+    else
+        layers.caches = cache->next;
+    if (cache->next)
+        cache->next->previous = cache->previous;
+    cache->arena = NULL;
+    cache->next = layers.unused_caches;
+    layers.unused_caches = cache;
+    lock_release(&layers.lock);
+}
+
+void layered_fork_prepare(void)
+{
+    lock_acquire(&layers.lock);
+    for (unsigned i = 0; i < layers.arena_count; i++)
+        lock_acquire(&layers.arenas[i]->lock);
+    large_fork_prepare();
+    lock_acquire(&metadata_lock);
+}
+
+void layered_fork_parent(void)
+{
+    lock_release(&metadata_lock);
+    large_fork_parent();
+    for (unsigned i = layers.arena_count; i-- > 0;)
+        lock_release(&layers.arenas[i]->lock);
+    lock_release(&layers.lock);
+}
+
+/* The other threads' caches may have been in the middle of a change, so the child leaves them
+ * alone: what they kept (bounded) is lost to it. */
+void layered_fork_child(void)
+{
+    lock_reset(&metadata_lock);
+    large_fork_child();
+    for (unsigned i = layers.arena_count; i-- > 0;) {
+        layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
+        lock_reset(&layers.arenas[i]->lock);
+    }
+    layers.caches = thread_cache->arena ? thread_cache : NULL;
+    if (layers.caches)
+        layers.caches->next = layers.caches->previous = NULL;
+    lock_reset(&layers.lock);
+}
+
+/* Looking in from outside. */
+
+size_t layered_trim(void)
+{
+    size_t freed = 0;
+    if (thread_cache->arena)
+        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+            struct cache_bin *cache_bin = &thread_cache->bins[bin];
+            free_list(cache_bin->head);
+            cache_bin->head = NULL;
+            cache_bin->room = cache_bin->count_limit;
+        }
+    for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        freed += heap_policy()->trim(layers.arenas[i]->heap);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    return freed;
+}
+
+static void count_cached(uint64_t *blocks, uint64_t *bytes)
+{
+    lock_acquire(&layers.lock);
+    for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
+        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+            uint32_t count = cache->bins[bin].count_limit - cache->bins[bin].room;
+            *blocks += count;
+            *bytes += count * layers.policy->bin_request(bin);
+        }
+    lock_release(&layers.lock);
+}
+
+size_t layered_cached_bytes(void)
+{
+    uint64_t blocks = 0, bytes = 0;
+    count_cached(&blocks, &bytes);
+    return bytes;
+}
+
+void layered_statistics(struct allocator_statistics *statistics)
+{
+    *statistics = (struct allocator_statistics){0};
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        heap_policy()->statistics(layers.arenas[i]->heap, &statistics->heap);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    count_cached(&statistics->heap.cached_blocks, &statistics->heap.cached_bytes);
+    statistics->arenas = layers.arena_count;
+    statistics->threads = layers.threads;
+    large_statistics(&statistics->large_blocks, &statistics->large_bytes);
+}
+
+void layered_walk(heap_visitor *visit, void *argument)
+{
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        heap_policy()->walk(layers.arenas[i]->heap, visit, argument);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    large_walk(visit, argument);
+}
+
+bool layered_is_valid(void)
+{
+    bool valid = true;
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        valid = heap_policy()->is_valid(layers.arenas[i]->heap) && valid;
+        lock_release(&layers.arenas[i]->lock);
+    }
+    return valid;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * layered.h: a policy heap under the layers of today: the default preset of every historic
+ * allocator.
+ *
+ *     size ≤ largest bin    the thread's cache, no lock          thread_cache.h
+ *     size < large          the thread's arena, under its lock   arena.h
+ *     otherwise             a mapping of its own                 large.h
+ *
+ * The common path is here, inline; a preset's file instantiates it with a constant
+ * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
+ * in layered.c and the same for all. Every block that the program holds is marked live by the
+ * policy, every cached block is not: a pointer that is freed twice, was never handed out or
+ * points into a block is found at once.
+ */
+#ifndef ALLOTROPE_ALLOC_LAYERED_H
+#define ALLOTROPE_ALLOC_LAYERED_H
+
+#include "alloc/allocator.h"
+#include "alloc/arena.h"
+#include "alloc/thread_cache.h"
+#include "vm/pagemap.h"
+
+/* What retire says of a block that goes into no bin. */
+enum { RETIRE_UNBINNED = -1, RETIRE_NOT_LIVE = -2 };
+
+struct layered_policy {
+    const struct heap_policy *heap;
+    unsigned bins;
+    size_t largest_binned; /* bytes; at least 8 */
+    /* The bin that serves requests of `size` bytes. */
+    unsigned (*bin_of)(size_t size);
+    /* The request to make of the heap for a block of this bin. */
+    size_t (*bin_request)(unsigned bin);
+    /* Marks a live block cached and returns its bin, or says why not: RETIRE_UNBINNED leaves a
+     * live block as it is. `block` lies in the arena. No lock is held. */
+    int (*retire)(struct arena *arena, void *block);
+    /* Marks a cached block of `bin` live again. No lock is held. */
+    void (*revive)(void *block, unsigned bin);
+};
+
+/* Options of the layers, after those of the policy. */
+enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE };
+#define LAYERED_OPTIONS                                                                            \
+    {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
+        {"cache", "bytes of free blocks that a thread may keep", 0, 1 << 30, 1 << 20, NULL},       \
+    {                                                                                              \
+        "large", "bytes from which a block is a mapping of its own", 65536, 1 << 30, 1 << 18, NULL \
+    }
+
+/* Makes `policy` the one that the functions below serve. policy_options: how many options come
+ * before those of the layers. */
+bool layered_init(const struct layered_policy *policy, const uint64_t *options,
+                  size_t policy_options);
+
+void *layered_alloc_slowly(size_t size);
+void layered_free_slowly(void *block);
+/* For a block that is already marked cached and whose bin is full. */
+void layered_free_to_full_bin(void *block, unsigned bin);
+
+/* As struct allocator says. */
+void *layered_alloc_zeroed(size_t size);
+void *layered_alloc_aligned(size_t alignment, size_t size);
+void *layered_resize(void *block, size_t size);
+size_t layered_usable_size(const void *block);
+struct block_waste layered_waste(const void *block);
+bool layered_owns(const void *address);
+void layered_fork_prepare(void);
+void layered_fork_parent(void);
+void layered_fork_child(void);
+void layered_thread_exit(void);
+size_t layered_trim(void);
+void layered_statistics(struct allocator_statistics *statistics);
+size_t layered_cached_bytes(void);
+void layered_walk(heap_visitor *visit, void *argument);
+bool layered_is_valid(void);
+
+/* All of struct allocator that is the same for every policy. */
+#define LAYERED_FUNCTIONS                                                                          \
+    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,                  \
+    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,          \
+    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                    \
+    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                          \
+    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics,    \
+    .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
+
+static inline __attribute__((always_inline)) void *
+layered_alloc(const struct layered_policy *policy, size_t size)
+{
+    if (__builtin_expect(size <= policy->largest_binned, 1)) {
+        unsigned bin = policy->bin_of(size);
+        struct cache_bin *cache_bin = &thread_cache->bins[bin];
+        void *block = cache_bin->head;
+        if (__builtin_expect(block != NULL, 1)) {
+            cache_bin->head = *(void **)block;
+            cache_bin->room++;
+            policy->revive(block, bin);
+            return block;
+        }
+    }
+    return layered_alloc_slowly(size);
+}
+
+static inline __attribute__((always_inline)) void
+layered_free(const struct layered_policy *policy, void *block)
+{
+    struct owner *owner = pagemap_get(block);
+    if (__builtin_expect(owner && owner->kind == OWNER_ARENA, 1)) {
+        int bin = policy->retire((struct arena *)owner, block);
+        if (__builtin_expect(bin >= 0, 1)) {
+            struct cache_bin *cache_bin = &thread_cache->bins[bin];
+            if (__builtin_expect(cache_bin->room == 0, 0)) {
+                layered_free_to_full_bin(block, (unsigned)bin);
+                return;
+            }
+            cache_bin->room--;
+            *(void **)block = cache_bin->head;
+            cache_bin->head = block;
+            return;
+        }
+    }
+    layered_free_slowly(block);
+}
+
+#endif
