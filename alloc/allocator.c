@@ -5,5 +5,8 @@
 #include "alloc/allocator.h"
 
 void (*allocator_thread_started)(void);
-void (*allocator_first_use)(void);
 void (*allocator_out_of_memory)(void);
+
+__attribute__((weak)) void allocator_first_use(void)
+{
+}

@@ -20,6 +20,7 @@ struct allocator_statistics {
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
+    const char *preset_title;
     const char *title;
     const char *source;
     const struct option_description *options; /* ended by a NULL key; may be NULL */
@@ -66,9 +67,10 @@ struct allocator {
  * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
 extern void (*allocator_thread_started)(void);
 
-/* Set by a library whose calls go straight to one allocator, without a resolver before them:
- * called at the first allocation, it calls init. */
-extern void (*allocator_first_use)(void);
+/* Called at the first allocation of an allocator that has not been initialised: a library whose
+ * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it
+ * does nothing. */
+void allocator_first_use(void);
 
 /* Set by the shim: called by an allocator's alloc before it returns NULL, so that malloc itself
  * can be a single jump and errno still be set. */

@@ -74,6 +74,7 @@ static const struct option_description default_options[] = {LAYERED_OPTIONS, {0}
 const struct allocator bsd_default = {
     .name = "bsd",
     .preset = "default",
+    .preset_title = LAYERED_TITLE,
     .title = TITLE,
     .source = SOURCE,
     .options = default_options,
@@ -91,6 +92,7 @@ static bool init_classic(const uint64_t *options)
 const struct allocator bsd_classic = {
     .name = "bsd",
     .preset = "classic",
+    .preset_title = CLASSIC_TITLE,
     .title = TITLE,
     .source = SOURCE,
     .init = init_classic,

@@ -30,6 +30,8 @@ size_t classic_cached_bytes(void);
 void classic_walk(heap_visitor *visit, void *argument);
 bool classic_is_valid(void);
 
+#define CLASSIC_TITLE "as published: one heap, one lock"
+
 /* All of struct allocator that is the same for every policy. */
 #define CLASSIC_FUNCTIONS                                                                          \
     .alloc = classic_alloc, .alloc_zeroed = classic_alloc_zeroed,                                  \

@@ -75,6 +75,8 @@ size_t layered_cached_bytes(void);
 void layered_walk(heap_visitor *visit, void *argument);
 bool layered_is_valid(void);
 
+#define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
+
 /* All of struct allocator that is the same for every policy. */
 #define LAYERED_FUNCTIONS                                                                          \
     .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,                  \

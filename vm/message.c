@@ -4,12 +4,15 @@
  */
 #include "vm/message.h"
 
-#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "vm/syscall.h"
+
+enum { REPORTED_FAULTS = 16 };
+static _Atomic uint64_t faults;
 
 static struct {
     dev_t device;
@@ -74,7 +77,7 @@ void message_remember_stderr(void)
     }
 }
 
-static bool standard_error_is_ours(void)
+bool standard_error_is_ours(void)
 {
     struct stat status;
     return standard_error.known && stat_standard_error(&status) &&
@@ -88,7 +91,7 @@ void message_send(struct message *message)
         SYSCALL_3(SYS_write, 2, message->text, message->length);
 }
 
-void report_pointer_fault(const char *function, const void *pointer, const char *fault)
+static void send_pointer_fault(const char *function, const void *pointer, const char *fault)
 {
     struct message message;
     message_begin(&message);
@@ -100,9 +103,23 @@ void report_pointer_fault(const char *function, const void *pointer, const char 
     message_send(&message);
 }
 
+void report_pointer_fault(const char *function, const void *pointer, const char *fault)
+{
+    uint64_t earlier = atomic_fetch_add_explicit(&faults, 1, memory_order_relaxed);
+    if (earlier < REPORTED_FAULTS)
+        send_pointer_fault(function, pointer, fault);
+    else if (earlier == REPORTED_FAULTS)
+        send_pointer_fault(function, pointer, "and so on; from here such faults are only counted");
+}
+
+uint64_t pointer_faults(void)
+{
+    return atomic_load_explicit(&faults, memory_order_relaxed);
+}
+
 void abort_on_pointer_fault(const char *function, const void *pointer, const char *fault)
 {
-    report_pointer_fault(function, pointer, fault);
+    send_pointer_fault(function, pointer, fault);
     abort();
 }
 

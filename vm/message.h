@@ -9,6 +9,7 @@
 #ifndef ALLOTROPE_VM_MESSAGE_H
 #define ALLOTROPE_VM_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,8 +32,14 @@ void message_send(struct message *message);
 /* Remembers which file standard error is. Called once, at start. */
 void message_remember_stderr(void);
 
-/* Writes "allotrope: FUNCTION(POINTER): FAULT". */
+/* Whether descriptor 2 is still the file that it was at the start. */
+bool standard_error_is_ours(void);
+
+/* Writes "allotrope: FUNCTION(POINTER): FAULT". After some such lines the rest are only counted,
+ * and a last line says so. */
 void report_pointer_fault(const char *function, const void *pointer, const char *fault);
+/* How many faults were reported or counted. */
+uint64_t pointer_faults(void);
 
 /* The same, then abort(): memory is already corrupt. */
 _Noreturn void abort_on_pointer_fault(const char *function, const void *pointer,

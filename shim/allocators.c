@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * allocators.c: every allocator and preset that the library offers.
+ */
+#include "alloc/bsd_presets.h"
+#include "shim/configuration.h"
+
+const struct allocator *const allocators[] = {&bsd_default, &bsd_classic, NULL};

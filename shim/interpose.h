@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * interpose.h: what the files of interposed symbols share.
+ */
+#ifndef ALLOTROPE_SHIM_INTERPOSE_H
+#define ALLOTROPE_SHIM_INTERPOSE_H
+
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* In old headers, or in none. */
+EXPORT void cfree(void *block);
+EXPORT void free_sized(void *block, size_t size);
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
+
+#endif

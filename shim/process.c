@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.c: see process.h.
+ *
+ * A key with a destructor tells of a thread's end. Destructors of the program may run after ours
+ * and allocate: the allocator serves them without a cache. The fork handlers are registered
+ * before anything else can register its own, so that in the parent's preparation ours come last
+ * and handlers that allocate find no lock taken. The heap is never torn down.
+ */
+#include "shim/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "shim/route.h"
+#include "shim/statistics.h"
+
+static const struct allocator *attached;
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+static bool thread_end_known;
+
+static void on_thread_end(void *unused)
+{
+    (void)unused;
+    attached->thread_exit();
+}
+
+static void create_thread_end_key(void)
+{
+    thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
+}
+
+/* Never called for the first thread, whose end is the process's: so libc is up by now. */
+static void on_thread_start(void)
+{
+    pthread_once(&thread_end_once, create_thread_end_key);
+    if (thread_end_known)
+        pthread_setspecific(thread_end, attached);
+}
+
+static void set_errno(void)
+{
+    errno = ENOMEM;
+}
+
+static void before_fork(void)
+{
+    statistics_fork_prepare();
+    attached->fork_prepare();
+}
+
+static void after_fork_in_parent(void)
+{
+    attached->fork_parent();
+    statistics_fork_parent();
+}
+
+static void after_fork_in_child(void)
+{
+    attached->fork_child();
+    statistics_fork_child();
+}
+
+/* A program that never allocates is told of a bad configuration as well. */
+static __attribute__((constructor)) void settle_before_main(void)
+{
+    route_settle();
+}
+
+void process_attach(const struct allocator *allocator)
+{
+    attached = allocator;
+    allocator_thread_started = on_thread_start;
+    allocator_out_of_memory = set_errno;
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * start.c: see start.h.
+ */
+#include "shim/start.h"
+
+#include "shim/environment.h"
+#include "shim/process.h"
+#include "vm/syscall.h"
+
+enum { EXIT_BAD_CONFIGURATION = 2 };
+
+void stop_before_main(struct message *message)
+{
+    message_send(message);
+    for (;;)
+        SYSCALL_1(SYS_exit_group, EXIT_BAD_CONFIGURATION);
+}
+
+void start_allocator(struct configuration *configuration)
+{
+    struct message message;
+    message_remember_stderr();
+    if (!configuration_parse(environment_get("ALLOTROPE"), configuration, &message))
+        stop_before_main(&message);
+    if (!configuration->allocator->init(configuration->values)) {
+        message_begin(&message);
+        message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");
+        stop_before_main(&message);
+    }
+    process_attach(configuration->allocator);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * start.h: from the environment to an allocator that is ready, before libc is.
+ */
+#ifndef ALLOTROPE_SHIM_START_H
+#define ALLOTROPE_SHIM_START_H
+
+#include "shim/configuration.h"
+
+/* Reads ALLOTROPE, initialises what it names and attaches it to the process. A value that cannot
+ * be understood, or no memory at all, ends the process with one line and exit status 2. */
+void start_allocator(struct configuration *configuration);
+
+/* Ends the process with a line, before main. */
+_Noreturn void stop_before_main(struct message *message);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * statistics.c: see statistics.h.
+ *
+ * What a block was asked for is not known to the allocators, only what can be used of it. The
+ * difference of the two, the block's slack, is kept apart, in a table beside the heap: four bytes
+ * for every 16 bytes of heap, in tables of 64 KiB of heap each, made when the first block in
+ * them is handed out.
+ *
+ * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
+ * bytes exceed those of the last one by 1/128, so it lies within 1% of the peak, and a heap that
+ * grows to n bytes takes log(n) of them.
+ */
+#include "shim/statistics.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/emitter.h"
+#include "shim/environment.h"
+#include "vm/lock.h"
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/pagemap.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096 };
+
+struct sums {
+    uint64_t blocks, requested, usable, header, alignment; /* all but the first in bytes */
+};
+
+struct snapshot {
+    uint64_t nanoseconds; /* since the account began */
+    struct sums live;
+    uint64_t mapped, resident, cached;
+};
+
+static struct {
+    bool on;
+    struct route inner;
+    const struct configuration *configuration;
+    char destination[256];
+    struct lock lock; /* of what follows */
+    uint64_t started;
+    uint64_t malloc_calls, calloc_calls, realloc_calls, aligned_calls, free_calls;
+    uint64_t total_blocks, total_requested, most_requested;
+    struct sums live;
+    struct snapshot peak;
+} account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
+
+static struct pagemap slack_tables;
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
+static uint32_t *slack_of(const void *block)
+{
+    const size_t table_bytes = GRANULE_BYTES / BLOCK_ALIGNMENT * sizeof(uint32_t);
+    void *granule = (void *)round_down((uintptr_t)block, GRANULE_BYTES);
+    uint32_t *table = pagemap_look_up(&slack_tables, block);
+    if (!table) {
+        table = pages_map(table_bytes, PAGE_BYTES);
+        if (!table || !pagemap_enter(&slack_tables, granule, GRANULE_BYTES, table))
+            return NULL;
+    }
+    return &table[((uintptr_t)block - (uintptr_t)granule) / BLOCK_ALIGNMENT];
+}
+
+static void add_resident(void *sum, char *start, size_t bytes)
+{
+    *(uint64_t *)sum += pages_resident(start, bytes);
+}
+
+static uint64_t heap_resident(void)
+{
+    uint64_t resident = 0;
+    pagemap_each_run(add_resident, &resident);
+    return resident;
+}
+
+static void note_peak(void)
+{
+    if (account.live.requested > account.most_requested)
+        account.most_requested = account.live.requested;
+    uint64_t last = account.peak.live.requested;
+    if (account.live.requested < last + last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP)
+        return;
+    account.peak = (struct snapshot){.nanoseconds = now() - account.started,
+                                     .live = account.live,
+                                     .mapped = mapped_bytes(),
+                                     .resident = heap_resident(),
+                                     .cached = account.configuration->allocator->cached_bytes()};
+}
+
+/* Enters a block, or takes one out: what is added to every sum. */
+static struct sums measure(const void *block, uint64_t slack)
+{
+    struct block_waste waste = account.configuration->allocator->waste(block);
+    uint64_t usable = account.inner.usable_size(block);
+    return (struct sums){.blocks = 1,
+                         .requested = usable - slack,
+                         .usable = usable,
+                         .header = waste.header_bytes,
+                         .alignment = waste.alignment_bytes};
+}
+
+static void enter(void *block, size_t requested)
+{
+    uint64_t usable = account.inner.usable_size(block);
+    uint32_t *slack = slack_of(block);
+    if (slack)
+        *slack = usable - requested > UINT32_MAX ? UINT32_MAX : (uint32_t)(usable - requested);
+    struct sums sums = measure(block, slack ? *slack : 0);
+    account.live.blocks += sums.blocks;
+    account.live.requested += sums.requested;
+    account.live.usable += sums.usable;
+    account.live.header += sums.header;
+    account.live.alignment += sums.alignment;
+    account.total_blocks++;
+    account.total_requested += requested;
+    note_peak();
+}
+
+static void leave(const struct sums *sums)
+{
+    account.live.blocks -= sums->blocks;
+    account.live.requested -= sums->requested;
+    account.live.usable -= sums->usable;
+    account.live.header -= sums->header;
+    account.live.alignment -= sums->alignment;
+}
+
+static void *count_new(void *block, size_t size, uint64_t *calls)
+{
+    lock_acquire(&account.lock);
+    ++*calls;
+    if (block)
+        enter(block, size);
+    lock_release(&account.lock);
+    return block;
+}
+
+static void *counted_alloc(size_t size)
+{
+    return count_new(account.inner.alloc(size), size, &account.malloc_calls);
+}
+
+static void *counted_alloc_zeroed(size_t size)
+{
+    return count_new(account.inner.alloc_zeroed(size), size, &account.calloc_calls);
+}
+
+static void *counted_alloc_aligned(size_t alignment, size_t size)
+{
+    return count_new(account.inner.alloc_aligned(alignment, size), size, &account.aligned_calls);
+}
+
+/* Measured while the block is still the caller's. Nothing for a pointer that is no live block:
+ * the allocator will say so. */
+static struct sums measure_live(const void *block)
+{
+    if (!account.inner.owns(block) || account.inner.usable_size(block) == 0)
+        return (struct sums){0};
+    uint32_t *slack = slack_of(block);
+    return measure(block, slack ? *slack : 0);
+}
+
+static void counted_free(void *block)
+{
+    struct sums sums = measure_live(block);
+    lock_acquire(&account.lock);
+    account.free_calls++;
+    leave(&sums);
+    lock_release(&account.lock);
+    account.inner.free(block);
+}
+
+static void *counted_resize(void *block, size_t size)
+{
+    struct sums sums = measure_live(block);
+    void *resized = account.inner.resize(block, size);
+    lock_acquire(&account.lock);
+    account.realloc_calls++;
+    if (resized) {
+        leave(&sums);
+        enter(resized, size);
+    }
+    lock_release(&account.lock);
+    return resized;
+}
+
+struct route statistics_start(const struct configuration *configuration, struct route inner,
+                              const char *destination)
+{
+    account.on = true;
+    account.inner = inner;
+    account.configuration = configuration;
+    account.started = now();
+    strncpy(account.destination, destination, sizeof account.destination - 1);
+    struct route counted = inner;
+    counted.alloc = counted_alloc;
+    counted.alloc_zeroed = counted_alloc_zeroed;
+    counted.alloc_aligned = counted_alloc_aligned;
+    counted.free = counted_free;
+    counted.resize = counted_resize;
+    return counted;
+}
+
+/* Writing. */
+
+static void emit_options(struct emitter *emitter, const struct configuration *configuration)
+{
+    const struct option_description *options = configuration->allocator->options;
+    emit_open(emitter, "options");
+    for (size_t i = 0; i < option_count(configuration->allocator); i++) {
+        if (options[i].keywords)
+            emit_text(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
+        else
+            emit_number(emitter, options[i].key, configuration->values[i]);
+    }
+    emit_close(emitter);
+}
+
+static void emit_account(struct emitter *emitter)
+{
+    emit_open(emitter, "calls");
+    emit_number(emitter, "malloc", account.malloc_calls);
+    emit_number(emitter, "calloc", account.calloc_calls);
+    emit_number(emitter, "realloc", account.realloc_calls);
+    emit_number(emitter, "aligned", account.aligned_calls);
+    emit_number(emitter, "free", account.free_calls);
+    emit_close(emitter);
+    emit_open(emitter, "total");
+    emit_number(emitter, "blocks", account.total_blocks);
+    emit_number(emitter, "requested_bytes", account.total_requested);
+    emit_close(emitter);
+    emit_open(emitter, "live");
+    emit_number(emitter, "blocks", account.live.blocks);
+    emit_number(emitter, "requested_bytes", account.live.requested);
+    emit_number(emitter, "allocated_bytes", account.live.usable + account.live.header);
+    emit_close(emitter);
+}
+
+/* What is mapped and neither requested, nor one of the other kinds of waste: free blocks that
+ * nobody caches, and what no block can use. */
+static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
+{
+    uint64_t accounted = peak->live.requested + peak->live.header + peak->live.alignment +
+                         rounding + peak->cached;
+    return peak->mapped > accounted ? peak->mapped - accounted : 0;
+}
+
+static void emit_peak(struct emitter *emitter)
+{
+    const struct snapshot *peak = &account.peak;
+    uint64_t rounding = peak->live.usable - peak->live.requested;
+    emit_open(emitter, "peak");
+    emit_seconds(emitter, "time_seconds", peak->nanoseconds);
+    emit_number(emitter, "most_requested_bytes", account.most_requested);
+    emit_number(emitter, "blocks", peak->live.blocks);
+    emit_number(emitter, "requested_bytes", peak->live.requested);
+    emit_number(emitter, "allocated_bytes",
+                peak->live.usable + peak->live.header + peak->live.alignment);
+    emit_number(emitter, "mapped_bytes", peak->mapped);
+    emit_number(emitter, "resident_bytes", peak->resident);
+    emit_open(emitter, "waste");
+    emit_number(emitter, "header", peak->live.header);
+    emit_number(emitter, "rounding", rounding);
+    emit_number(emitter, "alignment", peak->live.alignment);
+    emit_number(emitter, "cached", peak->cached);
+    emit_number(emitter, "external", external_waste(peak, rounding));
+    emit_close(emitter);
+    emit_close(emitter);
+}
+
+static void emit_policy(struct emitter *emitter, const struct allocator_statistics *statistics)
+{
+    const struct heap_statistics *heap = &statistics->heap;
+    emit_open(emitter, "heap");
+    emit_number(emitter, "arenas", statistics->arenas);
+    emit_number(emitter, "threads", statistics->threads);
+    emit_number(emitter, "free_blocks", heap->free_blocks);
+    emit_number(emitter, "free_bytes", heap->free_bytes);
+    emit_number(emitter, "cached_blocks", heap->cached_blocks);
+    emit_number(emitter, "cached_bytes", heap->cached_bytes);
+    emit_number(emitter, "large_blocks", statistics->large_blocks);
+    emit_number(emitter, "large_bytes", statistics->large_bytes);
+    emit_number(emitter, "splits", heap->splits);
+    emit_number(emitter, "merges", heap->merges);
+    emit_number(emitter, "searches", heap->searches);
+    emit_number(emitter, "tree_depth", heap->tree_depth);
+    emit_open(emitter, "search_lengths");
+    for (unsigned i = 0; i < sizeof heap->search_lengths / sizeof *heap->search_lengths; i++) {
+        char key[] = "2^00";
+        key[2] = (char)('0' + i / 10);
+        key[3] = (char)('0' + i % 10);
+        if (heap->search_lengths[i] > 0)
+            emit_number(emitter, key, heap->search_lengths[i]);
+    }
+    emit_close(emitter);
+    emit_close(emitter);
+}
+
+static void emit_system_calls(struct emitter *emitter)
+{
+    emit_open(emitter, "system_calls");
+    emit_number(emitter, "mmap", page_calls.mmap);
+    emit_number(emitter, "munmap", page_calls.munmap);
+    emit_number(emitter, "munmap_refused", page_calls.unmap_refused);
+    emit_number(emitter, "mprotect", page_calls.mprotect);
+    emit_number(emitter, "mremap", page_calls.mremap);
+    emit_number(emitter, "madvise", page_calls.madvise);
+    emit_close(emitter);
+}
+
+static bool write_to(int descriptor, bool json, const struct configuration *configuration)
+{
+    struct emitter emitter;
+    struct allocator_statistics statistics;
+    configuration->allocator->statistics(&statistics);
+    emitter_begin(&emitter, descriptor, json);
+    emit_open(&emitter, NULL);
+    emit_text(&emitter, "schema", "allotrope.stats/1");
+    emit_number(&emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
+    emit_text(&emitter, "command", environment_program());
+    emit_text(&emitter, "allocator", configuration->allocator->name);
+    emit_text(&emitter, "preset", configuration->allocator->preset);
+    emit_options(&emitter, configuration);
+    if (account.on) {
+        emit_account(&emitter);
+        emit_peak(&emitter);
+    }
+    emit_number(&emitter, "mapped_bytes", mapped_bytes());
+    emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
+    emit_number(&emitter, "metadata_bytes", metadata_bytes());
+    emit_number(&emitter, "resident_bytes", heap_resident());
+    emit_policy(&emitter, &statistics);
+    emit_system_calls(&emitter);
+    emit_number(&emitter, "pointer_faults", pointer_faults());
+    emit_close(&emitter);
+    return emitter_end(&emitter);
+}
+
+void statistics_write_table(const struct configuration *configuration, int descriptor)
+{
+    write_to(descriptor, false, configuration);
+}
+
+/* Puts the process id in the place of each "%p". False when the name grows too long. */
+static bool expand_name(const char *pattern, char *name, size_t room)
+{
+    size_t length = 0;
+    while (*pattern && length + 1 < room) {
+        if (pattern[0] != '%' || pattern[1] != 'p') {
+            name[length++] = *pattern++;
+            continue;
+        }
+        char digits[20];
+        size_t count = 0;
+        for (unsigned long pid = (unsigned long)SYSCALL_0(SYS_getpid); pid > 0; pid /= 10)
+            digits[count++] = (char)('0' + pid % 10);
+        while (count > 0 && length + 1 < room)
+            name[length++] = digits[--count];
+        pattern += 2;
+    }
+    name[length] = '\0';
+    return *pattern == '\0';
+}
+
+static bool ends_in_json(const char *name)
+{
+    size_t length = strlen(name);
+    return length >= 5 && strcmp(name + length - 5, ".json") == 0;
+}
+
+static void report_unwritable(const char *name)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "cannot write the statistics to \"");
+    message_text(&message, name);
+    message_text(&message, "\"; ALLOTROPE_STATS names a file that can be created");
+    message_send(&message);
+}
+
+static __attribute__((destructor)) void write_at_exit(void)
+{
+    if (!account.on)
+        return;
+    const char *destination = account.destination;
+    if (!*destination || strcmp(destination, "-") == 0) {
+        if (standard_error_is_ours())
+            write_to(2, false, account.configuration);
+        return;
+    }
+    char name[512];
+    long file = -1;
+    if (expand_name(destination, name, sizeof name))
+        file = SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                         0666);
+    if (syscall_failed(file) || !write_to((int)file, ends_in_json(name), account.configuration))
+        report_unwritable(name);
+    if (!syscall_failed(file))
+        SYSCALL_1(SYS_close, file);
+}
+
+void statistics_fork_prepare(void)
+{
+    lock_acquire(&account.lock);
+}
+
+void statistics_fork_parent(void)
+{
+    lock_release(&account.lock);
+}
+
+void statistics_fork_child(void)
+{
+    lock_reset(&account.lock);
+}
