@@ -7,7 +7,6 @@
 #include <stddef.h>
 
 #include "vm/metadata.h"
-#include "vm/pagemap.h"
 
 static struct arena *arena_of_source(struct page_source *source)
 {
@@ -47,10 +46,4 @@ bool arena_init(struct arena *arena, const struct heap_policy *policy, const uin
     policy->init(heap, &arena->pages, options);
     arena->heap = heap;
     return true;
-}
-
-struct arena *arena_of(const void *address)
-{
-    struct owner *owner = pagemap_get(address);
-    return owner && owner->kind == OWNER_ARENA ? (struct arena *)owner : NULL;
 }

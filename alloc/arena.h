@@ -13,6 +13,7 @@
 #include "alloc/owner.h"
 #include "vm/area.h"
 #include "vm/lock.h"
+#include "vm/pagemap.h"
 
 struct arena {
     struct owner owner;
@@ -28,6 +29,10 @@ bool arena_init(struct arena *arena, const struct heap_policy *policy, const uin
                 size_t reserve_bytes);
 
 /* The arena that holds an address, NULL when none does. */
-struct arena *arena_of(const void *address);
+static inline struct arena *arena_of(const void *address)
+{
+    struct owner *owner = pagemap_get(address);
+    return owner && owner->kind == OWNER_ARENA ? (struct arena *)owner : NULL;
+}
 
 #endif

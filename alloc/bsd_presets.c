@@ -11,29 +11,35 @@
 #define TITLE "powers of two, never merged (Kingsley, 4.2BSD)"
 #define SOURCE "C. Kingsley, malloc.c of 4.2BSD, 1982"
 
-/* One bin for each class up to 64 KiB. */
+/* A bin is a class. */
 enum { LARGEST_BINNED_CLASS = 16 };
 
 static unsigned bin_of(size_t size)
 {
-    return bsd_class_of(size) - BSD_MIN_CLASS;
+    return bsd_class_of(size);
 }
 
 static size_t bin_request(unsigned bin)
 {
-    return bsd_usable(bin + BSD_MIN_CLASS);
+    return bsd_usable(bin);
 }
 
-/* Of a live header without its seal only class and state are left. */
+/* Of a live header without its seal and state only the class is left: rotated so that what should
+ * be zero stands above it, all is checked by one comparison. */
+static inline uint64_t class_if_live(const uint64_t *header)
+{
+    uint64_t word = unsealed(header, *header) - HEADER_LIVE;
+    return word >> SEAL_VALUE_SHIFT | word << (64 - SEAL_VALUE_SHIFT);
+}
+
 static int retire(struct arena *arena, void *block)
 {
     (void)arena;
     uint64_t *header = bsd_header(block);
-    uint64_t word = unsealed(header, *header);
-    uint64_t size_class = word >> SEAL_VALUE_SHIFT;
-    if (__builtin_expect((word & 0xFF) == HEADER_LIVE && size_class <= LARGEST_BINNED_CLASS, 1)) {
+    uint64_t size_class = class_if_live(header);
+    if (__builtin_expect(size_class <= LARGEST_BINNED_CLASS, 1)) {
         *header = sealed(header, (uint32_t)size_class, HEADER_CACHED);
-        return (int)size_class - BSD_MIN_CLASS;
+        return (int)size_class;
     }
     return bsd_policy.usable_size(NULL, block) > 0 ? RETIRE_UNBINNED : RETIRE_NOT_LIVE;
 }
@@ -41,12 +47,13 @@ static int retire(struct arena *arena, void *block)
 static void revive(void *block, unsigned bin)
 {
     uint64_t *header = bsd_header(block);
-    *header = sealed(header, bin + BSD_MIN_CLASS, HEADER_LIVE);
+    *header = sealed(header, bin, HEADER_LIVE);
 }
 
 static const struct layered_policy layers = {
     .heap = &bsd_policy,
-    .bins = LARGEST_BINNED_CLASS - BSD_MIN_CLASS + 1,
+    .first_bin = BSD_MIN_CLASS,
+    .last_bin = LARGEST_BINNED_CLASS,
     .largest_binned = ((size_t)1 << LARGEST_BINNED_CLASS) - BSD_HEADER_BYTES,
     .bin_of = bin_of,
     .bin_request = bin_request,

@@ -99,14 +99,14 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
 
 static void set_bin_limits(struct thread_cache *cache)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+    for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++) {
         size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
         if (limit < BIN_LEAST)
             limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
         if (limit > BIN_MOST)
             limit = BIN_MOST;
         cache->bins[bin] = (struct cache_bin){
-            .room = (uint32_t)limit, .count_limit = (uint16_t)limit, .batch = FIRST_BATCH};
+            .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
     }
 }
 
@@ -201,13 +201,6 @@ static void free_list(void *list)
         lock_release(&locked->lock);
 }
 
-static void put_in_bin(struct cache_bin *bin, void *block)
-{
-    bin->room--;
-    *(void **)block = bin->head;
-    bin->head = block;
-}
-
 /* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
 static void *refill(struct thread_cache *cache, unsigned bin_index)
 {
@@ -216,19 +209,19 @@ static void *refill(struct thread_cache *cache, unsigned bin_index)
     size_t request = layers.policy->bin_request(bin_index);
     lock_acquire(&arena->lock);
     void *result = heap_policy()->alloc(arena->heap, request);
-    for (unsigned i = 1; result && i < bin->batch && bin->room > 0; i++) {
+    for (unsigned i = 1; result && i < bin->batch && cache_bin_room(bin) > 0; i++) {
         void *block = heap_policy()->alloc(arena->heap, request);
         if (!block)
             break;
         /* A heap may give more than it was asked for, which then belongs to another bin. */
         int retired_to = layers.policy->retire(arena, block);
-        if (retired_to >= 0 && cache->bins[retired_to].room > 0)
-            put_in_bin(&cache->bins[retired_to], block);
+        if (retired_to >= 0 && cache_bin_room(&cache->bins[retired_to]) > 0)
+            cache_bin_put(&cache->bins[retired_to], block);
         else
             heap_policy()->free(arena->heap, block);
     }
     lock_release(&arena->lock);
-    if (2 * bin->batch <= bin->count_limit)
+    if (2 * bin->batch <= bin->capacity)
         bin->batch *= 2;
     return result ? result : alloc_from_any(arena, request);
 }
@@ -236,11 +229,9 @@ static void *refill(struct thread_cache *cache, unsigned bin_index)
 /* Keeps the half that was freed last, which is likely to be in the processor's cache. */
 static void give_half_back(struct cache_bin *bin)
 {
-    uint32_t count = bin->count_limit - bin->room;
+    uint32_t count = cache_bin_count(bin);
     if (count < 2) {
-        free_list(bin->head);
-        bin->head = NULL;
-        bin->room = bin->count_limit;
+        free_list(cache_bin_empty(bin));
         return;
     }
     void *last_kept = bin->head;
@@ -248,8 +239,14 @@ static void give_half_back(struct cache_bin *bin)
         last_kept = *(void **)last_kept;
     void *rest = *(void **)last_kept;
     *(void **)last_kept = NULL;
-    bin->room += count - count / 2;
+    bin->allowed += count - count / 2;
     free_list(rest);
+}
+
+static void empty_cache(struct thread_cache *cache)
+{
+    for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++)
+        free_list(cache_bin_empty(&cache->bins[bin]));
 }
 
 /* Allocation. */
@@ -319,10 +316,10 @@ void layered_free_to_full_bin(void *block, unsigned bin_index)
         return;
     }
     bin = &thread_cache->bins[bin_index];
-    if (bin->room == 0)
+    if (cache_bin_room(bin) == 0)
         give_half_back(bin);
-    if (bin->room > 0)
-        put_in_bin(bin, block);
+    if (cache_bin_room(bin) > 0)
+        cache_bin_put(bin, block);
     else
         free_under_lock(arena_of(block), block);
 }
@@ -408,8 +405,7 @@ void layered_thread_exit(void)
         return;
     }
     thread_cache = &dead_cache;
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
-        free_list(cache->bins[bin].head);
+    empty_cache(cache);
     lock_acquire(&layers.lock);
     cache->arena->threads--;
     if (cache->previous)
@@ -464,12 +460,7 @@ size_t layered_trim(void)
 {
     size_t freed = 0;
     if (thread_cache->arena)
-        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-            struct cache_bin *cache_bin = &thread_cache->bins[bin];
-            free_list(cache_bin->head);
-            cache_bin->head = NULL;
-            cache_bin->room = cache_bin->count_limit;
-        }
+        empty_cache(thread_cache);
     for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
         lock_acquire(&layers.arenas[i]->lock);
         freed += heap_policy()->trim(layers.arenas[i]->heap);
@@ -482,8 +473,8 @@ static void count_cached(uint64_t *blocks, uint64_t *bytes)
 {
     lock_acquire(&layers.lock);
     for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
-        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-            uint32_t count = cache->bins[bin].count_limit - cache->bins[bin].room;
+        for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++) {
+            uint32_t count = cache_bin_count(&cache->bins[bin]);
             *blocks += count;
             *bytes += count * layers.policy->bin_request(bin);
         }

@@ -26,7 +26,7 @@ enum { RETIRE_UNBINNED = -1, RETIRE_NOT_LIVE = -2 };
 
 struct layered_policy {
     const struct heap_policy *heap;
-    unsigned bins;
+    unsigned first_bin, last_bin; /* below CACHE_BINS */
     size_t largest_binned; /* bytes; at least 8 */
     /* The bin that serves requests of `size` bytes. */
     unsigned (*bin_of)(size_t size);
@@ -91,11 +91,8 @@ layered_alloc(const struct layered_policy *policy, size_t size)
 {
     if (__builtin_expect(size <= policy->largest_binned, 1)) {
         unsigned bin = policy->bin_of(size);
-        struct cache_bin *cache_bin = &thread_cache->bins[bin];
-        void *block = cache_bin->head;
+        void *block = cache_bin_take(&thread_cache->bins[bin]);
         if (__builtin_expect(block != NULL, 1)) {
-            cache_bin->head = *(void **)block;
-            cache_bin->room++;
             policy->revive(block, bin);
             return block;
         }
@@ -106,18 +103,15 @@ layered_alloc(const struct layered_policy *policy, size_t size)
 static inline __attribute__((always_inline)) void
 layered_free(const struct layered_policy *policy, void *block)
 {
-    struct owner *owner = pagemap_get(block);
-    if (__builtin_expect(owner && owner->kind == OWNER_ARENA, 1)) {
-        int bin = policy->retire((struct arena *)owner, block);
+    struct arena *arena = arena_of(block);
+    if (__builtin_expect(arena != NULL, 1)) {
+        int bin = policy->retire(arena, block);
         if (__builtin_expect(bin >= 0, 1)) {
             struct cache_bin *cache_bin = &thread_cache->bins[bin];
-            if (__builtin_expect(cache_bin->room == 0, 0)) {
+            if (__builtin_expect(cache_bin_room(cache_bin) == 0, 0))
                 layered_free_to_full_bin(block, (unsigned)bin);
-                return;
-            }
-            cache_bin->room--;
-            *(void **)block = cache_bin->head;
-            cache_bin->head = block;
+            else
+                cache_bin_put(cache_bin, block);
             return;
         }
     }

@@ -19,13 +19,55 @@ enum { CACHE_BINS = 96 };
 
 struct arena;
 
+/* What a bin holds is counted by two counters, so that an allocation changes one and a free the
+ * other: a single one would be a chain of two dependent memory updates for every pair. Both wrap.
+ * The bin is full when they are equal, and may take `allowed - frees` more blocks. */
 struct cache_bin {
     void *head;
-    uint32_t room;  /* how many more blocks it may take */
-    uint16_t count_limit;
-    uint16_t batch; /* how many blocks the next refill asks for; doubles, so that a program that
+    uint32_t frees;   /* blocks ever put in */
+    uint32_t allowed; /* how many may have been: capacity + blocks ever taken out */
+    uint32_t capacity;
+    uint32_t batch; /* how many blocks the next refill asks for; doubles, so that a program that
                        needs few touches few */
 };
+
+static inline uint32_t cache_bin_room(const struct cache_bin *bin)
+{
+    return bin->allowed - bin->frees;
+}
+
+static inline uint32_t cache_bin_count(const struct cache_bin *bin)
+{
+    return bin->capacity - cache_bin_room(bin);
+}
+
+/* Needs room. */
+static inline void cache_bin_put(struct cache_bin *bin, void *block)
+{
+    bin->frees++;
+    *(void **)block = bin->head;
+    bin->head = block;
+}
+
+/* NULL when the bin is empty. */
+static inline void *cache_bin_take(struct cache_bin *bin)
+{
+    void *block = bin->head;
+    if (__builtin_expect(block != NULL, 1)) {
+        bin->head = *(void **)block;
+        bin->allowed++;
+    }
+    return block;
+}
+
+/* Takes everything out, as a list. */
+static inline void *cache_bin_empty(struct cache_bin *bin)
+{
+    void *list = bin->head;
+    bin->head = NULL;
+    bin->allowed = bin->frees + bin->capacity;
+    return list;
+}
 
 struct thread_cache {
     struct cache_bin bins[CACHE_BINS];
