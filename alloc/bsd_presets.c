@@ -32,16 +32,20 @@ static inline uint64_t class_if_live(const uint64_t *header)
     return word >> SEAL_VALUE_SHIFT | word << (64 - SEAL_VALUE_SHIFT);
 }
 
-static int retire(struct arena *arena, void *block)
+static __attribute__((noinline)) int refuse_to_retire(const void *block)
+{
+    return bsd_policy.usable_size(NULL, block) > 0 ? RETIRE_UNBINNED : RETIRE_NOT_LIVE;
+}
+
+static inline __attribute__((always_inline)) int retire(struct arena *arena, void *block)
 {
     (void)arena;
     uint64_t *header = bsd_header(block);
     uint64_t size_class = class_if_live(header);
-    if (__builtin_expect(size_class <= LARGEST_BINNED_CLASS, 1)) {
-        *header = sealed(header, (uint32_t)size_class, HEADER_CACHED);
-        return (int)size_class;
-    }
-    return bsd_policy.usable_size(NULL, block) > 0 ? RETIRE_UNBINNED : RETIRE_NOT_LIVE;
+    if (__builtin_expect(size_class > LARGEST_BINNED_CLASS, 0))
+        return refuse_to_retire(block);
+    *header = sealed(header, (uint32_t)size_class, HEADER_CACHED);
+    return (int)size_class;
 }
 
 static void revive(void *block, unsigned bin)

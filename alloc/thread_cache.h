@@ -29,7 +29,7 @@ struct cache_bin {
     uint32_t capacity;
     uint32_t batch; /* how many blocks the next refill asks for; doubles, so that a program that
                        needs few touches few */
-};
+} __attribute__((aligned(32)));
 
 static inline uint32_t cache_bin_room(const struct cache_bin *bin)
 {
