@@ -33,8 +33,7 @@ static bool segment(struct page_source *source, size_t index, char **start, char
     return true;
 }
 
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options,
-                size_t reserve_bytes)
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options)
 {
     void *heap = metadata_alloc(policy->heap_bytes);
     if (!heap)
@@ -42,7 +41,7 @@ bool arena_init(struct arena *arena, const struct heap_policy *policy, const uin
     arena->owner.kind = OWNER_ARENA;
     arena->lock = (struct lock)LOCK_INITIALIZER(RANK_ARENA);
     arena->pages = (struct page_source){extend, retract, segment};
-    area_init(&arena->area, &arena->owner, reserve_bytes);
+    area_init(&arena->area, &arena->owner);
     policy->init(heap, &arena->pages, options);
     arena->heap = heap;
     return true;

@@ -24,9 +24,8 @@ struct arena {
     uint32_t threads; /* under the registry's lock */
 };
 
-/* Makes an arena ready. reserve_bytes: see area.h. False: out of memory. */
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options,
-                size_t reserve_bytes);
+/* Makes an arena ready. False: out of memory. */
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options);
 
 /* The arena that holds an address, NULL when none does. */
 static inline struct arena *arena_of(const void *address)

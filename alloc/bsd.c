@@ -98,7 +98,6 @@ static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
 struct located {
     uint64_t *header; /* of the block itself; NULL: not a block */
     unsigned size_class;
-    enum header_state state;
     size_t offset; /* of the payload behind the block's own */
 };
 
@@ -113,13 +112,11 @@ static struct located locate(const void *payload)
         word = unsealed(header, *header);
     }
     uint64_t size_class = word >> SEAL_VALUE_SHIFT;
-    enum header_state state = word & 0xFF;
     if (size_class < BSD_MIN_CLASS || size_class > BSD_MAX_CLASS ||
-        (state != HEADER_LIVE && state != HEADER_CACHED))
+        (word & 0xFF) != HEADER_LIVE)
         return result;
     result.header = header;
     result.size_class = (unsigned)size_class;
-    result.state = state;
     return result;
 }
 
@@ -142,7 +139,7 @@ static size_t bsd_usable_size(void *state, const void *payload)
 {
     (void)state;
     struct located block = locate(payload);
-    return block.state == HEADER_LIVE ? bsd_usable(block.size_class) - block.offset : 0;
+    return block.header ? bsd_usable(block.size_class) - block.offset : 0;
 }
 
 static bool bsd_resize(void *state, void *payload, size_t size)
@@ -188,7 +185,7 @@ static bool describe_block(const char *block, unsigned char free_class, struct b
         if (!located.header || located.offset > 0)
             return false;
         size_class = located.size_class;
-        info->state = located.state == HEADER_LIVE ? BLOCK_LIVE : BLOCK_CACHED;
+        info->state = BLOCK_LIVE;
     }
     info->payload = payload;
     info->usable_bytes = bsd_usable(size_class);

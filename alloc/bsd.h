@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bsd.h: Kingsley's powers of two; see bsd.c. The inline functions are what the layers of the
- * default preset ask for on their common path.
+ * bsd.h: Kingsley's powers of two; see bsd.c.
  */
 #ifndef ALLOTROPE_ALLOC_BSD_H
 #define ALLOTROPE_ALLOC_BSD_H

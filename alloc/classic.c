@@ -10,9 +10,7 @@
 #include "vm/message.h"
 #include "vm/metadata.h"
 #include "vm/pagemap.h"
-
-/* One stretch for the whole heap; costs nothing until it is used. */
-static const size_t RESERVE_BYTES = (size_t)64 << 30;
+#include "vm/window.h"
 
 static const struct heap_policy *policy;
 static struct arena arena;
@@ -20,7 +18,7 @@ static struct arena arena;
 bool classic_init(const struct heap_policy *chosen, const uint64_t *options)
 {
     policy = chosen;
-    return arena_init(&arena, policy, options, RESERVE_BYTES);
+    return window_init(0) && arena_init(&arena, policy, options);
 }
 
 void *classic_alloc(size_t size)
@@ -102,16 +100,19 @@ void classic_fork_prepare(void)
 {
     lock_acquire(&arena.lock);
     lock_acquire(&metadata_lock);
+    lock_acquire(&window_lock);
 }
 
 void classic_fork_parent(void)
 {
+    lock_release(&window_lock);
     lock_release(&metadata_lock);
     lock_release(&arena.lock);
 }
 
 void classic_fork_child(void)
 {
+    lock_reset(&window_lock);
     lock_reset(&metadata_lock);
     lock_reset(&arena.lock);
 }

@@ -18,9 +18,6 @@
 
 enum { MAX_ARENAS = 64 };
 
-/* Address space that an arena reserves at first; costs nothing until it is used. */
-static const size_t ARENA_RESERVE_BYTES = (size_t)16 << 30;
-
 /* A bin may keep this share of what its thread may, but a few blocks at least and no more than
  * pays: a bin of small blocks refills cheaply. */
 enum { BIN_SHARE = 8, BIN_LEAST = 2, BIN_MOST = 512, FIRST_BATCH = 2 };
@@ -58,8 +55,7 @@ static unsigned processors(void)
 static struct arena *add_arena(void)
 {
     struct arena *arena = metadata_alloc(sizeof *arena);
-    if (!arena ||
-        !arena_init(arena, heap_policy(), layers.policy_options, ARENA_RESERVE_BYTES))
+    if (!arena || !arena_init(arena, heap_policy(), layers.policy_options))
         return NULL;
     layers.arenas[layers.arena_count++] = arena;
     return arena;
@@ -94,12 +90,12 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
         layers.arena_limit = MAX_ARENAS;
     layers.cache_bytes = own[LAYERED_CACHE];
     layers.large_bytes = own[LAYERED_LARGE];
-    return add_arena() != NULL;
+    return window_init(policy->shadow_shift) && add_arena() != NULL;
 }
 
 static void set_bin_limits(struct thread_cache *cache)
 {
-    for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++) {
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
         size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
         if (limit < BIN_LEAST)
             limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
@@ -160,14 +156,69 @@ static void *alloc_any_size(size_t size)
     return layered_alloc(layers.policy, size);
 }
 
-/* From and to the arenas. */
+/* States. */
+
+static uint8_t *state_of(const void *block)
+{
+    return window_shadow(window_unit(block), layers.policy->shadow_shift);
+}
+
+/* The bin of a live block, UNBINNED, or NOT_LIVE. */
+static unsigned bin_of_block(const void *block)
+{
+    size_t unit = window_unit(block);
+    if (!window_holds(unit))
+        return NOT_LIVE;
+    unsigned bin = state_bin(*state_of(block), unit, layers.policy->shadow_shift);
+    return bin <= UNBINNED ? bin : NOT_LIVE;
+}
+
+static bool is_live(const void *block)
+{
+    return bin_of_block(block) != NOT_LIVE;
+}
+
+static void set_live(const void *block, unsigned bin)
+{
+    *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
+}
+
+/* The last bin whose requests a block with so many usable bytes serves. */
+static unsigned bin_that_takes(size_t usable)
+{
+    const struct layered_policy *policy = layers.policy;
+    if (usable < policy->bin_request(0) || usable >= 2 * policy->largest_binned)
+        return UNBINNED;
+    if (usable >= policy->largest_binned)
+        return policy->bins - 1;
+    unsigned bin = policy->bin_of(usable);
+    return policy->bin_request(bin) > usable ? bin - 1 : bin;
+}
+
+static unsigned mark_live(struct arena *arena, void *block)
+{
+    unsigned bin = bin_that_takes(heap_policy()->usable_size(arena->heap, block));
+    set_live(block, bin);
+    return bin;
+}
+
+/* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
+ * marked as nothing. */
 
 static void *alloc_from(struct arena *arena, size_t size)
 {
     lock_acquire(&arena->lock);
     void *block = heap_policy()->alloc(arena->heap, size);
+    if (block)
+        mark_live(arena, block);
     lock_release(&arena->lock);
     return block;
+}
+
+static void free_to(struct arena *arena, void *block)
+{
+    *state_of(block) = 0;
+    heap_policy()->free(arena->heap, block);
 }
 
 /* When one arena gets no more memory, another may still have free blocks. */
@@ -195,10 +246,23 @@ static void free_list(void *list)
             lock_acquire(&arena->lock);
             locked = arena;
         }
-        heap_policy()->free(arena->heap, block);
+        free_to(arena, block);
     }
     if (locked)
         lock_release(&locked->lock);
+}
+
+/* Puts a block that came from a heap into the bin that it suits: a heap may give more than it was
+ * asked for. */
+static void stock(struct thread_cache *cache, struct arena *arena, void *block)
+{
+    unsigned bin = mark_live(arena, block);
+    if (bin == UNBINNED || cache_bin_room(&cache->bins[bin]) == 0) {
+        free_to(arena, block);
+        return;
+    }
+    *state_of(block) = 0;
+    cache_bin_put(&cache->bins[bin], block);
 }
 
 /* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
@@ -209,16 +273,13 @@ static void *refill(struct thread_cache *cache, unsigned bin_index)
     size_t request = layers.policy->bin_request(bin_index);
     lock_acquire(&arena->lock);
     void *result = heap_policy()->alloc(arena->heap, request);
+    if (result)
+        mark_live(arena, result);
     for (unsigned i = 1; result && i < bin->batch && cache_bin_room(bin) > 0; i++) {
         void *block = heap_policy()->alloc(arena->heap, request);
         if (!block)
             break;
-        /* A heap may give more than it was asked for, which then belongs to another bin. */
-        int retired_to = layers.policy->retire(arena, block);
-        if (retired_to >= 0 && cache_bin_room(&cache->bins[retired_to]) > 0)
-            cache_bin_put(&cache->bins[retired_to], block);
-        else
-            heap_policy()->free(arena->heap, block);
+        stock(cache, arena, block);
     }
     lock_release(&arena->lock);
     if (2 * bin->batch <= bin->capacity)
@@ -245,7 +306,7 @@ static void give_half_back(struct cache_bin *bin)
 
 static void empty_cache(struct thread_cache *cache)
 {
-    for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++)
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
         free_list(cache_bin_empty(&cache->bins[bin]));
 }
 
@@ -288,6 +349,8 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
     lock_acquire(&arena->lock);
     void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
+    if (block)
+        set_live(block, UNBINNED);
     lock_release(&arena->lock);
     return block;
 }
@@ -297,14 +360,14 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
 _Noreturn static void report_not_live(const char *function, const void *block)
 {
     abort_on_pointer_fault(function, block,
-                           "not a live block (freed twice, or points into one, or its header "
-                           "was overwritten)");
+                           "not a live block (freed twice, never handed out, or points into "
+                           "one)");
 }
 
 static void free_under_lock(struct arena *arena, void *block)
 {
     lock_acquire(&arena->lock);
-    heap_policy()->free(arena->heap, block);
+    free_to(arena, block);
     lock_release(&arena->lock);
 }
 
@@ -332,10 +395,9 @@ void layered_free_slowly(void *block)
     } else if (owner->kind == OWNER_LARGE) {
         large_free((struct large_block *)owner, block);
     } else {
-        struct arena *arena = (struct arena *)owner;
-        if (heap_policy()->usable_size(arena->heap, block) == 0)
+        if (!is_live(block))
             report_not_live("free", block);
-        free_under_lock(arena, block);
+        free_under_lock((struct arena *)owner, block);
     }
 }
 
@@ -361,13 +423,15 @@ void *layered_resize(void *block, size_t size)
         return move_to_new_block(block, large->usable_bytes, size);
     }
     struct arena *arena = (struct arena *)owner;
-    size_t usable = heap_policy()->usable_size(arena->heap, block);
-    if (usable == 0)
+    if (!is_live(block))
         report_not_live("realloc", block);
+    size_t usable = heap_policy()->usable_size(arena->heap, block);
     if (size <= usable && size > usable / 2)
         return block;
     lock_acquire(&arena->lock);
     bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
+    if (resized && bin_of_block(block) != UNBINNED)
+        mark_live(arena, block);
     lock_release(&arena->lock);
     return resized ? block : move_to_new_block(block, usable, size);
 }
@@ -381,7 +445,7 @@ size_t layered_usable_size(const void *block)
         const struct large_block *large = (const struct large_block *)owner;
         return large->payload == block ? large->usable_bytes : 0;
     }
-    return heap_policy()->usable_size(((struct arena *)owner)->heap, block);
+    return is_live(block) ? heap_policy()->usable_size(((struct arena *)owner)->heap, block) : 0;
 }
 
 struct block_waste layered_waste(const void *block)
@@ -427,10 +491,12 @@ void layered_fork_prepare(void)
         lock_acquire(&layers.arenas[i]->lock);
     large_fork_prepare();
     lock_acquire(&metadata_lock);
+    lock_acquire(&window_lock);
 }
 
 void layered_fork_parent(void)
 {
+    lock_release(&window_lock);
     lock_release(&metadata_lock);
     large_fork_parent();
     for (unsigned i = layers.arena_count; i-- > 0;)
@@ -442,6 +508,7 @@ void layered_fork_parent(void)
  * alone: what they kept (bounded) is lost to it. */
 void layered_fork_child(void)
 {
+    lock_reset(&window_lock);
     lock_reset(&metadata_lock);
     large_fork_child();
     for (unsigned i = layers.arena_count; i-- > 0;) {
@@ -473,7 +540,7 @@ static void count_cached(uint64_t *blocks, uint64_t *bytes)
 {
     lock_acquire(&layers.lock);
     for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
-        for (unsigned bin = layers.policy->first_bin; bin <= layers.policy->last_bin; bin++) {
+        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
             uint32_t count = cache_bin_count(&cache->bins[bin]);
             *blocks += count;
             *bytes += count * layers.policy->bin_request(bin);
@@ -502,11 +569,27 @@ void layered_statistics(struct allocator_statistics *statistics)
     large_statistics(&statistics->large_blocks, &statistics->large_bytes);
 }
 
+struct visit {
+    heap_visitor *visit;
+    void *argument;
+};
+
+/* To the heap a block in a thread's cache is live. */
+static void visit_with_state(void *argument, const struct block_info *info)
+{
+    const struct visit *visit = argument;
+    struct block_info corrected = *info;
+    if (info->state == BLOCK_LIVE && *state_of(info->payload) == 0)
+        corrected.state = BLOCK_CACHED;
+    visit->visit(visit->argument, &corrected);
+}
+
 void layered_walk(heap_visitor *visit, void *argument)
 {
+    struct visit inner = {visit, argument};
     for (unsigned i = 0; i < layers.arena_count; i++) {
         lock_acquire(&layers.arenas[i]->lock);
-        heap_policy()->walk(layers.arenas[i]->heap, visit, argument);
+        heap_policy()->walk(layers.arenas[i]->heap, visit_with_state, &inner);
         lock_release(&layers.arenas[i]->lock);
     }
     large_walk(visit, argument);

@@ -9,34 +9,29 @@
  *
  * The common path is here, inline; a preset's file instantiates it with a constant
  * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
- * in layered.c and the same for all. Every block that the program holds is marked live by the
- * policy, every cached block is not: a pointer that is freed twice, was never handed out or
- * points into a block is found at once.
+ * in layered.c and the same for all. What a pointer is stands in its state byte (block_state.h):
+ * one that is freed twice, was never handed out or points into a block is found at once, before
+ * the policy is asked or the block touched.
  */
 #ifndef ALLOTROPE_ALLOC_LAYERED_H
 #define ALLOTROPE_ALLOC_LAYERED_H
 
 #include "alloc/allocator.h"
 #include "alloc/arena.h"
+#include "alloc/block_state.h"
 #include "alloc/thread_cache.h"
-#include "vm/pagemap.h"
-
-/* What retire says of a block that goes into no bin. */
-enum { RETIRE_UNBINNED = -1, RETIRE_NOT_LIVE = -2 };
 
 struct layered_policy {
     const struct heap_policy *heap;
-    unsigned first_bin, last_bin; /* below CACHE_BINS */
-    size_t largest_binned; /* bytes; at least 8 */
-    /* The bin that serves requests of `size` bytes. */
+    /* 4, or 5 if two payloads of the heap never start less than 32 bytes apart. */
+    unsigned shadow_shift;
+    unsigned bins;         /* at most BINS */
+    size_t largest_binned; /* the largest request that the last bin serves */
+    /* The bin that serves requests of `size` bytes, at most largest_binned. */
     unsigned (*bin_of)(size_t size);
-    /* The request to make of the heap for a block of this bin. */
+    /* The largest request that a bin serves: what its blocks hold at least, and what is asked of
+     * the heap for one. Increases with the bin. */
     size_t (*bin_request)(unsigned bin);
-    /* Marks a live block cached and returns its bin, or says why not: RETIRE_UNBINNED leaves a
-     * live block as it is. `block` lies in the arena. No lock is held. */
-    int (*retire)(struct arena *arena, void *block);
-    /* Marks a cached block of `bin` live again. No lock is held. */
-    void (*revive)(void *block, unsigned bin);
 };
 
 /* Options of the layers, after those of the policy. */
@@ -93,7 +88,9 @@ layered_alloc(const struct layered_policy *policy, size_t size)
         unsigned bin = policy->bin_of(size);
         void *block = cache_bin_take(&thread_cache->bins[bin]);
         if (__builtin_expect(block != NULL, 1)) {
-            policy->revive(block, bin);
+            size_t unit = window_unit(block);
+            *window_shadow(unit, policy->shadow_shift) =
+                state_live(bin, unit, policy->shadow_shift);
             return block;
         }
     }
@@ -103,13 +100,15 @@ layered_alloc(const struct layered_policy *policy, size_t size)
 static inline __attribute__((always_inline)) void
 layered_free(const struct layered_policy *policy, void *block)
 {
-    struct arena *arena = arena_of(block);
-    if (__builtin_expect(arena != NULL, 1)) {
-        int bin = policy->retire(arena, block);
-        if (__builtin_expect(bin >= 0, 1)) {
+    size_t unit = window_unit(block);
+    if (__builtin_expect(window_holds(unit), 1)) {
+        uint8_t *state = window_shadow(unit, policy->shadow_shift);
+        unsigned bin = state_bin(*state, unit, policy->shadow_shift);
+        if (__builtin_expect(bin < policy->bins, 1)) {
             struct cache_bin *cache_bin = &thread_cache->bins[bin];
+            *state = 0;
             if (__builtin_expect(cache_bin_room(cache_bin) == 0, 0))
-                layered_free_to_full_bin(block, (unsigned)bin);
+                layered_free_to_full_bin(block, bin);
             else
                 cache_bin_put(cache_bin, block);
             return;

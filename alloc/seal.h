@@ -16,7 +16,6 @@
 
 enum header_state {
     HEADER_LIVE = 0xA7,   /* the program's */
-    HEADER_CACHED = 0x3C, /* free to the program, kept by a thread cache */
     HEADER_BACK = 0x59,   /* before an over-aligned payload: tells where its block begins */
     HEADER_FREE = 0xE2,   /* for heaps that keep headers on free blocks */
 };

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CACHE_BINS = 96 };
+#include "alloc/block_state.h"
 
 struct arena;
 
@@ -70,7 +70,7 @@ static inline void *cache_bin_empty(struct cache_bin *bin)
 }
 
 struct thread_cache {
-    struct cache_bin bins[CACHE_BINS];
+    struct cache_bin bins[BINS];
     struct arena *arena;
     struct thread_cache *next, *previous; /* of all threads' caches */
 };

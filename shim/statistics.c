@@ -22,7 +22,6 @@
 #include "shim/environment.h"
 #include "vm/lock.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -316,7 +315,6 @@ static void emit_system_calls(struct emitter *emitter)
     emit_number(emitter, "mmap", page_calls.mmap);
     emit_number(emitter, "munmap", page_calls.munmap);
     emit_number(emitter, "munmap_refused", page_calls.unmap_refused);
-    emit_number(emitter, "mprotect", page_calls.mprotect);
     emit_number(emitter, "mremap", page_calls.mremap);
     emit_number(emitter, "madvise", page_calls.madvise);
     emit_close(emitter);

@@ -5,34 +5,19 @@
 #include "vm/area.h"
 
 #include <stdint.h>
-#include <sys/resource.h>
 
 #include "vm/pagemap.h"
 #include "vm/pages.h"
-#include "vm/syscall.h"
+#include "vm/window.h"
 
-/* A reservation takes no more than this share of RLIMIT_AS, so that what an area has reserved
- * and not used is small beside what the program may have. */
-enum { LIMIT_SHARE = 64 };
+/* A chunk is an eighth of what is in use, so that system calls stay rare while a heap grows; less
+ * than the one saves little, more than the other saves nothing more. */
+enum { CHUNK_SHARE = 8 };
+static const size_t CHUNK_LEAST = (size_t)1 << 20, CHUNK_MOST = (size_t)64 << 20;
 
-/* Commits ahead of the break by an eighth of what is in use, so that system calls stay rare
- * while a heap grows; beyond 64 MiB at once it saves nothing more. */
-enum { COMMIT_SHARE = 8 };
-static const size_t COMMIT_MAX = (size_t)64 << 20;
-
-void area_init(struct area *area, void *owner, size_t reserve_bytes)
+void area_init(struct area *area, void *owner)
 {
-    *area = (struct area){.owner = owner, .reserve_bytes = reserve_bytes};
-}
-
-static size_t reservation_allowed(size_t wanted)
-{
-    struct rlimit limit;
-    if (syscall_failed(SYSCALL_4(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit)) ||
-        limit.rlim_cur == RLIM_INFINITY)
-        return wanted;
-    size_t share = round_down(limit.rlim_cur / LIMIT_SHARE, GRANULE_BYTES);
-    return share < wanted ? share : wanted;
+    *area = (struct area){.owner = owner};
 }
 
 /* Remembers the current segment before another takes its place. */
@@ -52,75 +37,67 @@ static bool finish_segment(struct area *area)
     return true;
 }
 
-static bool continue_behind(struct area *area, size_t bytes)
+/* Enters a chunk that was taken. One that cannot be entered is lost to the area, and harmless. */
+static bool add_chunk(struct area *area, char *chunk, size_t bytes)
 {
-    if (!area->limit || !pages_reserve_at(area->limit, bytes))
+    if (!pagemap_set(chunk, bytes, area->owner))
         return false;
-    area->limit += bytes;
+    if (chunk != area->limit) {
+        if (!finish_segment(area))
+            return false;
+        area->base = area->brk = chunk;
+    }
+    area->limit = chunk + bytes;
     return true;
 }
 
-static bool begin_segment(struct area *area, size_t bytes)
+/* Takes a chunk, the wanted size or by halves no less than `least`. */
+static bool take_chunk(struct area *area, size_t wanted, size_t least)
 {
-    char *start = pages_reserve(bytes, GRANULE_BYTES);
-    if (!start)
-        return false;
-    if (!finish_segment(area)) {
-        pages_unmap(start, bytes);
-        return false;
+    for (;;) {
+        char *chunk = window_take(wanted);
+        if (chunk)
+            return add_chunk(area, chunk, wanted);
+        if (wanted == least)
+            return false;
+        wanted = round_down(wanted / 2, WINDOW_STEP);
+        if (wanted < least)
+            wanted = least;
     }
-    if (area->committed < area->limit)
-        pages_unmap(area->committed, (size_t)(area->limit - area->committed));
-    area->base = area->brk = area->committed = start;
-    area->limit = start + bytes;
-    return true;
 }
 
-/* Makes room for `bytes` between break and limit, halving what it reserves as it is refused. */
-static bool reserve_more(struct area *area, size_t bytes)
+/* What the area holds, and the part of the shadow that goes with it. */
+static void account(ptrdiff_t bytes)
 {
-    size_t behind = bytes - (size_t)(area->limit - area->brk);
-    size_t least = round_up(bytes, GRANULE_BYTES);
-    size_t wanted = reservation_allowed(area->reserve_bytes);
-    for (; wanted > least; wanted = round_down(wanted / 2, GRANULE_BYTES)) {
-        if (continue_behind(area, wanted) || begin_segment(area, wanted))
-            return true;
-    }
-    return continue_behind(area, round_up(behind, GRANULE_BYTES)) || begin_segment(area, least);
+    account_mapped(bytes);
+    if (window.shadow_shift > 0)
+        account_metadata(bytes / (1 << window.shadow_shift));
 }
 
-static bool commit_to(struct area *area, char *end)
+static bool make_room(struct area *area, size_t bytes)
 {
-    size_t ahead = (size_t)(end - area->base) / COMMIT_SHARE;
-    if (ahead > COMMIT_MAX)
-        ahead = COMMIT_MAX;
-    char *least = (char *)round_up((uintptr_t)end, GRANULE_BYTES);
-    char *most = (char *)round_up((uintptr_t)end + ahead, GRANULE_BYTES);
-    if (most > area->limit)
-        most = area->limit;
-    size_t bytes = (size_t)(most - area->committed);
-    if (!pages_commit(area->committed, bytes)) {
-        bytes = (size_t)(least - area->committed);
-        if (!pages_commit(area->committed, bytes))
+    size_t wanted = area->bytes / CHUNK_SHARE;
+    if (wanted < CHUNK_LEAST)
+        wanted = CHUNK_LEAST;
+    if (wanted > CHUNK_MOST)
+        wanted = CHUNK_MOST;
+    /* A chunk that adjoins adds to the room there is; one that does not must hold it all. */
+    while ((size_t)(area->limit - area->brk) < bytes) {
+        size_t least = round_up(bytes - (size_t)(area->limit - area->brk), WINDOW_STEP);
+        if (!take_chunk(area, round_up(wanted > least ? wanted : least, WINDOW_STEP), least))
             return false;
     }
-    if (!pagemap_set(area->committed, bytes, area->owner))
-        return false;
-    area->committed += bytes;
     return true;
 }
 
 void *area_extend(struct area *area, size_t bytes)
 {
-    if (bytes > (size_t)PTRDIFF_MAX)
-        return NULL;
-    if (bytes > (size_t)(area->limit - area->brk) && !reserve_more(area, bytes))
+    if (bytes > WINDOW_BYTES || !make_room(area, bytes))
         return NULL;
     char *start = area->brk;
-    if (start + bytes > area->committed && !commit_to(area, start + bytes))
-        return NULL;
-    area->brk = start + bytes;
-    account_mapped((ptrdiff_t)bytes);
+    area->brk += bytes;
+    area->bytes += bytes;
+    account((ptrdiff_t)bytes);
     return start;
 }
 
@@ -130,10 +107,11 @@ bool area_retract(struct area *area, size_t bytes)
         return false;
     char *old_pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
     area->brk -= bytes;
+    area->bytes -= bytes;
     char *pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
     if (pages_end < old_pages_end)
         pages_discard(pages_end, (size_t)(old_pages_end - pages_end));
-    account_mapped(-(ptrdiff_t)bytes);
+    account(-(ptrdiff_t)bytes);
     return true;
 }
 

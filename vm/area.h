@@ -4,16 +4,16 @@
  *
  * The historic allocators take their memory from the end of one contiguous stretch that only
  * grows at its end. The real brk cannot be relied on (other code moves it, randomisation and
- * tools limit it), so an area reserves address space and commits it as its break moves up:
+ * tools limit it), so an area takes chunks of the window and moves a break of its own through
+ * them:
  *
- *   | handed out .......... | committed | reserved .................... |
- *   base                  brk       committed                      limit
+ *   | handed out ........... | taken |
+ *   base                    brk    limit
  *
- * When the reservation is used up the area continues right behind it if that is free, else in a
- * new segment elsewhere; a heap must therefore be ready for memory that does not adjoin the last
- * it was given. What the kernel refuses is asked for again by halves. Under RLIMIT_AS the
- * reservations stay a small part of the limit. Every granule that is handed out is entered in
- * the page map.
+ * While it is the only area, every chunk adjoins the last and the area is one segment; where
+ * another has taken the next chunk, a new segment begins. A heap must therefore be ready for
+ * memory that does not adjoin the last it was given. What the kernel refuses is asked for again
+ * by halves. Every granule is entered in the page map.
  *
  * An area belongs to whoever holds the lock of its heap.
  */
@@ -23,23 +23,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One contiguous run that was handed out in full: [start, end). */
+/* One contiguous run that was handed out: [start, end). */
 struct segment {
     char *start, *end;
 };
 
-enum { AREA_SEGMENTS = 512 };
+enum { AREA_SEGMENTS = 1024 };
 
 struct area {
-    char *base, *brk, *committed, *limit;
+    char *base, *brk, *limit;
     void *owner;          /* entered in the page map */
-    size_t reserve_bytes; /* what the next segment asks for first */
+    size_t bytes;         /* handed out in all segments */
     size_t segment_count; /* finished segments; the current one is [base, brk) */
     struct segment *segments;
 };
 
-/* reserve_bytes: a power of two of at least GRANULE_BYTES. Asks the kernel for nothing yet. */
-void area_init(struct area *area, void *owner, size_t reserve_bytes);
+/* Asks the kernel for nothing yet. */
+void area_init(struct area *area, void *owner);
 
 /* Moves the break up by `bytes` and returns where it was; the memory between is zero unless it
  * was retracted before. NULL when the kernel refuses: nothing has changed. */

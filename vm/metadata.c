@@ -12,7 +12,6 @@ enum { CHUNK_BYTES = 65536, ALIGNMENT = 64 };
 struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
 
 static char *next_free, *chunk_end;
-static size_t handed_out;
 
 static void *take(size_t bytes)
 {
@@ -26,8 +25,7 @@ static void *take(size_t bytes)
     }
     void *result = next_free;
     next_free += bytes;
-    handed_out += bytes;
-    account_mapped((ptrdiff_t)bytes);
+    account_metadata((ptrdiff_t)bytes);
     return result;
 }
 
@@ -37,9 +35,4 @@ void *metadata_alloc(size_t bytes)
     void *result = take(round_up(bytes, ALIGNMENT));
     lock_release(&metadata_lock);
     return result;
-}
-
-size_t metadata_bytes(void)
-{
-    return handed_out;
 }

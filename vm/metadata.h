@@ -13,9 +13,6 @@
 /* `bytes` of zero, aligned to 64. NULL when the kernel refuses. Any thread; takes metadata_lock. */
 void *metadata_alloc(size_t bytes);
 
-/* What metadata_alloc has handed out, in bytes. */
-size_t metadata_bytes(void);
-
 /* For fork: the lock's rank is RANK_PAGES. */
 extern struct lock metadata_lock;
 

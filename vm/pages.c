@@ -15,7 +15,7 @@
 
 struct page_calls page_calls;
 
-static _Atomic size_t mapped_now, mapped_peak;
+static _Atomic size_t mapped_now, mapped_peak, metadata_now;
 
 static void count(_Atomic uint64_t *counter)
 {
@@ -64,18 +64,20 @@ void *pages_reserve(size_t bytes, size_t alignment)
     return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
 }
 
-bool pages_reserve_at(void *address, size_t bytes)
+bool pages_map_at(void *address, size_t bytes)
 {
-    void *got = map(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
-    if (got && got != address) /* a kernel before 4.17 takes the address as a hint */
+    void *got = map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (got && got != address) /* a kernel before 4.17, or Valgrind, takes it as a hint */
         pages_unmap(got, bytes);
     return got == address;
 }
 
-bool pages_commit(void *address, size_t bytes)
+bool pages_in_use(void *address, size_t bytes)
 {
-    count(&page_calls.mprotect);
-    return !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE));
+    void *got = map(address, bytes, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE);
+    if (got)
+        pages_unmap(got, bytes);
+    return got != address;
 }
 
 void *pages_map(size_t bytes, size_t alignment)
@@ -126,6 +128,17 @@ void account_mapped(ptrdiff_t change)
     while (now > peak && !atomic_compare_exchange_weak_explicit(
                              &mapped_peak, &peak, now, memory_order_relaxed, memory_order_relaxed))
         ;
+}
+
+void account_metadata(ptrdiff_t change)
+{
+    atomic_fetch_add_explicit(&metadata_now, (size_t)change, memory_order_relaxed);
+    account_mapped(change);
+}
+
+size_t metadata_bytes(void)
+{
+    return atomic_load_explicit(&metadata_now, memory_order_relaxed);
 }
 
 size_t mapped_bytes(void)

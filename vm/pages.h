@@ -31,11 +31,12 @@ static inline size_t round_down(size_t number, size_t power_of_two)
  * NULL when the kernel refuses. */
 void *pages_reserve(size_t bytes, size_t alignment);
 
-/* Reserves exactly [address, address + bytes). False when any of it is in use or refused. */
-bool pages_reserve_at(void *address, size_t bytes);
+/* Committed zero pages at exactly [address, address + bytes). False when any of it is in use, or
+ * refused. */
+bool pages_map_at(void *address, size_t bytes);
 
-/* Makes reserved pages readable and writable. False when the kernel refuses to charge them. */
-bool pages_commit(void *address, size_t bytes);
+/* Whether any of [address, address + bytes) is mapped. */
+bool pages_in_use(void *address, size_t bytes);
 
 /* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
 void *pages_map(size_t bytes, size_t alignment);
@@ -60,7 +61,7 @@ size_t pages_resident(void *address, size_t bytes);
 
 /* How many system calls of each kind were made on behalf of the heap. */
 struct page_calls {
-    _Atomic uint64_t mmap, munmap, mprotect, mremap, madvise;
+    _Atomic uint64_t mmap, munmap, mremap, madvise;
     _Atomic uint64_t unmap_refused; /* see pages_unmap */
 };
 extern struct page_calls page_calls;
@@ -68,6 +69,8 @@ extern struct page_calls page_calls;
 /* The heap's own account of the memory that it holds, in bytes: what the areas have handed to
  * their heaps, large blocks and metadata; and its high-water mark. */
 void account_mapped(ptrdiff_t change);
+void account_metadata(ptrdiff_t change); /* a part of it that no block can use */
+size_t metadata_bytes(void);
 size_t mapped_bytes(void);
 size_t mapped_peak_bytes(void);
 

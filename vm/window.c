@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * window.c: see window.h.
+ */
+#include "vm/window.h"
+
+#include "vm/lock.h"
+#include "vm/pages.h"
+
+static const uintptr_t LOWEST_BASE = (uintptr_t)4 << 40;
+static const uintptr_t RANDOM_BYTES = (uintptr_t)1 << 40;
+static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
+
+/* Something else may have been mapped in the window's way: how often it is passed over, and by
+ * how much. */
+enum { DETOURS = 64 };
+static const size_t DETOUR_BYTES = (size_t)1 << 30;
+
+struct window window;
+struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
+
+bool window_init(unsigned shadow_shift)
+{
+    void *sample = pages_map(PAGE_BYTES, PAGE_BYTES);
+    if (!sample)
+        return false;
+    window.base = LOWEST_BASE + round_down((uintptr_t)sample & (RANDOM_BYTES - 1), BASE_ALIGNMENT);
+    window.shadow = (uint8_t *)window.base - (WINDOW_BYTES >> UNIT_SHIFT);
+    window.shadow_shift = shadow_shift;
+    pages_unmap(sample, PAGE_BYTES);
+    return true;
+}
+
+static size_t used_bytes(void)
+{
+    return atomic_load_explicit(&window.used_units, memory_order_relaxed) << UNIT_SHIFT;
+}
+
+/* The shadow of what a detour leaves out is mapped too: nothing there is ever live. */
+static bool map_shadow(size_t from, size_t to)
+{
+    if (window.shadow_shift == 0)
+        return true;
+    return pages_map_at(window.shadow + (from >> window.shadow_shift),
+                        (to - from) >> window.shadow_shift);
+}
+
+static void *take_at(size_t offset, size_t bytes)
+{
+    size_t used = used_bytes();
+    char *start = (char *)window.base + offset;
+    if (offset + bytes > WINDOW_BYTES || !pages_map_at(start, bytes))
+        return NULL;
+    if (!map_shadow(used, offset + bytes)) {
+        pages_unmap(start, bytes);
+        return NULL;
+    }
+    atomic_store_explicit(&window.used_units, (offset + bytes) >> UNIT_SHIFT,
+                          memory_order_release);
+    return start;
+}
+
+void *window_take(size_t bytes)
+{
+    void *start = NULL;
+    lock_acquire(&window_lock);
+    size_t offset = used_bytes();
+    for (int detours = 0; !start && detours < DETOURS; detours++) {
+        start = take_at(offset, bytes);
+        /* Only an address in use is passed over; memory that is refused is refused everywhere. */
+        if (!start && !pages_in_use((char *)window.base + offset, bytes))
+            break;
+        offset += DETOUR_BYTES;
+    }
+    lock_release(&window_lock);
+    return start;
+}
