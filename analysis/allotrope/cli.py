@@ -40,8 +40,17 @@ def main() -> NoReturn:
     sys.exit(status or 0)
 
 
+def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The native side's version is the project's."""
+    if wanted:
+        catalogue = allocators.own_catalogue()
+        click.echo(f"{PROGRAM} {catalogue['version'] if catalogue else '(not built)'}")
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(message="%(prog)s %(version)s", version="0.1.0")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False,
+              callback=print_version, help="show the version and exit")  # fmt: skip
 def cli() -> None:
     """Runs, compares and explains allocators under programs that exist already."""
 
@@ -62,11 +71,20 @@ def need_command(command: tuple[str, ...], usage: str) -> None:
 
 
 @cli.command("run", cls=OptionalValue, context_settings=TAKES_COMMAND)
-@click.option("-a", "--allocator", "spec", required=True, metavar="ALLOCATOR",
-              help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`")
-@click.option("--stats", metavar="[=FILE]",
-              help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
-              ".json at its end asks for JSON")
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    required=True,
+    metavar="ALLOCATOR",
+    help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`",
+)
+@click.option(
+    "--stats",
+    metavar="[=FILE]",
+    help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
+    ".json at its end asks for JSON",
+)
 @click.argument("command", nargs=-1)  # fmt: skip
 def run_command(spec: str, stats: str | None, command: tuple[str, ...]) -> None:
     """Run CMD under an allocator; nothing else changes for it."""
@@ -154,29 +172,62 @@ def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
 
 
 @cli.command("compare", context_settings=TAKES_COMMAND)
-@click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
-              help="compare this one; repeatable (default: glibc, each of ours in its default "
-              "preset, and the installed peers)")
-@click.option("--baseline", metavar="ALLOCATOR", default="glibc", show_default=True,
-              help="what ratios are to")
-@click.option("--rounds", type=click.IntRange(min=1), default=11, show_default=True,
-              help="how often each allocator is timed; an interval needs 6")
-@click.option("--warmup", type=click.IntRange(min=0), default=1, show_default=True,
-              help="untimed runs of each allocator beforehand")
+@click.option(
+    "-a",
+    "--allocator",
+    "specs",
+    multiple=True,
+    metavar="ALLOCATOR",
+    help="compare this one; repeatable (default: glibc, each of ours in its default "
+    "preset, and the installed peers)",
+)
+@click.option(
+    "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=11,
+    show_default=True,
+    help="how often each allocator is timed; an interval needs 6",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="untimed runs of each allocator beforehand",
+)
 @click.option("--prepare", metavar="CMD", help="a shell command before every run")
 @click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="stop a run that takes longer; it has then failed")
-@click.option("--ignore-failure", is_flag=True,
-              help="accept that CMD fails, as long as it fails alike under every allocator")
-@click.option("--check", metavar="none|stdout|CMD", default="stdout", show_default=True,
-              help="how output is judged: not at all, by being the same as under glibc, or by "
-              "the status of a shell command that reads it")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="stop a run that takes longer; it has then failed",
+)
+@click.option(
+    "--ignore-failure",
+    is_flag=True,
+    help="accept that CMD fails, as long as it fails alike under every allocator",
+)
+@click.option(
+    "--check",
+    metavar="none|stdout|CMD",
+    default="stdout",
+    show_default=True,
+    help="how output is judged: not at all, by being the same as under glibc, or by "
+    "the status of a shell command that reads it",
+)
 @click.option("--json", "json_file", metavar="FILE", help="write everything as JSON (- is stdout)")
 @click.option("--csv", "csv_file", metavar="FILE", help="write the summaries as CSV")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="write the table as Markdown")
-@click.option("--hyperfine-json", "hyperfine_file", metavar="FILE",
-              help="write wall times as hyperfine --export-json does")
+@click.option(
+    "--hyperfine-json",
+    "hyperfine_file",
+    metavar="FILE",
+    help="write wall times as hyperfine --export-json does",
+)
 @click.argument("command", nargs=-1)  # fmt: skip
 def compare_command(
     specs: tuple[str, ...],

@@ -293,9 +293,7 @@ class _Runner:
         self._note_output(contender)
         return run
 
-    def _run(
-        self, allocator: Allocator, when: str, settings: dict[str, str] | None = None
-    ) -> Run:
+    def _run(self, allocator: Allocator, when: str, settings: dict[str, str] | None = None) -> Run:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             _prepare(self.plan.prepare)

@@ -167,7 +167,9 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
     """The cells of the table, header first."""
     memory = memory_quantity(comparison)
     memory_title = "peak RSS" if memory == "peak_rss_bytes" else "tree peak"
-    rows = [["allocator", "CPU s", "ratio", "wall s", memory_title, "faults", "heap peak", "status"]]
+    rows = [
+        ["allocator", "CPU s", "ratio", "wall s", memory_title, "faults", "heap peak", "status"]
+    ]
     for contender in comparison.contenders:
         cpu, wall, peak, faults = (
             comparison.summary(contender, quantity)
@@ -206,14 +208,16 @@ def legend(comparison: Comparison) -> list[str]:
     ]
     if memory_quantity(comparison) == "tree_peak_bytes":
         methods = {
-            run.tree_peak_method
+            str(run.tree_peak_method)
             for contender in comparison.contenders
             for run in contender.runs
             if run is not None
         }
-        lines.append(f"tree peak: all processes together ({', '.join(map(str, sorted(methods)))}).")
+        lines.append(f"tree peak: all processes together ({', '.join(sorted(methods))}).")
     if comparison.deterministic() is False:
-        lines.append("nondeterministic: the output varies under glibc itself, so it proves nothing.")
+        lines.append(
+            "nondeterministic: the output varies under glibc itself, so it proves nothing."
+        )
     if comparison.incomplete is not None:
         lines.append(f"Incomplete: {comparison.incomplete}.")
     for contender in comparison.contenders:

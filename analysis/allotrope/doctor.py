@@ -100,9 +100,9 @@ def _overcommit() -> Row:
         1: "every reservation of address space is granted",
         2: "reservations count: our heaps start small and grow by less at a time",
     }
-    return Row(
-        "overcommit", "unknown" if state is None else str(state), None, meaning.get(state, "")
-    )
+    if state is None:
+        return Row("overcommit", "unknown", None, "cannot be read")
+    return Row("overcommit", str(state), None, meaning.get(state, "unknown to this program"))
 
 
 def _launcher() -> Row:
@@ -153,7 +153,10 @@ def _counters() -> Row:
         )
     if level is not None and level > 2 and os.geteuid() != 0:
         return Row(
-            "hardware counters", "forbidden", False, f"kernel.perf_event_paranoid is {level}, need 2"
+            "hardware counters",
+            "forbidden",
+            False,
+            f"kernel.perf_event_paranoid is {level}, need 2",
         )
     return Row("hardware counters", "available", True, "perf can count instructions and misses")
 

@@ -22,7 +22,7 @@ SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.
 
 
 def find_program(name: str) -> Path:
-    """The file that execvp would start. Raises UserError with the exit status a shell would give."""
+    """The file that execvp would start. Raises UserError with a shell's exit status for it."""
     found = shutil.which(name)
     if found is not None:
         return Path(found)

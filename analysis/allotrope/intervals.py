@@ -93,9 +93,7 @@ class Summary:
     rounds: list[float | None]
 
 
-def summarize(
-    values: Sequence[float | None], baseline: Sequence[float | None]
-) -> Summary | None:
+def summarize(values: Sequence[float | None], baseline: Sequence[float | None]) -> Summary | None:
     """Summary of a quantity against the baseline's; None when there is no round to speak of."""
     pairs = [
         (value, base)
@@ -111,9 +109,9 @@ def summarize(
         median=own.median,
         low=own.low,
         high=own.high,
-        ratio=ratio and ratio.median,
-        ratio_low=ratio and ratio.low,
-        ratio_high=ratio and ratio.high,
+        ratio=ratio.median if ratio else None,
+        ratio_low=ratio.low if ratio else None,
+        ratio_high=ratio.high if ratio else None,
         interval=rank.kind,
         coverage=rank.coverage,
         rounds=list(values),
