@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The words of the command: run, list, compare, doctor."""
 
+import errno
 import json
 import os
 import signal
@@ -55,14 +56,18 @@ def cli() -> None:
     """Runs, compares and explains allocators under programs that exist already."""
 
 
-class OptionalValue(click.Command):
-    """A command whose --stats may stand alone: a value is given as --stats=FILE only, so that
-    the word behind a bare --stats is never taken for one."""
+class BareStats(click.Command):
+    """A command whose --stats may stand alone, which means standard error. A value is given as
+    --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        words = ["--stats=-" if word == "--stats" else word for word in args[:end]]
-        return super().parse_args(ctx, words + args[end:])
+        words = list(args)
+        place = 0
+        while place < len(words) and words[place].startswith("-") and words[place] != "--":
+            if words[place] == "--stats":
+                words[place] = "--stats=-"
+            place += 2 if words[place] in ("-a", "--allocator") else 1
+        return super().parse_args(ctx, words)
 
 
 def need_command(command: tuple[str, ...], usage: str) -> None:
@@ -70,7 +75,7 @@ def need_command(command: tuple[str, ...], usage: str) -> None:
         raise UserError(f"no command given; usage: {PROGRAM} {usage} -- CMD...")
 
 
-@cli.command("run", cls=OptionalValue, context_settings=TAKES_COMMAND)
+@cli.command("run", cls=BareStats, context_settings=TAKES_COMMAND)
 @click.option(
     "-a",
     "--allocator",
@@ -100,8 +105,10 @@ def run_command(spec: str, stats: str | None, command: tuple[str, ...]) -> None:
     if stats is not None:
         environment["ALLOTROPE_STATS"] = stats
     try:
-        os.execvpe(program, command, environment)
+        os.execve(program, command, environment)
     except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without #!: as execvp and every shell do
+            os.execve("/bin/sh", ["/bin/sh", str(program), *command[1:]], environment)
         reason = error.strerror.lower()
         raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None
 

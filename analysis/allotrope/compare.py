@@ -348,7 +348,7 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
     largest = max(accounts, key=lambda account: account["mapped_peak_bytes"] or 0)
     mapped = largest["mapped_peak_bytes"]
     peak = largest["peak"]
-    requested = peak["requested_bytes"]
+    requested = peak.get("most_requested_bytes") or peak["requested_bytes"]
     return {
         "command": largest["command"],
         "processes": len(accounts),

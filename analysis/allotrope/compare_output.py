@@ -196,16 +196,17 @@ def legend(comparison: Comparison) -> list[str]:
     baseline = comparison.baseline.allocator.spec
     rank = interval_rank(plan.rounds)
     interval = (
-        f"an interval that covers it with {100 * rank.coverage:.1f}%"
+        f"[an interval that covers it with {100 * rank.coverage:.1f}%]"
         if rank.kind == "order-statistic"
-        else "their range (an interval needs 6 rounds)"
+        else "[their range; an interval needs 6 rounds]"
     )
-    rounds = f"{plan.rounds} interleaved round{'s' if plan.rounds > 1 else ''}"
     lines = [
-        f"Medians of {rounds}. ratio: CPU time to {baseline}'s in the same round, median and "
-        f"{interval}; (n): the same ratio of memory. "
-        "heap peak: mapped by the heap (÷ what the program asked for)."
+        f"Medians of {plan.rounds} interleaved rounds; baseline {baseline}.",
+        f"ratio: CPU to the baseline's of the same round, median {interval}; "
+        f"behind memory: its ratio.",
     ]
+    if any(contender.heap for contender in comparison.contenders):
+        lines.append("heap peak: bytes mapped by the heap (÷ the most that the program asked for).")
     if memory_quantity(comparison) == "tree_peak_bytes":
         methods = {
             str(run.tree_peak_method)

@@ -43,7 +43,7 @@ def preload_obstacle(program: Path, depth: int = 4) -> str | None:
             if start.startswith(b"#!"):
                 return _obstacle_of_interpreter(start, depth)
             if not start.startswith(b"\x7fELF"):
-                return None  # execvp hands it to /bin/sh
+                return None  # it goes to /bin/sh
             return _obstacle_of_privilege(program) or _obstacle_of_elf(file)
     except PermissionError:
         return "cannot be read, and a program that may be run but not read is not preloaded into"

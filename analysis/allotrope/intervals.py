@@ -44,7 +44,7 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> Rank:
 
 def _coverage(count: int, rank: int) -> float:
     below = sum(math.comb(count, successes) for successes in range(rank))
-    return max(0.0, 1 - 2 * below / 2**count)
+    return max(0.0, 1 - 2 * float(below) / float(2**count))
 
 
 @dataclass(frozen=True)
