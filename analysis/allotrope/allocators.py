@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""The allocators that can be chosen with -a: our own, glibc's, and Debian's packaged peers.
+
+One grammar chooses: `name[:option[,option...]]`. Which names, presets and options of ours exist
+is known to the native side alone: `allotrope-describe` lists them and judges a choice with the
+very line that the library itself would print. Peers are found by file and take no options.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+from .places import PLACES
+
+DEFAULT_PRESET = "default"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An allocator of somebody else's, as Debian packages it."""
+
+    name: str
+    title: str
+    package: str
+    file: str
+
+    def path(self) -> Path | None:
+        """Where its library is, None when it is not installed."""
+        multiarch = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
+        for folder in (f"/usr/lib/{multiarch}", f"/lib/{multiarch}", "/usr/lib64", "/usr/lib"):
+            candidate = Path(folder, self.file)
+            if candidate.exists():
+                return candidate
+        return None
+
+    def version(self) -> str | None:
+        """The package's version, None where dpkg does not know it."""
+        if shutil.which("dpkg-query") is None:
+            return None
+        query = ["dpkg-query", "-W", "-f", "${Version}", self.package]
+        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+        return answer.stdout.strip() or None
+
+
+PEERS = (
+    Peer("jemalloc", "arenas of size-class slabs, by J. Evans", "libjemalloc2", "libjemalloc.so.2"),
+    Peer("mimalloc", "free lists per page, by D. Leijen", "libmimalloc2.0", "libmimalloc.so.2"),
+    Peer(
+        "tcmalloc",
+        "thread caches over central lists (gperftools)",
+        "libtcmalloc-minimal4",
+        "libtcmalloc_minimal.so.4",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """A choice: what to preload, and what to tell it."""
+
+    spec: str  # as the user wrote it; what tables show
+    name: str
+    preset: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    library: Path | None = None  # None: glibc's own, nothing is preloaded
+    ours: bool = False
+
+    def same_choice(self, other: "Allocator") -> bool:
+        """Whether both mean the same allocator, however they were written."""
+        mine = (self.name, self.preset, self.options)
+        return mine == (other.name, other.preset, other.options)
+
+    def environment(self) -> dict[str, str]:
+        """What a program needs in its environment to run under this allocator.
+
+        An LD_PRELOAD that is there already is kept, behind ours."""
+        if self.library is None:
+            return {}
+        others = os.environ.get("LD_PRELOAD", "")
+        preload = f"{self.library}:{others}" if others else str(self.library)
+        return {"LD_PRELOAD": preload} | ({"ALLOTROPE": self.spec} if self.ours else {})
+
+
+def libc_version() -> str:
+    """glibc's version, asked of the C library itself."""
+    ask = ctypes.CDLL(None).gnu_get_libc_version
+    ask.restype = ctypes.c_char_p
+    return str(ask().decode())
+
+
+def own_missing() -> str | None:
+    """Why our own allocators cannot be used, None when they can."""
+    for file in (PLACES.describe, PLACES.library):
+        if not file.exists():
+            return f"allotrope's own allocators are not built: {file} is missing; run make"
+    return None
+
+
+def _ask_describe(*arguments: str) -> dict[str, Any]:
+    answer = subprocess.run(
+        [PLACES.describe, *arguments], capture_output=True, text=True, check=False
+    )
+    if answer.returncode != 0:
+        line = answer.stderr.strip().removeprefix("allotrope: ")
+        raise UserError(line or f"{PLACES.describe} failed with status {answer.returncode}")
+    described: dict[str, Any] = json.loads(answer.stdout)
+    return described
+
+
+def own_catalogue() -> dict[str, Any] | None:
+    """What is compiled into our library, as allotrope-describe tells; None when not built."""
+    return None if own_missing() else _ask_describe()
+
+
+def _choose_own(spec: str, version: str) -> Allocator:
+    described = _ask_describe(spec)
+    return Allocator(
+        spec=spec,
+        name=described["allocator"],
+        preset=described["preset"],
+        options=described["options"],
+        version=version,
+        library=PLACES.library,
+        ours=True,
+    )
+
+
+def _choose_peer(peer: Peer) -> Allocator:
+    path = peer.path()
+    if path is None:
+        raise UserError(f"{peer.name} is not installed; install the Debian package {peer.package}")
+    return Allocator(spec=peer.name, name=peer.name, version=peer.version(), library=path)
+
+
+def glibc() -> Allocator:
+    """The allocator that programs run under when nobody chooses."""
+    return Allocator(spec="glibc", name="glibc", version=libc_version())
+
+
+def choose(spec: str) -> Allocator:
+    """The allocator that `spec` means. Raises UserError, which lists what is valid."""
+    name, colon, _ = spec.partition(":")
+    peers = {peer.name: peer for peer in PEERS}
+    if name == "glibc" or name in peers:
+        if colon:
+            raise UserError(f"'{spec}': {name} takes no options; write -a {name}")
+        return glibc() if name == "glibc" else _choose_peer(peers[name])
+    catalogue = own_catalogue()
+    names = [own["name"] for own in catalogue["allocators"]] if catalogue else []
+    if catalogue is not None and name in names:
+        return _choose_own(spec, catalogue["version"])
+    valid = ", ".join([*names, "glibc", *peers])
+    hint = f" ({missing})" if (missing := own_missing()) else ""
+    raise UserError(f"unknown allocator '{name}'; valid are: {valid}{hint}")
+
+
+def default_choice() -> list[Allocator]:
+    """glibc, the default preset of each allocator of ours, and the peers that are installed.
+
+    Historic presets are chosen by name: they reproduce what was published, and few programs of
+    today are served by them, so they would only lengthen everyone's comparison."""
+    catalogue = own_catalogue() or {"allocators": [], "version": ""}
+    own = [_choose_own(own["name"], catalogue["version"]) for own in catalogue["allocators"]]
+    peers = [_choose_peer(peer) for peer in PEERS if peer.path() is not None]
+    return [glibc(), *own, *peers]

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: MIT
+"""The words of the command: run, list, compare, doctor."""
+
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Callable, NoReturn
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from . import allocators, compare_output, doctor
+from .allocators import Allocator
+from .compare import Comparison, Plan, check_plan, compare, steps
+from .errors import UserError
+from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+
+PROGRAM = "allotrope"
+TABLE_WIDTH = 100
+
+# A command's own options are not ours: parsing ends where the command begins.
+TAKES_COMMAND = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+def main() -> NoReturn:
+    """Runs the command line; what the user can mend is one line on standard error."""
+    try:
+        status = cli.main(prog_name=PROGRAM, standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"{PROGRAM}: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    sys.exit(status or 0)
+
+
+def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The native side's version is the project's."""
+    if wanted:
+        catalogue = allocators.own_catalogue()
+        click.echo(f"{PROGRAM} {catalogue['version'] if catalogue else '(not built)'}")
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False,
+              callback=print_version, help="show the version and exit")  # fmt: skip
+def cli() -> None:
+    """Runs, compares and explains allocators under programs that exist already."""
+
+
+class BareStats(click.Command):
+    """A command whose --stats may stand alone, which means standard error. A value is given as
+    --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        place = 0
+        while place < len(words) and words[place].startswith("-") and words[place] != "--":
+            if words[place] == "--stats":
+                words[place] = "--stats=-"
+            place += 2 if words[place] in ("-a", "--allocator") else 1
+        return super().parse_args(ctx, words)
+
+
+def need_command(command: tuple[str, ...], usage: str) -> None:
+    if not command:
+        raise UserError(f"no command given; usage: {PROGRAM} {usage} -- CMD...")
+
+
+@cli.command("run", cls=BareStats, context_settings=TAKES_COMMAND)
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    required=True,
+    metavar="ALLOCATOR",
+    help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`",
+)
+@click.option(
+    "--stats",
+    metavar="[=FILE]",
+    help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
+    ".json at its end asks for JSON",
+)
+@click.argument("command", nargs=-1)  # fmt: skip
+def run_command(spec: str, stats: str | None, command: tuple[str, ...]) -> None:
+    """Run CMD under an allocator; nothing else changes for it."""
+    need_command(command, "run -a ALLOCATOR")
+    chosen = allocators.choose(spec)
+    if stats is not None and not chosen.ours:
+        raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
+    program = find_program(command[0])
+    obstacle = preload_obstacle(program) if chosen.library is not None else None
+    if obstacle is not None:
+        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    environment = dict(os.environ) | chosen.environment()
+    if stats is not None:
+        environment["ALLOTROPE_STATS"] = stats
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without #!: as execvp and every shell do
+            os.execve("/bin/sh", ["/bin/sh", str(program), *command[1:]], environment)
+        reason = error.strerror.lower()
+        raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None
+
+
+@cli.command("list")
+@click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.list/1)")
+def list_command(as_json: bool) -> None:
+    """Show the allocators, their presets and options."""
+    catalogue = allocators.own_catalogue()
+    if as_json:
+        click.echo(json.dumps(_listing(catalogue), indent=2))
+        return
+    console = terminal()
+    missing = allocators.own_missing()
+    if missing:
+        console.print(missing, markup=False, highlight=False, soft_wrap=True)
+    for own in catalogue["allocators"] if catalogue else ():
+        _print_own(console, own)
+    _print_row(console, "glibc", f"{allocators.libc_version()}, the C library's own")
+    for peer in allocators.PEERS:
+        version = f"{peer.version()}, " if peer.path() else ""
+        state = "" if peer.path() else f" (not installed: Debian package {peer.package})"
+        _print_row(console, peer.name, f"{version}{peer.title}{state}")
+
+
+def _print_row(console: Console, name: str, text: str) -> None:
+    console.print(f"{name:<12} {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_own(console: Console, own: dict[str, Any]) -> None:
+    _print_row(console, own["name"], own["title"])
+    for preset in own["presets"]:
+        spec = own["name"] + ("" if preset["name"] == "default" else f":{preset['name']}")
+        _print_row(console, "", f"  {spec:<16} {preset['title']}")
+    for option in own["options"]:
+        _print_row(console, "", f"  {option['key'] + '=' + _values(option):<24} {option['title']}")
+
+
+def _values(option: dict[str, Any]) -> str:
+    """The values that an option takes, as far as its kind tells."""
+    if option.get("minimum") is not None and option.get("maximum") is not None:
+        return f"{option['minimum']}..{option['maximum']}"
+    if option.get("values"):
+        return "|".join(map(str, option["values"]))
+    return str(option["kind"]).upper()
+
+
+def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
+    glibc = {"name": "glibc", "title": "the C library's own", "package": "libc6",
+             "installed": True, "version": allocators.libc_version(), "path": None}  # fmt: skip
+    peers = [
+        {
+            "name": peer.name,
+            "title": peer.title,
+            "package": peer.package,
+            "installed": peer.path() is not None,
+            "version": peer.version() if peer.path() else None,
+            "path": str(peer.path()) if peer.path() else None,
+        }
+        for peer in allocators.PEERS
+    ]
+    return {
+        "schema": "allotrope.list/1",
+        "version": catalogue and catalogue["version"],
+        "allocators": catalogue["allocators"] if catalogue else [],
+        "peers": [glibc, *peers],
+    }
+
+
+@cli.command("compare", context_settings=TAKES_COMMAND)
+@click.option(
+    "-a",
+    "--allocator",
+    "specs",
+    multiple=True,
+    metavar="ALLOCATOR",
+    help="compare this one; repeatable (default: glibc, each of ours in its default "
+    "preset, and the installed peers)",
+)
+@click.option(
+    "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=11,
+    show_default=True,
+    help="how often each allocator is timed; an interval needs 6",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="untimed runs of each allocator beforehand",
+)
+@click.option("--prepare", metavar="CMD", help="a shell command before every run")
+@click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="stop a run that takes longer; it has then failed",
+)
+@click.option(
+    "--ignore-failure",
+    is_flag=True,
+    help="accept that CMD fails, as long as it fails alike under every allocator",
+)
+@click.option(
+    "--check",
+    metavar="none|stdout|CMD",
+    default="stdout",
+    show_default=True,
+    help="how output is judged: not at all, by being the same as under glibc, or by "
+    "the status of a shell command that reads it",
+)
+@click.option("--json", "json_file", metavar="FILE", help="write everything as JSON (- is stdout)")
+@click.option("--csv", "csv_file", metavar="FILE", help="write the summaries as CSV")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="write the table as Markdown")
+@click.option(
+    "--hyperfine-json",
+    "hyperfine_file",
+    metavar="FILE",
+    help="write wall times as hyperfine --export-json does",
+)
+@click.argument("command", nargs=-1)  # fmt: skip
+def compare_command(
+    specs: tuple[str, ...],
+    baseline: str,
+    command: tuple[str, ...],
+    json_file: str | None,
+    csv_file: str | None,
+    markdown_file: str | None,
+    hyperfine_file: str | None,
+    **settings: Any,
+) -> int:
+    """Run CMD under several allocators and show them side by side."""
+    need_command(command, "compare [-a ALLOCATOR]...")
+    if settings["input"] is not None:
+        _need_readable("--input", settings["input"])
+    contenders, baseline_index = choose_contenders(specs, baseline)
+    plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
+    check_plan(plan)
+    writers = (
+        ("--json", json_file, compare_output.as_json),
+        ("--csv", csv_file, compare_output.as_csv),
+        ("--markdown", markdown_file, compare_output.as_markdown),
+        ("--hyperfine-json", hyperfine_file, compare_output.as_hyperfine_json),
+    )
+    outputs = [(option, file, write) for option, file, write in writers if file is not None]
+    _need_writable([(option, file) for option, file, _ in outputs])
+    comparison = compare_with_progress(plan)
+    write_results(comparison, [(file, write) for _, file, write in outputs])
+    return exit_status(comparison)
+
+
+def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Allocator], int]:
+    """The allocators to compare and the baseline's place among them. The baseline takes part
+    even when no -a names it, and then comes first."""
+    chosen = [allocators.choose(spec) for spec in specs] or allocators.default_choice()
+    for place, one in enumerate(chosen):
+        for other in chosen[:place]:
+            if one.same_choice(other):
+                raise UserError(f"-a {one.spec}: the same allocator as -a {other.spec}")
+    base = allocators.choose(baseline)
+    for place, one in enumerate(chosen):
+        if one.same_choice(base):
+            return chosen, place
+    return [base, *chosen], 0
+
+
+def _need_readable(option: str, file: str) -> None:
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise UserError(f"{option}: cannot read {file}: {error.strerror}") from None
+
+
+def _need_writable(outputs: list[tuple[str, str]]) -> None:
+    """Finds out before hours of measuring, and makes no file yet."""
+    seen: dict[str, str] = {}
+    for option, file in outputs:
+        place = file if file == "-" else os.path.realpath(file)
+        if place in seen:
+            raise UserError(f"{option}: {file} is already written by {seen[place]}")
+        seen[place] = option
+        folder = os.path.dirname(place) or "."
+        if file == "-":
+            continue
+        if not os.path.isdir(folder):
+            raise UserError(f"{option}: cannot write {file}: there is no folder {folder}")
+        if os.path.isdir(place):
+            raise UserError(f"{option}: cannot write {file}: it is a folder")
+        if not os.access(place if os.path.exists(place) else folder, os.W_OK):
+            raise UserError(f"{option}: cannot write {file}: permission denied")
+
+
+def terminal(stderr: bool = False) -> Console:
+    """A console that is 100 wide where there is no terminal to ask."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else TABLE_WIDTH)
+
+
+def compare_with_progress(plan: Plan) -> Comparison:
+    """Measures; on a terminal a line shows how far it is. A TERM ends it as Ctrl-C does."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    if not sys.stderr.isatty():
+        return compare(plan)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=terminal(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=steps(plan))
+        begun = 0
+
+        def show(step: str) -> None:
+            nonlocal begun
+            progress.update(task, description=step, completed=begun)
+            begun += 1
+
+        return compare(plan, show)
+
+
+def write_results(
+    comparison: Comparison, outputs: list[tuple[str, Callable[[Comparison], str]]]
+) -> None:
+    """The table, on standard error when standard output is taken, and the files."""
+    console = terminal(stderr=any(file == "-" for file, _ in outputs))
+    console.print(compare_output.as_table(comparison))
+    for line in compare_output.legend(comparison):
+        console.print(line, markup=False, highlight=False)
+    for file, write in outputs:
+        if file == "-":
+            click.echo(write(comparison), nl=False)
+        else:
+            Path(file).write_text(write(comparison), encoding="utf-8")
+
+
+def exit_status(comparison: Comparison) -> int:
+    """0: all ran alike; 1: an allocator failed or changed the output; 130: interrupted."""
+    if comparison.interrupted:
+        return 128 + signal.SIGINT
+    statuses = {comparison.status(contender) for contender in comparison.contenders}
+    return 1 if statuses & {"failed", "different-output"} else 0
+
+
+@cli.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.doctor/1)")
+def doctor_command(as_json: bool) -> None:
+    """Show what this machine offers, and what is used instead of what is missing."""
+    rows = doctor.examine()
+    if as_json:
+        click.echo(doctor.as_json(rows), nl=False)
+    else:
+        terminal().print(doctor.as_table(rows))

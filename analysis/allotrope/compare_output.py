@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: MIT
+"""A comparison as JSON (docs/compare-format.md), CSV, Markdown, hyperfine's JSON, and a table."""
+
+import csv
+import dataclasses
+import io
+import json
+import shlex
+import statistics
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from .compare import QUANTITIES, Comparison, Contender
+from .intervals import CONFIDENCE, Summary, interval_rank
+from .machine import machine_facts
+
+SCHEMA = "allotrope.compare/1"
+
+
+def as_json(comparison: Comparison) -> str:
+    plan = comparison.plan
+    document = {
+        "schema": SCHEMA,
+        "command": list(plan.command),
+        "date": comparison.started.isoformat(timespec="seconds"),
+        "machine": machine_facts(),
+        "baseline": comparison.baseline.allocator.spec,
+        "rounds": plan.rounds,
+        "confidence": CONFIDENCE,
+        "settings": {
+            "warmup": plan.warmup,
+            "prepare": plan.prepare,
+            "input": plan.input,
+            "timeout_seconds": plan.timeout,
+            "ignore_failure": plan.ignore_failure,
+            "check": plan.check,
+        },
+        "deterministic": comparison.deterministic(),
+        "interrupted": comparison.interrupted,
+        "incomplete": comparison.incomplete,
+        "results": [_result(comparison, contender) for contender in comparison.contenders],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+    allocator = contender.allocator
+    methods = {run.tree_peak_method for run in contender.runs if run is not None}
+    result: dict[str, Any] = {
+        "allocator": allocator.name,
+        "spec": allocator.spec,
+        "preset": allocator.preset,
+        "options": allocator.options,
+        "version": allocator.version,
+        "status": comparison.status(contender),
+        "failure": contender.failure and dataclasses.asdict(contender.failure),
+    }
+    for quantity in QUANTITIES:
+        summary = comparison.summary(contender, quantity)
+        result[quantity] = summary and dataclasses.asdict(summary)
+    result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
+    result["heap"] = contender.heap
+    result["heap_missing"] = contender.heap_missing
+    return result
+
+
+CSV_COLUMNS = (
+    "allocator", "status", "quantity", "median", "low", "high",
+    "ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds",
+)  # fmt: skip
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line per allocator and quantity; what is lacking is left empty."""
+    text = io.StringIO()
+    lines = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    lines.writeheader()
+    for contender in comparison.contenders:
+        known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
+        for quantity in QUANTITIES:
+            summary = comparison.summary(contender, quantity)
+            values = dataclasses.asdict(summary) if summary else {}
+            if summary:
+                values["rounds"] = sum(value is not None for value in summary.rounds)
+            lines.writerow(known | {"quantity": quantity} | values)
+    return text.getvalue()
+
+
+def as_hyperfine_json(comparison: Comparison) -> str:
+    """What hyperfine --export-json writes: times are wall seconds, user and system are means.
+    Failed allocators are left out, for hyperfine's scripts know no missing figures."""
+    results = []
+    for contender in comparison.contenders:
+        runs = [run for run in contender.runs if run is not None]
+        if contender.failure is not None or not runs:
+            continue
+        times = [run.wall_seconds for run in runs]
+        results.append(
+            {
+                "command": shlex.join(comparison.plan.command),
+                "mean": statistics.fmean(times),
+                "stddev": statistics.stdev(times) if len(times) > 1 else None,
+                "median": statistics.median(times),
+                "user": statistics.fmean(run.user_seconds for run in runs),
+                "system": statistics.fmean(run.system_seconds for run in runs),
+                "min": min(times),
+                "max": max(times),
+                "times": times,
+                "exit_codes": [run.exit_status for run in runs],
+                "parameters": {"allocator": contender.allocator.spec},
+            }
+        )
+    return json.dumps({"results": results}, indent=2) + "\n"
+
+
+def format_bytes(size: float) -> str:
+    """Three digits or so, in powers of 1024 as memory has it."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1000:
+            break
+        size /= 1024
+    else:
+        unit = "GiB"
+    return f"{size:.0f} {unit}" if size >= 99.95 or unit == "B" else f"{size:.1f} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
+
+
+def format_count(count: float) -> str:
+    """A number of faults."""
+    if count < 10_000:
+        return f"{count:.0f}"
+    return f"{count / 1000:.0f}k" if count < 10_000_000 else f"{count / 1e6:.0f}M"
+
+
+def format_ratio(summary: Summary | None) -> str:
+    """The ratio with its interval."""
+    if summary is None or summary.ratio is None:
+        return "–"
+    return f"{summary.ratio:.3f} [{summary.ratio_low:.3f}, {summary.ratio_high:.3f}]"
+
+
+def _with_ratio(text: str, summary: Summary) -> str:
+    return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
+
+
+def _heap(contender: Contender) -> str:
+    if contender.heap is None or contender.heap["mapped_peak_bytes"] is None:
+        return "–"
+    text = format_bytes(contender.heap["mapped_peak_bytes"])
+    fragmentation = contender.heap["fragmentation"]
+    return text if fragmentation is None else f"{text} ({fragmentation:.2f})"
+
+
+def memory_quantity(comparison: Comparison) -> str:
+    """What the memory column shows: the peak of the tree where every run had one."""
+    measured = [contender for contender in comparison.contenders if contender.failure is None]
+    has_tree = [comparison.summary(contender, "tree_peak_bytes") for contender in measured]
+    return "tree_peak_bytes" if measured and all(has_tree) else "peak_rss_bytes"
+
+
+def table_rows(comparison: Comparison) -> list[list[str]]:
+    """The cells of the table, header first."""
+    memory = memory_quantity(comparison)
+    memory_title = "peak RSS" if memory == "peak_rss_bytes" else "tree peak"
+    rows = [
+        ["allocator", "CPU s", "ratio", "wall s", memory_title, "faults", "heap peak", "status"]
+    ]
+    for contender in comparison.contenders:
+        cpu, wall, peak, faults = (
+            comparison.summary(contender, quantity)
+            for quantity in ("cpu_seconds", "wall_seconds", memory, "minor_faults")
+        )
+        rows.append(
+            [
+                contender.allocator.spec,
+                format_seconds(cpu.median) if cpu else "–",
+                "baseline" if contender is comparison.baseline and cpu else format_ratio(cpu),
+                format_seconds(wall.median) if wall else "–",
+                _with_ratio(format_bytes(peak.median), peak) if peak else "–",
+                format_count(faults.median) if faults else "–",
+                _heap(contender),
+                comparison.status(contender),
+            ]
+        )
+    return rows
+
+
+def legend(comparison: Comparison) -> list[str]:
+    """What the table's reader must know, and what went wrong."""
+    plan = comparison.plan
+    baseline = comparison.baseline.allocator.spec
+    rank = interval_rank(plan.rounds)
+    interval = (
+        f"[an interval that covers it with {100 * rank.coverage:.1f}%]"
+        if rank.kind == "order-statistic"
+        else "[their range; an interval needs 6 rounds]"
+    )
+    lines = [
+        f"Medians of {plan.rounds} interleaved rounds; baseline {baseline}.",
+        f"ratio: CPU to the baseline's of the same round, median {interval}; "
+        f"behind memory: its ratio.",
+    ]
+    if any(contender.heap for contender in comparison.contenders):
+        lines.append("heap peak: bytes mapped by the heap (÷ the most that the program asked for).")
+    if memory_quantity(comparison) == "tree_peak_bytes":
+        methods = {
+            str(run.tree_peak_method)
+            for contender in comparison.contenders
+            for run in contender.runs
+            if run is not None
+        }
+        lines.append(f"tree peak: all processes together ({', '.join(sorted(methods))}).")
+    if comparison.deterministic() is False:
+        lines.append(
+            "nondeterministic: the output varies under glibc itself, so it proves nothing."
+        )
+    if comparison.incomplete is not None:
+        lines.append(f"Incomplete: {comparison.incomplete}.")
+    for contender in comparison.contenders:
+        if contender.failure is not None:
+            failure = contender.failure
+            said = f": {failure.message}" if failure.message else ""
+            lines.append(
+                f"{contender.allocator.spec} failed ({failure.when}): {failure.ending}{said}"
+            )
+        if contender.heap_missing is not None:
+            lines.append(f"{contender.allocator.spec}: no heap account, {contender.heap_missing}")
+    return lines
+
+
+def as_markdown(comparison: Comparison) -> str:
+    header, *rows = table_rows(comparison)
+    lines = [
+        f"`{shlex.join(comparison.plan.command)}`",
+        "",
+        "| " + " | ".join(header) + " |",
+        "|---|" + "---:|" * (len(header) - 2) + "---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+    for line in legend(comparison):
+        lines += ["", line]
+    return "\n".join(lines) + "\n"
+
+
+def as_table(comparison: Comparison) -> Table:
+    """The table for a terminal."""
+    header, *rows = table_rows(comparison)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for place, title in enumerate(header):
+        left = place in (0, len(header) - 1)
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for contender, row in zip(comparison.contenders, rows):
+        style = "red" if comparison.status(contender) in ("failed", "different-output") else ""
+        table.add_row(*(Text(cell, style=style) for cell in row))
+    return table

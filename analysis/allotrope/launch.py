@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""One accounted run of a command, through the native launcher."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from .errors import UserError
+from .places import PLACES
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run cost and how it ended. Exactly one of exit_status, signal and error is set."""
+
+    pid: int
+    exit_status: int | None
+    signal: int | None
+    error: str | None  # why it could not be started
+    timed_out: bool
+    leftovers: bool  # processes of its group outlived it and were stopped
+    wall_seconds: float
+    user_seconds: float
+    system_seconds: float
+    peak_rss_bytes: int
+    minor_faults: int
+    major_faults: int
+    tree_peak_bytes: int | None  # None: a single process, or too short a life to be seen
+    tree_peak_method: str | None
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self.user_seconds + self.system_seconds
+
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.error is not None:
+            return f"could not be started: {self.error}"
+        if self.timed_out:
+            return "timed out"
+        if self.signal is not None:
+            return f"killed by {signal_name(self.signal)}"
+        return f"exit status {self.exit_status}"
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; the number itself for a real-time signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _read_report(report: dict[str, Any]) -> Run:
+    error = report["error"]
+    tree = report["tree_peak"]
+    return Run(
+        pid=report["pid"],
+        exit_status=report["exit_status"],
+        signal=report["signal"],
+        error=error["message"] if error else None,
+        timed_out=report["timed_out"],
+        leftovers=report["leftovers"],
+        wall_seconds=(report["wall_ns"] or 0) / 1e9,
+        user_seconds=(report["user_us"] or 0) / 1e6,
+        system_seconds=(report["system_us"] or 0) / 1e6,
+        peak_rss_bytes=report["peak_rss_bytes"] or 0,
+        minor_faults=report["minor_faults"] or 0,
+        major_faults=report["major_faults"] or 0,
+        tree_peak_bytes=tree["bytes"],
+        tree_peak_method=tree["method"],
+    )
+
+
+def _wait(launcher: subprocess.Popen[bytes]) -> None:
+    """Waits for the launcher; an interruption is passed on and the run's end awaited, so that
+    nothing of it stays behind."""
+    try:
+        launcher.wait()
+    except KeyboardInterrupt:
+        launcher.send_signal(signal.SIGINT)
+        try:
+            launcher.wait()
+        except KeyboardInterrupt:
+            launcher.terminate()
+            launcher.wait()
+        raise
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    unset: Sequence[str] = (),
+    stdin: str | os.PathLike[str] = os.devnull,
+    stdout: str | os.PathLike[str] | None = None,
+    stderr: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+) -> Run:
+    """Runs `command` once and returns its account.
+
+    environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
+    stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
+    Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
+    if not PLACES.launcher.exists():
+        raise UserError(f"{PLACES.launcher} is missing; run make")
+    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        report = Path(folder, "report.json")
+        arguments = [str(PLACES.launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
+        for name in unset:
+            arguments += ["--unset", name]
+        for name, value in (environment or {}).items():
+            arguments += ["--env", f"{name}={value}"]
+        for option, file in (("--stdout", stdout), ("--stderr", stderr)):
+            if file is not None:
+                arguments += [option, os.fspath(file)]
+        if timeout is not None:
+            arguments += ["--timeout", repr(timeout)]
+        launcher = subprocess.Popen([*arguments, "--", *command])
+        _wait(launcher)
+        text = report.read_text() if report.exists() else ""
+        if not text:
+            raise UserError(f"{PLACES.launcher} gave no report (status {launcher.returncode})")
+        return _read_report(json.loads(text))

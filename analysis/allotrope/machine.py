@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""What is known of the machine that the figures come from. Unknown is None, never a guess."""
+
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+
+def read_line(path: str) -> str | None:
+    """A one-line file of /proc or /sys, None where it is missing or unreadable."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _find(pattern: str, path: str) -> str | None:
+    found = re.search(pattern, read_line(path) or "", re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def bracketed(setting: str | None) -> str | None:
+    """The chosen word of a kernel setting that is shown as `always [madvise] never`."""
+    found = re.search(r"\[(\w+)\]", setting or "")
+    return found.group(1) if found else None
+
+
+def integer(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+
+
+def distribution() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def memory_bytes() -> int | None:
+    kilobytes = integer(_find(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo"))
+    return kilobytes * 1024 if kilobytes is not None else None
+
+
+def machine_facts() -> dict[str, Any]:
+    """The "machine" object of a comparison's JSON."""
+    return {
+        "cpu": _find(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
+        "cpus": os.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory_bytes(),
+        "kernel": platform.release(),
+        "distribution": distribution(),
+        "libc": " ".join(platform.libc_ver()) or None,
+        "transparent_huge_pages": bracketed(
+            read_line("/sys/kernel/mm/transparent_hugepage/enabled")
+        ),
+        "overcommit_memory": integer(read_line("/proc/sys/vm/overcommit_memory")),
+        "randomize_va_space": integer(read_line("/proc/sys/kernel/randomize_va_space")),
+        "scaling_governor": read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "load_average": round(os.getloadavg()[0], 2),
+    }

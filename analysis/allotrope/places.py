@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Where the native parts are: in the build tree or installed, as the `allotrope` script says.
+
+The variables are taken out of the environment once read, so that no program that we start can
+tell from which tree it was started.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Places:
+    library: Path  # the routing library, to be preloaded
+    describe: Path  # tells what is compiled into it
+    launcher: Path
+
+
+def _find() -> Places:
+    build = os.environ.pop("ALLOTROPE_BUILD_DIR", None)
+    library = os.environ.pop("ALLOTROPE_LIBDIR", None)
+    programs = os.environ.pop("ALLOTROPE_LIBEXECDIR", None)
+    if build is None and library is not None and programs is not None:
+        return Places(
+            library=Path(library, "liballotrope.so"),
+            describe=Path(programs, "allotrope-describe"),
+            launcher=Path(programs, "allotrope-launch"),
+        )
+    # Without a word from the script we run from a source tree that was built in place.
+    tree = Path(build) if build is not None else Path(__file__).resolve().parents[2]
+    return Places(
+        library=tree / ".libs" / "liballotrope.so",
+        describe=tree / "allotrope-describe",
+        launcher=tree / "allotrope-launch",
+    )
+
+
+PLACES = _find()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# fill.awk: fills the words of a dictionary into justified paragraphs.
+#
+#     LC_ALL=C gawk -v passes=12 -f fill.awk /usr/share/dict/words
+#
+# The job of Zorn's gawk (CU-CS-573-92): many short strings that live for a line. With wamerican's
+# words a pass is 388,000 allocations, and twelve passes are the study's load. The locale matters:
+# outside C, gawk keeps a wide copy of every string whose length it takes, and allocates half as
+# often again.
+
+# Prints the words gathered, spread over `width` columns; 0 leaves the line ragged.
+function flush_line(width,    i, gaps, missing, pad, line) {
+    gaps = count - 1
+    missing = width > 0 ? width - used : 0
+    for (i = 1; i < count; i++) {
+        pad = 1 + int(missing * i / gaps) - int(missing * (i - 1) / gaps)
+        line = line words[i] substr(SPACES, 1, pad)
+    }
+    if (count > 0)
+        print line, words[count]
+    count = 0
+    used = 0
+}
+
+BEGIN {
+    WIDTH = 72
+    WORDS_PER_PARAGRAPH = 60
+    SPACES = sprintf("%" WIDTH "s", "")
+    OFS = ""
+    for (pass = 2; pass <= passes; pass++)
+        ARGV[ARGC++] = ARGV[1]
+}
+
+FNR % WORDS_PER_PARAGRAPH == 1 {
+    flush_line(0)
+    print ""
+}
+
+{
+    for (i = 1; i <= NF; i++) {
+        if (used + (count > 0) + length($i) > WIDTH)
+            flush_line(WIDTH)
+        used += (count > 0) + length($i)
+        words[++count] = $i
+    }
+}
+
+END { flush_line(0) }

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""The words of the command: run, list, and how bad questions are answered."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from allotrope.allocators import PEERS, libc_version
+from conftest import Command
+
+INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
+# Prints what the loader has mapped into this very process.
+SHOW_LIBRARIES = ["cat", "/proc/self/maps"]
+
+
+class TestRun:
+    @pytest.mark.parametrize("peer", INSTALLED_PEERS, ids=lambda peer: str(peer.name))
+    def test_peers_are_preloaded(self, real: Command, peer: Any) -> None:
+        done = real.run("run", "-a", peer.name, "--", *SHOW_LIBRARIES)
+        assert str(peer.path().resolve()) in done.stdout
+
+    def test_glibc_runs_plainly(self, real: Command) -> None:
+        done = real.run("run", "-a", "glibc", "--", "env")
+        assert not any(
+            line.startswith(("LD_PRELOAD=", "ALLOTROPE")) for line in done.stdout.splitlines()
+        )
+
+    def test_ours_are_told_what_to_be(self, mock: Command) -> None:
+        done = mock.run("run", "-a", "mock:arenas=2", "--", "env")
+        variables = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        assert variables["ALLOTROPE"] == "mock:arenas=2"
+        assert variables["LD_PRELOAD"] == f"{mock.build}/.libs/liballotrope.so"
+        assert "ALLOTROPE_BUILD_DIR" not in variables and "PYTHONPATH" not in variables
+
+    def test_a_library_that_is_preloaded_already_stays_behind_ours(self, mock: Command) -> None:
+        environment = {"LD_PRELOAD": "libm.so.6"}
+        done = mock.run("run", "-a", "mock", "--", "env", environment=environment)
+        assert f"LD_PRELOAD={mock.build}/.libs/liballotrope.so:libm.so.6" in done.stdout
+
+    @pytest.mark.parametrize(
+        "script, status", [("exit 0", 0), ("exit 42", 42), ("kill -TERM $$", -signal.SIGTERM)]
+    )
+    def test_status_is_the_commands(self, mock: Command, script: str, status: int) -> None:
+        assert mock.run("run", "-a", "mock", "--", "sh", "-c", script).returncode == status
+
+    def test_streams_are_the_commands(self, mock: Command) -> None:
+        done = mock.run("run", "-a", "mock", "cat", input="through\n")
+        assert (done.stdout, done.stderr) == ("through\n", "")
+
+    def test_the_commands_options_are_its_own(self, mock: Command) -> None:
+        assert mock.run("run", "-a", "mock", "echo", "-a", "--stats", "--help").stdout == (
+            "-a --stats --help\n"
+        )
+
+    @pytest.mark.parametrize("option, value", [("--stats", "-"), ("--stats=a b.json", "a b.json")])
+    def test_statistics(self, mock: Command, option: str, value: str, tmp_path: Path) -> None:
+        words = ("run", "-a", "mock:silent", option, "--", "printenv", "ALLOTROPE_STATS")
+        assert mock.run(*words, cwd=tmp_path).stdout == f"{value}\n"
+
+    def test_bare_statistics_take_no_word_of_the_command(self, mock: Command) -> None:
+        done = mock.run("run", "-a", "mock:silent", "--stats", "printenv", "ALLOTROPE_STATS")
+        assert done.stdout == "-\n"
+
+    def test_no_traceback_when_the_reader_goes_away(self, mock: Command) -> None:
+        line = " ".join(mock.line("list", "--json"))
+        done = subprocess.run(
+            ["bash", "-c", f"{line} | true"],
+            env=mock.environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize(
+        "words, status",
+        [(["no-such-program"], 127), (["/etc/passwd"], 126), (["/etc"], 126)],
+    )
+    def test_what_cannot_run_has_a_shells_status(
+        self, mock: Command, words: list[str], status: int
+    ) -> None:
+        done = mock.run("run", "-a", "mock", "--", *words)
+        assert done.returncode == status
+        assert words[0] in done.stderr and done.stderr.count("\n") == 1
+
+    def test_static_program_is_refused_in_one_line(self, mock: Command, tmp_path: Path) -> None:
+        (tmp_path / "main.c").write_text("int main(void) { return 3; }\n")
+        program = str(tmp_path / "main")
+        subprocess.run(["cc", "-static", tmp_path / "main.c", "-o", program], check=True)
+        done = mock.run("run", "-a", "mock", "--", program)
+        assert done.returncode == 126
+        assert "statically linked" in done.stderr and done.stderr.count("\n") == 1
+        assert mock.run("run", "-a", "glibc", "--", program).returncode == 3
+
+    def test_text_without_an_interpreter_line_goes_to_the_shell(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        script = tmp_path / "script"
+        script.write_text('exit "$1"\n')
+        script.chmod(0o755)
+        assert mock.run("run", "-a", "mock", "--", str(script), "4").returncode == 4
+
+
+LIST_SCHEMA = {
+    "type": "object",
+    "required": ["schema", "version", "allocators", "peers"],
+    "properties": {
+        "schema": {"const": "allotrope.list/1"},
+        "allocators": {
+            "type": "array",
+            "items": {"type": "object", "required": ["name", "title", "presets", "options"]},
+        },
+        "peers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "title", "package", "installed", "version", "path"],
+                "properties": {"installed": {"type": "boolean"}},
+            },
+        },
+    },
+}
+
+
+class TestList:
+    def test_json(self, mock: Command) -> None:
+        listed = json.loads(mock.run("list", "--json").stdout)
+        jsonschema.validate(listed, LIST_SCHEMA)
+        assert [own["name"] for own in listed["allocators"]] == ["mock"]
+        peers = {peer["name"]: peer for peer in listed["peers"]}
+        assert list(peers) == ["glibc", "jemalloc", "mimalloc", "tcmalloc"]
+        assert peers["glibc"]["version"] == libc_version()
+        for peer in PEERS:
+            assert peers[peer.name]["installed"] == (peer.path() is not None)
+
+    def test_versions_are_those_of_the_packages(self, mock: Command) -> None:
+        if shutil.which("dpkg-query") is None:
+            pytest.skip("no dpkg here")
+        for peer in json.loads(mock.run("list", "--json").stdout)["peers"]:
+            if peer["installed"] and peer["name"] != "glibc":
+                query = ["dpkg-query", "-W", "-f", "${Version}", peer["package"]]
+                assert peer["version"] == subprocess.check_output(query, text=True)
+
+    def test_text_names_all(self, mock: Command) -> None:
+        shown = mock.run("list").stdout
+        for word in ("mock", "mock:noise", "arenas=1..64", "glibc", "jemalloc", "tcmalloc"):
+            assert word in shown
+
+    def test_without_a_library_peers_are_still_listed(self, tmp_path: Path) -> None:
+        bare = Command(tmp_path)
+        shown = bare.run("list")
+        assert shown.returncode == 0
+        assert "not built" in shown.stdout and "glibc" in shown.stdout
+        listed = json.loads(bare.run("list", "--json").stdout)
+        assert listed["allocators"] == [] and listed["version"] is None
+
+
+BAD_QUESTIONS = [
+    # of every word
+    (["bogus"], "No such command 'bogus'"),
+    (["list", "--bogus"], "No such option: --bogus"),
+    # of -a
+    (["run", "--", "true"], "Missing option '-a'"),
+    (["run", "-a", "nose", "--", "true"],
+     "unknown allocator 'nose'; valid are: mock, glibc, jemalloc, mimalloc, tcmalloc"),
+    (["run", "-a", "", "--", "true"], "unknown allocator ''"),
+    (["run", "-a", "mock:wrong", "--", "true"], "unknown option 'wrong'; valid are: arenas"),
+    (["run", "-a", "glibc:classic", "--", "true"], "'glibc:classic': glibc takes no options"),
+    (["run", "-a", "jemalloc:x=1", "--", "true"], "'jemalloc:x=1': jemalloc takes no options"),
+    (["run", "-a", "mock"], "no command given; usage: allotrope run -a ALLOCATOR -- CMD..."),
+    (["run", "-a", "mock", "--"], "no command given"),
+    (["run", "-a", "glibc", "--stats", "--", "true"], "--stats: glibc keeps no statistics"),
+    # of compare
+    (["compare"], "no command given; usage: allotrope compare [-a ALLOCATOR]... -- CMD..."),
+    (["compare", "-a", "mock"], "no command given"),
+    (["compare", "--rounds", "0", "--", "true"], "'--rounds': 0 is not in the range x>=1"),
+    (["compare", "--rounds", "many", "--", "true"], "'many' is not a valid integer"),
+    (["compare", "--warmup", "-1", "--", "true"], "'--warmup': -1 is not in the range x>=0"),
+    (["compare", "--timeout", "0", "--", "true"], "'--timeout': 0.0 is not in the range x>0"),
+    (["compare", "-a", "mock", "-a", "mock", "--", "true"],
+     "-a mock: the same allocator as -a mock"),
+    (["compare", "-a", "mock", "-a", "mock:arenas=4", "--", "true"],
+     "-a mock:arenas=4: the same allocator as -a mock"),
+    (["compare", "--baseline", "nose", "--", "true"], "unknown allocator 'nose'"),
+    (["compare", "--input", "/no/such/file", "--", "true"],
+     "--input: cannot read /no/such/file: No such file or directory"),
+    (["compare", "--json", "/no/such/place/file", "--", "true"],
+     "--json: cannot write /no/such/place/file: there is no folder /no/such/place"),
+    (["compare", "--csv", "/tmp", "--", "true"], "--csv: cannot write /tmp: it is a folder"),
+    (["compare", "--json", "/tmp/x", "--markdown", "/tmp/x", "--", "true"],
+     "--markdown: /tmp/x is already written by --json"),
+    (["compare", "--prepare", "exit 3", "-a", "mock", "--", "true"],
+     "--prepare: 'exit 3' ended with status 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words, answer", BAD_QUESTIONS, ids=lambda value: str(value)[:50])
+def test_bad_questions_get_one_line(mock: Command, words: list[str], answer: str) -> None:
+    done = mock.run(*words)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("allotrope: ")
+    assert answer in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_uninstalled_peer_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from allotrope import allocators
+    from allotrope.errors import UserError
+
+    monkeypatch.setattr(allocators.Peer, "path", lambda peer: None)
+    with pytest.raises(UserError, match="install the Debian package libjemalloc2"):
+        allocators.choose("jemalloc")
+    assert all(one.name != "jemalloc" for one in allocators.default_choice())
+
+
+def test_library_that_is_not_built_is_named(tmp_path: Path) -> None:
+    done = Command(tmp_path).run("run", "-a", "bsd", "--", "true")
+    assert done.returncode == 2
+    assert "unknown allocator 'bsd'" in done.stderr and "run make" in done.stderr
+
+
+def test_unwritable_output_is_found_before_measuring(mock: Command, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    file = tmp_path / "result"
+    file.touch(mode=0o444)
+    done = mock.run("compare", "--json", str(file), "--", "touch", str(tmp_path / "ran"))
+    assert done.returncode == 2 and "permission denied" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_comparing_under_a_preloaded_allocator_is_refused(mock: Command) -> None:
+    environment = {"LD_PRELOAD": "libjemalloc.so.2"}
+    done = mock.run("compare", "-a", "mock", "--", "true", environment=environment)
+    assert done.returncode == 2 and "LD_PRELOAD already loads libjemalloc.so.2" in done.stderr
+
+
+def test_comparing_a_static_program_is_refused(mock: Command, tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    program = str(tmp_path / "main")
+    subprocess.run(["cc", "-static", tmp_path / "main.c", "-o", program], check=True)
+    done = mock.run("compare", "-a", "mock", "--", program)
+    assert done.returncode == 2 and "statically linked" in done.stderr
+
+
+def test_default_choice_is_glibc_ours_and_the_installed_peers(mock: Command) -> None:
+    done = mock.run("compare", "--rounds", "1", "--json", "-", "--", "true")
+    specs = [result["spec"] for result in json.loads(done.stdout)["results"]]
+    assert specs == ["glibc", "mock", *(peer.name for peer in INSTALLED_PEERS)]
+
+
+def test_version_is_that_of_the_library(mock: Command) -> None:
+    assert mock.run("--version").stdout == "allotrope 9.9\n"
+
+
+@pytest.mark.parametrize("word", ["run", "list", "compare", "doctor"])
+def test_help_is_there_for_every_word(mock: Command, word: str) -> None:
+    assert word in mock.run("--help").stdout
+    assert mock.run(word, "--help").returncode == 0

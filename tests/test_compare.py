@@ -1,0 +1,559 @@
+# SPDX-License-Identifier: MIT
+"""The comparison: what is measured, judged, written, and kept when something goes wrong.
+
+Allocators that go wrong are presets of `mock`, see misbehaving_heap.c."""
+
+import csv
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from allotrope import compare_output
+from allotrope.allocators import glibc
+from allotrope.compare import Plan, order_of_round, read_accounts, steps
+from conftest import SOURCE, Command
+
+# docs/compare-format.md, by hand.
+NUMBER = {"type": "number"}
+MAYBE_NUMBER = {"type": ["number", "null"]}
+MAYBE_TEXT = {"type": ["string", "null"]}
+QUANTITY = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["median", "low", "high", "ratio", "ratio_low", "ratio_high", "rounds",
+                 "interval", "coverage"],
+    "properties": {
+        "median": NUMBER, "low": NUMBER, "high": NUMBER,
+        "ratio": MAYBE_NUMBER, "ratio_low": MAYBE_NUMBER, "ratio_high": MAYBE_NUMBER,
+        "rounds": {"type": "array", "items": MAYBE_NUMBER},
+        "interval": {"enum": ["order-statistic", "range"]},
+        "coverage": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+}  # fmt: skip
+HEAP = {
+    "type": ["object", "null"],
+    "required": ["command", "processes", "mapped_peak_bytes", "requested_peak_bytes",
+                 "fragmentation", "waste", "metadata_bytes", "calls", "system_calls"],
+    "properties": {
+        "processes": {"type": "integer", "minimum": 1},
+        "mapped_peak_bytes": MAYBE_NUMBER, "requested_peak_bytes": MAYBE_NUMBER,
+        "fragmentation": MAYBE_NUMBER,
+        "waste": {"type": ["object", "null"],
+                  "required": ["header", "rounding", "alignment", "cached", "external"]},
+    },
+}  # fmt: skip
+FAILURE = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["when", "exit_status", "signal", "timed_out", "ending", "message"],
+    "properties": {
+        "when": {"type": "string"}, "exit_status": MAYBE_NUMBER, "signal": MAYBE_NUMBER,
+        "timed_out": {"type": "boolean"}, "ending": {"type": "string"}, "message": MAYBE_TEXT,
+    },
+}  # fmt: skip
+QUANTITIES = ["cpu_seconds", "user_seconds", "system_seconds", "wall_seconds", "peak_rss_bytes",
+              "tree_peak_bytes", "minor_faults", "major_faults"]  # fmt: skip
+RESULT = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["allocator", "spec", "preset", "options", "version", "status", "failure",
+                 *QUANTITIES, "tree_peak_method", "heap", "heap_missing"],
+    "properties": {
+        "allocator": {"type": "string"}, "spec": {"type": "string"}, "preset": MAYBE_TEXT,
+        "options": {"type": "object"}, "version": MAYBE_TEXT,
+        "status": {"enum": ["ok", "failed", "different-output", "nondeterministic"]},
+        "failure": FAILURE, **{quantity: QUANTITY for quantity in QUANTITIES},
+        "tree_peak_method": {"enum": ["memory.peak", "pss-sampled", None]},
+        "heap": HEAP, "heap_missing": MAYBE_TEXT,
+    },
+}  # fmt: skip
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schema", "command", "date", "machine", "baseline", "rounds", "confidence",
+                 "settings", "deterministic", "interrupted", "incomplete", "results"],
+    "properties": {
+        "schema": {"const": "allotrope.compare/1"},
+        "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$"},
+        "machine": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution",
+                         "libc", "transparent_huge_pages", "overcommit_memory",
+                         "randomize_va_space", "scaling_governor", "load_average"],
+            "properties": {key: {} for key in (
+                "cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution", "libc",
+                "transparent_huge_pages", "overcommit_memory", "randomize_va_space",
+                "scaling_governor", "load_average")},
+        },
+        "baseline": {"type": "string"},
+        "rounds": {"type": "integer", "minimum": 1},
+        "confidence": {"const": 0.95},
+        "settings": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["warmup", "prepare", "input", "timeout_seconds", "ignore_failure",
+                         "check"],
+            "properties": {key: {} for key in (
+                "warmup", "prepare", "input", "timeout_seconds", "ignore_failure", "check")},
+        },
+        "deterministic": {"type": ["boolean", "null"]},
+        "interrupted": {"type": "boolean"},
+        "incomplete": MAYBE_TEXT,
+        "results": {"type": "array", "minItems": 1, "items": RESULT},
+    },
+}  # fmt: skip
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(file.read_text())
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def measure(
+    command: Command, tmp_path: Path, *arguments: str, status: int = 0, **settings: Any
+) -> dict[str, Any]:
+    """Compares, in few rounds unless told otherwise, and returns the JSON, checked."""
+    file = tmp_path / "result.json"
+    words = list(arguments)
+    if "--rounds" not in words:
+        words = ["--rounds", "2", *words]
+    done = command.run("compare", "--json", str(file), *words, **settings)
+    assert done.returncode == status, done.stderr + done.stdout
+    return read_json(file)
+
+
+def by_spec(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {result["spec"]: result for result in document["results"]}
+
+
+class TestOrder:
+    @pytest.mark.parametrize("count", range(1, 10))
+    def test_every_round_runs_everyone_once(self, count: int) -> None:
+        for number in range(40):
+            assert sorted(order_of_round(number, count)) == list(range(count))
+
+    @pytest.mark.parametrize("count", range(2, 10))
+    def test_places_and_neighbours_are_balanced_over_a_cycle(self, count: int) -> None:
+        cycle = count if count % 2 == 0 else 2 * count
+        orders = [order_of_round(number, count) for number in range(cycle)]
+        places = Counter((who, place) for row in orders for place, who in enumerate(row))
+        neighbours = Counter(pair for row in orders for pair in itertools.pairwise(row))
+        assert len(places) == count * count and len(set(places.values())) == 1
+        assert len(neighbours) == count * (count - 1) and len(set(neighbours.values())) == 1
+
+    def test_consecutive_rounds_differ(self) -> None:
+        for count in range(2, 10):
+            orders = [order_of_round(number, count) for number in range(11)]
+            assert all(one != next_one for one, next_one in itertools.pairwise(orders))
+
+
+class TestMeasuring:
+    def test_every_run_is_in_the_result(self, mock: Command, tmp_path: Path) -> None:
+        specs = ("-a", "glibc", "-a", "mock", "-a", "mock:arenas=2")
+        document = measure(mock, tmp_path, *specs, "--rounds", "7", "--", "echo", "hello")
+        assert document["command"] == ["echo", "hello"]
+        assert document["rounds"] == 7 and document["baseline"] == "glibc"
+        assert document["deterministic"] is True and document["interrupted"] is False
+        results = by_spec(document)
+        assert list(results) == ["glibc", "mock", "mock:arenas=2"]
+        for result in results.values():
+            assert result["status"] == "ok"
+            for quantity in ("cpu_seconds", "wall_seconds", "peak_rss_bytes", "minor_faults"):
+                assert len(result[quantity]["rounds"]) == 7
+                assert None not in result[quantity]["rounds"]
+                assert result[quantity]["interval"] == "order-statistic"
+                assert result[quantity]["coverage"] == 0.984375
+        assert results["glibc"]["cpu_seconds"]["ratio"] == 1
+        assert results["mock:arenas=2"]["options"] == {"arenas": 2}
+        assert results["mock"]["version"] == "9.9"
+
+    def test_few_rounds_give_a_range(self, mock: Command, tmp_path: Path) -> None:
+        document = measure(mock, tmp_path, "-a", "mock", "--rounds", "5", "--", "true")
+        wall = by_spec(document)["mock"]["wall_seconds"]
+        assert wall["interval"] == "range"
+        assert (wall["low"], wall["high"]) == (min(wall["rounds"]), max(wall["rounds"]))
+
+    def test_summaries_follow_from_the_rounds(self, mock: Command, tmp_path: Path) -> None:
+        document = measure(mock, tmp_path, "-a", "mock", "--rounds", "11", "--", "echo")
+        glibc_wall, wall = (result["wall_seconds"] for result in document["results"])
+        ratios = sorted(ours / theirs for ours, theirs in zip(wall["rounds"], glibc_wall["rounds"]))
+        assert wall["median"] == sorted(wall["rounds"])[5]
+        assert (wall["ratio_low"], wall["ratio"], wall["ratio_high"]) == (
+            ratios[1], ratios[5], ratios[9])  # fmt: skip
+
+    def test_baseline_may_be_another(self, mock: Command, tmp_path: Path) -> None:
+        document = measure(
+            mock, tmp_path, "-a", "glibc", "-a", "mock", "--baseline", "mock", "--", "true"
+        )
+        assert document["baseline"] == "mock"
+        assert [result["spec"] for result in document["results"]] == ["glibc", "mock"]
+        assert by_spec(document)["mock"]["wall_seconds"]["ratio"] == 1
+
+    def test_baseline_takes_part_unnamed(self, mock: Command, tmp_path: Path) -> None:
+        document = measure(mock, tmp_path, "-a", "mock", "--", "true")
+        assert [result["spec"] for result in document["results"]] == ["glibc", "mock"]
+
+    def test_heap_account_is_taken_of_ours_only(self, mock: Command, tmp_path: Path) -> None:
+        results = by_spec(measure(mock, tmp_path, "-a", "glibc", "-a", "mock", "--", "echo"))
+        assert results["glibc"]["heap"] is None and results["glibc"]["heap_missing"] is None
+        heap = results["mock"]["heap"]
+        assert (heap["mapped_peak_bytes"], heap["requested_peak_bytes"]) == (1000, 500)
+        assert heap["fragmentation"] == 2 and heap["waste"]["external"] == 5
+
+    def test_missing_account_is_told(self, mock: Command, tmp_path: Path) -> None:
+        result = by_spec(measure(mock, tmp_path, "-a", "mock:silent", "--", "echo"))["mock:silent"]
+        assert result["status"] == "ok" and result["heap"] is None
+        assert "no process" in result["heap_missing"]
+
+    def test_timed_rounds_keep_no_statistics(self, mock: Command, tmp_path: Path) -> None:
+        """Neither ours nor those that the caller's environment asks for."""
+        trace = tmp_path / "trace"
+        script = f'echo "${{ALLOTROPE_STATS:+stats}} ${{ALLOTROPE-none}}" >>{trace}'
+        environment = {"ALLOTROPE_STATS": str(tmp_path / "outer"), "ALLOTROPE": "outer"}
+        words = ("-a", "glibc", "-a", "mock", "--rounds", "3", "--", "sh", "-c", script)
+        measure(mock, tmp_path, *words, environment=environment)
+        lines = Counter(trace.read_text().splitlines())
+        # glibc: two as the reference, three timed; mock: one warm-up, one account, three timed.
+        assert lines == {" none": 5, " mock": 4, "stats mock": 1}
+        assert not (tmp_path / "outer").exists()
+
+    def test_a_preloaded_library_of_the_users_is_kept(
+        self, mock: Command, tmp_path: Path, mock_build: Path
+    ) -> None:
+        trace = tmp_path / "trace"
+        script = f'echo "$LD_PRELOAD" >>{trace}'
+        environment = {"LD_PRELOAD": "libm.so.6"}
+        words = ("-a", "mock", "--rounds", "1", "--", "sh", "-c", script)
+        measure(mock, tmp_path, *words, environment=environment)
+        ours = f"{mock_build}/.libs/liballotrope.so:libm.so.6"
+        assert set(trace.read_text().splitlines()) == {"libm.so.6", ours}
+
+    def test_number_of_runs_is_known_beforehand(self, mock: Command, tmp_path: Path) -> None:
+        trace = tmp_path / "trace"
+        words = ("-a", "mock", "--rounds", "4", "--warmup", "3")
+        measure(mock, tmp_path, *words, "--", "sh", "-c", f"echo >>{trace}")
+        ours = glibc().__class__(spec="mock", name="mock", ours=True)
+        plan = Plan(command=["x"], allocators=[glibc(), ours], rounds=4, warmup=3)
+        assert steps(plan) == len(trace.read_text().splitlines())
+
+    def test_prepare_comes_before_every_run(self, mock: Command, tmp_path: Path) -> None:
+        trace = tmp_path / "trace"
+        words = ("-a", "mock", "--prepare", f"printf p >>{trace}", "--rounds", "1")
+        measure(mock, tmp_path, *words, "--", "sh", "-c", f"printf r >>{trace}")
+        assert trace.read_text() == "pr" * 6
+
+    def test_input_is_given_to_every_run(self, mock: Command, tmp_path: Path) -> None:
+        (tmp_path / "in").write_text("given\n")
+        words = ("-a", "mock", "--input", str(tmp_path / "in"))
+        measure(mock, tmp_path, *words, "--", "grep", "given")
+
+    def test_standard_input_is_empty_by_default(self, mock: Command, tmp_path: Path) -> None:
+        measure(mock, tmp_path, "-a", "mock", "--", "sh", "-c", 'test -z "$(cat)"')
+
+    def test_trees_have_a_peak(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock", "--rounds", "1", "--", "sh", "-c", "sleep 0.2; true")
+        for result in measure(mock, tmp_path, *words)["results"]:
+            assert result["tree_peak_bytes"]["median"] > 0
+            assert result["tree_peak_method"] is not None
+
+
+class TestJudging:
+    def test_different_output(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock", "-a", "mock:noise", "--", "echo", "hello")
+        results = by_spec(measure(mock, tmp_path, *words, status=1))
+        assert results["mock"]["status"] == "ok"
+        assert results["mock:noise"]["status"] == "different-output"
+
+    def test_output_that_varies_proves_nothing(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock:noise", "--", "sh", "-c", "echo $$")
+        document = measure(mock, tmp_path, *words)
+        assert document["deterministic"] is False
+        assert {result["status"] for result in document["results"]} == {"nondeterministic"}
+        assert document["results"][1]["cpu_seconds"] is not None
+
+    def test_output_that_varies_late_is_seen_too(self, mock: Command, tmp_path: Path) -> None:
+        """The two reference runs agree; glibc's own fourth run does not."""
+        script = f"echo >>{tmp_path}/n; test $(wc -l <{tmp_path}/n) -gt 5 && echo odd; true"
+        words = ("-a", "mock", "--rounds", "4", "--", "sh", "-c", script)
+        document = measure(mock, tmp_path, *words)
+        assert document["deterministic"] is False
+
+    def test_no_check(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock:noise", "--check", "none", "--", "echo")
+        document = measure(mock, tmp_path, *words)
+        assert document["deterministic"] is None
+        assert {result["status"] for result in document["results"]} == {"ok"}
+
+    def test_check_by_command(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock", "-a", "mock:noise", "--check", "! grep -q noise")
+        results = by_spec(measure(mock, tmp_path, *words, "--", "sh", "-c", "echo $$", status=1))
+        assert results["mock"]["status"] == "ok"
+        assert results["mock:noise"]["status"] == "different-output"
+
+    def test_check_that_rejects_glibc_is_an_error(self, mock: Command) -> None:
+        done = mock.run("compare", "-a", "mock", "--check", "false", "--", "echo")
+        assert done.returncode == 2
+        assert "--check: 'false' fails for the output under glibc itself" in done.stderr
+
+    @pytest.mark.parametrize(
+        "preset, exit_status, number, message",
+        [("crash", None, signal.SIGSEGV, None), ("fail", 7, None, "the heap is unwell")],
+    )
+    def test_failed_run_is_shown_and_not_timed(
+        self,
+        mock: Command,
+        tmp_path: Path,
+        preset: str,
+        exit_status: int | None,
+        number: int | None,
+        message: str | None,
+    ) -> None:
+        words = ("-a", f"mock:{preset}", "-a", "mock", "--", "echo")
+        results = by_spec(measure(mock, tmp_path, *words, status=1))
+        failed = results[f"mock:{preset}"]
+        assert failed["status"] == "failed"
+        assert all(failed[quantity] is None for quantity in QUANTITIES)
+        assert failed["failure"] == {
+            "when": "warm-up", "exit_status": exit_status, "signal": number, "timed_out": False,
+            "ending": "killed by SIGSEGV" if number else "exit status 7", "message": message,
+        }  # fmt: skip
+        assert results["mock"]["status"] == "ok"
+
+    def test_failure_in_a_late_round(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock:late", "--rounds", "3", "--", "echo")
+        environment = {"MOCK_COUNTER": str(tmp_path / "counter")}
+        document = measure(mock, tmp_path, *words, status=1, environment=environment)
+        late = by_spec(document)["mock:late"]
+        assert late["status"] == "failed" and late["failure"]["when"] == "round 1"
+        assert late["cpu_seconds"] is None
+        assert len(by_spec(document)["glibc"]["cpu_seconds"]["rounds"]) == 3
+
+    def test_baseline_that_fails_late_ends_it(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "glibc", "--baseline", "mock:late", "--rounds", "3", "--", "echo")
+        environment = {"MOCK_COUNTER": str(tmp_path / "counter")}
+        document = measure(mock, tmp_path, *words, status=1, environment=environment)
+        assert "the baseline failed in round 1" in document["incomplete"]
+
+    @pytest.mark.parametrize(
+        "words, ending",
+        [
+            (["sh", "-c", "echo oh no >&2; exit 3"], "exit status 3 (oh no); mend it, or accept "),
+            (["sh", "-c", "kill -ABRT $$"], "killed by SIGABRT; mend it, or accept that with "),
+        ],
+    )
+    def test_command_that_fails_anyway_is_an_error(
+        self, mock: Command, words: list[str], ending: str
+    ) -> None:
+        done = mock.run("compare", "-a", "mock", "--", *words)
+        assert done.returncode == 2
+        assert f"the command fails under glibc: {ending}" in done.stderr
+        assert "--ignore-failure" in done.stderr and done.stderr.count("\n") == 1
+
+    def test_failure_may_be_accepted_when_all_fail_alike(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        words = ("-a", "mock", "-a", "mock:crash", "--ignore-failure")
+        document = measure(mock, tmp_path, *words, "--", "sh", "-c", "exit 3", status=1)
+        results = by_spec(document)
+        assert results["mock"]["status"] == "ok" and results["mock"]["cpu_seconds"] is not None
+        assert results["mock:crash"]["status"] == "failed"
+
+    def test_success_where_all_fail_is_not_alike(self, mock: Command, tmp_path: Path) -> None:
+        script = 'test -z "$ALLOTROPE" && exit 3; exit 0'
+        words = ("-a", "mock", "--ignore-failure", "--", "sh", "-c", script)
+        assert by_spec(measure(mock, tmp_path, *words, status=1))["mock"]["status"] == "failed"
+
+    def test_timeout_is_a_failure(self, mock: Command, tmp_path: Path) -> None:
+        script = 'test -z "$ALLOTROPE" || sleep 60'
+        words = ("-a", "mock", "--timeout", "1", "--", "sh", "-c", script)
+        result = by_spec(measure(mock, tmp_path, *words, status=1))["mock"]
+        assert result["failure"]["timed_out"] and result["failure"]["ending"] == "timed out"
+
+    def test_timeout_of_the_baseline_is_an_error(self, mock: Command) -> None:
+        done = mock.run("compare", "-a", "mock", "--timeout", "0.2", "--", "sleep", "60")
+        assert done.returncode == 2
+        assert "timed out; raise --timeout" in done.stderr
+
+
+class TestInterruption:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_what_was_measured_is_kept(self, mock: Command, tmp_path: Path, number: int) -> None:
+        file, trace = tmp_path / "result.json", tmp_path / "trace"
+        script = f"echo $$ >>{trace}; sleep 0.2"
+        words = ("-a", "mock", "--rounds", "1000", "--json", str(file))
+        started = mock.start(
+            "compare", *words, "--", "sh", "-c", script, stdout=subprocess.PIPE, process_group=0
+        )
+        # Two for reference, one warm-up, one account, then three rounds of two.
+        while not trace.exists() or len(trace.read_text().splitlines()) < 4 + 6:
+            assert started.poll() is None
+            time.sleep(0.02)
+        started.send_signal(number)
+        shown, _ = started.communicate(timeout=30)
+        assert started.returncode == 130
+        assert "Incomplete: interrupted" in shown
+        document = read_json(file)
+        assert document["interrupted"] is True
+        rounds = document["results"][0]["cpu_seconds"]["rounds"]
+        assert 2 <= sum(value is not None for value in rounds) <= 5
+        assert not any(Path("/proc", pid).exists() for pid in trace.read_text().split())
+
+    def test_interrupted_before_any_round(self, mock: Command, tmp_path: Path) -> None:
+        file, trace = tmp_path / "result.json", tmp_path / "trace"
+        words = ("compare", "-a", "mock", "--json", str(file), "--")
+        started = mock.start(*words, "sh", "-c", f"echo >{trace}; sleep 60", stdout=subprocess.PIPE)
+        while not trace.exists():
+            time.sleep(0.02)
+        started.send_signal(signal.SIGINT)
+        started.communicate(timeout=30)
+        document = read_json(file)
+        assert document["interrupted"] is True
+        assert all(result["cpu_seconds"] is None for result in document["results"])
+
+
+class TestWriting:
+    @pytest.fixture
+    def files(self, mock: Command, tmp_path: Path) -> dict[str, Path]:
+        """All outputs of one comparison."""
+        files = {kind: tmp_path / kind for kind in ("json", "csv", "markdown", "hyperfine-json")}
+        options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+        specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
+        done = mock.run("compare", "--rounds", "3", *specs, *options, "--", "echo", "a b")
+        assert done.returncode == 1, done.stderr
+        (tmp_path / "table").write_text(done.stdout)
+        return files | {"table": tmp_path / "table"}
+
+    def test_json_holds_the_schema(self, files: dict[str, Path]) -> None:
+        read_json(files["json"])
+
+    def test_csv_says_what_the_json_says(self, files: dict[str, Path]) -> None:
+        document = by_spec(read_json(files["json"]))
+        lines = list(csv.DictReader(io.StringIO(files["csv"].read_text())))
+        assert len(lines) == 3 * len(QUANTITIES)
+        for line in lines:
+            summary = document[line["allocator"]][line["quantity"]]
+            if summary is None:
+                assert line["median"] == line["rounds"] == ""
+            else:
+                assert float(line["median"]) == summary["median"]
+                assert int(line["rounds"]) == 3
+
+    def test_markdown_is_a_table(self, files: dict[str, Path]) -> None:
+        lines = files["markdown"].read_text().splitlines()
+        assert lines[0] == "`echo 'a b'`"
+        table = [line for line in lines if line.startswith("|")]
+        assert len(table) == 2 + 3
+        assert len({line.count("|") for line in table}) == 1
+
+    def test_hyperfine_json_leaves_failures_out(self, files: dict[str, Path]) -> None:
+        results = json.loads(files["hyperfine-json"].read_text())["results"]
+        assert [result["parameters"]["allocator"] for result in results] == ["glibc", "mock"]
+        for result in results:
+            assert result["command"] == "echo 'a b'"
+            assert len(result["times"]) == len(result["exit_codes"]) == 3
+            assert result["min"] <= result["median"] <= result["max"]
+            assert min(result["mean"], result["stddev"], result["user"]) >= 0
+
+    def test_hyperfine_json_has_hyperfines_keys(
+        self, files: dict[str, Path], tmp_path: Path
+    ) -> None:
+        try:
+            subprocess.run(
+                ["hyperfine", "-N", "-r", "2", "true", "--export-json", str(tmp_path / "real")],
+                check=True,
+                capture_output=True,
+            )
+        except FileNotFoundError:
+            pytest.skip("hyperfine is not installed")
+        theirs = json.loads((tmp_path / "real").read_text())["results"][0]
+        ours = json.loads(files["hyperfine-json"].read_text())["results"][0]
+        assert set(theirs) <= set(ours)
+        assert set(ours) - set(theirs) <= {"parameters"}
+
+    def test_table_fits_and_shows_the_failure(self, files: dict[str, Path]) -> None:
+        lines = files["table"].read_text().splitlines()
+        assert max(map(len, lines)) <= 100
+        assert lines[0].split() == ["allocator", "CPU", "s", "ratio", "wall", "s", "peak", "RSS",
+                                    "faults", "heap", "peak", "status"]  # fmt: skip
+        assert lines[3].split()[0] == "mock:crash" and lines[3].split()[-1] == "failed"
+        assert "mock:crash failed (warm-up): killed by SIGSEGV" in files["table"].read_text()
+
+    def test_json_on_standard_output_stands_alone(self, mock: Command) -> None:
+        words = ("-a", "mock", "--rounds", "1", "--json", "-", "--", "echo")
+        done = mock.run("compare", *words)
+        jsonschema.validate(json.loads(done.stdout), SCHEMA)
+        assert "allocator" in done.stderr
+
+    def test_format_document_names_every_key(self) -> None:
+        text = (SOURCE / "docs" / "compare-format.md").read_text()
+        for part in (
+            SCHEMA,
+            RESULT,
+            QUANTITY,
+            FAILURE,
+            HEAP,
+            SCHEMA["properties"]["machine"],
+            SCHEMA["properties"]["settings"],
+        ):  # type: ignore[index] # fmt: skip
+            for key in part["required"]:
+                assert f"`{key}`" in text, key
+
+
+class TestFormatting:
+    @pytest.mark.parametrize(
+        "size, text",
+        [
+            (0, "0 B"), (999, "999 B"), (1000, "1.0 KiB"), (1536, "1.5 KiB"),
+            (99 * 1024, "99.0 KiB"), (100 * 1024, "100 KiB"), (999 << 10, "999 KiB"),
+            (1000 << 10, "1.0 MiB"), (47.4 * 2**20, "47.4 MiB"), (5 << 30, "5.0 GiB"),
+            (2000 << 30, "2000 GiB"),
+        ],
+    )  # fmt: skip
+    def test_bytes(self, size: float, text: str) -> None:
+        assert compare_output.format_bytes(size) == text
+
+    @pytest.mark.parametrize(
+        "count, text",
+        [(0, "0"), (9999, "9999"), (10_000, "10k"), (9_999_400, "9999k"), (12_000_000, "12M")],
+    )
+    def test_counts(self, count: float, text: str) -> None:
+        assert compare_output.format_count(count) == text
+
+
+def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
+    for name, mapped in (("sh", 10), ("gawk", 300), ("cat", None)):
+        account = {"command": name, "mapped_peak_bytes": mapped,
+                   "peak": {"requested_bytes": 100, "waste": None}}  # fmt: skip
+        (tmp_path / f"{name}.json").write_text(json.dumps(account))
+    heap = read_accounts(tmp_path)
+    assert heap is not None
+    assert (heap["command"], heap["processes"], heap["fragmentation"]) == ("gawk", 3, 3)
+
+
+def test_no_account_is_none(tmp_path: Path) -> None:
+    assert read_accounts(tmp_path) is None
+
+
+def test_demo_compares_gawk(real: Command) -> None:
+    if not os.access("/usr/share/dict/words", os.R_OK):
+        pytest.skip("wamerican is not installed")
+    if real.build != SOURCE:
+        pytest.skip("the demo runs in a source tree that was built in place")
+    words = ("--rounds", "1", "--warmup", "0", "-a", "glibc")
+    done = subprocess.run(
+        [SOURCE / "tests" / "demo.sh", *words], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "baseline glibc" in done.stdout

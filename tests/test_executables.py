@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Why an allocator cannot be preloaded into a program."""
+
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from allotrope.errors import UserError
+from allotrope.executables import find_program, preload_obstacle
+
+
+def build(tmp_path: Path, *flags: str, compiler: str = "cc") -> Path:
+    """A program of one line; the test is skipped where it cannot be built."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    source, program = tmp_path / "main.c", tmp_path / "main"
+    source.write_text("int main(void) { return 0; }\n")
+    done = subprocess.run([compiler, source, "-o", program, *flags], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"{compiler} {' '.join(flags)} does not work here: {done.stderr[-200:]}")
+    return program
+
+
+def obstacle(program: Path) -> str:
+    found = preload_obstacle(program)
+    assert found is not None
+    assert "\n" not in found
+    return found
+
+
+@pytest.mark.parametrize("flags", [(), ("-no-pie",), ("-Wl,-z,now",), ("-s",)])
+def test_nothing_speaks_against_an_ordinary_program(tmp_path: Path, flags: tuple[str]) -> None:
+    assert preload_obstacle(build(tmp_path, *flags)) is None
+
+
+@pytest.mark.parametrize("name", ["sh", "gawk", "python3", "perl", "true"])
+def test_nothing_speaks_against_installed_programs(name: str) -> None:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    assert preload_obstacle(Path(found)) is None
+
+
+@pytest.mark.parametrize("flag", ["-static", "-static-pie"])
+def test_static_programs_have_no_loader(tmp_path: Path, flag: str) -> None:
+    assert "statically linked" in obstacle(build(tmp_path, flag))
+
+
+def test_musl_is_told_by_its_loader(tmp_path: Path) -> None:
+    program = build(tmp_path, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
+    assert "musl" in obstacle(program)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+def test_sanitizers_bring_their_own_allocator(
+    tmp_path: Path, compiler: str, sanitizer: str
+) -> None:
+    program = build(tmp_path, f"-fsanitize={sanitizer}", compiler=compiler)
+    assert "sanitizer" in obstacle(program)
+
+
+def test_a_program_that_merely_names_the_sanitizer_is_fine(tmp_path: Path) -> None:
+    """As gcc's own cc1 does."""
+    source, program = tmp_path / "name.c", tmp_path / "name"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("__asan_init"); }\n')
+    subprocess.run(["cc", source, "-o", program], check=True)
+    assert preload_obstacle(program) is None
+
+
+def test_another_elf_class_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "old"
+    header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, 0, 0, 0, 0,
+                         52, 32, 0, 40, 0, 0)  # fmt: skip
+    program.write_bytes(header + bytes(64))
+    assert "32-bit 386" in obstacle(program)
+
+
+def test_damaged_elf_is_said_to_be(tmp_path: Path) -> None:
+    program = tmp_path / "damaged"
+    program.write_bytes(b"\x7fELF\x02\x01")
+    assert "no valid ELF" in obstacle(program)
+
+
+def test_setuid_counts_only_when_it_gains_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = build(tmp_path)
+    program.chmod(0o4755)
+    assert preload_obstacle(program) is None
+    monkeypatch.setattr(os, "getuid", lambda: program.stat().st_uid + 1)
+    assert "setuid" in obstacle(program)
+
+
+def test_scripts_are_judged_by_their_interpreter(tmp_path: Path) -> None:
+    static = build(tmp_path, "-static")
+    script = tmp_path / "script"
+    script.write_text(f"#!{static} -x\n")
+    assert "statically linked" in obstacle(script)
+    script.write_text("#!/bin/sh\n")
+    assert preload_obstacle(script) is None
+
+
+def test_env_is_judged_by_what_it_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    static = build(tmp_path, "-static")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    script = tmp_path / "script"
+    script.write_text(f"#!/usr/bin/env -S VARIABLE=1 {static.name}\n")
+    assert "statically linked" in obstacle(script)
+
+
+def test_a_script_that_interprets_itself_ends(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"#!{script}\n")
+    script.chmod(0o755)
+    assert preload_obstacle(script) is None
+
+
+def test_sandboxes_are_named(tmp_path: Path) -> None:
+    snap = tmp_path / "usr" / "snap"
+    snap.parent.mkdir()
+    shutil.copy("/bin/true", snap)
+    (tmp_path / "editor").symlink_to(snap)
+    assert "sandbox" in obstacle(tmp_path / "editor")
+
+
+@pytest.mark.parametrize(
+    "name, status, words",
+    [
+        ("no-such-program-anywhere", 127, "command not found"),
+        ("./no/such/file", 127, "command not found"),
+        ("/etc/passwd", 126, "permission denied"),
+        ("/etc/", 126, "is a directory"),
+    ],
+)
+def test_what_cannot_be_started_has_a_shells_status(name: str, status: int, words: str) -> None:
+    with pytest.raises(UserError, match=words) as raised:
+        find_program(name)
+    assert raised.value.exit_code == status

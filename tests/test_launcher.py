@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT
+"""The launcher: what one run cost, how it ended, and that nothing of it stays behind."""
+
+import contextlib
+import json
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+from conftest import LAUNCHER, PYTHON
+
+MEGABYTE = 1 << 20
+
+# Uses that much CPU, as the kernel itself counts it.
+BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
+# Writes to that many bytes, all of which stay.
+HOLD = "import time; block = b'x' * {bytes}; time.sleep({seconds})"
+
+
+def python(script: str) -> list[str]:
+    return [PYTHON, "-I", "-c", script]
+
+
+def shell(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class TestEnding:
+    def test_exit_status(self, launch: Any) -> None:
+        done, report = launch([], shell("exit 42"))
+        assert done.returncode == report["exit_status"] == 42
+        assert report["signal"] is None and report["error"] is None
+
+    def test_signal(self, launch: Any) -> None:
+        done, report = launch([], shell("kill -SEGV $$"))
+        assert done.returncode == 128 + signal.SIGSEGV
+        assert report["signal"] == signal.SIGSEGV and report["exit_status"] is None
+
+    @pytest.mark.parametrize(
+        "command, status", [("/no/such/program", 127), ("/etc/passwd", 126), ("/etc", 126)]
+    )
+    def test_command_that_cannot_be_started(self, launch: Any, command: str, status: int) -> None:
+        done, report = launch([], [command])
+        assert done.returncode == status
+        assert report["error"]["stage"] == "exec" and report["error"]["message"]
+        unknown = ("exit_status", "signal", "wall_ns", "user_us", "peak_rss_bytes", "minor_faults")
+        assert all(report[key] is None for key in unknown)
+
+    def test_missing_input_is_no_failure_of_the_command(self, launch: Any) -> None:
+        done, report = launch(["--stdin", "/no/such/file"], ["true"])
+        assert done.returncode == 125
+        assert report["error"]["stage"] == "redirect"
+
+
+class TestAccount:
+    def test_cpu_time_of_the_command(self, launch: Any) -> None:
+        _, report = launch([], python(BURN.format(seconds=0.2)))
+        assert 200_000 <= report["user_us"] + report["system_us"] < 2_000_000
+
+    def test_sleeping_costs_wall_time_only(self, launch: Any) -> None:
+        _, report = launch([], ["sleep", "0.3"])
+        assert report["wall_ns"] >= 300_000_000
+        assert report["user_us"] + report["system_us"] < 100_000
+
+    def test_cpu_time_of_children(self, launch: Any) -> None:
+        burn = shlex.join(python(BURN.format(seconds=0.2)))
+        _, report = launch([], shell(f"{burn} & {burn}; wait"))
+        assert report["user_us"] + report["system_us"] >= 400_000
+
+    def test_cpu_time_of_orphans(self, launch: Any, tmp_path: Path) -> None:
+        """The middle shell is gone before its child, which then is ours to wait for."""
+        burn = shlex.join(python(BURN.format(seconds=0.2)))
+        orphan = f"(({burn}; : >{tmp_path}/done) &)"
+        awaiting = f"while [ ! -e {tmp_path}/done ]; do sleep 0.02; done"
+        _, report = launch([], shell(f"{orphan}; {awaiting}"))
+        assert report["user_us"] + report["system_us"] >= 200_000
+
+    def test_peak_memory_of_the_command(self, launch: Any) -> None:
+        _, report = launch([], python(HOLD.format(bytes=100 * MEGABYTE, seconds=0)))
+        assert 100 * MEGABYTE <= report["peak_rss_bytes"] < 130 * MEGABYTE
+
+    def test_peak_memory_without_that_of_a_large_parent(self, tmp_path: Path) -> None:
+        """A 300 MB Python starts `true` by itself and through us: only the first shows it."""
+        script = f"""
+import os, subprocess
+block = b"x" * {300 * MEGABYTE}
+pid = os.fork()
+if pid == 0:
+    os.execv("/bin/true", ["true"])
+plain = os.wait4(pid, 0)[2].ru_maxrss * 1024
+subprocess.run(["{LAUNCHER}", "--report", "{tmp_path}/report", "--", "/bin/true"], check=True)
+print(plain)
+"""
+        plain = int(subprocess.check_output(python(script), timeout=60))
+        report = json.loads((tmp_path / "report").read_text())
+        assert plain > 300 * MEGABYTE, "the test shows nothing if a large parent does not"
+        assert report["peak_rss_bytes"] < 5 * MEGABYTE
+
+    def test_minor_faults_count_the_pages_touched(self, launch: Any) -> None:
+        script = "import mmap; m = mmap.mmap(-1, {size}); m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        touch = "for page in range(0, {size}, 4096): m[page] = 1"
+        size = 4000 * 4096
+        _, without = launch([], python(script.format(size=size)))
+        _, touched = launch([], python((script + touch).format(size=size)))
+        assert 3900 < touched["minor_faults"] - without["minor_faults"] < 4200
+
+
+class TestTree:
+    def test_single_process_has_no_tree(self, launch: Any) -> None:
+        _, report = launch([], ["sleep", "0.1"])
+        assert report["tree_peak"]["method"] in (None, "memory.peak")
+        if report["tree_peak"]["method"] is None:
+            assert report["tree_peak"]["bytes"] is None
+
+    def test_tree_is_the_sum_of_its_processes(self, launch: Any) -> None:
+        hold = shlex.join(python(HOLD.format(bytes=60 * MEGABYTE, seconds=0.7)))
+        _, report = launch([], shell(f"{hold} & {hold} & wait"))
+        assert report["tree_peak"]["method"] in ("memory.peak", "pss-sampled")
+        assert 120 * MEGABYTE <= report["tree_peak"]["bytes"] < 170 * MEGABYTE
+        assert report["peak_rss_bytes"] < 90 * MEGABYTE
+
+    def test_child_in_its_parents_memory_counts_once(self, launch: Any, tmp_path: Path) -> None:
+        """Between vfork and exec both processes show the same memory."""
+        source, program = tmp_path / "vfork.c", tmp_path / "vfork"
+        source.write_text(
+            "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+            "int main(void) { char *block = malloc(100 << 20); memset(block, 1, 100 << 20);\n"
+            "    if (vfork() == 0) { usleep(400000); _exit(block[5] != 1); } return 0; }\n"
+        )
+        subprocess.run(["cc", "-w", source, "-o", program], check=True)
+        _, report = launch([], [str(program)])
+        assert report["exit_status"] == 0
+        assert 100 * MEGABYTE <= report["tree_peak"]["bytes"] < 130 * MEGABYTE
+
+    def test_looking_costs_the_command_nothing_it_is_charged_for(self, launch: Any) -> None:
+        hold = shlex.join(python(HOLD.format(bytes=MEGABYTE, seconds=1)))
+        _, report = launch([], shell(f"{hold} & wait"))
+        assert report["processes"] == 2
+        assert report["user_us"] + report["system_us"] < 500_000
+
+
+class TestEnvironment:
+    def test_settings_reach_the_command(self, launch: Any) -> None:
+        options = ["--env", "FIRST=one=1", "--env", "EMPTY=", "--unset", "HOME"]
+        done, _ = launch(options, shell('echo "$FIRST,${EMPTY-unset},${HOME-gone}"'))
+        assert done.stdout == "one=1,,gone\n"
+
+    def test_preloading_reaches_only_the_command(self, launch: Any) -> None:
+        """The loader complains of a library that is not there, once for each program."""
+        done, _ = launch(["--env", "LD_PRELOAD=/no/such/library.so"], ["/bin/true"])
+        assert done.stderr.count("/no/such/library.so") == 1
+
+    def test_preloading_that_is_inherited_leaves_us_alone(self, launch: Any) -> None:
+        environment = dict(os.environ, LD_PRELOAD="/no/such/library.so")
+        done, _ = launch(["--unset", "LD_PRELOAD"], ["/bin/true"], env=environment)
+        assert done.stderr == ""
+
+    def test_signals_are_as_the_caller_had_them(self, launch: Any) -> None:
+        done, _ = launch([], ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"])
+        ours = subprocess.check_output(
+            ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"], text=True
+        )
+        assert done.stdout == ours
+
+    def test_no_descriptor_of_ours_is_left_open(self, launch: Any) -> None:
+        done, _ = launch([], shell("ls /proc/self/fd"), stdin=subprocess.DEVNULL)
+        assert done.stdout.split() == ["0", "1", "2", "3"], "3 is the folder that ls reads"
+
+    def test_redirections(self, launch: Any, tmp_path: Path) -> None:
+        (tmp_path / "in").write_text("given\n")
+        options = [f"--{name}={tmp_path / name[3:]}" for name in ("stdin", "stdout", "stderr")]
+        launch(options, shell("read word; echo out-$word; echo err-$word >&2"))
+        assert (tmp_path / "out").read_text() == "out-given\n"
+        assert (tmp_path / "err").read_text() == "err-given\n"
+
+
+class TestStopping:
+    def test_timeout_ends_the_whole_group(self, launch: Any, tmp_path: Path) -> None:
+        pids = tmp_path / "pids"
+        script = f"sleep 100 & echo $! >{pids}; sleep 100 & echo $! >>{pids}; wait"
+        done, report = launch(["--timeout", "0.3"], shell(script))
+        assert done.returncode == 124 and report["timed_out"]
+        assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
+
+    def test_kill_follows_for_who_ignores_term(self, launch: Any) -> None:
+        options = ["--timeout", "0.3", "--grace", "0.3"]
+        done, report = launch(options, shell("trap '' TERM; while :; do sleep 0.05; done"))
+        assert done.returncode == 124
+        assert report["signal"] == signal.SIGKILL
+
+    def test_stopped_command_times_out_too(self, launch: Any) -> None:
+        _, report = launch(["--timeout", "0.3"], shell("kill -STOP $$"))
+        assert report["timed_out"] and report["signal"] == signal.SIGTERM
+
+    def test_leftovers_are_ended_and_told(self, launch: Any, tmp_path: Path) -> None:
+        _, report = launch([], shell(f"sleep 100 & echo $! >{tmp_path}/pid"))
+        assert report["exit_status"] == 0 and report["leftovers"]
+        assert not is_alive(int((tmp_path / "pid").read_text()))
+
+    def test_what_ends_by_itself_soon_after_is_awaited(self, launch: Any, tmp_path: Path) -> None:
+        _, report = launch([], shell(f"(sleep 0.2; echo done >{tmp_path}/late) &"))
+        assert not report["leftovers"]
+        assert (tmp_path / "late").read_text() == "done\n"
+
+    def test_other_groups_are_left_alone(self, launch: Any, tmp_path: Path) -> None:
+        script = f"setsid sleep 100 & echo $! >{tmp_path}/pid; sleep 0.2"
+        launch(["--stdout=/dev/null", "--stderr=/dev/null"], shell(script))
+        pid = int((tmp_path / "pid").read_text())
+        try:
+            assert is_alive(pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_signals_go_on_to_the_command(self, tmp_path: Path, number: int) -> None:
+        report, ready = tmp_path / "report", tmp_path / "ready"
+        name = signal.Signals(number).name.removeprefix("SIG")
+        script = f"trap 'echo caught; exit 9' {name}; : >{ready}; while :; do sleep 0.02; done"
+        command = [str(LAUNCHER), "--report", str(report), "--", *shell(script)]
+        launcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert eventually(ready.exists)
+        launcher.send_signal(number)
+        assert launcher.communicate(timeout=20)[0] == "caught\n"
+        assert launcher.returncode == 9
+        assert json.loads(report.read_text())["interrupted_by"] == number
+
+    def test_command_ends_with_a_launcher_that_is_killed(self, tmp_path: Path) -> None:
+        pid = tmp_path / "pid"
+        command = [str(LAUNCHER), "--", *shell(f"echo $$ >{pid}; exec sleep 100")]
+        launcher = subprocess.Popen(command)
+        assert eventually(lambda: pid.exists() and pid.read_text() != "")
+        launcher.kill()
+        launcher.wait()
+        assert eventually(lambda: not is_alive(int(pid.read_text())))
+
+
+class Terminal:
+    """A program whose terminal we are."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.execvp(command[0], command)
+        self.seen = ""
+
+    def expect(self, text: str, seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        os.set_blocking(self.master, False)
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} is not in {self.seen!r}"
+            with contextlib.suppress(BlockingIOError, OSError):
+                self.seen += os.read(self.master, 4096).decode()
+            time.sleep(0.01)
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[[list[str]], Terminal]]:
+    opened: list[Terminal] = []
+
+    def open_terminal(command: list[str]) -> Terminal:
+        opened.append(Terminal(command))
+        return opened[-1]
+
+    yield open_terminal
+    for one in opened:
+        one.close()
+
+
+class TestTerminal:
+    def test_command_reads_from_it_and_the_caller_after(self, terminal: Any) -> None:
+        inner = f"{LAUNCHER} --report /dev/null -- sh -c 'read word; echo inner-$word'"
+        shown = terminal(shell(f"{inner}; read word; echo outer-$word"))
+        shown.type("one\n")
+        shown.expect("inner-one")
+        shown.type("two\n")
+        shown.expect("outer-two")
+
+    def test_interrupt_reaches_the_command(self, terminal: Any, tmp_path: Path) -> None:
+        report = tmp_path / "report"
+        inner = "trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.02; done"
+        shown = terminal([str(LAUNCHER), "--report", str(report), "--", *shell(inner)])
+        shown.expect("ready")
+        shown.type("\x03")
+        shown.expect("caught")
+        assert eventually(lambda: report.exists() and report.read_text() != "")
+        assert json.loads(report.read_text())["exit_status"] == 3
+
+    def test_stopping_stops_both_and_does_not_count(self, terminal: Any, tmp_path: Path) -> None:
+        report = tmp_path / "report"
+        inner = "echo ready; sleep 0.3; echo finished"
+        shown = terminal([str(LAUNCHER), "--report", str(report), "--", *shell(inner)])
+        shown.expect("ready")
+        shown.type("\x1a")
+        _, status = os.waitpid(shown.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        time.sleep(2)
+        assert "finished" not in shown.seen
+        os.kill(shown.pid, signal.SIGCONT)
+        shown.expect("finished")
+        assert eventually(lambda: report.exists() and report.read_text() != "")
+        assert json.loads(report.read_text())["wall_ns"] < 1_900_000_000
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        "arguments, words",
+        [
+            ([], "no command given"),
+            (["--"], "no command given"),
+            (["--timeout", "soon", "--", "true"], "'soon' is not a number of seconds above 0"),
+            (["--timeout", "0", "--", "true"], "'0' is not a number"),
+            (["--timeout", "-1", "--", "true"], "'-1' is not a number"),
+            (["--timeout", "nan", "--", "true"], "'nan' is not a number"),
+            (["--grace", "1s", "--", "true"], "'1s' is not a number"),
+            (["--env", "NOVALUE", "--", "true"], "'NOVALUE' is not of the form NAME=VALUE"),
+            (["--env", "=value", "--", "true"], "'=value' is not of the form"),
+            (["--report", "/no/such/folder/file", "--", "true"], "cannot write /no/such/folder"),
+            (["--bogus", "--", "true"], "unrecognized option '--bogus'"),
+        ],
+    )
+    def test_what_is_wrong_is_named_in_one_line(self, arguments: list[str], words: str) -> None:
+        done = subprocess.run([LAUNCHER, *arguments], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 125
+        assert words in done.stderr and done.stderr.count("\n") == 1
+
+    def test_report_goes_to_standard_error_by_default(self) -> None:
+        done = subprocess.run([LAUNCHER, "true"], capture_output=True, text=True, timeout=20)
+        assert json.loads(done.stderr)["schema"] == "allotrope.launch/1"
+
+    def test_options_of_the_command_are_its_own(self, launch: Any) -> None:
+        done, _ = launch([], ["echo", "--timeout", "-n"])
+        assert done.stdout == "--timeout -n\n"
+
+    def test_it_is_linked_statically(self) -> None:
+        """Unless a sanitizer forbids it."""
+        if b"__asan_init" in LAUNCHER.read_bytes():
+            pytest.skip("built with a sanitizer")
+        listed = subprocess.run(["ldd", LAUNCHER], capture_output=True, text=True)
+        assert "not a dynamic executable" in listed.stdout + listed.stderr
