@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * usable_size.c: programs use all that malloc_usable_size says.
+ *
+ * It must be at least what was asked for, the same for the whole life of the block, writable to
+ * the last byte without harm to the neighbours, and copied by realloc to the last byte.
+ * Seen: systemd 22801.
+ */
+#include "tests/contract/contract.h"
+
+enum { BLOCKS = 400 };
+static char *blocks[BLOCKS];
+static size_t usable[BLOCKS];
+
+static size_t some_size(uint64_t *random)
+{
+    uint32_t magnitude = next_random(random) % 21;
+    return next_random(random) % (((size_t)1 << magnitude) + 1);
+}
+
+static char *allocate(uint64_t *random, size_t size)
+{
+    void *block = NULL;
+    switch (next_random(random) % 4) {
+    case 0:
+        return calloc(1, size);
+    case 1:
+        return realloc(NULL, size);
+    case 2:
+        require(posix_memalign(&block, (size_t)16 << next_random(random) % 10, size) == 0);
+        return block;
+    default:
+        return malloc(size);
+    }
+}
+
+int main(void)
+{
+    require(malloc_usable_size(NULL) == 0);
+    uint64_t random = 7;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < BLOCKS; i++) {
+            size_t size = some_size(&random);
+            blocks[i] = allocate(&random, size);
+            require(blocks[i] != NULL);
+            usable[i] = malloc_usable_size(blocks[i]);
+            require(usable[i] >= size && usable[i] > 0);
+            fill(blocks[i], usable[i]);
+        }
+        for (int i = 0; i < BLOCKS; i++) {
+            require(malloc_usable_size(blocks[i]) == usable[i]);
+            require(is_filled(blocks[i], usable[i]));
+        }
+        for (int i = 0; i < BLOCKS; i++) {
+            int pattern = blocks[i][0];
+            char *moved = realloc(blocks[i], usable[i] + 1 + next_random(&random) % 5000);
+            require(moved != NULL);
+            for (size_t byte = 0; byte < usable[i]; byte++)
+                require(moved[byte] == pattern);
+            free(moved);
+        }
+    }
+    return 0;
+}
