@@ -254,6 +254,21 @@ class TestMeasuring:
         measure(mock, tmp_path, *words, "--", "sh", "-c", f"printf r >>{trace}")
         assert trace.read_text() == "pr" * 6
 
+    def test_prepare_that_fails_late_keeps_what_was_measured(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        """Four runs come before the rounds, so the tenth is in the third round."""
+        prepare = f"echo >>{tmp_path}/n; test $(wc -l <{tmp_path}/n) -lt 10"
+        words = ("-a", "mock", "--prepare", prepare, "--rounds", "5", "--", "true")
+        document = measure(mock, tmp_path, *words, status=1)
+        assert "--prepare" in document["incomplete"] and not document["interrupted"]
+        rounds = [result["wall_seconds"]["rounds"] for result in document["results"]]
+        assert sum(value is not None for values in rounds for value in values) == 5
+
+    def test_arguments_that_are_no_text_are_kept(self, mock: Command, tmp_path: Path) -> None:
+        words = ("-a", "mock", "--markdown", str(tmp_path / "md"), "--", "echo", "\udcff[red]")
+        assert measure(mock, tmp_path, *words)["command"] == ["echo", "\udcff[red]"]
+
     def test_input_is_given_to_every_run(self, mock: Command, tmp_path: Path) -> None:
         (tmp_path / "in").write_text("given\n")
         words = ("-a", "mock", "--input", str(tmp_path / "in"))

@@ -352,16 +352,21 @@ def write_results(
     for file, write in outputs:
         if file == "-":
             click.echo(write(comparison), nl=False)
-        else:
-            Path(file).write_text(write(comparison), encoding="utf-8")
+            continue
+        try:
+            Path(file).write_text(write(comparison), encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise UserError(f"cannot write {file}: {error.strerror}") from None
 
 
 def exit_status(comparison: Comparison) -> int:
-    """0: all ran alike; 1: an allocator failed or changed the output; 130: interrupted."""
+    """0: all ran alike; 1: an allocator failed, changed the output, or rounds are missing; 130:
+    interrupted."""
     if comparison.interrupted:
         return 128 + signal.SIGINT
     statuses = {comparison.status(contender) for contender in comparison.contenders}
-    return 1 if statuses & {"failed", "different-output"} else 0
+    wrong = statuses & {"failed", "different-output"} or comparison.incomplete is not None
+    return 1 if wrong else 0
 
 
 @cli.command("doctor")

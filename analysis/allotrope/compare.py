@@ -173,7 +173,8 @@ def check_plan(plan: Plan) -> None:
 def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Comparison:
     """Measures as planned. `progress` is told of each run as it begins. An interruption
     (KeyboardInterrupt) ends the measurement and keeps what there is, marked `interrupted`.
-    Raises UserError when the plan cannot work: above all when the baseline fails."""
+    Raises UserError when the plan cannot work: above all when the baseline fails. What goes wrong
+    once there are figures makes them `incomplete`."""
     comparison = Comparison(plan)
     check_plan(plan)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
@@ -188,6 +189,10 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
             comparison.incomplete = "interrupted"
         except BaselineFailed as failed:
             comparison.incomplete = str(failed)
+        except UserError as error:
+            if not any(contender.runs for contender in comparison.contenders):
+                raise
+            comparison.incomplete = error.format_message()
     return comparison
 
 

@@ -42,7 +42,7 @@ def as_json(comparison: Comparison) -> str:
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """One accounted run of a command, through the native launcher."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES
@@ -77,19 +79,49 @@ def _read_report(report: dict[str, Any]) -> Run:
     )
 
 
-def _wait(launcher: subprocess.Popen[bytes]) -> None:
-    """Waits for the launcher; an interruption is passed on and the run's end awaited, so that
-    nothing of it stays behind."""
+@contextlib.contextmanager
+def _interruptions_held() -> Iterator[list[int]]:
+    """Collects INT and TERM instead of acting on them; signals belong to the main thread, so
+    elsewhere there is nothing to hold."""
+    pending: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pending
+        return
+    previous = {
+        number: signal.signal(number, lambda number, _: pending.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield pending
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _run_launcher(arguments: Sequence[str]) -> int:
+    """Runs the launcher and returns its status. An interruption is passed on to it and the run's
+    end awaited, so that nothing of it stays behind; one that comes while it is being started
+    waits until there is somebody to pass it on to."""
+    launcher: subprocess.Popen[bytes] | None = None
+    try:
+        with _interruptions_held() as pending:
+            launcher = subprocess.Popen(arguments)
+        if pending:
+            raise KeyboardInterrupt
+        return launcher.wait()
+    except KeyboardInterrupt:
+        if launcher is not None:
+            _end_launcher(launcher)
+        raise
+
+
+def _end_launcher(launcher: subprocess.Popen[bytes]) -> None:
+    launcher.send_signal(signal.SIGINT)
     try:
         launcher.wait()
     except KeyboardInterrupt:
-        launcher.send_signal(signal.SIGINT)
-        try:
-            launcher.wait()
-        except KeyboardInterrupt:
-            launcher.terminate()
-            launcher.wait()
-        raise
+        launcher.terminate()
+        launcher.wait()
 
 
 def launch(
@@ -121,9 +153,8 @@ def launch(
                 arguments += [option, os.fspath(file)]
         if timeout is not None:
             arguments += ["--timeout", repr(timeout)]
-        launcher = subprocess.Popen([*arguments, "--", *command])
-        _wait(launcher)
+        status = _run_launcher([*arguments, "--", *command])
         text = report.read_text() if report.exists() else ""
         if not text:
-            raise UserError(f"{PLACES.launcher} gave no report (status {launcher.returncode})")
+            raise UserError(f"{PLACES.launcher} gave no report (status {status})")
         return _read_report(json.loads(text))
