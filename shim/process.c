@@ -3,9 +3,9 @@
  * process.c: see process.h.
  *
  * A key with a destructor tells of a thread's end. Destructors of the program may run after ours
- * and allocate: the allocator serves them without a cache. The fork handlers are registered
- * before anything else can register its own, so that in the parent's preparation ours come last
- * and handlers that allocate find no lock taken. The heap is never torn down.
+ * and allocate: the allocator serves them without a cache. Fork takes all locks, so that the
+ * child finds the heap whole; handlers of the program that run in between may allocate all the
+ * same, see lock.h. The heap is never torn down.
  */
 #include "shim/process.h"
 
@@ -14,6 +14,7 @@
 
 #include "shim/route.h"
 #include "shim/statistics.h"
+#include "vm/lock.h"
 
 static const struct allocator *attached;
 static pthread_key_t thread_end;
@@ -48,16 +49,19 @@ static void before_fork(void)
 {
     statistics_fork_prepare();
     attached->fork_prepare();
+    atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
 }
 
 static void after_fork_in_parent(void)
 {
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_parent();
     statistics_fork_parent();
 }
 
 static void after_fork_in_child(void)
 {
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_child();
     statistics_fork_child();
 }
