@@ -11,10 +11,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
+#include "shim/environment.h"
 #include "shim/route.h"
 #include "shim/statistics.h"
 #include "vm/lock.h"
+#include "vm/message.h"
 
 static const struct allocator *attached;
 static pthread_key_t thread_end;
@@ -66,10 +69,28 @@ static void after_fork_in_child(void)
     statistics_fork_child();
 }
 
+/* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
+ * that of a library preloaded before this one) serves the program instead. What it is called by
+ * does not tell, so it is tried. */
+static void report_other_malloc(const struct allocator *allocator)
+{
+    void *block = malloc(1);
+    if (block && !allocator->owns(block)) {
+        struct message message;
+        message_begin(&message);
+        message_text(&message, environment_program());
+        message_text(&message, " is served by another malloc (its own, or one loaded before), not "
+                               "by ");
+        message_text(&message, allocator->name);
+        message_send(&message);
+    }
+    free(block);
+}
+
 /* A program that never allocates is told of a bad configuration as well. */
 static __attribute__((constructor)) void settle_before_main(void)
 {
-    route_settle();
+    report_other_malloc(route_settle()->allocator);
 }
 
 void process_attach(const struct allocator *allocator)
