@@ -397,7 +397,9 @@ def test_needs_nothing_but_libc(library: Path) -> None:
 
 @pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
 def test_library_opened_late_and_closed(library: Path) -> None:
-    require_success(run(GLIBC, "tls_late_open", str(library)))
+    """Too late to serve the program, which it says once; and of no harm."""
+    result = run(GLIBC, "tls_late_open", str(library))
+    assert (result.returncode, len(our_lines(result))) == (0, 1), result.stderr
 
 
 def defined_in_members(archive: str) -> dict[str, set[str]]:
