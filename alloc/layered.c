@@ -418,9 +418,8 @@ void *layered_resize(void *block, size_t size)
     struct owner *owner = pagemap_get(block);
     if (owner->kind == OWNER_LARGE) {
         struct large_block *large = (struct large_block *)owner;
-        if (size >= layers.large_bytes / 2)
-            return large_resize(large, block, size);
-        return move_to_new_block(block, large->usable_bytes, size);
+        void *resized = size >= layers.large_bytes / 2 ? large_resize(large, block, size) : NULL;
+        return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
     }
     struct arena *arena = (struct arena *)owner;
     if (!is_live(block))

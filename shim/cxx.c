@@ -7,7 +7,7 @@
  * throws bad_alloc: both through libstdc++'s own functions, which a program that calls new has.
  * This file is compiled so that exceptions pass through it.
  */
-#include <errno.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "shim/calls.h"
@@ -17,6 +17,7 @@
 typedef void new_handler(void);
 __attribute__((weak)) new_handler *_ZSt15get_new_handlerv(void);
 __attribute__((weak)) _Noreturn void _ZSt17__throw_bad_allocv(void);
+extern __typeof__(dlsym) dlsym __attribute__((weak)); /* a static program has none */
 
 static new_handler *current_new_handler(void)
 {
@@ -61,17 +62,19 @@ static void *new_aligned_or_throw(size_t size, size_t alignment)
     return block ? block : retry_or_throw(alignment, size);
 }
 
-/* The nothrow forms: a handler that throws is the program's own fault, one that frees is
- * welcome. */
-static void *new_or_null(size_t alignment, size_t size)
+/* The nothrow forms. The handler may throw, which C cannot catch: libstdc++'s own form of the same
+ * name does, around a call of the throwing one, which is ours. */
+static void *new_or_null(const char *name, size_t alignment, size_t size)
 {
     void *block = try_once(alignment, size);
-    new_handler *handler;
-    while (!block && (handler = current_new_handler())) {
-        handler();
-        block = try_once(alignment, size);
-    }
-    return block;
+    if (__builtin_expect(block != NULL, 1) || !current_new_handler() || !dlsym)
+        return block;
+    void *theirs = dlsym(RTLD_NEXT, name);
+    if (!theirs)
+        return NULL;
+    if (alignment > 0)
+        return ((void *(*)(size_t, size_t, const void *))theirs)(size, alignment, NULL);
+    return ((void *(*)(size_t, const void *))theirs)(size, NULL);
 }
 
 /* The mangled names, which no header declares. m: size_t; v: void; RKSt9nothrow_t: const
@@ -110,24 +113,24 @@ NEW(_ZnamSt11align_val_t, size_t size, size_t alignment)
 
 NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
 {
-    return new_or_null(0, size);
+    return new_or_null("_ZnwmRKSt9nothrow_t", 0, size);
 }
 
 NEW(_ZnamRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
 {
-    return new_or_null(0, size);
+    return new_or_null("_ZnamRKSt9nothrow_t", 0, size);
 }
 
 NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
     const void *nothrow __attribute__((unused)))
 {
-    return new_or_null(alignment, size);
+    return new_or_null("_ZnwmSt11align_val_tRKSt9nothrow_t", alignment, size);
 }
 
 NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
     const void *nothrow __attribute__((unused)))
 {
-    return new_or_null(alignment, size);
+    return new_or_null("_ZnamSt11align_val_tRKSt9nothrow_t", alignment, size);
 }
 
 #define UNUSED_SIZE size_t size __attribute__((unused))

@@ -3,17 +3,21 @@
  * process.c: see process.h.
  *
  * A key with a destructor tells of a thread's end. Destructors of the program may run after ours
- * and allocate: the allocator serves them without a cache. The fork handlers are registered
- * before anything else can register its own, so that in the parent's preparation ours come last
- * and handlers that allocate find no lock taken. The heap is never torn down.
+ * and allocate: the allocator serves them without a cache. Fork takes all locks, so that the
+ * child finds the heap whole; handlers of the program that run in between may allocate all the
+ * same, see lock.h. The heap is never torn down.
  */
 #include "shim/process.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
+#include "shim/environment.h"
 #include "shim/route.h"
 #include "shim/statistics.h"
+#include "vm/lock.h"
+#include "vm/message.h"
 
 static const struct allocator *attached;
 static pthread_key_t thread_end;
@@ -48,24 +52,45 @@ static void before_fork(void)
 {
     statistics_fork_prepare();
     attached->fork_prepare();
+    atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
 }
 
 static void after_fork_in_parent(void)
 {
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_parent();
     statistics_fork_parent();
 }
 
 static void after_fork_in_child(void)
 {
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_child();
     statistics_fork_child();
+}
+
+/* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
+ * that of a library preloaded before this one) serves the program instead. What it is called by
+ * does not tell, so it is tried. */
+static void report_other_malloc(const struct allocator *allocator)
+{
+    void *block = malloc(1);
+    if (block && !allocator->owns(block)) {
+        struct message message;
+        message_begin(&message);
+        message_text(&message, environment_program());
+        message_text(&message, " is served by another malloc (its own, or one loaded before), not "
+                               "by ");
+        message_text(&message, allocator->name);
+        message_send(&message);
+    }
+    free(block);
 }
 
 /* A program that never allocates is told of a bad configuration as well. */
 static __attribute__((constructor)) void settle_before_main(void)
 {
-    route_settle();
+    report_other_malloc(route_settle()->allocator);
 }
 
 void process_attach(const struct allocator *allocator)

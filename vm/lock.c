@@ -14,6 +14,13 @@
 /* Spins that pay on two cores: a refill holds its lock for well under a microsecond. */
 enum { SPINS = 100 };
 
+_Atomic uintptr_t forking_thread;
+
+static bool this_thread_forks(void)
+{
+    return atomic_load_explicit(&forking_thread, memory_order_relaxed) == current_thread();
+}
+
 _Noreturn static void report_self_deadlock(void)
 {
     struct message message;
@@ -27,8 +34,12 @@ _Noreturn static void report_self_deadlock(void)
 
 void lock_acquire_slowly(struct lock *lock)
 {
-    if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread())
-        report_self_deadlock();
+    if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread()) {
+        if (!this_thread_forks() || lock->nested > 0)
+            report_self_deadlock();
+        lock->nested++;
+        return;
+    }
     for (int spin = 0; spin < SPINS; spin++) {
         uint32_t expected = 0;
         if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, 1, memory_order_acquire,
@@ -47,13 +58,16 @@ void lock_wake(struct lock *lock)
 
 #ifndef NDEBUG
 /* How many locks of each rank this thread holds. Arenas share a rank, because fork takes them
- * all; outside fork a thread holds one at a time. */
+ * all; outside fork a thread holds one at a time. A thread in fork holds them all and takes what
+ * it likes. */
 static __thread uint8_t held[RANK_PAGES + 1] __attribute__((tls_model("initial-exec")));
 
 void lock_note_acquired(const struct lock *lock)
 {
+    if (lock->nested > 0)
+        return;
     for (uint32_t rank = lock->rank + 1; rank <= RANK_PAGES; rank++)
-        check(held[rank] == 0);
+        check(held[rank] == 0 || this_thread_forks());
     held[lock->rank]++;
 }
 

@@ -22,10 +22,16 @@ enum lock_rank { RANK_ACCOUNT = 1, RANK_REGISTRY, RANK_ARENA, RANK_LARGE, RANK_P
 struct lock {
     _Atomic uint32_t state;
     uint32_t rank;
+    uint32_t nested;          /* how often the thread that forks took it again; see below */
     _Atomic uintptr_t holder; /* thread pointer of the holder, 0 when free */
 };
 
 #define LOCK_INITIALIZER(lock_rank) {.rank = (lock_rank)}
+
+/* The thread that is in fork, 0 if none is. It holds every lock and is inside no operation, so the
+ * program's own fork handlers, which run before and after ours, may use the heap: they take again
+ * what is held. Set after the last lock is taken, cleared before the first is given back. */
+extern _Atomic uintptr_t forking_thread;
 
 void lock_acquire_slowly(struct lock *lock);
 void lock_wake(struct lock *lock);
@@ -56,6 +62,10 @@ static inline void lock_acquire(struct lock *lock)
 
 static inline void lock_release(struct lock *lock)
 {
+    if (__builtin_expect(lock->nested > 0, 0)) {
+        lock->nested--;
+        return;
+    }
     lock_note_released(lock);
     atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
     if (atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2)

@@ -61,11 +61,11 @@ int main(void)
 
     static const size_t factors[] = {(size_t)1 << 32, ((size_t)1 << 32) + 1, (size_t)1 << 63,
                                      SIZE_MAX / 2 + 2, SIZE_MAX / 3 + 1};
+    require(is_refused(calloc(SIZE_MAX / 3 + 1, 3))); /* wraps around to 2 */
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         errno = 0;
         require(is_refused(calloc(factors[i], factors[i])));
         require(is_refused(reallocarray(NULL, factors[i], factors[i])));
-        require(is_refused(calloc(factors[i], 3)) || factors[i] < SIZE_MAX / 3);
     }
 
     for (size_t alignment = (size_t)1 << 47; alignment != 0; alignment <<= 1) {

@@ -13,7 +13,7 @@
 
 #include "tests/contract/contract.h"
 
-enum { KEYS = 20, THREADS = 50 };
+enum { KEYS = 20, THREADS = 8 };
 static pthread_key_t keys[KEYS];
 static _Atomic int destructions;
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Running a program under an allocator by the preloaded library alone, without the command: what
+tests and measurements of the native wing share."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parent.parent))
+LIBRARY = BUILD / ".libs" / "liballotrope.so"
+
+
+@dataclass(frozen=True)
+class Under:
+    """An allocator as programs meet it: a library to preload and what it is told."""
+
+    name: str
+    library: Path | None = None
+    spec: str | None = None  # the value of ALLOTROPE; None for glibc and foreign libraries
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_ours(self) -> bool:
+        return self.spec is not None
+
+    @property
+    def allocator(self) -> str:
+        return (self.spec or "").split(":")[0]
+
+    @property
+    def preset(self) -> str:
+        return "classic" if self.name.endswith(":classic") else "default"
+
+    def environment(self) -> dict[str, str]:
+        """What is to be added to a program's environment."""
+        added = {}
+        if self.library:
+            added["LD_PRELOAD"] = str(self.library)
+        if self.spec is not None:
+            added["ALLOTROPE"] = self.spec
+        return added
+
+    def run(
+        self, command: Sequence[str], environment: dict[str, str] | None = None, **settings: Any
+    ) -> subprocess.CompletedProcess[str]:
+        settings.setdefault("capture_output", True)
+        settings.setdefault("text", True)
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "LD_PRELOAD" and not name.startswith("ALLOTROPE")
+        }
+        return subprocess.run(
+            command,
+            env=inherited | self.environment() | (environment or {}),
+            check=False,
+            **settings,
+        )
+
+
+GLIBC = Under("glibc")
+
+
+def described_specs() -> list[str]:
+    """Every allocator and preset of the build, as the library's own description lists them."""
+    text = subprocess.run(
+        [str(BUILD / "allotrope-describe")], capture_output=True, text=True, check=True
+    ).stdout
+    return [
+        allocator["name"] + ("" if preset["name"] == "default" else ":" + preset["name"])
+        for allocator in json.loads(text)["allocators"]
+        for preset in allocator["presets"]
+    ]
+
+
+def allocators_under_test() -> list[Under]:
+    foreign = os.environ.get("ALLOTROPE_TEST_PRELOAD")
+    if foreign:
+        return [Under(Path(foreign).name, Path(foreign))]
+    chosen = os.environ.get("ALLOTROPE_TEST_ALLOCATORS", "").split()
+    return [Under(spec, LIBRARY, spec) for spec in chosen or described_specs()]
