@@ -78,7 +78,7 @@ struct caches {
     struct {
         uint64_t chunk; /* plus one; 0 in a free slot */
         uint32_t number;
-    } *chunks;
+    } * chunks;
     uint32_t chunks_used;
     uint64_t blocks_in_front[COARSE_SETS]; /* block | TOUCH_STORE when written since in front */
     uint32_t names_in_front[COARSE_SETS];
@@ -160,8 +160,10 @@ INLINE uint32_t number_of_chunk(struct caches *caches, uint64_t chunk)
     while (caches->chunks[slot].chunk != chunk + 1) {
         if (caches->chunks[slot].chunk == 0) {
             if (caches->chunks_used == CHUNKS_LARGEST - 1) {
-                fail(caches, "more than %" PRIu64 " separate stretches of memory are touched; "
-                     "simulate a part of the trace, or larger blocks", CHUNKS_LARGEST - 1);
+                fail(caches,
+                     "more than %" PRIu64 " separate stretches of memory are touched; "
+                     "simulate a part of the trace, or larger blocks",
+                     CHUNKS_LARGEST - 1);
                 return 0;
             }
             caches->chunks[slot].chunk = chunk + 1;
@@ -304,8 +306,7 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
         uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 16];
         __m512i stack = _mm512_load_si512(line);
         __m512i wanted = _mm512_set1_epi32((int)name);
-        __mmask16 other =
-            _mm512_test_epi32_mask(_mm512_xor_si512(stack, wanted), tag_mask);
+        __mmask16 other = _mm512_test_epi32_mask(_mm512_xor_si512(stack, wanted), tag_mask);
         uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
         uint32_t key = name & TAG_MASK;
         if (everything) {
@@ -319,8 +320,7 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
             level->outcomes[depth]++;
         }
         __m512i others = _mm512_maskz_compress_epi32(other, stack);
-        _mm512_store_si512(line,
-                           _mm512_alignr_epi32(others, _mm512_set1_epi32((int)key), 15));
+        _mm512_store_si512(line, _mm512_alignr_epi32(others, _mm512_set1_epi32((int)key), 15));
     }
 }
 
@@ -338,8 +338,8 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
         uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
         uint32_t key = name & TAG_MASK;
         if (everything) {
-            stack = _mm256_mask_and_epi32(stack, (__mmask8)(caches->displaced[i] & 1), stack,
-                                          tag_mask);
+            stack =
+                _mm256_mask_and_epi32(stack, (__mmask8)(caches->displaced[i] & 1), stack, tag_mask);
             uint32_t dirty = line[depth < 7 ? depth : 7] & ~TAG_MASK;
             level->outcomes[outcome_index(item, dirty, depth)]++;
             dirty = dirty > depth ? dirty : depth;
@@ -476,7 +476,7 @@ uint64_t caches_write_backs(const struct caches *caches, unsigned sets_log2, uns
     if (caches->lanes == 0)
         return caches->levels[level].displaced_written;
     uint64_t sum = displaced_in_stacks(caches, level, ways);
-    for (size_t class = 0; class < REFERENCE_CLASSES; class++) {
+    for (size_t class = 0; class < REFERENCE_CLASSES; class ++) {
         const uint64_t *outcomes = &caches->levels[level].outcomes[class * OUTCOMES];
         for (unsigned dirty = 0; dirty < ways; dirty++)
             for (unsigned depth = ways; depth < DEPTHS; depth++)

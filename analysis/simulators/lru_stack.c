@@ -107,7 +107,7 @@ void lru_stack_free(struct lru_stack *stack)
 {
     if (stack == NULL)
         return;
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class++)
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         free(stack->of_class[class].of_distance);
     recency_free(&stack->behind);
     free(stack->table);
@@ -235,8 +235,7 @@ AVX512 static size_t run_front_avx512(struct lru_stack *stack, const uint64_t *t
         stamp++;
         if (__builtin_expect(_mm512_kortestz(found, found), 0)) {
             __m512i least = _mm512_set1_epi32((int)_mm512_reduce_min_epu32(stamps));
-            unsigned slot =
-                (unsigned)__builtin_ctz(_mm512_cmpeq_epi32_mask(stamps, least));
+            unsigned slot = (unsigned)__builtin_ctz(_mm512_cmpeq_epi32_mask(stamps, least));
             found = (__mmask16)(1U << slot);
             low = _mm512_mask_mov_epi64(low, (__mmask8)found, unit);
             high = _mm512_mask_mov_epi64(high, (__mmask8)(found >> 8), unit);
@@ -393,9 +392,9 @@ static bool look_up_portable(struct lru_stack *stack, size_t count)
         unsigned place = find_in_middle_portable(stack, touch_unit(absent.touch));
         prefetch_entry(stack, i, count);
         if (place < MIDDLE)
-            swap_with_middle(stack, absent, place,
-                             count_larger(stack->middle_stamps, MIDDLE,
-                                          stack->middle_stamps[place]));
+            swap_with_middle(
+                stack, absent, place,
+                count_larger(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
         else if (!bring_from_behind(stack, absent, least_recent(stack->middle_stamps, MIDDLE)))
             return false;
     }
@@ -409,9 +408,9 @@ AVX512 static bool look_up_avx512(struct lru_stack *stack, size_t count)
         unsigned place = find_in_middle_avx512(stack, touch_unit(absent.touch));
         prefetch_entry(stack, i, count);
         if (place < MIDDLE)
-            swap_with_middle(stack, absent, place,
-                             count_larger_avx512(stack->middle_stamps, MIDDLE,
-                                                 stack->middle_stamps[place]));
+            swap_with_middle(
+                stack, absent, place,
+                count_larger_avx512(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
         else if (!bring_from_behind(stack, absent,
                                     least_recent_avx512(stack->middle_stamps, MIDDLE)))
             return false;
@@ -475,10 +474,11 @@ void lru_stack_clear_histograms(struct lru_stack *stack)
 {
     memset(stack->front_distances, 0, sizeof stack->front_distances);
     memset(stack->middle_distances, 0, sizeof stack->middle_distances);
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class++) {
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         struct lru_histogram *histogram = &stack->of_class[class];
         histogram->cold = 0;
-        memset(histogram->of_distance, 0, histogram->length * sizeof *histogram->of_distance);
+        if (histogram->length > 0)
+            memset(histogram->of_distance, 0, histogram->length * sizeof *histogram->of_distance);
     }
 }
 

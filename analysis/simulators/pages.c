@@ -44,7 +44,7 @@ void pages_free(struct pages *pages)
     if (pages == NULL)
         return;
     lru_stack_free(pages->stack);
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class++)
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         free(pages->scaled[class].of_distance);
     free(pages);
 }
@@ -82,7 +82,7 @@ static size_t select_sample(uint64_t *touches, size_t count, unsigned halvings)
 /* Moves what the stack has counted, scaled, into `scaled`. */
 static bool harvest(struct pages *pages)
 {
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class++) {
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         const struct lru_histogram *found = lru_stack_histogram(pages->stack, class);
         struct lru_histogram *scaled = &pages->scaled[class];
         if (found == NULL || !lru_histogram_reach(scaled, found->length << pages->halvings))

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_BITS = 64, BLOCK_BITS = 512, STRIDE_BLOCKS = 16, STRIDE_BITS = BLOCK_BITS * STRIDE_BLOCKS };
+enum {
+    WORD_BITS = 64,
+    BLOCK_BITS = 512,
+    STRIDE_BLOCKS = 16,
+    STRIDE_BITS = BLOCK_BITS * STRIDE_BLOCKS
+};
 
 bool recency_init(struct recency *recency, size_t times)
 {
@@ -52,8 +57,8 @@ void recency_unmark(struct recency *recency, uint32_t time)
     add(recency, time, -1);
 }
 
-__attribute__((target_clones("popcnt", "default"))) uint32_t
-recency_before(const struct recency *recency, uint32_t time)
+__attribute__((target_clones("popcnt", "default"))) uint32_t recency_before(
+    const struct recency *recency, uint32_t time)
 {
     uint32_t sum = 0;
     for (uint32_t i = time / STRIDE_BITS; i > 0; i &= i - 1)

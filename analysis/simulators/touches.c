@@ -21,17 +21,6 @@ void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_st
     source->last_unit = UINT64_MAX;
 }
 
-struct reference_totals touches_totals(const struct touch_source *source)
-{
-    struct reference_totals sum = {0};
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class++) {
-        sum.references += source->of_class[class].references;
-        sum.stores += source->of_class[class].stores;
-        sum.touches += source->of_class[class].touches;
-    }
-    return sum;
-}
-
 /* Appends the touches of one reference at `touches` and returns how many they were. */
 static inline size_t take_one(struct touch_source *source, uint64_t address, uint32_t what,
                               uint64_t *touches)
@@ -78,12 +67,6 @@ static size_t take_scalar(struct touch_source *source, const struct references *
     return count;
 }
 
-size_t touches_take_portable(struct touch_source *source, const struct references *references,
-                             size_t *position, uint64_t *touches)
-{
-    return take_scalar(source, references, position, touches, TOUCH_CAPACITY);
-}
-
 enum { GROUP = 8 };
 
 /* What eight references are to the vector path. */
@@ -107,10 +90,10 @@ AVX512 static inline struct group load_group(const struct references *references
     group.straddling = _mm512_cmpneq_epu64_mask(group.first, group.last);
     group.stores = _mm256_test_epi32_mask(what, _mm256_set1_epi32(1 << 16));
     __m512i span = _mm512_sub_epi64(group.last, group.first);
-    __mmask8 odd = _mm512_cmpgt_epu64_mask(span, _mm512_set1_epi64(1)) |
-                   _mm512_cmpge_epu64_mask(address, _mm512_set1_epi64(REFERENCE_ADDRESS_LIMIT)) |
-                   _mm256_cmpneq_epu32_mask(_mm256_srli_epi32(what, 24),
-                                            _mm256_set1_epi32((int)class));
+    __mmask8 odd =
+        _mm512_cmpgt_epu64_mask(span, _mm512_set1_epi64(1)) |
+        _mm512_cmpge_epu64_mask(address, _mm512_set1_epi64(REFERENCE_ADDRESS_LIMIT)) |
+        _mm256_cmpneq_epu32_mask(_mm256_srli_epi32(what, 24), _mm256_set1_epi32((int)class));
     group.plain = odd == 0;
     return group;
 }
@@ -137,7 +120,8 @@ AVX512 static inline size_t store_group(__m512i first, __m512i last, unsigned ke
 
 AVX512 static inline uint64_t last_of(__m512i units)
 {
-    return (uint64_t)_mm_cvtsi128_si64(_mm512_castsi512_si128(_mm512_alignr_epi64(units, units, 7)));
+    return (uint64_t)_mm_cvtsi128_si64(
+        _mm512_castsi512_si128(_mm512_alignr_epi64(units, units, 7)));
 }
 
 AVX512 static size_t take_avx512(struct touch_source *source, const struct references *references,
@@ -200,5 +184,5 @@ size_t touches_take(struct touch_source *source, const struct references *refere
 {
     if (dispatch_avx512())
         return take_avx512(source, references, position, touches);
-    return touches_take_portable(source, references, position, touches);
+    return take_scalar(source, references, position, touches, TOUCH_CAPACITY);
 }

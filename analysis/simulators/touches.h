@@ -58,10 +58,4 @@ void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_st
 size_t touches_take(struct touch_source *source, const struct references *references,
                     size_t *position, uint64_t *touches);
 
-/* The same without vector instructions; for tests, which hold the two side by side. */
-size_t touches_take_portable(struct touch_source *source, const struct references *references,
-                             size_t *position, uint64_t *touches);
-
-struct reference_totals touches_totals(const struct touch_source *source);
-
 #endif
