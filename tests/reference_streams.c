@@ -106,9 +106,7 @@ struct stream stream_make(unsigned number, size_t count)
     struct stream stream = {
         .name = rules[number].name,
         .count = count,
-        .address = malloc(count * sizeof *stream.address),
-        .what = malloc(count * sizeof *stream.what),
-        .function = malloc(count * sizeof *stream.function),
+        .reference = malloc(count * sizeof *stream.reference),
         .region = malloc(count * sizeof *stream.region),
     };
     state = 88172645463325252ULL + number;
@@ -118,10 +116,13 @@ struct stream stream_make(unsigned number, size_t count)
         if (random_below(40) == 0)
             class = (unsigned)random_below(4) == 3 ? 255 : (unsigned)random_below(4);
         address = rules[number].next(i, address);
-        stream.address[i] = address;
-        stream.what[i] = reference_what(
-            next_size(), random_below(3) == 0 ? REFERENCE_STORE : REFERENCE_LOAD, class);
-        stream.function[i] = (uint32_t)random_below(700);
+        stream.reference[i] = (struct reference){
+            .address = address,
+            .function = (uint32_t)random_below(700),
+            .size = (uint16_t)next_size(),
+            .kind = random_below(3) == 0 ? REFERENCE_STORE : REFERENCE_LOAD,
+            .class = (uint8_t) class,
+        };
         stream.region[i] = (uint8_t)random_below(5);
     }
     return stream;
@@ -129,9 +130,7 @@ struct stream stream_make(unsigned number, size_t count)
 
 void stream_free(struct stream *stream)
 {
-    free(stream->address);
-    free(stream->what);
-    free(stream->function);
+    free(stream->reference);
     free(stream->region);
 }
 
@@ -141,9 +140,7 @@ struct references stream_batch(const struct stream *stream, size_t start, size_t
         count = stream->count - start;
     return (struct references){
         .count = count,
-        .address = stream->address + start,
-        .what = stream->what + start,
-        .function = stream->function + start,
+        .reference = stream->reference + start,
         .region = stream->region + start,
     };
 }

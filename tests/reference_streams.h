@@ -10,9 +10,7 @@
 struct stream {
     const char *name;
     size_t count;
-    uint64_t *address;
-    uint32_t *what;
-    uint32_t *function;
+    struct reference *reference;
     uint8_t *region;
 };
 

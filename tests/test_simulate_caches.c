@@ -34,10 +34,10 @@ static struct naive naive_run(const struct stream *stream, unsigned block_bytes,
     struct naive result = {0};
     struct naive_line *lines = calloc(sets * ways, sizeof *lines);
     for (size_t i = 0; i < stream->count; i++) {
-        unsigned size = stream->what[i] & 0xffff;
-        uint64_t end = stream->address[i] + (size > 0 ? size : 1);
+        unsigned size = stream->reference[i].size;
+        uint64_t end = stream->reference[i].address + (size > 0 ? size : 1);
         bool missed = false;
-        for (uint64_t block = stream->address[i] / block_bytes; block * block_bytes < end;
+        for (uint64_t block = stream->reference[i].address / block_bytes; block * block_bytes < end;
              block++) {
             struct naive_line *set = &lines[block % sets * ways];
             struct naive_line *line = &set[0];
@@ -50,13 +50,13 @@ static struct naive naive_run(const struct stream *stream, unsigned block_bytes,
                     line = &set[way];
             }
             if (line->used == 0 || line->block != block) {
-                result.misses[stream->what[i] >> 24]++;
+                result.misses[stream->reference[i].class]++;
                 missed = true;
                 result.write_backs += line->used != 0 && line->dirty;
                 line->block = block;
                 line->dirty = false;
             }
-            line->dirty |= stream->what[i] >> 16 & 1;
+            line->dirty |= stream->reference[i].kind;
             line->used = ++result.touches;
         }
         result.misses_once += missed;
@@ -190,12 +190,12 @@ static void test_totals_count_references_stores_and_touches(void **unused)
             struct caches *caches = run(&stream, &options);
             struct reference_totals want[REFERENCE_CLASSES] = {0};
             for (size_t i = 0; i < stream.count; i++) {
-                struct reference_totals *totals = &want[stream.what[i] >> 24];
-                unsigned size = stream.what[i] & 0xffff;
+                struct reference_totals *totals = &want[stream.reference[i].class];
+                unsigned size = stream.reference[i].size;
                 totals->references++;
-                totals->stores += stream.what[i] >> 16 & 1;
-                totals->touches += (stream.address[i] + (size > 0 ? size - 1 : 0)) / 32 -
-                                   stream.address[i] / 32 + 1;
+                totals->stores += stream.reference[i].kind;
+                totals->touches += (stream.reference[i].address + (size > 0 ? size - 1 : 0)) / 32 -
+                                   stream.reference[i].address / 32 + 1;
             }
             for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
                 struct reference_totals got = caches_class_totals(caches, class);
@@ -246,13 +246,14 @@ static void test_shapes_equal_a_naive_cache(void **unused)
 static void test_a_miss_belongs_to_the_function_region_and_set_of_its_reference(void **unused)
 {
     (void)unused;
-    const uint64_t address[] = {0x1000, 0x1040, 0x1000, 0x2000};
-    const uint32_t what[] = {
-        reference_what(8, REFERENCE_LOAD, 0), reference_what(8, REFERENCE_LOAD, 1),
-        reference_what(8, REFERENCE_LOAD, 2), reference_what(8, REFERENCE_LOAD, 3)};
-    const uint32_t function[] = {7, 900, 7, 8};
+    const struct reference reference[] = {
+        {0x1000, 7, 8, REFERENCE_LOAD, 0},
+        {0x1040, 900, 8, REFERENCE_LOAD, 1},
+        {0x1000, 7, 8, REFERENCE_LOAD, 2},
+        {0x2000, 8, 8, REFERENCE_LOAD, 3},
+    };
     const uint8_t region[] = {1, 2, 1, 3};
-    struct references batch = {4, address, what, function, region};
+    struct references batch = {4, reference, region};
     struct shape shape = {"", 64, 2, 1};
     struct shape_cache *cache = shape_cache_new(&shape, false);
     assert_true(shape_cache_feed(cache, &batch));
@@ -272,14 +273,11 @@ static void test_a_miss_belongs_to_the_function_region_and_set_of_its_reference(
 static void test_an_address_that_is_no_users_is_refused(void **unused)
 {
     (void)unused;
-    uint64_t address[24];
-    uint32_t what[24];
-    for (unsigned i = 0; i < 24; i++) {
-        address[i] = 0x1000;
-        what[i] = reference_what(8, REFERENCE_LOAD, 0);
-    }
-    address[13] = 0xffff800000000000;
-    struct references batch = {24, address, what, NULL, NULL};
+    struct reference reference[24];
+    for (unsigned i = 0; i < 24; i++)
+        reference[i] = (struct reference){.address = 0x1000, .size = 8};
+    reference[13].address = 0xffff800000000000;
+    struct references batch = {24, reference, NULL};
     struct caches_options options = {32, 1, false, UINT32_MAX};
     for (unsigned vectors = 0; vectors < 2; vectors++) {
         dispatch_allow_avx512(vectors);
@@ -296,13 +294,10 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
 {
     (void)unused;
     enum { STRETCHES = 1 << 15 };
-    uint64_t *address = malloc(STRETCHES * sizeof *address);
-    uint32_t *what = malloc(STRETCHES * sizeof *what);
-    for (uint64_t i = 0; i < STRETCHES; i++) {
-        address[i] = i << 22;
-        what[i] = reference_what(8, REFERENCE_LOAD, 0);
-    }
-    struct references batch = {STRETCHES - 1, address, what, NULL, NULL};
+    struct reference *reference = malloc(STRETCHES * sizeof *reference);
+    for (uint64_t i = 0; i < STRETCHES; i++)
+        reference[i] = (struct reference){.address = i << 22, .size = 8};
+    struct references batch = {STRETCHES - 1, reference, NULL};
     struct caches_options options = {32, 1, false, UINT32_MAX};
     struct caches *caches = caches_new(&options);
     assert_true(caches_feed(caches, &batch));
@@ -311,8 +306,7 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
     assert_false(caches_feed(caches, &batch));
     assert_non_null(strstr(caches_error(caches), "32767"));
     caches_free(caches);
-    free(address);
-    free(what);
+    free(reference);
 }
 
 static int allow_vectors(void **unused)

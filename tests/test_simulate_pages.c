@@ -46,10 +46,11 @@ static struct naive naive_run(const struct stream *stream, uint64_t page_bytes)
     struct naive naive = {.stack = malloc(most * sizeof *naive.stack),
                           .of_distance = calloc(most, sizeof *naive.of_distance)};
     for (size_t i = 0; i < stream->count; i++) {
-        unsigned size = stream->what[i] & 0xffff;
-        uint64_t end = stream->address[i] + (size > 0 ? size : 1);
-        for (uint64_t page = stream->address[i] / page_bytes; page * page_bytes < end; page++)
-            naive_touch(&naive, page, stream->what[i] >> 24);
+        unsigned size = stream->reference[i].size;
+        uint64_t end = stream->reference[i].address + (size > 0 ? size : 1);
+        for (uint64_t page = stream->reference[i].address / page_bytes; page * page_bytes < end;
+             page++)
+            naive_touch(&naive, page, stream->reference[i].class);
     }
     return naive;
 }
@@ -164,7 +165,7 @@ static void test_forgotten_units_leave_the_others_in_order(void **unused)
                           .of_distance = calloc(COUNT, sizeof *naive.of_distance)};
     struct lru_stack *stack = lru_stack_new();
     for (size_t i = 0; i < COUNT; i++) {
-        uint64_t unit = stream.address[i] >> 12;
+        uint64_t unit = stream.reference[i].address >> 12;
         if (i == COUNT / 2)
             assert_true(lru_stack_forget(stack, keep_even, 0));
         if (i < COUNT / 2 || unit % 2 == 0)
@@ -200,8 +201,9 @@ static void test_a_sample_comes_near_the_exact_curve(void **unused)
     (void)unused;
     struct stream stream = stream_make(1, 600000);
     for (size_t i = 0; i < stream.count; i++) {
-        stream.address[i] = (stream.address[i] & 0xffffff) << 9 & ~4095ULL;
-        stream.what[i] = reference_what(8, REFERENCE_LOAD, 0);
+        stream.reference[i].address = (stream.reference[i].address & 0xffffff) << 9 & ~4095ULL;
+        stream.reference[i].size = 8;
+        stream.reference[i].class = 0;
     }
     struct pages *exact = run(&stream, 4096, false);
     struct pages *sampled = run(&stream, 4096, true);
@@ -235,9 +237,8 @@ static void test_a_sample_of_few_pages_is_exact(void **unused)
 static void test_an_address_that_is_no_users_is_refused(void **unused)
 {
     (void)unused;
-    uint64_t address = REFERENCE_ADDRESS_LIMIT;
-    uint32_t what = reference_what(8, REFERENCE_LOAD, 0);
-    struct references batch = {1, &address, &what, NULL, NULL};
+    struct reference reference = {.address = REFERENCE_ADDRESS_LIMIT, .size = 8};
+    struct references batch = {1, &reference, NULL};
     struct pages_options options = {4096, false};
     struct pages *pages = pages_new(&options);
     assert_false(pages_feed(pages, &batch));

@@ -118,24 +118,24 @@ static bool count_miss(struct shape_cache *cache, const struct references *refer
 {
     struct shape_counts *counts = &cache->counts;
     counts->misses++;
-    counts->misses_of_class[reference_class_of(references->what[i])]++;
+    counts->misses_of_class[references->reference[i].class]++;
     if (references->region != NULL)
         counts->misses_of_region[references->region[i]]++;
     cache->misses_of_set[set_of(cache, block)]++;
-    return references->function == NULL || count_function(cache, references->function[i]);
+    return count_function(cache, references->reference[i].function);
 }
 
 bool shape_cache_feed(struct shape_cache *cache, const struct references *references)
 {
     for (size_t i = 0; i < references->count; i++) {
-        uint64_t address = references->address[i];
-        unsigned size = reference_size(references->what[i]);
+        const struct reference *reference = &references->reference[i];
+        uint64_t address = reference->address;
         if (address >= REFERENCE_ADDRESS_LIMIT)
             return false;
-        uint64_t last = (address + size - (size != 0)) >> cache->shift;
+        uint64_t last = (address + reference->size - (reference->size != 0)) >> cache->shift;
         bool counted = false;
         for (uint64_t block = address >> cache->shift; block <= last; block++) {
-            bool missed = touch(cache, block, reference_is_store(references->what[i]));
+            bool missed = touch(cache, block, reference->kind == REFERENCE_STORE);
             if (missed && !(counted && cache->straddles_once)) {
                 counted = true;
                 if (!count_miss(cache, references, i, block))

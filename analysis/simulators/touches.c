@@ -22,19 +22,19 @@ void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_st
 }
 
 /* Appends the touches of one reference at `touches` and returns how many they were. */
-static inline size_t take_one(struct touch_source *source, uint64_t address, uint32_t what,
+static inline size_t take_one(struct touch_source *source, const struct reference *reference,
                               uint64_t *touches)
 {
-    unsigned size = reference_size(what);
-    uint64_t first = address >> source->shift;
-    uint64_t last = (address + size - (size != 0)) >> source->shift;
-    bool store = reference_is_store(what);
-    struct reference_totals *totals = &source->of_class[reference_class_of(what)];
+    uint64_t end = reference->address + reference->size - (reference->size != 0);
+    uint64_t first = reference->address >> source->shift;
+    uint64_t last = end >> source->shift;
+    bool store = reference->kind == REFERENCE_STORE;
+    struct reference_totals *totals = &source->of_class[reference->class];
     totals->references++;
     totals->stores += store;
     totals->touches += last - first + 1;
 
-    uint64_t marks = (uint64_t)reference_class_of(what) << TOUCH_CLASS_SHIFT;
+    uint64_t marks = (uint64_t)reference->class << TOUCH_CLASS_SHIFT;
     bool first_store = false;
     if (source->keep_stores) {
         marks |= store ? TOUCH_STORE : 0;
@@ -57,11 +57,12 @@ static size_t take_scalar(struct touch_source *source, const struct references *
     size_t count = 0;
     size_t at = *position;
     for (; at < references->count && count + TOUCH_LARGEST_SPAN <= room; at++) {
-        if (references->address[at] >= REFERENCE_ADDRESS_LIMIT) {
-            source->bad_address = references->address[at];
+        const struct reference *reference = &references->reference[at];
+        if (reference->address >= REFERENCE_ADDRESS_LIMIT) {
+            source->bad_address = reference->address;
             break;
         }
-        count += take_one(source, references->address[at], references->what[at], touches + count);
+        count += take_one(source, reference, touches + count);
     }
     *position = at;
     return count;
@@ -76,24 +77,29 @@ struct group {
     bool plain; /* the vector path may have it */
 };
 
-AVX512 static inline struct group load_group(const struct references *references, size_t at,
-                                             unsigned shift, unsigned class)
+AVX512 static inline struct group load_group(const struct reference *reference, unsigned shift,
+                                             __m512i class)
 {
+    const __m512i evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    __m512i early = _mm512_loadu_si512(reference);
+    __m512i late = _mm512_loadu_si512(reference + GROUP / 2);
+    __m512i address = _mm512_permutex2var_epi64(early, evens, late);
+    /* | class 63..56 | kind 55..48 | size 47..32 | function 31..0 | */
+    __m512i rest = _mm512_permutex2var_epi64(early, odds, late);
+
     struct group group;
-    __m512i address = _mm512_loadu_si512(references->address + at);
-    __m256i what = _mm256_loadu_si256((const __m256i *)(references->what + at));
-    __m512i size = _mm512_cvtepu32_epi64(_mm256_and_si256(what, _mm256_set1_epi32(0xffff)));
-    __m512i end = _mm512_add_epi64(address, _mm512_add_epi64(size, _mm512_set1_epi64(-1)));
+    __m512i size = _mm512_and_si512(_mm512_srli_epi64(rest, 32), _mm512_set1_epi64(0xffff));
+    __m512i end = _mm512_add_epi64(address, _mm512_sub_epi64(size, _mm512_set1_epi64(1)));
     __m128i shift_vector = _mm_cvtsi32_si128((int)shift);
     group.first = _mm512_srl_epi64(address, shift_vector);
     group.last = _mm512_srl_epi64(end, shift_vector);
     group.straddling = _mm512_cmpneq_epu64_mask(group.first, group.last);
-    group.stores = _mm256_test_epi32_mask(what, _mm256_set1_epi32(1 << 16));
+    group.stores = _mm512_test_epi64_mask(rest, _mm512_set1_epi64(1LL << 48));
     __m512i span = _mm512_sub_epi64(group.last, group.first);
-    __mmask8 odd =
-        _mm512_cmpgt_epu64_mask(span, _mm512_set1_epi64(1)) |
-        _mm512_cmpge_epu64_mask(address, _mm512_set1_epi64(REFERENCE_ADDRESS_LIMIT)) |
-        _mm256_cmpneq_epu32_mask(_mm256_srli_epi32(what, 24), _mm256_set1_epi32((int)class));
+    __mmask8 odd = _mm512_cmpgt_epu64_mask(span, _mm512_set1_epi64(1)) |
+                   _mm512_cmpge_epu64_mask(address, _mm512_set1_epi64(REFERENCE_ADDRESS_LIMIT)) |
+                   _mm512_cmpneq_epu64_mask(_mm512_srli_epi64(rest, 56), class);
     group.plain = odd == 0;
     return group;
 }
@@ -131,13 +137,13 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
     const size_t limit = TOUCH_CAPACITY - TOUCH_LARGEST_SPAN - 2 * GROUP;
     const unsigned store_mask = source->keep_stores ? 0xff : 0;
     unsigned class = 0;
-    __m512i marks = _mm512_setzero_si512();
+    __m512i class_vector = _mm512_setzero_si512();
     __m512i last = _mm512_set1_epi64((long long)source->last_unit);
     unsigned last_store = source->last_was_store;
     size_t count = 0;
     size_t at = *position;
     for (; references->count - at >= GROUP && count <= limit; at += GROUP) {
-        struct group group = load_group(references, at, source->shift, class);
+        struct group group = load_group(references->reference + at, source->shift, class_vector);
         if (__builtin_expect(!group.plain, 0)) {
             struct references eight = *references;
             eight.count = at + GROUP;
@@ -149,8 +155,8 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
                 return count;
             last = _mm512_set1_epi64((long long)source->last_unit);
             last_store = source->last_was_store;
-            class = reference_class_of(references->what[at + GROUP - 1]);
-            marks = _mm512_set1_epi64((long long)class << TOUCH_CLASS_SHIFT);
+            class = references->reference[at + GROUP - 1].class;
+            class_vector = _mm512_set1_epi64(class);
             continue;
         }
         unsigned stores = group.stores;
@@ -165,8 +171,9 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
         unsigned keep = (~same | first_stores) & 0xff;
         last = group.last;
         last_store = stores >> 7;
-        __m512i all_marks = _mm512_or_si512(
-            marks, _mm512_maskz_set1_epi64((__mmask8)(stores & store_mask), TOUCH_STORE));
+        __m512i all_marks =
+            _mm512_or_si512(_mm512_slli_epi64(class_vector, TOUCH_CLASS_SHIFT),
+                            _mm512_maskz_set1_epi64((__mmask8)(stores & store_mask), TOUCH_STORE));
         count += store_group(_mm512_or_si512(group.first, all_marks),
                              _mm512_or_si512(group.last, all_marks), keep, group.straddling,
                              touches + count);
