@@ -18,6 +18,7 @@ from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .simulate import simulate
 
 PROGRAM = "allotrope"
 TABLE_WIDTH = 100
@@ -54,6 +55,9 @@ def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
               callback=print_version, help="show the version and exit")  # fmt: skip
 def cli() -> None:
     """Runs, compares and explains allocators under programs that exist already."""
+
+
+cli.add_command(simulate)
 
 
 class BareStats(click.Command):

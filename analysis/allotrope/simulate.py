@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope simulate`: page faults and cache misses of a recorded run, for every size.
+
+The simulation itself is allotrope-simulate, a C program; here its JSON becomes tables and CSV.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from .errors import UserError
+from .places import PLACES
+
+PROGRAM = "allotrope-simulate"
+TABLE_WIDTH = 100
+WAYS_IN_TABLE = (1, 2, 4, 8, 16)
+
+Document = dict[str, Any]
+
+
+def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
+    """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
+    the result is of what came before the damage."""
+    program = PLACES.launcher.parent / PROGRAM
+    try:
+        done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise UserError(f"cannot run {program}: {error.strerror}; build it with make") from None
+    message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
+    if done.returncode < 0:
+        raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
+    if not done.stdout:
+        raise UserError(message or f"{PROGRAM} failed with status {done.returncode}", 1)
+    return json.loads(done.stdout), message or None
+
+
+def open_output(path: str) -> TextIO:
+    if path == "-":
+        return sys.stdout
+    try:
+        return open(path, "w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def binary_size(size: int) -> str:
+    """A size in bytes with the largest unit that leaves a whole number."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size % 1024 == 0 and size > 0 and len(units) > 1:
+        size //= 1024
+        units.pop(0)
+    return f"{size} {units[0]}"
+
+
+def faults_with(curve: list[dict[str, int]], frames: int) -> int:
+    """Faults of a memory of so many frames: of the last point that is not beyond it."""
+    return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+
+
+def page_rows(document: Document) -> Iterator[list[Any]]:
+    yield ["page_size", "class", "frames", "faults", "cold"]
+    for page in document["pages"]:
+        curves = [("all", page)] + [(part["class"], part) for part in page["by_class"]]
+        for name, part in curves:
+            for point in part["curve"]:
+                yield [page["page_size"], name, point["frames"], point["faults"], point["cold"]]
+
+
+CACHE_COLUMNS = [
+    "block", "sets", "ways", "bytes", "misses", "write_backs", "cold", "capacity", "conflict",
+]  # fmt: skip
+
+
+def cache_rows(document: Document) -> Iterator[list[Any]]:
+    yield CACHE_COLUMNS
+    for result in document["results"] + document["shapes"]:
+        yield [result[column] for column in CACHE_COLUMNS]
+
+
+def describe_error(sample: Document | None, what: str) -> str:
+    """One line about a sample, empty where the result is exact."""
+    if sample is None or sample["of"] == 1:
+        return ""
+    error = sample["error"]
+    if error is None:
+        return f"{what}; its error is not known: sampling began later than the exact comparison"
+    return (
+        f"{what}; error {error['mean']:.4%} of touches in the mean, {error['largest']:.4%} at most,"
+        f" over the first {error['references']:,} references"
+    )
+
+
+def page_table(page: Document, references: int) -> Table:
+    table = Table(title=f"LRU faults, pages of {binary_size(page['page_size'])}", width=TABLE_WIDTH)
+    for heading in ("frames", "memory", "faults", "replacements", "per million references"):
+        table.add_column(heading, justify="right")
+    frames, curve = 1, page["curve"]
+    while True:
+        faults = faults_with(curve, frames)
+        table.add_row(
+            f"{frames:,}",
+            binary_size(frames * page["page_size"]),
+            f"{faults:,}",
+            f"{faults - page['cold']:,}",
+            f"{1e6 * faults / references:,.1f}",
+        )
+        if faults == page["cold"]:
+            return table
+        frames *= 2
+
+
+def cache_table(block: Document, results: list[Document]) -> Table:
+    """Misses per touch: a row for each size, a column for each associativity."""
+    of_block = [result for result in results if result["block"] == block["block"]]
+    ways = [way for way in WAYS_IN_TABLE if any(result["ways"] == way for result in of_block)]
+    rates = {(r["bytes"], r["ways"]): r["misses"] / block["touches"] for r in of_block}
+    table = Table(title=f"Miss rate, blocks of {block['block']} bytes", width=TABLE_WIDTH)
+    table.add_column("cache", justify="right")
+    for way in ways:
+        table.add_column("direct-mapped" if way == 1 else f"{way} ways", justify="right")
+    for size in sorted({result["bytes"] for result in of_block if result["ways"] == 1}):
+        cells = [rates.get((size, way)) for way in ways]
+        table.add_row(binary_size(size), *("" if rate is None else f"{rate:.4%}" for rate in cells))
+    return table
+
+
+def shape_table(shapes: list[Document], touches: dict[int, int]) -> Table:
+    table = Table(title="Shapes", width=TABLE_WIDTH)
+    table.add_column("shape")
+    for heading in ("size", "misses", "rate", "cold", "capacity", "conflict", "write-backs"):
+        table.add_column(heading, justify="right")
+    for shape in shapes:
+        count = touches.get(shape["block"])
+        causes = [shape[cause] for cause in ("cold", "capacity", "conflict")]
+        table.add_row(
+            shape["shape"],
+            binary_size(shape["bytes"]),
+            f"{shape['misses']:,}",
+            "" if not count else f"{shape['misses'] / count:.4%}",
+            *("" if cause is None else f"{cause:,}" for cause in causes),
+            f"{shape['write_backs']:,}",
+        )
+    return table
+
+
+def write_csv(path: str, rows: Iterable[list[Any]]) -> None:
+    output = open_output(path)
+    csv.writer(output, lineterminator="\n").writerows(rows)
+    if output is not sys.stdout:
+        output.close()
+
+
+def write_json(path: str, document: Document) -> None:
+    output = open_output(path)
+    json.dump(document, output)
+    output.write("\n")
+    if output is not sys.stdout:
+        output.close()
+
+
+def need_references(document: Document, trace: str) -> None:
+    if document["references"] == 0:
+        raise UserError(f"{trace} holds no references")
+
+
+def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> list[str]:
+    """The simulator's command line; options that were not given are left to it."""
+    given = [f"--{name}={value}" for name, value in options if value not in (None, False, True)]
+    flags = [f"--{name}" for name, value in options if value is True]
+    # A path that begins with a dash is a path all the same.
+    return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]
+
+
+def deliver(document: Document, warning: str | None, json_path: str | None, csv_path: str | None,
+            rows: Iterable[list[Any]]) -> bool:  # fmt: skip
+    """Writes what was asked for. Returns whether standard output is still free for tables."""
+    if warning is not None:
+        click.echo(f"allotrope: {warning}", err=True)
+    if json_path is not None:
+        write_json(json_path, document)
+    if csv_path is not None:
+        write_csv(csv_path, rows)
+    return "-" not in (json_path, csv_path)
+
+
+def check_outputs(json_path: str | None, csv_path: str | None) -> None:
+    """Both outputs are found wanting before the simulation, not after it."""
+    if json_path == "-" and csv_path == "-":
+        raise UserError("--json - and --csv - both want standard output; name a file for one")
+    for path in (json_path, csv_path):
+        if path is not None and path != "-":
+            open_output(path).close()
+
+
+@click.group()
+def simulate() -> None:
+    """Page faults and cache misses of a recorded run."""
+
+
+def common_options(command: Any) -> Any:
+    for decorator in (
+        click.argument("trace"),
+        click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV"),
+        click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON"),
+        click.option("--threads", type=int, help="default: the processors online"),
+        click.option("--error-over", type=int, metavar="N",
+                     help="hold a sample against the exact result over the first N references"),
+        click.option("--count", type=int, metavar="N", help="the first N references only"),
+    ):  # fmt: skip
+        command = decorator(command)
+    return command
+
+
+@simulate.command()
+@common_options
+@click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
+@click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
+def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None,
+          csv_path: str | None, count: int | None, threads: int | None,
+          error_over: int | None) -> None:  # fmt: skip
+    """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
+    valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
+    check_outputs(json_path, csv_path)
+    options = [("page-size", page_size), ("sample", sample), ("count", count),
+               ("threads", threads), ("error-over", error_over)]  # fmt: skip
+    document, warning = run_simulator(simulate_words("pages", trace, options))
+    need_references(document, trace)
+    if not deliver(document, warning, json_path, csv_path, page_rows(document)):
+        return
+    console = Console(width=TABLE_WIDTH)
+    for page in document["pages"]:
+        console.print(page_table(page, document["references"]))
+        sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
+        if line := describe_error(page["sample"], sampled or ""):
+            console.print(line)
+    console.print(f"{document['references']:,} references; faults include first touches.")
+
+
+@simulate.command()
+@common_options
+@click.option("--block", metavar="LIST", help="block sizes in bytes; default 32,64")
+@click.option("--ways", type=int, help="the largest associativity, 1 to 16; default 16")
+@click.option("--sample", type=int, metavar="N", help="simulate N of 32 slices of the sets")
+@click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
+              help="also this cache, in detail; repeatable")  # fmt: skip
+@click.option("--straddles-once", is_flag=True,
+              help="a straddling reference misses once in a --shape")  # fmt: skip
+def caches(trace: str, block: str | None, ways: int | None, sample: int | None, no_causes: bool,
+           shapes: tuple[str, ...], straddles_once: bool, json_path: str | None,
+           csv_path: str | None, count: int | None, threads: int | None,
+           error_over: int | None) -> None:  # fmt: skip
+    """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
+    record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
+    check_outputs(json_path, csv_path)
+    options = [("block", block), ("ways", ways), ("sample", sample), ("no-causes", no_causes),
+               ("straddles-once", straddles_once), ("count", count), ("threads", threads),
+               ("error-over", error_over)]  # fmt: skip
+    options += [("shape", shape) for shape in shapes]
+    document, warning = run_simulator(simulate_words("caches", trace, options))
+    need_references(document, trace)
+    if not deliver(document, warning, json_path, csv_path, cache_rows(document)):
+        return
+    console = Console(width=TABLE_WIDTH)
+    for part in document["blocks"]:
+        console.print(cache_table(part, document["results"]))
+        slices = part["sample"] and f"{part['sample']['slices']} of 32 slices were simulated"
+        if line := describe_error(part["sample"], slices or ""):
+            console.print(line)
+    if document["shapes"]:
+        touches = {part["block"]: part["touches"] for part in document["blocks"]}
+        console.print(shape_table(document["shapes"], touches))
+    console.print(
+        f"{document['references']:,} references; each cache stands alone, with LRU replacement."
+    )

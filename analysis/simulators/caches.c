@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/* caches.c: a cascade of filters, one for each number of sets, the coarsest first.
+ *
+ * A block that was the last one touched in its set among 2^k sets was so among 2^(k+1) too
+ * (Hill and Smith's inclusion). So the touches of a batch run through the coarsest sets first,
+ * and only those that found another block in front go on to the next finer sets. Each filter is
+ * a loop without branches over a list that stays in the first-level cache:
+ *
+ *   touches --[32 sets]--> some --[64 sets]--> fewer --[128 sets]--> ... --[2^17 sets]
+ *
+ * What passes a filter missed in the direct-mapped cache of that many sets; for associativity
+ * its place in the set's LRU stack is then looked up, sixteen entries at once, and the block
+ * moved to the front. A set is one cache line:
+ *
+ *   recent[set]       | tag 31..5 | written 0 |           the block in front
+ *   stacks[set][0]    | tag 31..5 | dirty level 4..0 |    the block in front again
+ *   stacks[set][1...]  those behind it, most recent first
+ *
+ * Tags are 32-bit names of blocks: the upper part of the block number is renamed to a dense
+ * number in the order of appearance, the lower 17 bits stay. All blocks of a set share the low
+ * five bits, so a tag needs 27 and leaves five for the dirty level.
+ *
+ * Dirty levels (Thompson and Smith): a block is dirty in the caches of more than L ways, for one
+ * L. A store makes L 0. A touch at depth D (blocks in front of it) finds it gone from caches of D
+ * ways or fewer; where it was dirty, that is for L < ways <= D, it was written back, and the
+ * block is clean there now: L becomes max(L, D). A block that falls off the end leaves all caches,
+ * as if touched at the greatest depth. So one count of the pair (L of the block taken out, D)
+ * yields misses and write-backs of every associativity.
+ *
+ * A store that stops at a coarse filter is not seen by the finer ones. It need not be until
+ * another block comes to the front there: that one passes on to the finer sets, and brings the
+ * news that the displaced block was written ("displaced", beside each touch in the list). In the
+ * finer sets too the displaced block still stands in front.
+ */
+#include "analysis/simulators/caches.h"
+
+#include <immintrin.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/simulators/dispatch.h"
+#include "analysis/simulators/touches.h"
+
+enum {
+    COARSE_SETS = 1 << CACHES_SMALLEST_SETS_LOG2,
+    TAG_LOW_BITS = CACHES_SMALLEST_SETS_LOG2,
+    CHUNK_SHIFT = CACHES_LARGEST_SETS_LOG2,
+    CHUNKS_LARGEST = 1 << (32 - CHUNK_SHIFT),
+    CHUNK_TABLE = 2 * CHUNKS_LARGEST,
+    /* Dirty levels and depths, 0 to 16. */
+    DEPTHS = CACHES_LARGEST_WAYS + 1,
+    OUTCOMES = DEPTHS * DEPTHS,
+};
+
+#define TAG_MASK (~0U << TAG_LOW_BITS)
+#define INLINE static inline __attribute__((always_inline))
+
+/* A touch in a filter's list: | store 40 | class 39..32 | block's name 31..0 |. */
+enum { ITEM_META_SHIFT = 32, ITEM_STORE_SHIFT = 40 };
+
+struct level {
+    uint32_t *recent; /* [sets]; unused in the coarsest level, which has blocks_in_front */
+    uint32_t *stacks; /* [sets][lanes] */
+    /* [class][L of the block taken out][depth]. Where there are no stacks, [class][0][1] holds
+     * the misses of the direct-mapped cache. */
+    uint64_t *outcomes;
+    uint64_t displaced_written; /* without stacks: write-backs of the direct-mapped cache */
+};
+
+struct caches {
+    struct caches_options options;
+    struct touch_source source;
+    unsigned lanes; /* ways that a stack holds: 0, 8 or 16 */
+    const char *error;
+    char error_text[160];
+    struct {
+        uint64_t chunk; /* plus one; 0 in a free slot */
+        uint32_t number;
+    } * chunks;
+    uint32_t chunks_used;
+    uint64_t blocks_in_front[COARSE_SETS]; /* block | TOUCH_STORE when written since in front */
+    uint32_t names_in_front[COARSE_SETS];
+    struct level levels[CACHES_LEVELS];
+    uint64_t touches[TOUCH_CAPACITY];
+    uint64_t items[TOUCH_CAPACITY];
+    uint32_t displaced[TOUCH_CAPACITY]; /* | tag 31..5 | written 0 | */
+};
+
+static bool make_level(struct level *level, size_t sets, unsigned lanes)
+{
+    level->recent = calloc(sets, sizeof *level->recent);
+    level->outcomes = calloc((size_t)REFERENCE_CLASSES * OUTCOMES, sizeof *level->outcomes);
+    if (level->recent == NULL || level->outcomes == NULL)
+        return false;
+    if (lanes == 0)
+        return true;
+    size_t entries = sets * lanes;
+    level->stacks = aligned_alloc(64, entries * sizeof *level->stacks);
+    if (level->stacks == NULL)
+        return false;
+    /* Tag 0 names no block, and what is not there is clean at every level. */
+    for (size_t entry = 0; entry < entries; entry++)
+        level->stacks[entry] = lanes;
+    return true;
+}
+
+struct caches *caches_new(const struct caches_options *options)
+{
+    struct caches *caches = aligned_alloc(64, (sizeof *caches + 63) / 64 * 64);
+    if (caches == NULL)
+        return NULL;
+    memset(caches, 0, sizeof *caches);
+    caches->options = *options;
+    caches->lanes = options->ways == 1 ? 0 : options->ways <= 8 ? 8 : 16;
+    touches_init(&caches->source, options->block_bytes, options->everything);
+    for (unsigned set = 0; set < COARSE_SETS; set++)
+        caches->blocks_in_front[set] = TOUCH_UNIT_MASK;
+    caches->chunks = calloc(CHUNK_TABLE, sizeof *caches->chunks);
+    bool made = caches->chunks != NULL;
+    for (unsigned i = 0; i < CACHES_LEVELS && made; i++)
+        made = make_level(&caches->levels[i], (size_t)COARSE_SETS << i, caches->lanes);
+    if (!made) {
+        caches_free(caches);
+        return NULL;
+    }
+    return caches;
+}
+
+void caches_free(struct caches *caches)
+{
+    if (caches == NULL)
+        return;
+    for (unsigned i = 0; i < CACHES_LEVELS; i++) {
+        free(caches->levels[i].recent);
+        free(caches->levels[i].stacks);
+        free(caches->levels[i].outcomes);
+    }
+    free(caches->chunks);
+    free(caches);
+}
+
+const char *caches_error(const struct caches *caches)
+{
+    return caches->error;
+}
+
+static void fail(struct caches *caches, const char *format, uint64_t value)
+{
+    snprintf(caches->error_text, sizeof caches->error_text, format, value);
+    caches->error = caches->error_text;
+}
+
+/* The number of a chunk of 2^17 blocks, from 1 in the order of appearance. */
+INLINE uint32_t number_of_chunk(struct caches *caches, uint64_t chunk)
+{
+    size_t slot = chunk * 0x9e3779b97f4a7c15ULL >> (64 - 16);
+    _Static_assert(CHUNK_TABLE == 1 << 16, "the hash yields 16 bits");
+    while (caches->chunks[slot].chunk != chunk + 1) {
+        if (caches->chunks[slot].chunk == 0) {
+            if (caches->chunks_used == CHUNKS_LARGEST - 1) {
+                fail(caches,
+                     "more than %" PRIu64 " separate stretches of memory are touched; "
+                     "simulate a part of the trace, or larger blocks",
+                     CHUNKS_LARGEST - 1);
+                return 0;
+            }
+            caches->chunks[slot].chunk = chunk + 1;
+            caches->chunks[slot].number = ++caches->chunks_used;
+            break;
+        }
+        slot = (slot + 1) % CHUNK_TABLE;
+    }
+    return caches->chunks[slot].number;
+}
+
+/* Keeps the touches of the slices that are simulated. */
+static size_t select_slices(uint32_t slices, uint64_t *touches, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        touches[kept] = touches[i];
+        kept += slices >> (touches[i] % COARSE_SETS) & 1;
+    }
+    return kept;
+}
+
+/* The coarsest filter, on block numbers; its survivors get their names. Returns their number. */
+INLINE size_t filter_coarsest(struct caches *caches, size_t count, bool stores)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t touch = caches->touches[i];
+        uint64_t *front = &caches->blocks_in_front[touch % COARSE_SETS];
+        uint64_t before = *front;
+        bool same = touch_unit(before ^ touch) == 0;
+        caches->touches[kept] = touch;
+        caches->displaced[kept] = before >> 60 & 1;
+        if (stores)
+            *front = (touch & (TOUCH_UNIT_MASK | TOUCH_STORE)) | (same ? before & TOUCH_STORE : 0);
+        else
+            *front = touch_unit(touch);
+        kept += !same;
+    }
+    for (size_t i = 0; i < kept; i++) {
+        uint64_t touch = caches->touches[i];
+        uint64_t block = touch_unit(touch);
+        uint32_t name = number_of_chunk(caches, block >> CHUNK_SHIFT) << CHUNK_SHIFT |
+                        (block & ((1U << CHUNK_SHIFT) - 1));
+        uint32_t *front = &caches->names_in_front[block % COARSE_SETS];
+        caches->displaced[i] |= *front & TAG_MASK;
+        *front = name;
+        caches->items[i] = name | touch >> TOUCH_CLASS_SHIFT << ITEM_META_SHIFT;
+    }
+    return kept;
+}
+
+/* The filter of one finer level. Touches that do not find their block in front stay in the list,
+ * each with the block it displaced. */
+INLINE size_t filter(struct caches *caches, struct level *level, uint32_t set_mask, size_t count,
+                     bool stores, unsigned lanes)
+{
+    uint64_t *items = caches->items;
+    uint32_t *displaced = caches->displaced;
+    uint32_t *recent = level->recent;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t item = items[i];
+        uint32_t name = (uint32_t)item;
+        uint32_t set = name & set_mask;
+        uint32_t tag = name & TAG_MASK;
+        if (stores) {
+            uint32_t gone = displaced[i];
+            uint32_t gone_set = ((gone & TAG_MASK) | (name & ~TAG_MASK)) & set_mask;
+            recent[gone_set] |= gone & 1;
+        }
+        uint32_t before = recent[set];
+        bool same = ((before ^ tag) & TAG_MASK) == 0;
+        uint32_t written = stores ? (uint32_t)(item >> ITEM_STORE_SHIFT & 1) : 0;
+        recent[set] = tag | written | (same ? before & 1 : 0);
+        items[kept] = item;
+        if (stores)
+            displaced[kept] = before;
+        if (lanes != 0)
+            __builtin_prefetch(&level->stacks[(size_t)set * lanes], 1);
+        kept += !same;
+    }
+    return kept;
+}
+
+/* Counts misses and write-backs where there are no stacks. */
+INLINE void count_direct_mapped(const struct caches *caches, struct level *level, size_t count,
+                                bool everything)
+{
+    if (!everything) {
+        level->outcomes[1] += count;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        level->outcomes[(caches->items[i] >> ITEM_META_SHIFT & 0xff) * OUTCOMES + 1]++;
+        level->displaced_written += caches->displaced[i] & 1;
+    }
+}
+
+INLINE size_t outcome_index(uint64_t item, uint32_t dirty, uint32_t depth)
+{
+    return (item >> ITEM_META_SHIFT & 0xff) * OUTCOMES + dirty * DEPTHS + depth;
+}
+
+/* Moves each touched block to the front of its set's stack and counts where it was found. */
+INLINE void move_to_front_portable(const struct caches *caches, struct level *level,
+                                   uint32_t set_mask, size_t count, bool everything, unsigned lanes)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t item = caches->items[i];
+        uint32_t name = (uint32_t)item;
+        uint32_t *stack = &level->stacks[(size_t)(name & set_mask) * lanes];
+        if (everything && (caches->displaced[i] & 1))
+            stack[0] &= TAG_MASK;
+        uint32_t tag = name & TAG_MASK;
+        uint32_t depth = 1;
+        while (depth < lanes && ((stack[depth] ^ tag) & TAG_MASK) != 0)
+            depth++;
+        uint32_t end = depth < lanes ? depth : lanes - 1;
+        uint32_t dirty = stack[end] & ~TAG_MASK;
+        memmove(stack + 1, stack, end * sizeof *stack);
+        if (!everything) {
+            level->outcomes[depth]++;
+            stack[0] = tag;
+            continue;
+        }
+        level->outcomes[outcome_index(item, dirty, depth)]++;
+        dirty = dirty > depth ? dirty : depth;
+        stack[0] = tag | (item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty);
+    }
+}
+
+AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *level,
+                                    uint32_t set_mask, size_t count, bool everything)
+{
+    const __m512i tag_mask = _mm512_set1_epi32((int)TAG_MASK);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t item = caches->items[i];
+        uint32_t name = (uint32_t)item;
+        uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 16];
+        __m512i stack = _mm512_load_si512(line);
+        __m512i wanted = _mm512_set1_epi32((int)name);
+        __mmask16 other = _mm512_test_epi32_mask(_mm512_xor_si512(stack, wanted), tag_mask);
+        uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
+        uint32_t key = name & TAG_MASK;
+        if (everything) {
+            stack = _mm512_mask_and_epi32(stack, (__mmask16)(caches->displaced[i] & 1), stack,
+                                          tag_mask);
+            uint32_t dirty = line[depth < 15 ? depth : 15] & ~TAG_MASK;
+            level->outcomes[outcome_index(item, dirty, depth)]++;
+            dirty = dirty > depth ? dirty : depth;
+            key |= item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty;
+        } else {
+            level->outcomes[depth]++;
+        }
+        __m512i others = _mm512_maskz_compress_epi32(other, stack);
+        _mm512_store_si512(line, _mm512_alignr_epi32(others, _mm512_set1_epi32((int)key), 15));
+    }
+}
+
+AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *level,
+                                   uint32_t set_mask, size_t count, bool everything)
+{
+    const __m256i tag_mask = _mm256_set1_epi32((int)TAG_MASK);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t item = caches->items[i];
+        uint32_t name = (uint32_t)item;
+        uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 8];
+        __m256i stack = _mm256_load_si256((const __m256i *)line);
+        __m256i wanted = _mm256_set1_epi32((int)name);
+        __mmask8 other = _mm256_test_epi32_mask(_mm256_xor_si256(stack, wanted), tag_mask);
+        uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
+        uint32_t key = name & TAG_MASK;
+        if (everything) {
+            stack =
+                _mm256_mask_and_epi32(stack, (__mmask8)(caches->displaced[i] & 1), stack, tag_mask);
+            uint32_t dirty = line[depth < 7 ? depth : 7] & ~TAG_MASK;
+            level->outcomes[outcome_index(item, dirty, depth)]++;
+            dirty = dirty > depth ? dirty : depth;
+            key |= item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty;
+        } else {
+            level->outcomes[depth]++;
+        }
+        __m256i others = _mm256_maskz_compress_epi32(other, stack);
+        _mm256_store_si256((__m256i *)line,
+                           _mm256_alignr_epi32(others, _mm256_set1_epi32((int)key), 7));
+    }
+}
+
+INLINE uint32_t set_mask_of(unsigned level)
+{
+    return (COARSE_SETS << level) - 1;
+}
+
+/* One batch through all levels; `everything` and `lanes` are constants where this is inlined. */
+INLINE void run_portable(struct caches *caches, size_t count, bool everything, unsigned lanes)
+{
+    count = filter_coarsest(caches, count, everything);
+    for (unsigned i = 0; count > 0; i++) {
+        struct level *level = &caches->levels[i];
+        if (lanes == 0)
+            count_direct_mapped(caches, level, count, everything);
+        else
+            move_to_front_portable(caches, level, set_mask_of(i), count, everything, lanes);
+        if (i + 1 == CACHES_LEVELS)
+            break;
+        count = filter(caches, level + 1, set_mask_of(i + 1), count, everything, lanes);
+    }
+}
+
+AVX512 INLINE void run_avx512(struct caches *caches, size_t count, bool everything, unsigned lanes)
+{
+    count = filter_coarsest(caches, count, everything);
+    for (unsigned i = 0; count > 0; i++) {
+        struct level *level = &caches->levels[i];
+        if (lanes == 16)
+            move_to_front_16(caches, level, set_mask_of(i), count, everything);
+        else if (lanes == 8)
+            move_to_front_8(caches, level, set_mask_of(i), count, everything);
+        else
+            count_direct_mapped(caches, level, count, everything);
+        if (i + 1 == CACHES_LEVELS)
+            break;
+        count = filter(caches, level + 1, set_mask_of(i + 1), count, everything, lanes);
+    }
+}
+
+static void run_batch_portable(struct caches *caches, size_t count)
+{
+    switch (caches->lanes | (unsigned)caches->options.everything) {
+    case 0:
+        return run_portable(caches, count, false, 0);
+    case 1:
+        return run_portable(caches, count, true, 0);
+    case 8:
+        return run_portable(caches, count, false, 8);
+    case 9:
+        return run_portable(caches, count, true, 8);
+    case 16:
+        return run_portable(caches, count, false, 16);
+    default:
+        return run_portable(caches, count, true, 16);
+    }
+}
+
+AVX512 static void run_batch_avx512(struct caches *caches, size_t count)
+{
+    switch (caches->lanes | (unsigned)caches->options.everything) {
+    case 0:
+        return run_avx512(caches, count, false, 0);
+    case 1:
+        return run_avx512(caches, count, true, 0);
+    case 8:
+        return run_avx512(caches, count, false, 8);
+    case 9:
+        return run_avx512(caches, count, true, 8);
+    case 16:
+        return run_avx512(caches, count, false, 16);
+    default:
+        return run_avx512(caches, count, true, 16);
+    }
+}
+
+bool caches_feed(struct caches *caches, const struct references *references)
+{
+    size_t position = 0;
+    while (position < references->count && caches->error == NULL) {
+        size_t count = touches_take(&caches->source, references, &position, caches->touches);
+        if (caches->options.slices != UINT32_MAX)
+            count = select_slices(caches->options.slices, caches->touches, count);
+        if (dispatch_avx512())
+            run_batch_avx512(caches, count);
+        else
+            run_batch_portable(caches, count);
+        if (caches->source.bad_address != 0)
+            fail(caches, "address 0x%" PRIx64 " is no user's address (2^56 or above)",
+                 caches->source.bad_address);
+    }
+    return caches->error == NULL;
+}
+
+uint64_t caches_misses(const struct caches *caches, unsigned sets_log2, unsigned ways,
+                       unsigned class)
+{
+    const uint64_t *outcomes =
+        &caches->levels[sets_log2 - CACHES_SMALLEST_SETS_LOG2].outcomes[class * OUTCOMES];
+    uint64_t misses = 0;
+    for (unsigned dirty = 0; dirty < DEPTHS; dirty++)
+        for (unsigned depth = ways; depth < DEPTHS; depth++)
+            misses += outcomes[dirty * DEPTHS + depth];
+    return misses;
+}
+
+/* Blocks that a cache of `ways` ways has displaced dirty and that were not touched since: they
+ * stand deeper than `ways` in their stack. */
+static uint64_t displaced_in_stacks(const struct caches *caches, unsigned level, unsigned ways)
+{
+    size_t entries = ((size_t)COARSE_SETS << level) * caches->lanes;
+    uint64_t sum = 0;
+    for (size_t entry = 0; entry < entries; entry++) {
+        uint32_t dirty = caches->levels[level].stacks[entry] & ~TAG_MASK;
+        sum += dirty < ways && ways <= entry % caches->lanes;
+    }
+    return sum;
+}
+
+uint64_t caches_write_backs(const struct caches *caches, unsigned sets_log2, unsigned ways)
+{
+    unsigned level = sets_log2 - CACHES_SMALLEST_SETS_LOG2;
+    if (caches->lanes == 0)
+        return caches->levels[level].displaced_written;
+    uint64_t sum = displaced_in_stacks(caches, level, ways);
+    for (size_t class = 0; class < REFERENCE_CLASSES; class ++) {
+        const uint64_t *outcomes = &caches->levels[level].outcomes[class * OUTCOMES];
+        for (unsigned dirty = 0; dirty < ways; dirty++)
+            for (unsigned depth = ways; depth < DEPTHS; depth++)
+                sum += outcomes[dirty * DEPTHS + depth];
+    }
+    return sum;
+}
+
+struct reference_totals caches_class_totals(const struct caches *caches, unsigned class)
+{
+    return caches->source.of_class[class];
+}
