@@ -26,8 +26,11 @@ static void require_plain_attributes(void)
     require(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0);
     require(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0);
     require(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1);
+<<<<<<< HEAD
     char name[16];
     require(prctl(PR_GET_NAME, name, 0, 0, 0) == 0 && strncmp(name, "fork_kinds", 10) == 0);
+=======
+>>>>>>> 667c7ca (tests: programs of the drop-in contract)
 }
 
 int main(int count, char **arguments)

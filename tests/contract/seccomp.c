@@ -78,6 +78,10 @@ static void use_heap(void)
 
 static void *second_thread(void *unused)
 {
+<<<<<<< HEAD
+=======
+    exercise();
+>>>>>>> 667c7ca (tests: programs of the drop-in contract)
     pthread_barrier_wait(&barrier); /* started */
     pthread_barrier_wait(&barrier); /* in the sandbox */
     use_heap();
