@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY_NANOSECONDS = 10 * 1000 * 1000, REST_PER_LOOK = 50 };
+enum { LOOK_EVERY_NANOSECONDS = 10 * 1000 * 1000, REST_PER_LOOK = 20 };
 
 struct process {
     int pid;

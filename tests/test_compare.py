@@ -505,6 +505,17 @@ class TestWriting:
         assert lines[3].split()[0] == "mock:crash" and lines[3].split()[-1] == "failed"
         assert "mock:crash failed (warm-up): killed by SIGSEGV" in files["table"].read_text()
 
+    @pytest.mark.parametrize(
+        "processes, title", [("hold & hold", "tree peak"), ("hold; hold", "peak RSS")]
+    )
+    def test_memory_of_the_tree_is_shown_where_it_matters(
+        self, mock: Command, processes: str, title: str
+    ) -> None:
+        hold = "python3 -Ic \"import time; b = b'x' * 50000000; time.sleep(0.4)\""
+        script = processes.replace("hold", hold) + "; wait"
+        done = mock.run("compare", "-a", "mock", "--rounds", "1", "--", "sh", "-c", script)
+        assert title in done.stdout.splitlines()[0]
+
     def test_json_on_standard_output_stands_alone(self, mock: Command) -> None:
         words = ("-a", "mock", "--rounds", "1", "--json", "-", "--", "echo")
         done = mock.run("compare", *words)
@@ -571,4 +582,4 @@ def test_demo_compares_gawk(real: Command) -> None:
         [SOURCE / "tests" / "demo.sh", *words], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert "baseline glibc" in done.stdout
+    assert "CPU to glibc's in the same round" in done.stdout

@@ -157,10 +157,13 @@ def _heap(contender: Contender) -> str:
 
 
 def memory_quantity(comparison: Comparison) -> str:
-    """What the memory column shows: the peak of the tree where every run had one."""
+    """What the memory column shows: the peak of the tree where each tree held more than its
+    largest process, whose own peak is the more exact figure otherwise."""
     measured = [contender for contender in comparison.contenders if contender.failure is None]
-    has_tree = [comparison.summary(contender, "tree_peak_bytes") for contender in measured]
-    return "tree_peak_bytes" if measured and all(has_tree) else "peak_rss_bytes"
+    trees = [comparison.summary(contender, "tree_peak_bytes") for contender in measured]
+    largest = [comparison.summary(contender, "peak_rss_bytes") for contender in measured]
+    matters = [tree and one and tree.median > one.median for tree, one in zip(trees, largest)]
+    return "tree_peak_bytes" if measured and all(matters) else "peak_rss_bytes"
 
 
 def table_rows(comparison: Comparison) -> list[list[str]]:
@@ -196,17 +199,17 @@ def legend(comparison: Comparison) -> list[str]:
     baseline = comparison.baseline.allocator.spec
     rank = interval_rank(plan.rounds)
     interval = (
-        f"[an interval that covers it with {100 * rank.coverage:.1f}%]"
+        f"[{100 * rank.coverage:.1f}% interval]"
         if rank.kind == "order-statistic"
-        else "[their range; an interval needs 6 rounds]"
+        else "[range; an interval needs 6 rounds]"
     )
+    rounds = "1 round" if plan.rounds == 1 else f"{plan.rounds} interleaved rounds"
     lines = [
-        f"Medians of {plan.rounds} interleaved rounds; baseline {baseline}.",
-        f"ratio: CPU to the baseline's of the same round, median {interval}; "
-        f"behind memory: its ratio.",
+        f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}; "
+        "in parentheses: memory's ratio."
     ]
     if any(contender.heap for contender in comparison.contenders):
-        lines.append("heap peak: bytes mapped by the heap (÷ the most that the program asked for).")
+        lines.append("heap peak: mapped by the heap (over the most that the program asked for).")
     if memory_quantity(comparison) == "tree_peak_bytes":
         methods = {
             str(run.tree_peak_method)
