@@ -333,13 +333,16 @@ def compare_with_progress(plan: Plan) -> Comparison:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=terminal(stderr=True), transient=True) as progress:
+    # Refreshed between runs only: nothing of ours is to be busy during one.
+    with Progress(
+        *columns, console=terminal(stderr=True), transient=True, auto_refresh=False
+    ) as progress:
         task = progress.add_task("", total=steps(plan))
         begun = 0
 
         def show(step: str) -> None:
             nonlocal begun
-            progress.update(task, description=step, completed=begun)
+            progress.update(task, description=step, completed=begun, refresh=True)
             begun += 1
 
         return compare(plan, show)

@@ -195,18 +195,20 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
 
 def legend(comparison: Comparison) -> list[str]:
     """What the table's reader must know, and what went wrong."""
-    plan = comparison.plan
     baseline = comparison.baseline.allocator.spec
-    rank = interval_rank(plan.rounds)
+    count = sum(run is not None for run in comparison.baseline.runs)
+    rank = interval_rank(count)
     interval = (
         f"[{100 * rank.coverage:.1f}% interval]"
         if rank.kind == "order-statistic"
         else "[range; an interval needs 6 rounds]"
     )
-    rounds = "1 round" if plan.rounds == 1 else f"{plan.rounds} interleaved rounds"
+    rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
     lines = [
         f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}; "
         "in parentheses: memory's ratio."
+        if count > 0
+        else "No round was measured."
     ]
     if any(contender.heap for contender in comparison.contenders):
         lines.append("heap peak: mapped by the heap (over the most that the program asked for).")
