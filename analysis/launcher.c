@@ -192,7 +192,7 @@ static int redirect(const struct plan *plan)
 }
 
 /* Everything the new process does before it becomes the command. It shares our memory (vfork),
- * so that it touches nothing of its own and shows no page of ours; all signals are blocked. */
+ * so that none of our pages count as its own; the signals that we watch are still blocked. */
 __attribute__((noreturn)) static void become_command(struct run *run,
                                                      const struct memory_cgroup *cgroup,
                                                      const sigset_t *signals)
