@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * live_set.c: a set of live blocks of constant number, freed in random order.
+ *
+ * Each step frees a random block of the set and allocates another in its place, with sizes drawn
+ * from what gawk asks for. Pairs in last-in-first-out order flatter whoever keeps the block that
+ * was freed last; here the block comes from anywhere, as in a program that has been running for
+ * a while. Each thread has a set of its own. With timed=1 the nanoseconds per pair and thread
+ * are printed too; alone=1 does all but allocate and free, to know what that costs.
+ *
+ * Idea: the random-order live set of mimalloc-bench's and jemalloc's own micro benchmarks, with
+ * recorded sizes in place of uniform ones.
+ */
+#include "bench_programs/bench.h"
+
+#include <time.h>
+
+static const struct {
+    uint32_t bytes, count;
+} recorded[] = {
+#include "bench_programs/data/gawk_sizes.inc"
+};
+
+/* Sizes are drawn by looking into a shuffled sample: one memory reference. */
+enum { SAMPLE = 4096 };
+static uint16_t sample[SAMPLE];
+
+static uint64_t threads = 1, blocks = 10000, pairs = 10000000, timed = 0, alone = 0;
+static pthread_barrier_t all_ready;
+static _Atomic uint64_t nanoseconds;
+
+static uint64_t total_count(void)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
+        total += recorded[i].count;
+    return total;
+}
+
+static void fill_sample(void)
+{
+    uint64_t total = total_count(), passed = 0;
+    size_t filled = 0;
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
+        passed += recorded[i].count;
+        while (filled < SAMPLE && filled * total < passed * SAMPLE)
+            sample[filled++] = (uint16_t)recorded[i].bytes;
+    }
+    uint64_t random = 1;
+    for (size_t i = SAMPLE - 1; i > 0; i--) {
+        size_t other = random_below(&random, i + 1);
+        uint16_t size = sample[i];
+        sample[i] = sample[other];
+        sample[other] = size;
+    }
+}
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* One random number a step: its upper half chooses the block, its lower the size. */
+static uint64_t replace_blocks(unsigned char **set, uint64_t random)
+{
+    uint64_t checksum = 0;
+    for (uint64_t i = 0; i < pairs; i++) {
+        uint64_t number = random_next(&random);
+        unsigned char **slot = &set[(number >> 32) * blocks >> 32];
+        size_t size = sample[number % SAMPLE];
+        checksum += **slot;
+        if (!alone) {
+            free(*slot);
+            *slot = allocate(size);
+        }
+        **slot = (unsigned char)size;
+    }
+    return checksum;
+}
+
+static void *run(void *numbers)
+{
+    uint64_t random = mix(__atomic_fetch_add((uint64_t *)numbers, 1, __ATOMIC_RELAXED));
+    unsigned char **set = allocate(blocks * sizeof *set);
+    for (uint64_t i = 0; i < blocks; i++) {
+        size_t size = sample[random_below(&random, SAMPLE)];
+        set[i] = allocate(size);
+        *set[i] = (unsigned char)size;
+    }
+    pthread_barrier_wait(&all_ready);
+    uint64_t start = now();
+    uint64_t checksum = replace_blocks(set, random);
+    nanoseconds += now() - start;
+    for (uint64_t i = 0; i < blocks; i++) {
+        checksum += *set[i];
+        free(set[i]);
+    }
+    free(set);
+    return (void *)(uintptr_t)checksum;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct bench_option options[] = {
+        {"threads", "threads, each with a set of its own", 1, BENCH_MAX_THREADS, &threads},
+        {"blocks", "live blocks of each", 1, 100000000, &blocks},
+        {"pairs", "pairs of free and malloc of each", 1, 1000000000000, &pairs},
+        {"timed", "1: print nanoseconds per pair", 0, 1, &timed},
+        {"alone", "1: everything but free and malloc", 0, 1, &alone},
+        {0}};
+    bench_arguments(argc, argv, "a live set freed in random order, sizes from gawk", options);
+    fill_sample();
+    pthread_barrier_init(&all_ready, NULL, (unsigned)threads);
+    uint64_t number = 1;
+    uint64_t checksum = threads_run(threads, run, &number);
+    if (timed)
+        printf("%.2f ns\n", (double)nanoseconds / (double)(pairs * threads));
+    print_checksum(checksum);
+    return 0;
+}
