@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct reference_source {
     FILE *file;
@@ -34,6 +35,13 @@ struct reference_source *reference_source_open(const char *path, const char **er
         return NULL;
     }
     source->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+    struct stat status;
+    if (source->file != NULL && fstat(fileno(source->file), &status) == 0 &&
+        S_ISDIR(status.st_mode)) {
+        fclose(source->file);
+        source->file = NULL;
+        errno = EISDIR;
+    }
     if (source->file == NULL) {
         snprintf(open_error, sizeof open_error, "cannot read %.400s: %s", path, strerror(errno));
         *error = open_error;

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope simulate` on whole streams: against plain models, and against cachegrind."""
+
+import csv
+import io
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BUILD, Command
+
+# Address, size, whether it stores.
+Reference = tuple[int, int, bool]
+
+# The same for both of Valgrind's tools, so that the program's stack is the same too.
+PLAIN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+TRACED = ["seq", "1", "500"]
+
+
+@pytest.fixture
+def command() -> Command:
+    return Command(BUILD)
+
+
+def lackey_text(references: list[Reference]) -> str:
+    lines = [
+        f" {'S' if store else 'L'} {address:08x},{size}" for address, size, store in references
+    ]
+    return "\n".join(["==1== Lackey", "I  04001090,3", *lines]) + "\n"
+
+
+def read_lackey(text: str) -> list[Reference]:
+    references = []
+    for kind, address, size in re.findall(r"^ ([LSM]) ([0-9a-f]+),(\d+)$", text, re.MULTILINE):
+        place = (int(address, 16), int(size))
+        references += [(*place, False)] if kind in "LM" else []
+        references += [(*place, True)] if kind in "SM" else []
+    return references
+
+
+def units(reference: Reference, unit: int) -> range:
+    address, size, _ = reference
+    return range(address // unit, (address + size - 1) // unit + 1)
+
+
+def naive_faults(references: list[Reference], page: int, frames: int) -> int:
+    memory: OrderedDict[int, None] = OrderedDict()
+    faults = 0
+    for reference in references:
+        for number in units(reference, page):
+            if number not in memory:
+                faults += 1
+                if len(memory) == frames:
+                    memory.popitem(last=False)
+            memory[number] = None
+            memory.move_to_end(number)
+    return faults
+
+
+def naive_cache(references: list[Reference], block: int, sets: int, ways: int) -> tuple[int, int]:
+    """Misses and write-backs."""
+    cache: list[OrderedDict[int, bool]] = [OrderedDict() for _ in range(sets)]
+    misses = write_backs = 0
+    for reference in references:
+        for number in units(reference, block):
+            blocks = cache[number % sets]
+            if number not in blocks:
+                misses += 1
+                if len(blocks) == ways:
+                    write_backs += blocks.popitem(last=False)[1]
+            blocks[number] = blocks.get(number, False) or reference[2]
+            blocks.move_to_end(number)
+    return misses, write_backs
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lackey's text of a real program."""
+    path = tmp_path_factory.mktemp("lackey") / "seq.lackey"
+    with path.open("wb") as log:
+        tool = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-fd={log.fileno()}"]
+        subprocess.run([*tool, *TRACED], env=PLAIN_ENVIRONMENT, pass_fds=[log.fileno()],
+                       stdout=subprocess.DEVNULL, check=True)  # fmt: skip
+    return path
+
+
+@pytest.fixture(scope="module")
+def invented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random references, many of which straddle."""
+    generator = random.Random(1992)
+    references = [
+        (0x10000 + generator.randrange(1 << generator.randrange(4, 20)),
+         generator.choice([1, 4, 8, 16, 32, 200]), generator.random() < 0.3)
+        for _ in range(5000)
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("invented") / "random.lackey"
+    path.write_text(lackey_text(references))
+    return path
+
+
+@pytest.fixture(params=["recorded", "invented"])
+def stream(request: pytest.FixtureRequest) -> Path:
+    path = request.getfixturevalue(request.param)
+    assert isinstance(path, Path)
+    return path
+
+
+def simulate(command: Command, *arguments: str) -> Any:
+    done = command.run("simulate", *arguments, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def faults_with(curve: list[dict[str, int]], frames: int) -> int:
+    return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+
+
+def test_page_curves_equal_a_plain_lru_memory(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    document = simulate(command, "pages", "--page-size", "64,4096,8192", str(stream))
+    assert document["schema"] == "allotrope.simulate.pages/1"
+    assert document["references"] == len(references)
+    assert document["stores"] == sum(store for _, _, store in references)
+    for page in document["pages"]:
+        size = page["page_size"]
+        touched = [number for reference in references for number in units(reference, size)]
+        assert page["touches"] == len(touched)
+        assert page["cold"] == len(set(touched))
+        for frames in (1, 2, 3, 7, 16, 17, 40, 200, 5000):
+            assert faults_with(page["curve"], frames) == naive_faults(references, size, frames)
+
+
+def test_curves_hold_a_point_for_every_change(command: Command, invented: Path) -> None:
+    for page in simulate(command, "pages", str(invented))["pages"]:
+        faults = [point["faults"] for point in page["curve"]]
+        assert faults == sorted(set(faults), reverse=True)
+        assert page["curve"][0]["frames"] == 1
+        assert faults[-1] == page["cold"]
+        assert {point["cold"] for point in page["curve"]} == {page["cold"]}
+
+
+def test_caches_equal_plain_ones(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    document = simulate(command, "caches", str(stream))
+    assert document["schema"] == "allotrope.simulate.caches/1"
+    assert len(document["results"]) == 2 * 13 * 16
+    results = {(r["block"], r["sets"], r["ways"]): r for r in document["results"]}
+    for shape in [(32, 32, 1), (32, 64, 3), (64, 128, 16), (64, 32, 8), (32, 4096, 1)]:
+        result = results[shape]
+        assert (result["misses"], result["write_backs"]) == naive_cache(references, *shape)
+        assert result["bytes"] == shape[0] * shape[1] * shape[2]
+        assert sum(result["misses_by_class"].values()) == result["misses"]
+
+
+def test_causes_add_up_to_the_misses(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    document = simulate(command, "caches", "--block", "64", str(stream))
+    for result in document["results"]:
+        assert result["misses"] == result["cold"] + result["capacity"] + result["conflict"]
+    result = document["results"][16 + 3]
+    assert (result["sets"], result["ways"]) == (64, 4)
+    whole, _ = naive_cache(references, 64, 1, 256)
+    assert result["cold"] + result["capacity"] == whole
+
+
+def test_shapes_of_any_size_equal_plain_ones(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    shapes = [(64, 48, 12), (64, 16, 20), (32, 3, 5)]
+    options = [word for shape in shapes for word in ("--shape", "%d:%d:%d" % shape)]
+    document = simulate(command, "caches", "--shape", "zen5-l1d", *options, str(stream))
+    named, *others = document["shapes"]
+    assert (named["shape"], named["bytes"]) == ("zen5-l1d", 48 * 1024)
+    for shape, result in zip(shapes, others, strict=True):
+        assert (result["misses"], result["write_backs"]) == naive_cache(references, *shape)
+        assert sum(result["misses_by_set"]) == result["misses"]
+        assert sum(part["misses"] for part in result["misses_by_function"]) == result["misses"]
+
+
+def cachegrind_misses(shape: tuple[int, int, int]) -> int:
+    block, sets, ways = shape
+    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null",
+            f"--D1={block * sets * ways},{ways},{block}", "--LL=8388608,16,64"]  # fmt: skip
+    # Standard output as in the recorded run: the program's buffering depends on what it is.
+    done = subprocess.run([*tool, *TRACED], env=PLAIN_ENVIRONMENT, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, check=True)  # fmt: skip
+    found = re.search(r"D1  misses:\s+([\d,]+)", done.stderr)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("shape", [(32, 1024, 1), (64, 64, 8), (64, 64, 12), (32, 128, 2)])
+def test_misses_equal_cachegrinds(
+    command: Command, recorded: Path, shape: tuple[int, int, int]
+) -> None:
+    arguments = ["--straddles-once", "--shape", "%d:%d:%d" % shape, "--ways", "1", "--no-causes"]
+    document = simulate(command, "caches", *arguments, str(recorded))
+    assert document["shapes"][0]["misses"] == cachegrind_misses(shape)
+
+
+def test_the_number_of_threads_changes_nothing(command: Command, recorded: Path) -> None:
+    for word in ("pages", "caches"):
+        one, three = (simulate(command, word, "--threads", n, str(recorded)) for n in ("1", "3"))
+        assert one == three
+
+
+def test_count_takes_the_first_references(command: Command, recorded: Path) -> None:
+    references = read_lackey(recorded.read_text())[:50000]
+    document = simulate(command, "pages", "--count", "50000", str(recorded))
+    assert document["references"] == 50000
+    assert faults_with(document["pages"][0]["curve"], 8) == naive_faults(references, 4096, 8)
+
+
+def far_apart(count: int) -> Iterator[Reference]:
+    generator = random.Random(7)
+    for _ in range(count):
+        yield generator.randrange(40000) * 4096, 8, False
+
+
+def test_a_page_sample_states_its_error(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "far.lackey"
+    path.write_text(lackey_text(list(far_apart(200000))))
+    exact = simulate(command, "pages", "--page-size", "4096", str(path))["pages"][0]
+    sampled = simulate(command, "pages", "--sample", "--page-size", "4096", str(path))["pages"][0]
+    assert exact["sample"] is None
+    sample = sampled["sample"]
+    assert sample["of"] > 1 and 8192 <= sample["pages"] <= 17536
+    assert sample["error"]["references"] == 200000
+    differences = [
+        abs(point["faults"] - faults_with(sampled["curve"], point["frames"])) / exact["touches"]
+        for point in exact["curve"]
+    ]
+    assert sample["error"]["largest"] == pytest.approx(max(differences), abs=1e-4)
+    assert max(differences) < 0.03
+
+
+def test_a_cache_sample_states_its_error(command: Command, recorded: Path) -> None:
+    arguments = ["caches", "--block", "32", "--ways", "2", "--no-causes"]
+    exact = simulate(command, *arguments, str(recorded))
+    sampled = simulate(command, *arguments, "--sample", "16", str(recorded))
+    touches = exact["blocks"][0]["touches"]
+    differences = [
+        abs(one["misses"] - other["misses"]) / touches
+        for one, other in zip(exact["results"], sampled["results"], strict=True)
+    ]
+    error = sampled["blocks"][0]["sample"]["error"]
+    assert error["largest"] == pytest.approx(max(differences), abs=1e-6)
+    assert error["mean"] == pytest.approx(sum(differences) / len(differences), abs=1e-6)
+
+
+def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) -> None:
+    table = command.run("simulate", "caches", "--shape", "zen5-l3", str(invented))
+    assert table.returncode == 0
+    assert "direct-mapped" in table.stdout and "zen5-l3" in table.stdout
+    assert max(map(len, table.stdout.splitlines())) <= 100
+    done = command.run("simulate", "pages", "--csv", "-", str(invented))
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    document = simulate(command, "pages", str(invented))
+    points = [(page["page_size"], point["frames"], point["faults"])
+              for page in document["pages"] for point in page["curve"]]  # fmt: skip
+    assert points == [(int(row["page_size"]), int(row["frames"]), int(row["faults"]))
+                      for row in rows if row["class"] == "all"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pages", "missing.alt"], ["missing.alt", "No such file"]),
+        (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
+        (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
+        (["caches", "--ways", "17", "FILE"], ["--ways", '"17"', "1 to 16"]),
+        (["caches", "--sample", "32", "FILE"], ["--sample", '"32"', "1 to 31"]),
+        (["caches", "--shape", "64:0:8", "FILE"], ["64:0:8", "zen5-l1d"]),
+        (["caches", "--block", "32,32", "FILE"], ["32 is given twice"]),
+        (["caches", "--json", "-", "--csv", "-", "FILE"], ["--json", "--csv"]),
+        (["pages", "--json", "/nowhere/out.json", "FILE"], ["/nowhere/out.json"]),
+        (["pages", "/"], ["/", "directory"]),
+        (["pages", "/dev/null"], ["/dev/null", "no references"]),
+    ],
+)
+def test_bad_input_gets_one_line(
+    command: Command, invented: Path, arguments: list[str], words: list[str]
+) -> None:
+    named = [str(invented) if word == "FILE" else word for word in arguments]
+    done = command.run("simulate", *named)
+    assert done.returncode != 0 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged.lackey"
+    path.write_text(" L 1000,8\n S 2000,8\n L zzz\n L 3000,8\n")
+    done = command.run("simulate", "pages", "--json", "-", str(path))
+    assert "line 3" in done.stderr and "zzz" in done.stderr
+    assert json.loads(done.stdout)["references"] == 2
+
+
+def test_standard_input_is_read(invented: Path) -> None:
+    program = BUILD / "allotrope-simulate"
+    done = subprocess.run([program, "pages", "-"], stdin=invented.open("rb"), capture_output=True)
+    assert json.loads(done.stdout)["references"] == 5000
+
+
+def test_valgrind_is_there() -> None:
+    """The comparison with cachegrind must not be skipped unnoticed."""
+    assert shutil.which("valgrind") is not None
