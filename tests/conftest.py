@@ -19,6 +19,9 @@ LAUNCHER = BUILD / "allotrope-launch"
 # The package under test is that of the tree; it finds the native parts in the build directory.
 sys.path.insert(0, str(SOURCE / "analysis"))
 os.environ["ALLOTROPE_BUILD_DIR"] = str(BUILD)
+# `make check` speaks to the makes below it; a make under test is none of them.
+for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(variable, None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
