@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ os.environ["ALLOTROPE_BUILD_DIR"] = str(BUILD)
 # `make check` speaks to the makes below it; a make under test is none of them.
 for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(variable, None)
+
+# A shell starts what runs in the background with INT ignored, and so would all our children be.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
