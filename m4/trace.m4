@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# What traces need: zstd, xxhash, and the parts of Valgrind that tools are made of.
+AC_CHECK_HEADER([zstd.h], [], [ALLOTROPE_MISSING([zstd], [libzstd-dev])])
+AC_CHECK_HEADER([xxhash.h], [], [ALLOTROPE_MISSING([xxhash], [libxxhash-dev])])
+
+AC_MSG_CHECKING([for Valgrind's headers and static libraries])
+VALGRIND_HEADERS=/usr/include/valgrind
+VALGRIND_LIBRARIES=/usr/lib/x86_64-linux-gnu/valgrind
+VALGRIND_SUPPORT=/usr/libexec/valgrind
+AS_IF([test -f $VALGRIND_HEADERS/pub_tool_tooliface.h &&
+       test -f $VALGRIND_LIBRARIES/libcoregrind-amd64-linux.a &&
+       test -f $VALGRIND_SUPPORT/default.supp],
+      [AC_MSG_RESULT([yes])],
+      [AC_MSG_RESULT([no])
+       ALLOTROPE_MISSING([Valgrind's headers and libraries for tools], [valgrind])])
+AC_SUBST([VALGRIND_HEADERS])
+AC_SUBST([VALGRIND_LIBRARIES])
+AC_SUBST([VALGRIND_SUPPORT])

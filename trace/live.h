@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* live.h: runs a program under the recorder and hands out its raw stream while it runs.
+ *
+ * Owner of the ring and parent of the recorder. When the owner dies, however it dies, the
+ * recorder is killed with it; when the recorder dies, what it had recorded can still be taken.
+ */
+#ifndef TRACE_LIVE_H
+#define TRACE_LIVE_H
+
+#include "trace/format.h"
+
+#include <sys/types.h>
+
+struct trace_live;
+
+/* Starts a program under the recorder.
+ * tool_directory: holds allotrope-amd64-linux and Valgrind's support files.
+ * environment: NULL-terminated "NAME=VALUE" for the program alone; may be NULL.
+ * options: NULL-terminated further options for Valgrind; may be NULL.
+ * Returns NULL with errno. A command that cannot be run shows in trace_live_status(). Call it from
+ * the thread that will live longest: the recorder is killed when that thread ends. */
+struct trace_live *trace_live_start(const char *tool_directory, char *const *environment,
+                                    char *const *options, char *const *command);
+
+/* The next stretch of the raw stream, waiting for it. Returns 1, or 0 when the recorder has
+ * ended and everything has been taken. The words are valid until the next call. */
+int trace_live_next(struct trace_live *live, const uint64_t **words, size_t *count);
+
+/* The recorder's process id. */
+pid_t trace_live_pid(const struct trace_live *live);
+
+/* Whether the recorder said goodbye; if not, it was killed and the stream ends where it does. */
+int trace_live_finished(const struct trace_live *live);
+
+/* Waits for the program; returns its status as waitpid() gives it. */
+int trace_live_status(struct trace_live *live);
+
+/* Ends everything: kills the recorder if it still runs. */
+void trace_live_close(struct trace_live *live);
+
+/* ------------------------------------------------------------------ references, live */
+
+struct trace_live_reader;
+
+/* As a trace_reader, but of a program that is running. NULL when memory is short. */
+struct trace_live_reader *trace_live_reader_open(struct trace_live *live);
+
+/* As trace_reader_next(). */
+int trace_live_reader_next(struct trace_live_reader *reader, struct trace_batch *batch);
+
+const struct trace_totals *trace_live_reader_totals(const struct trace_live_reader *reader);
+const char *trace_live_reader_function(const struct trace_live_reader *reader, uint32_t id,
+                                       const char **object);
+const char *trace_live_reader_error(const struct trace_live_reader *reader);
+void trace_live_reader_close(struct trace_live_reader *reader);
+
+#endif
