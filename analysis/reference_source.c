@@ -1,136 +1,215 @@
 /* SPDX-License-Identifier: MIT */
-/* reference_source.c: the text of Valgrind's lackey, a line at a time.
- *
- *     I  04001090,3        an instruction fetch: passed over
- *      L 1ffefffd80,8      a load of eight bytes
- *      S 1ffefffd78,8      a store
- *      M 0421c7cc,4        a load and a store of the same place
- *
- * Lines that begin with "==" are Valgrind's own.
- */
+/* reference_source.c: one of three kinds. Traces and running programs come in batches that are
+ * the reader's; they are handed out piece by piece. */
 #include "analysis/reference_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "analysis/lackey_text.h"
+#include "trace/format.h"
+#include "trace/live.h"
+
+_Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
+                   offsetof(struct reference, address) ==
+                       offsetof(struct trace_reference, address) &&
+                   offsetof(struct reference, function) ==
+                       offsetof(struct trace_reference, function) &&
+                   offsetof(struct reference, size) == offsetof(struct trace_reference, size) &&
+                   offsetof(struct reference, kind) == offsetof(struct trace_reference, kind) &&
+                   offsetof(struct reference, class) == offsetof(struct trace_reference, class) &&
+                   (int)REFERENCE_STORE == (int)TRACE_STORE,
+               "a trace's references are simulated as they are");
 
 struct reference_source {
-    FILE *file;
-    uint64_t line;
-    bool store_pending; /* the second half of an M line */
-    struct reference pending;
-    const char *error;
-    char error_text[256];
+    int file;
+    struct lackey_text *text; /* one of these three is not NULL */
+    struct trace_reader *trace;
+    struct trace_live_reader *program;
+    struct trace_live *live;            /* with `program` */
+    const struct trace_reference *rest; /* of the current batch */
+    size_t rest_count;
+    bool failed;
+    char error[TRACE_ERROR_BYTES]; /* empty while all is well */
 };
 
-static char open_error[512];
+static char open_error[512 + TRACE_ERROR_BYTES];
+static volatile pid_t program_started;
+
+static struct reference_source *refuse(struct reference_source *source, const char *path,
+                                       const char *reason, const char **error)
+{
+    snprintf(open_error, sizeof open_error, "cannot read %.400s: %s", path, reason);
+    *error = open_error;
+    if (source != NULL)
+        reference_source_close(source);
+    return NULL;
+}
+
+/* The first byte without taking it: of a file, or of a pipe. -1 when there is none. */
+static int peek(int file)
+{
+    unsigned char byte;
+    if (pread(file, &byte, 1, lseek(file, 0, SEEK_CUR)) == 1)
+        return byte;
+    int copy[2];
+    if (pipe2(copy, O_CLOEXEC) < 0)
+        return -1;
+    bool got = tee(file, copy[1], 1, 0) == 1 && read(copy[0], &byte, 1) == 1;
+    close(copy[0]);
+    close(copy[1]);
+    return got ? byte : -1;
+}
+
+static bool open_text(struct reference_source *source)
+{
+    source->text = calloc(1, sizeof *source->text);
+    if (source->text == NULL)
+        return false;
+    source->text->file = fdopen(source->file, "r");
+    return source->text->file != NULL;
+}
 
 struct reference_source *reference_source_open(const char *path, const char **error)
 {
+    /* The first byte of a trace, and of no text. */
+    const int trace_first_byte = 0x89;
     struct reference_source *source = calloc(1, sizeof *source);
-    if (source == NULL) {
-        *error = "memory is short";
-        return NULL;
-    }
-    source->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+    if (source == NULL)
+        return refuse(NULL, path, "memory is short", error);
+    source->file = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (source->file != NULL && fstat(fileno(source->file), &status) == 0 &&
-        S_ISDIR(status.st_mode)) {
-        fclose(source->file);
-        source->file = NULL;
-        errno = EISDIR;
-    }
-    if (source->file == NULL) {
-        snprintf(open_error, sizeof open_error, "cannot read %.400s: %s", path, strerror(errno));
-        *error = open_error;
-        free(source);
-        return NULL;
-    }
-    return source;
+    if (source->file < 0)
+        return refuse(source, path, strerror(errno), error);
+    if (fstat(source->file, &status) == 0 && S_ISDIR(status.st_mode))
+        return refuse(source, path, strerror(EISDIR), error);
+    if (peek(source->file) != trace_first_byte)
+        return open_text(source) ? source : refuse(source, path, "memory is short", error);
+    char reason[TRACE_ERROR_BYTES];
+    source->trace = trace_reader_open(source->file, reason);
+    return source->trace != NULL ? source : refuse(source, path, reason, error);
+}
+
+static void pass_on(int number)
+{
+    kill(program_started, number);
+}
+
+struct reference_source *reference_source_start(const char *tools, char *const *environment,
+                                                char *const *command, const char **error)
+{
+    struct reference_source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return refuse(NULL, command[0], "memory is short", error);
+    source->file = -1;
+    source->live = trace_live_start(tools, environment, NULL, command);
+    if (source->live == NULL)
+        return refuse(source, "the recorder", strerror(errno), error);
+    program_started = trace_live_pid(source->live);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, pass_on);
+    signal(SIGHUP, pass_on);
+    source->program = trace_live_reader_open(source->live);
+    return source->program != NULL ? source : refuse(source, command[0], "memory is short", error);
 }
 
 void reference_source_close(struct reference_source *source)
 {
-    if (source->file != stdin)
-        fclose(source->file);
+    if (source->text != NULL) {
+        if (source->text->file != NULL)
+            fclose(source->text->file);
+        free(source->text);
+    } else if (source->file > STDIN_FILENO) {
+        close(source->file);
+    }
+    if (source->trace != NULL)
+        trace_reader_close(source->trace);
+    if (source->program != NULL)
+        trace_live_reader_close(source->program);
+    if (source->live != NULL)
+        trace_live_close(source->live);
     free(source);
 }
 
-const char *reference_source_error(const struct reference_source *source)
+/* Gets the next batch that holds references. Returns false at the end and on errors. */
+static bool next_batch(struct reference_source *source)
 {
-    return source->error;
-}
-
-/* Reads "ADDRESS,SIZE" into the reference. */
-static bool read_place(const char *text, struct reference *reference)
-{
-    char *end;
-    reference->address = strtoull(text, &end, 16);
-    if (end == text || *end != ',')
-        return false;
-    const char *digits = end + 1;
-    unsigned long size = strtoul(digits, &end, 10);
-    if (end == digits || (*end != '\n' && *end != '\0') || size == 0 || size > UINT16_MAX)
-        return false;
-    reference->size = (uint16_t)size;
-    return true;
-}
-
-/* Reads one line into `references`; returns how many it held, -1 when it is not lackey's. */
-static int read_line(struct reference_source *source, const char *line,
-                     struct reference *references)
-{
-    if (strncmp(line, "==", 2) == 0 || line[0] == 'I' || line[0] == '\n')
-        return 0;
-    struct reference *first = &references[0];
-    *first = (struct reference){.kind = line[1] == 'S' ? REFERENCE_STORE : REFERENCE_LOAD};
-    if (line[0] != ' ' || line[1] == '\0' || strchr("LSM", line[1]) == NULL || line[2] != ' ' ||
-        !read_place(line + 3, first))
-        return -1;
-    if (line[1] == 'M') {
-        source->store_pending = true;
-        source->pending = *first;
-        source->pending.kind = REFERENCE_STORE;
+    struct trace_batch batch;
+    int status;
+    do {
+        status = source->trace != NULL ? trace_reader_next(source->trace, &batch)
+                                       : trace_live_reader_next(source->program, &batch);
+    } while (status > 0 && batch.count == 0);
+    if (status > 0) {
+        source->rest = batch.references;
+        source->rest_count = batch.count;
+        return true;
     }
-    return 1;
+    source->failed = true;
+    if (status < 0)
+        snprintf(source->error, sizeof source->error, "%s",
+                 source->trace != NULL ? trace_reader_error(source->trace)
+                                       : trace_live_reader_error(source->program));
+    else if (source->live != NULL && !trace_live_finished(source->live))
+        strcpy(source->error, "the recorder was killed");
+    return false;
 }
 
 size_t reference_source_next(struct reference_source *source, struct reference *references,
                              size_t room)
 {
-    char line[256];
+    if (source->text != NULL)
+        return lackey_text_next(source->text, references, room);
     size_t count = 0;
-    while (count < room && source->error == NULL) {
-        if (source->store_pending) {
-            source->store_pending = false;
-            references[count++] = source->pending;
-            continue;
-        }
-        if (fgets(line, sizeof line, source->file) == NULL) {
-            if (ferror(source->file))
-                source->error = "the input cannot be read to its end";
+    while (count < room && !source->failed) {
+        if (source->rest_count == 0 && !next_batch(source))
             break;
-        }
-        source->line++;
-        int read = read_line(source, line, references + count);
-        if (read < 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(source->error_text, sizeof source->error_text,
-                     "line %llu is neither a trace's nor lackey's: \"%.80s\"",
-                     (unsigned long long)source->line, line);
-            source->error = source->error_text;
-        } else {
-            count += (size_t)read;
-        }
+        size_t piece = room - count < source->rest_count ? room - count : source->rest_count;
+        memcpy(references + count, source->rest, piece * sizeof *references);
+        source->rest += piece;
+        source->rest_count -= piece;
+        count += piece;
     }
     return count;
 }
 
+const char *reference_source_error(const struct reference_source *source)
+{
+    const char *error = source->text != NULL ? source->text->error : source->error;
+    return error[0] != '\0' ? error : NULL;
+}
+
+int reference_source_status(struct reference_source *source)
+{
+    if (source->live == NULL)
+        return 0;
+    int status = trace_live_status(source->live);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+const char *reference_source_function_name(const struct reference_source *source, uint32_t function)
+{
+    const char *object, *name = NULL;
+    if (source->trace != NULL)
+        name = trace_reader_function(source->trace, function, &object);
+    if (source->program != NULL)
+        name = trace_live_reader_function(source->program, function, &object);
+    return name != NULL && strcmp(name, "?") != 0 ? name : NULL;
+}
+
 const char *reference_source_class_name(unsigned class)
 {
-    static const char *const names[] = {"program", "allocator", "collector",
-                                        "roots",   "mark",      "sweep"};
+    static const char *const names[] = {
+        [TRACE_CLASS_PROGRAM] = "program",     [TRACE_CLASS_ALLOCATOR] = "allocator",
+        [TRACE_CLASS_COLLECTOR] = "collector", [TRACE_CLASS_ROOTS] = "roots",
+        [TRACE_CLASS_MARK] = "mark",           [TRACE_CLASS_SWEEP] = "sweep",
+    };
     return class < sizeof names / sizeof *names ? names[class] : NULL;
 }

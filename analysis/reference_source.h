@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* reference_source.h: where allotrope-simulate gets its references from. */
+/* reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
+ * Valgrind's lackey, or a program that runs under the recorder meanwhile. */
 #ifndef ANALYSIS_REFERENCE_SOURCE_H
 #define ANALYSIS_REFERENCE_SOURCE_H
 
@@ -10,10 +11,18 @@
 
 struct reference_source;
 
-/* Opens a file, "-" being standard input. What the file is, its first bytes tell: a trace of
- * `allotrope record`, or the text that valgrind --tool=lackey --trace-mem=yes prints. Returns
- * NULL when it cannot be read; *error is then one line of text. */
+/* Opens a file, "-" being standard input, which may be a pipe. What it is, its first byte tells.
+ * Returns NULL when it cannot be read; *error is then one line of text. */
 struct reference_source *reference_source_open(const char *path, const char **error);
+
+/* Starts a program under the recorder. tools: the recorder's directory. environment: a
+ * NULL-terminated list of NAME=VALUE for the program alone. Returns and *error as above. To be
+ * called from the thread that lives longest; SIGTERM and SIGHUP then go to the program too, and
+ * a SIGINT from the terminal ends the program, not the caller. */
+struct reference_source *reference_source_start(const char *tools, char *const *environment,
+                                                char *const *command, const char **error);
+
+/* Ends a program that still runs. */
 void reference_source_close(struct reference_source *source);
 
 /* Fills at most `room` references and returns how many; 0 at the end and on errors. */
@@ -22,7 +31,13 @@ size_t reference_source_next(struct reference_source *source, struct reference *
 /* NULL while all is well: what is wrong with the input, and where. What came before it has been
  * delivered. */
 const char *reference_source_error(const struct reference_source *source);
+/* Waits for the program that was started and returns its exit status, 128 and the signal's number
+ * when a signal ended it; 0 for files. */
+int reference_source_status(struct reference_source *source);
 
+/* The name of a function by its number in the references, NULL where it is not known. */
+const char *reference_source_function_name(const struct reference_source *source,
+                                           uint32_t function);
 /* What a class is called; NULL where it has no name. */
 const char *reference_source_class_name(unsigned class);
 

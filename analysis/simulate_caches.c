@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "analysis/simulate_output.h"
-#include "analysis/simulate_rounds.h"
 #include "analysis/simulators/caches.h"
 #include "analysis/simulators/pages.h"
 #include "analysis/simulators/shapes.h"
@@ -38,12 +37,10 @@ struct shape_job {
     struct shape_cache *cache;
 };
 
-struct jobs {
+struct cache_jobs {
     const struct simulate_options *options;
     struct block_job blocks[SIMULATE_SIZES];
     struct shape_job shapes[SIMULATE_SHAPES];
-    struct simulation simulations[2 * SIMULATE_SIZES + SIMULATE_SHAPES];
-    size_t simulation_count;
 };
 
 /* So many of 32 slices, spread over them by a step that is coprime to 32. */
@@ -115,32 +112,25 @@ static bool feed_shape(void *argument, const struct references *references)
     return shape_cache_feed(job->cache, references);
 }
 
-static void add_simulation(struct jobs *jobs, bool (*feed)(void *, const struct references *),
-                           void *simulator)
+static bool make_block_job(const struct simulate_options *options, struct block_job *job,
+                           struct simulate_block block, struct simulations *simulations)
 {
-    jobs->simulations[jobs->simulation_count++] =
-        (struct simulation){.feed = feed, .simulator = simulator};
-}
-
-static bool make_block_job(struct jobs *jobs, struct block_job *job, unsigned block_bytes)
-{
-    const struct simulate_options *options = jobs->options;
-    struct caches_options whole = {block_bytes, options->ways, true, UINT32_MAX};
+    struct caches_options whole = {block.bytes, block.ways, true, UINT32_MAX};
     struct caches_options part = whole;
     if (options->sampled)
         part.slices = choose_slices(options->slices);
-    job->block_bytes = block_bytes;
-    job->ways = options->ways;
+    job->block_bytes = block.bytes;
+    job->ways = block.ways;
     job->left = options->error_over;
     job->scale = options->sampled ? (double)CACHES_SLICES / options->slices : 1;
     job->caches = caches_new(&part);
     job->exact = options->sampled ? caches_new(&whole) : NULL;
     if (options->causes) {
-        struct pages_options blocks = {block_bytes, false};
+        struct pages_options blocks = {block.bytes, false};
         job->blocks = pages_new(&blocks);
-        add_simulation(jobs, feed_blocks, job);
+        simulations_add(simulations, feed_blocks, job);
     }
-    add_simulation(jobs, feed_caches, job);
+    simulations_add(simulations, feed_caches, job);
     return job->caches != NULL && (job->exact != NULL) == options->sampled &&
            (job->blocks != NULL) == options->causes;
 }
@@ -218,10 +208,10 @@ static void print_cache(FILE *output, const struct block_job *job, unsigned sets
     fputs("}", output);
 }
 
-static void print_blocks(FILE *output, const struct jobs *jobs)
+static void print_blocks(FILE *output, const struct cache_jobs *jobs)
 {
     fputs(", \"blocks\": [", output);
-    for (size_t i = 0; i < jobs->options->size_count; i++) {
+    for (size_t i = 0; i < jobs->options->block_count; i++) {
         const struct block_job *job = &jobs->blocks[i];
         struct class_totals totals = totals_of(job->caches);
         fprintf(output, "%s\n{\"block\": %u, \"touches\": %" PRIu64 ", ", i > 0 ? "," : "",
@@ -238,13 +228,13 @@ static void print_blocks(FILE *output, const struct jobs *jobs)
     fputs("]", output);
 }
 
-static void print_results(FILE *output, const struct jobs *jobs)
+static void print_results(FILE *output, const struct cache_jobs *jobs)
 {
     fputs(",\n\"results\": [", output);
     const char *separator = "";
-    for (size_t i = 0; i < jobs->options->size_count; i++)
+    for (size_t i = 0; i < jobs->options->block_count; i++)
         for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
-            for (unsigned ways = 1; ways <= jobs->options->ways; ways++) {
+            for (unsigned ways = 1; ways <= jobs->blocks[i].ways; ways++) {
                 fprintf(output, "%s\n", separator);
                 print_cache(output, &jobs->blocks[i], sets, ways);
                 separator = ",";
@@ -252,9 +242,9 @@ static void print_results(FILE *output, const struct jobs *jobs)
     fputs("]", output);
 }
 
-static const struct block_job *block_job_of(const struct jobs *jobs, unsigned block_bytes)
+static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsigned block_bytes)
 {
-    for (size_t i = 0; i < jobs->options->size_count; i++)
+    for (size_t i = 0; i < jobs->options->block_count; i++)
         if (jobs->blocks[i].block_bytes == block_bytes)
             return &jobs->blocks[i];
     return NULL;
@@ -268,21 +258,24 @@ static void print_row(FILE *output, const char *name, const uint64_t *counts, si
     fputs("]", output);
 }
 
-/* Prints the functions that missed, by their numbers in the trace. */
-static void print_functions(FILE *output, const struct shape_counts *counts)
+/* Prints the functions that missed. */
+static void print_functions(FILE *output, const struct shape_counts *counts,
+                            const struct reference_source *source)
 {
     fputs(",\n\"misses_by_function\": [", output);
     const char *separator = "";
     for (size_t function = 0; function < counts->functions; function++)
         if (counts->misses_of_function[function] != 0) {
-            fprintf(output, "%s{\"function\": %zu, \"misses\": %" PRIu64 "}", separator, function,
-                    counts->misses_of_function[function]);
+            fprintf(output, "%s{\"function\": %zu, \"name\": ", separator, function);
+            print_string(output, reference_source_function_name(source, (uint32_t)function));
+            fprintf(output, ", \"misses\": %" PRIu64 "}", counts->misses_of_function[function]);
             separator = ", ";
         }
     fputs("]", output);
 }
 
-static void print_shape(FILE *output, const struct jobs *jobs, const struct shape_job *job)
+static void print_shape(FILE *output, const struct cache_jobs *jobs, const struct shape_job *job,
+                        const struct reference_source *source)
 {
     const struct shape *shape = &job->shape;
     const struct shape_counts *counts = shape_cache_counts(job->cache);
@@ -296,11 +289,11 @@ static void print_shape(FILE *output, const struct jobs *jobs, const struct shap
     fputs(", ", output);
     print_misses_of_classes(output, counts->misses_of_class);
     print_row(output, "misses_by_set", counts->misses_of_set, shape->sets);
-    print_functions(output, counts);
+    print_functions(output, counts, source);
     fputs("}", output);
 }
 
-static void print_all(FILE *output, const struct jobs *jobs)
+void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct reference_source *source)
 {
     struct class_totals totals = totals_of(jobs->blocks[0].caches);
     fputs("{", output);
@@ -310,59 +303,44 @@ static void print_all(FILE *output, const struct jobs *jobs)
     fputs(",\n\"shapes\": [", output);
     for (size_t i = 0; i < jobs->options->shape_count; i++) {
         fputs(i > 0 ? ",\n" : "\n", output);
-        print_shape(output, jobs, &jobs->shapes[i]);
+        print_shape(output, jobs, &jobs->shapes[i], source);
     }
-    fputs("]}\n", output);
+    fputs("]}", output);
 }
 
-static bool make_jobs(struct jobs *jobs)
+struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
+                                   struct simulations *simulations)
 {
-    const struct simulate_options *options = jobs->options;
-    bool made = true;
+    struct cache_jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs == NULL)
+        return NULL;
+    jobs->options = options;
     for (size_t i = 0; i < options->shape_count; i++) {
-        jobs->shapes[i].shape = options->shapes[i];
-        jobs->shapes[i].cache = shape_cache_new(&options->shapes[i], options->straddles_once);
-        made = made && jobs->shapes[i].cache != NULL;
-        add_simulation(jobs, feed_shape, &jobs->shapes[i]);
+        struct shape_job *job = &jobs->shapes[i];
+        job->shape = options->shapes[i];
+        job->cache = shape_cache_new(&job->shape, options->straddles_once);
+        if (job->cache == NULL)
+            return NULL;
+        simulations_add(simulations, feed_shape, job);
     }
-    for (size_t i = 0; i < options->size_count; i++)
-        made = make_block_job(jobs, &jobs->blocks[i], (unsigned)options->sizes[i]) && made;
-    return made;
+    for (size_t i = 0; i < options->block_count; i++)
+        if (!make_block_job(options, &jobs->blocks[i], options->blocks[i], simulations))
+            return NULL;
+    return jobs;
 }
 
-/* What went wrong in the simulators, NULL when nothing did. */
-static const char *failure_of(const struct jobs *jobs)
+const char *cache_jobs_finish(struct cache_jobs *jobs)
 {
-    for (size_t i = 0; i < jobs->options->size_count; i++) {
-        const struct block_job *job = &jobs->blocks[i];
+    for (size_t i = 0; i < jobs->options->block_count; i++) {
+        struct block_job *job = &jobs->blocks[i];
         if (caches_error(job->caches) != NULL)
             return caches_error(job->caches);
+        if (job->exact != NULL)
+            compare(job);
         if (job->blocks != NULL && pages_error(job->blocks) != NULL)
             return pages_error(job->blocks);
-    }
-    for (size_t i = 0; i < jobs->simulation_count; i++)
-        if (jobs->simulations[i].failed)
-            return "memory is short";
-    return NULL;
-}
-
-const char *simulate_caches(struct reference_source *source, const struct simulate_options *options,
-                            FILE *output)
-{
-    /* Static: a failure's text may belong to a simulator, which lives until the program ends. */
-    static struct jobs jobs;
-    jobs.options = options;
-    if (!make_jobs(&jobs) || simulate_rounds(source, options->count, jobs.simulations,
-                                             jobs.simulation_count, options->threads) < 0)
-        return "memory is short";
-    if (failure_of(&jobs) != NULL)
-        return failure_of(&jobs);
-    for (size_t i = 0; i < options->size_count; i++) {
-        if (jobs.blocks[i].exact != NULL)
-            compare(&jobs.blocks[i]);
-        if (jobs.blocks[i].blocks != NULL && !sum_capacity(&jobs.blocks[i]))
+        if (job->blocks != NULL && !sum_capacity(job))
             return "memory is short";
     }
-    print_all(output, &jobs);
     return NULL;
 }

@@ -5,12 +5,19 @@
 
 #include <stdio.h>
 
-#include "analysis/reference_source.h"
 #include "analysis/simulate_options.h"
+#include "analysis/simulate_rounds.h"
 
-/* Simulates the whole stream and prints the result. Returns NULL, or one line that says why there
- * is none. */
-const char *simulate_caches(struct reference_source *source, const struct simulate_options *options,
-                            FILE *output);
+struct cache_jobs;
+
+/* Makes the simulators that are asked for and adds them to the simulations. They live until the
+ * program ends. Returns NULL when memory is short. */
+struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
+                                   struct simulations *simulations);
+/* To be called once the stream has ended. Returns NULL, or one line that says why there is no
+ * result. */
+const char *cache_jobs_finish(struct cache_jobs *jobs);
+/* Prints the result, after finishing. */
+void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct reference_source *source);
 
 #endif

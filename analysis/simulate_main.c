@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* simulate_main.c: allotrope-simulate, the program behind `allotrope simulate`.
+/* simulate_main.c: allotrope-simulate, the program behind `allotrope simulate` and `locality`.
  *
- *   allotrope-simulate pages  [options] TRACE      page faults for every memory size
- *   allotrope-simulate caches [options] TRACE      misses for every cache size and associativity
+ *   allotrope-simulate pages    [options] TRACE            page faults for every memory size
+ *   allotrope-simulate caches   [options] TRACE            misses for every cache size
+ *   allotrope-simulate locality [options] -- COMMAND...    both, of a program that runs meanwhile
  *
  * It reads references once, hands them to all simulators at the same time, and prints one JSON
  * object (docs/simulate-format.md). What is asked of it, and what is wrong with it, is settled
@@ -18,30 +19,37 @@
 #include <unistd.h>
 
 #include "analysis/simulate_caches.h"
-#include "analysis/simulate_options.h"
 #include "analysis/simulate_pages.h"
 
 static const char usage[] =
     "Usage: allotrope-simulate pages [OPTION]... TRACE\n"
     "       allotrope-simulate caches [OPTION]... TRACE\n"
+    "       allotrope-simulate locality [OPTION]... -- COMMAND...\n"
     "Simulates the data references of TRACE (of `allotrope record`, or lackey's text; - for\n"
-    "standard input) and prints JSON.\n\n"
-    "Both:\n"
-    "  --count=N             the first N references only\n"
+    "standard input), or of COMMAND under the recorder, and prints JSON.\n\n"
+    "All:\n"
+    "  --output=FILE         where the JSON goes (default -, standard output)\n"
+    "  --count=N             the first N references only; of a trace\n"
     "  --threads=N           default: the processors online\n"
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
-    "                        (default 100000000)\n"
+    "                        (default 100000000); of a trace\n"
     "Pages:\n"
-    "  --page-size=LIST      in bytes, powers of two from 64 on (default 4096,8192)\n"
-    "  --sample              follow 8192 to 17536 pages, if there are more\n"
+    "  --page-size=LIST      in bytes, powers of two from 64 on (default 4096,8192; locality:\n"
+    "                        4096)\n"
+    "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
     "Caches:\n"
-    "  --block=LIST          in bytes, powers of two from 32 to 4096 (default 32,64)\n"
-    "  --ways=N              the largest associativity, 1 to 16 (default 16)\n"
-    "  --sample=N            N of 32 slices of the sets, 1 to 31\n"
-    "  --no-causes           do not tell misses into cold, capacity and conflict: faster\n"
+    "  --block=LIST          block sizes in bytes, powers of two from 32 to 4096, each with the\n"
+    "                        largest associativity, 1 to 16, if not 16: BLOCK[:WAYS] (default\n"
+    "                        32,64; locality: 32:1,64:8)\n"
+    "  --sample=N            N of 32 slices of the sets, 1 to 31; of a trace\n"
+    "  --no-causes           do not tell misses into cold, capacity and conflict: faster;\n"
+    "                        locality does so only with --causes\n"
     "  --shape=SHAPE         also this one, in detail: a name, or BLOCK:SETS:WAYS; repeatable\n"
     "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
-    "counts\n";
+    "counts\n"
+    "Locality:\n"
+    "  --tools=DIRECTORY     of the recorder (default trace/recorder)\n"
+    "  --env=NAME=VALUE      set for COMMAND alone; repeatable\n";
 
 /* Ends the program with one line about what is wrong with the command. */
 static void __attribute__((noreturn, format(printf, 1, 2))) refuse(const char *format, ...)
@@ -67,23 +75,45 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
     return value;
 }
 
-/* A list of powers of two, separated by commas, into `sizes`. Returns its length. */
-static size_t size_list(const char *option, char *text, uint64_t least, uint64_t most,
-                        uint64_t *sizes)
+static uint64_t power_of_two(const char *option, const char *text, uint64_t least, uint64_t most)
 {
-    size_t count = 0;
-    for (char *rest = text, *item; (item = strsep(&rest, ",")) != NULL;) {
-        if (count == SIMULATE_SIZES)
-            refuse("--%s: more than %d sizes; run several times", option, SIMULATE_SIZES);
-        uint64_t size = number(option, item, least, most);
-        if ((size & (size - 1)) != 0)
-            refuse("--%s: %" PRIu64 " is no power of two", option, size);
-        for (size_t i = 0; i < count; i++)
-            if (sizes[i] == size)
-                refuse("--%s: %" PRIu64 " is given twice", option, size);
-        sizes[count++] = size;
+    uint64_t size = number(option, text, least, most);
+    if ((size & (size - 1)) != 0)
+        refuse("--%s: %" PRIu64 " is no power of two", option, size);
+    return size;
+}
+
+static void take_page_sizes(struct simulate_options *options, char *text)
+{
+    options->page_size_count = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        if (options->page_size_count == SIMULATE_SIZES)
+            refuse("--page-size: more than %d sizes; run several times", SIMULATE_SIZES);
+        uint64_t size = power_of_two("page-size", item, 64, 1 << 30);
+        for (size_t i = 0; i < options->page_size_count; i++)
+            if (options->page_sizes[i] == size)
+                refuse("--page-size: %" PRIu64 " is given twice", size);
+        options->page_sizes[options->page_size_count++] = size;
     }
-    return count;
+}
+
+static void take_blocks(struct simulate_options *options, char *text)
+{
+    options->block_count = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        if (options->block_count == SIMULATE_SIZES)
+            refuse("--block: more than %d sizes; run several times", SIMULATE_SIZES);
+        char *size = strsep(&item, ":");
+        struct simulate_block block = {
+            .bytes = (unsigned)power_of_two("block", size, 32, 4096),
+            .ways = item == NULL ? CACHES_LARGEST_WAYS
+                                 : (unsigned)number("block", item, 1, CACHES_LARGEST_WAYS),
+        };
+        for (size_t i = 0; i < options->block_count; i++)
+            if (options->blocks[i].bytes == block.bytes)
+                refuse("--block: %u is given twice", block.bytes);
+        options->blocks[options->block_count++] = block;
+    }
 }
 
 static void refuse_shape(const char *text)
@@ -111,60 +141,98 @@ static struct shape shape_of(const char *text)
     return shape;
 }
 
-static struct simulate_options defaults(void)
+enum word { PAGES, CACHES, LOCALITY };
+
+static struct simulate_options defaults(enum word word)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return (struct simulate_options){
+    struct simulate_options options = {
+        .output = "-",
+        .tools = "trace/recorder",
         .count = UINT64_MAX,
         .threads = online > 0 ? (unsigned)online : 1,
         .error_over = 100000000,
-        .sizes = {0},
-        .ways = 16,
-        .causes = true,
+        .causes = word == CACHES,
     };
+    char pages[] = "4096,8192", page[] = "4096", caches[] = "32,64", some_caches[] = "32:1,64:8";
+    if (word != CACHES)
+        take_page_sizes(&options, word == PAGES ? pages : page);
+    if (word != PAGES)
+        take_blocks(&options, word == CACHES ? caches : some_caches);
+    return options;
 }
 
 enum {
-    COUNT = 256,
+    OUTPUT = 256,
+    COUNT,
     THREADS,
     ERROR_OVER,
     PAGE_SIZE,
     SAMPLE,
     BLOCK,
-    WAYS,
+    CAUSES,
     NO_CAUSES,
     SHAPE,
     STRADDLES_ONCE,
+    TOOLS,
+    ENVIRONMENT,
     HELP
 };
 
-static const struct option page_options[] = {
-    {"count", required_argument, NULL, COUNT},
-    {"threads", required_argument, NULL, THREADS},
-    {"error-over", required_argument, NULL, ERROR_OVER},
-    {"page-size", required_argument, NULL, PAGE_SIZE},
-    {"sample", no_argument, NULL, SAMPLE},
-    {"help", no_argument, NULL, HELP},
-    {NULL, 0, NULL, 0},
+static const struct option options_of[][16] = {
+    [PAGES] =
+        {
+            {"output", required_argument, NULL, OUTPUT},
+            {"count", required_argument, NULL, COUNT},
+            {"threads", required_argument, NULL, THREADS},
+            {"error-over", required_argument, NULL, ERROR_OVER},
+            {"page-size", required_argument, NULL, PAGE_SIZE},
+            {"sample", no_argument, NULL, SAMPLE},
+            {"help", no_argument, NULL, HELP},
+        },
+    [CACHES] =
+        {
+            {"output", required_argument, NULL, OUTPUT},
+            {"count", required_argument, NULL, COUNT},
+            {"threads", required_argument, NULL, THREADS},
+            {"error-over", required_argument, NULL, ERROR_OVER},
+            {"block", required_argument, NULL, BLOCK},
+            {"sample", required_argument, NULL, SAMPLE},
+            {"no-causes", no_argument, NULL, NO_CAUSES},
+            {"shape", required_argument, NULL, SHAPE},
+            {"straddles-once", no_argument, NULL, STRADDLES_ONCE},
+            {"help", no_argument, NULL, HELP},
+        },
+    [LOCALITY] =
+        {
+            {"output", required_argument, NULL, OUTPUT},
+            {"threads", required_argument, NULL, THREADS},
+            {"page-size", required_argument, NULL, PAGE_SIZE},
+            {"block", required_argument, NULL, BLOCK},
+            {"causes", no_argument, NULL, CAUSES},
+            {"shape", required_argument, NULL, SHAPE},
+            {"straddles-once", no_argument, NULL, STRADDLES_ONCE},
+            {"tools", required_argument, NULL, TOOLS},
+            {"env", required_argument, NULL, ENVIRONMENT},
+            {"help", no_argument, NULL, HELP},
+        },
 };
 
-static const struct option cache_options[] = {
-    {"count", required_argument, NULL, COUNT},
-    {"threads", required_argument, NULL, THREADS},
-    {"error-over", required_argument, NULL, ERROR_OVER},
-    {"block", required_argument, NULL, BLOCK},
-    {"ways", required_argument, NULL, WAYS},
-    {"sample", required_argument, NULL, SAMPLE},
-    {"no-causes", no_argument, NULL, NO_CAUSES},
-    {"shape", required_argument, NULL, SHAPE},
-    {"straddles-once", no_argument, NULL, STRADDLES_ONCE},
-    {"help", no_argument, NULL, HELP},
-    {NULL, 0, NULL, 0},
-};
+static void take_setting(struct simulate_options *options, char *setting)
+{
+    if (strchr(setting, '=') == NULL || setting[0] == '=')
+        refuse("--env: \"%s\" is not NAME=VALUE", setting);
+    if (options->environment_count == SIMULATE_SETTINGS)
+        refuse("--env: more than %d settings", SIMULATE_SETTINGS);
+    options->environment[options->environment_count++] = setting;
+}
 
 static void take_option(struct simulate_options *options, int option, char *value)
 {
     switch (option) {
+    case OUTPUT:
+        options->output = value;
+        break;
     case COUNT:
         options->count = number("count", value, 1, UINT64_MAX);
         break;
@@ -175,21 +243,19 @@ static void take_option(struct simulate_options *options, int option, char *valu
         options->error_over = number("error-over", value, 1, UINT64_MAX);
         break;
     case PAGE_SIZE:
-        options->size_count = size_list("page-size", value, 64, 1 << 30, options->sizes);
+        take_page_sizes(options, value);
         break;
     case BLOCK:
-        options->size_count = size_list("block", value, 32, 4096, options->sizes);
-        break;
-    case WAYS:
-        options->ways = (unsigned)number("ways", value, 1, CACHES_LARGEST_WAYS);
+        take_blocks(options, value);
         break;
     case SAMPLE:
         options->sampled = true;
         if (value != NULL)
             options->slices = (unsigned)number("sample", value, 1, CACHES_SLICES - 1);
         break;
+    case CAUSES:
     case NO_CAUSES:
-        options->causes = false;
+        options->causes = option == CAUSES;
         break;
     case SHAPE:
         if (options->shape_count == SIMULATE_SHAPES)
@@ -199,6 +265,12 @@ static void take_option(struct simulate_options *options, int option, char *valu
     case STRADDLES_ONCE:
         options->straddles_once = true;
         break;
+    case TOOLS:
+        options->tools = value;
+        break;
+    case ENVIRONMENT:
+        take_setting(options, value);
+        break;
     case HELP:
         fputs(usage, stdout);
         exit(0);
@@ -207,54 +279,115 @@ static void take_option(struct simulate_options *options, int option, char *valu
     }
 }
 
-static struct simulate_options read_options(int argc, char **argv, bool pages)
+static struct simulate_options read_options(int argc, char **argv, enum word word)
 {
-    struct simulate_options options = defaults();
+    struct simulate_options options = defaults(word);
     int option;
-    while ((option = getopt_long(argc, argv, "", pages ? page_options : cache_options, NULL)) != -1)
+    /* What follows a command's first word is the command's. */
+    const char *order = word == LOCALITY ? "+" : "";
+    while ((option = getopt_long(argc, argv, order, options_of[word], NULL)) != -1)
         take_option(&options, option, optarg);
+    if (word == LOCALITY) {
+        options.command = argv + optind;
+        if (optind == argc)
+            refuse("no command is given; usage: allotrope-simulate locality [OPTION]... -- "
+                   "COMMAND...");
+        return options;
+    }
     if (optind + 1 != argc)
         refuse(optind == argc ? "no trace is named; - stands for standard input"
                               : "more than one trace is named; simulate them one by one");
     options.path = argv[optind];
-    if (options.size_count == 0) {
-        options.size_count = 2;
-        options.sizes[0] = pages ? 4096 : 32;
-        options.sizes[1] = pages ? 8192 : 64;
-    }
     return options;
+}
+
+static FILE *open_output(const char *path)
+{
+    FILE *output = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (output == NULL)
+        refuse("cannot write %s: %s", path, strerror(errno));
+    return output;
+}
+
+static struct reference_source *open_source(const struct simulate_options *options)
+{
+    const char *error;
+    struct reference_source *source =
+        options->command == NULL ? reference_source_open(options->path, &error)
+                                 : reference_source_start(options->tools, options->environment,
+                                                          options->command, &error);
+    if (source == NULL)
+        refuse("%s", error);
+    return source;
+}
+
+static void print_locality(FILE *output, struct page_jobs *pages, struct cache_jobs *caches,
+                           struct reference_source *source)
+{
+    fprintf(output, "{\"schema\": \"allotrope.locality/1\", \"status\": %d, \"pages\": ",
+            reference_source_status(source));
+    page_jobs_print(output, pages, source);
+    fputs(", \"caches\": ", output);
+    cache_jobs_print(output, caches, source);
+    fputs("}", output);
+}
+
+/* Simulates and prints. Returns NULL, or one line that says why there is no result. */
+static const char *simulate(struct reference_source *source, const struct simulate_options *options,
+                            FILE *output)
+{
+    static struct simulations simulations;
+    struct page_jobs *pages = NULL;
+    struct cache_jobs *caches = NULL;
+    if ((options->page_size_count > 0 && (pages = page_jobs_make(options, &simulations)) == NULL) ||
+        (options->block_count > 0 && (caches = cache_jobs_make(options, &simulations)) == NULL) ||
+        simulate_rounds(source, options->count, &simulations, options->threads) < 0)
+        return "memory is short";
+    const char *error = pages != NULL ? page_jobs_finish(pages) : NULL;
+    if (error == NULL && caches != NULL)
+        error = cache_jobs_finish(caches);
+    for (size_t i = 0; i < simulations.count && error == NULL; i++)
+        error = simulations.list[i].failed ? "memory is short" : NULL;
+    if (error != NULL)
+        return error;
+    if (options->command != NULL)
+        print_locality(output, pages, caches, source);
+    else if (pages != NULL)
+        page_jobs_print(output, pages, source);
+    else
+        cache_jobs_print(output, caches, source);
+    fputs("\n", output);
+    return NULL;
 }
 
 int main(int argc, char **argv)
 {
+    static const char *const words[] = {"pages", "caches", "locality"};
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
         return 0;
     }
-    bool pages = argc > 1 && strcmp(argv[1], "pages") == 0;
-    if (argc < 2 || (!pages && strcmp(argv[1], "caches") != 0))
-        refuse("the first word is pages or caches; see allotrope-simulate --help");
+    enum word word = PAGES;
+    while (argc > 1 && word <= LOCALITY && strcmp(argv[1], words[word]) != 0)
+        word++;
+    if (argc < 2 || word > LOCALITY)
+        refuse("the first word is pages, caches or locality; see allotrope-simulate --help");
     argv[1] = argv[0];
-    struct simulate_options options = read_options(argc - 1, argv + 1, pages);
-
-    const char *error;
-    struct reference_source *source = reference_source_open(options.path, &error);
-    if (source == NULL)
-        refuse("%s", error);
-    error = pages ? simulate_pages(source, &options, stdout)
-                  : simulate_caches(source, &options, stdout);
-    int status = 0;
-    if (error != NULL) {
+    struct simulate_options options = read_options(argc - 1, argv + 1, word);
+    FILE *output = open_output(options.output);
+    struct reference_source *source = open_source(&options);
+    const char *name = options.command != NULL ? options.command[0] : options.path;
+    const char *error = simulate(source, &options, output);
+    int status = 1;
+    if (error != NULL)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
-        status = 1;
-    } else if (reference_source_error(source) != NULL) {
-        fprintf(stderr, "allotrope-simulate: %s: %s; the result is of what came before\n",
-                options.path, reference_source_error(source));
-        status = 1;
-    } else if (fflush(stdout) != 0) {
+    else if (reference_source_error(source) != NULL)
+        fprintf(stderr, "allotrope-simulate: %s: %s; the result is of what came before\n", name,
+                reference_source_error(source));
+    else if (fflush(output) != 0)
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
-        status = 1;
-    }
+    else
+        status = 0;
     reference_source_close(source);
     return status;
 }

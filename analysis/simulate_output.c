@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* simulate_output.c: numbers and fixed words only, so nothing needs to be escaped. */
+/* simulate_output.c: numbers, fixed words, and names of functions. */
 #include "analysis/simulate_output.h"
 
 #include <inttypes.h>
@@ -24,6 +24,22 @@ struct reference_totals class_totals_sum(const struct class_totals *totals)
         sum.touches += totals->of[class].touches;
     }
     return sum;
+}
+
+void print_string(FILE *output, const char *text)
+{
+    if (text == NULL) {
+        fputs("null", output);
+        return;
+    }
+    fputc('"', output);
+    for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0'; byte++) {
+        if (*byte == '"' || *byte == '\\' || *byte < 0x20 || *byte > 0x7e)
+            fprintf(output, "\\u%04x", *byte);
+        else
+            fputc(*byte, output);
+    }
+    fputc('"', output);
 }
 
 void print_class_name(FILE *output, unsigned class)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "analysis/simulate_output.h"
-#include "analysis/simulate_rounds.h"
 #include "analysis/simulators/pages.h"
 
 struct page_job {
@@ -17,6 +16,11 @@ struct page_job {
     uint64_t left;       /* references until they are compared */
     struct sample_error error;
     const char *failure;
+};
+
+struct page_jobs {
+    const struct simulate_options *options;
+    struct page_job list[SIMULATE_SIZES];
 };
 
 static struct class_totals totals_of(const struct pages *pages)
@@ -106,12 +110,10 @@ static bool feed(void *argument, const struct references *references)
 }
 
 /* Prints the points of a curve: the first, and wherever one frame more saves faults. */
-static bool print_curve(FILE *output, struct pages *pages, int class)
+static void print_curve(FILE *output, struct pages *pages, int class)
 {
-    uint64_t *distances, cold;
+    uint64_t *distances = NULL, cold = 0;
     size_t length = gather(pages, class, &distances, &cold);
-    if (length == 0)
-        return false;
     uint64_t faults = cold;
     for (size_t distance = 1; distance < length; distance++)
         faults += distances[distance];
@@ -124,10 +126,9 @@ static bool print_curve(FILE *output, struct pages *pages, int class)
     }
     fputs("]", output);
     free(distances);
-    return true;
 }
 
-static bool print_job(FILE *output, struct page_job *job, bool sampled)
+static void print_job(FILE *output, struct page_job *job, bool sampled)
 {
     struct class_totals totals = totals_of(job->pages);
     fprintf(output, "{\"page_size\": %" PRIu64 ", \"touches\": %" PRIu64 ", ", job->page_bytes,
@@ -140,8 +141,7 @@ static bool print_job(FILE *output, struct page_job *job, bool sampled)
     } else {
         fputs("\"sample\": null, ", output);
     }
-    if (!print_curve(output, job->pages, -1))
-        return false;
+    print_curve(output, job->pages, -1);
     fputs(", \"by_class\": [", output);
     const char *separator = "";
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
@@ -150,61 +150,63 @@ static bool print_job(FILE *output, struct page_job *job, bool sampled)
         fprintf(output, "%s{\"class\": ", separator);
         print_class_name(output, class);
         fprintf(output, ", \"touches\": %" PRIu64 ", ", totals.of[class].touches);
-        if (!print_curve(output, job->pages, (int)class))
-            return false;
+        print_curve(output, job->pages, (int)class);
         fputs("}", output);
         separator = ", ";
     }
     fputs("]}", output);
-    return true;
 }
 
-static const char *print_all(FILE *output, struct page_job *jobs, size_t count, bool sampled)
+struct page_jobs *page_jobs_make(const struct simulate_options *options,
+                                 struct simulations *simulations)
 {
-    struct class_totals totals = totals_of(jobs[0].pages);
+    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs == NULL)
+        return NULL;
+    jobs->options = options;
+    for (size_t i = 0; i < options->page_size_count; i++) {
+        struct pages_options one = {options->page_sizes[i], options->sampled};
+        struct pages_options exact = {options->page_sizes[i], false};
+        struct page_job *job = &jobs->list[i];
+        job->page_bytes = one.page_bytes;
+        job->left = options->error_over;
+        job->pages = pages_new(&one);
+        job->exact = options->sampled ? pages_new(&exact) : NULL;
+        if (job->pages == NULL || (job->exact != NULL) != options->sampled)
+            return NULL;
+        simulations_add(simulations, feed, job);
+    }
+    return jobs;
+}
+
+const char *page_jobs_finish(struct page_jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
+        struct page_job *job = &jobs->list[i];
+        uint64_t *distances = NULL, cold;
+        if (job->failure == NULL && job->exact != NULL)
+            compare(job);
+        /* What printing needs later is tried now. */
+        if (job->failure == NULL && gather(job->pages, -1, &distances, &cold) == 0)
+            job->failure = "memory is short";
+        free(distances);
+        if (job->failure != NULL)
+            return job->failure;
+    }
+    return NULL;
+}
+
+void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source)
+{
+    (void)source;
+    struct class_totals totals = totals_of(jobs->list[0].pages);
+    size_t count = jobs->options->page_size_count;
     fputs("{", output);
     print_head(output, "allotrope.simulate.pages/1", &totals);
     fputs(", \"pages\": [\n", output);
     for (size_t i = 0; i < count; i++) {
-        if (!print_job(output, &jobs[i], sampled))
-            return "memory is short";
+        print_job(output, &jobs->list[i], jobs->options->sampled);
         fputs(i + 1 < count ? ",\n" : "\n", output);
     }
-    fputs("]}\n", output);
-    return NULL;
-}
-
-static const char *run(struct reference_source *source, const struct simulate_options *options,
-                       struct page_job *jobs, FILE *output)
-{
-    struct simulation simulations[SIMULATE_SIZES] = {0};
-    for (size_t i = 0; i < options->size_count; i++) {
-        struct pages_options one = {options->sizes[i], options->sampled};
-        struct pages_options exact = {options->sizes[i], false};
-        jobs[i].page_bytes = options->sizes[i];
-        jobs[i].left = options->error_over;
-        jobs[i].pages = pages_new(&one);
-        jobs[i].exact = options->sampled ? pages_new(&exact) : NULL;
-        if (jobs[i].pages == NULL || (options->sampled && jobs[i].exact == NULL))
-            return "memory is short";
-        simulations[i] = (struct simulation){.feed = feed, .simulator = &jobs[i]};
-    }
-    if (simulate_rounds(source, options->count, simulations, options->size_count,
-                        options->threads) < 0)
-        return "memory is short";
-    for (size_t i = 0; i < options->size_count; i++) {
-        if (jobs[i].exact != NULL)
-            compare(&jobs[i]);
-        if (jobs[i].failure != NULL)
-            return jobs[i].failure;
-    }
-    return print_all(output, jobs, options->size_count, options->sampled);
-}
-
-const char *simulate_pages(struct reference_source *source, const struct simulate_options *options,
-                           FILE *output)
-{
-    /* Static: a failure's text may belong to a simulator, which lives until the program ends. */
-    static struct page_job jobs[SIMULATE_SIZES];
-    return run(source, options, jobs, output);
+    fputs("]}", output);
 }

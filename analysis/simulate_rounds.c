@@ -22,6 +22,14 @@ struct rounds {
     pthread_barrier_t barrier;
 };
 
+void simulations_add(struct simulations *simulations,
+                     bool (*feed)(void *simulator, const struct references *references),
+                     void *simulator)
+{
+    simulations->list[simulations->count++] =
+        (struct simulation){.feed = feed, .simulator = simulator};
+}
+
 static void do_job(struct rounds *rounds, size_t job)
 {
     if (job == 0) {
@@ -87,13 +95,13 @@ static bool run_threads(struct rounds *rounds, unsigned threads)
 }
 
 int64_t simulate_rounds(struct reference_source *source, uint64_t limit,
-                        struct simulation *simulations, size_t count, unsigned threads)
+                        struct simulations *simulations, unsigned threads)
 {
     struct rounds rounds = {
         .source = source,
         .left = limit,
-        .simulations = simulations,
-        .count = count,
+        .simulations = simulations->list,
+        .count = simulations->count,
         .current = malloc(BATCH * sizeof *rounds.current),
         .next = malloc(BATCH * sizeof *rounds.next),
     };

@@ -18,9 +18,21 @@ struct simulation {
     bool failed;
 };
 
+enum { SIMULATIONS_MOST = 64 };
+
+struct simulations {
+    struct simulation list[SIMULATIONS_MOST];
+    size_t count;
+};
+
+/* Adds one; there is room for every simulator that can be asked for. */
+void simulations_add(struct simulations *simulations,
+                     bool (*feed)(void *simulator, const struct references *references),
+                     void *simulator);
+
 /* Runs until the source ends, `limit` references have been read, or a simulator fails.
  * Returns the number of references simulated, or -1 when memory is short. */
 int64_t simulate_rounds(struct reference_source *source, uint64_t limit,
-                        struct simulation *simulations, size_t count, unsigned threads);
+                        struct simulations *simulations, unsigned threads);
 
 #endif
