@@ -574,13 +574,30 @@ struct visit {
     void *argument;
 };
 
-/* To the heap a block in a thread's cache is live. */
+/* Where in a block that is live to its heap the program's begins: further in, if it is
+ * over-aligned. NULL: nowhere, it is in a thread's cache. */
+static char *live_payload(const struct block_info *info)
+{
+    char *payload = info->payload;
+    for (size_t offset = 0; offset < info->usable_bytes; offset += BLOCK_ALIGNMENT)
+        if (is_live(payload + offset))
+            return payload + offset;
+    return NULL;
+}
+
 static void visit_with_state(void *argument, const struct block_info *info)
 {
     const struct visit *visit = argument;
     struct block_info corrected = *info;
-    if (info->state == BLOCK_LIVE && *state_of(info->payload) == 0)
-        corrected.state = BLOCK_CACHED;
+    if (info->state == BLOCK_LIVE) {
+        char *payload = live_payload(info);
+        if (payload) {
+            corrected.payload = payload;
+            corrected.usable_bytes -= (size_t)(payload - (char *)info->payload);
+        } else {
+            corrected.state = BLOCK_CACHED;
+        }
+    }
     visit->visit(visit->argument, &corrected);
 }
 
