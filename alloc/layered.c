@@ -418,9 +418,10 @@ void *layered_resize(void *block, size_t size)
     struct owner *owner = pagemap_get(block);
     if (owner->kind == OWNER_LARGE) {
         struct large_block *large = (struct large_block *)owner;
+        void *resized = NULL;
         if (size >= layers.large_bytes / 2)
-            return large_resize(large, block, size);
-        return move_to_new_block(block, large->usable_bytes, size);
+            resized = large_resize(large, block, size);
+        return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
     }
     struct arena *arena = (struct arena *)owner;
     if (!is_live(block))
