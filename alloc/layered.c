@@ -18,14 +18,12 @@
 
 enum { MAX_ARENAS = 64 };
 
-/* A bin may keep this share of what its thread may, but a few blocks at least and no more than
- * pays: a bin of small blocks refills cheaply. */
-enum { BIN_SHARE = 8, BIN_LEAST = 2, BIN_MOST = 512, FIRST_BATCH = 2 };
+/* More blocks in a bin than this do not pay: a bin of small blocks refills cheaply. */
+enum { BIN_MOST = 512, FIRST_BATCH = 2 };
 
 static struct thread_cache unborn_cache; /* all zero: empty, and no room */
 static struct thread_cache dead_cache;
 __thread struct thread_cache *thread_cache = &unborn_cache;
-
 
 static struct {
     const struct layered_policy *policy;
@@ -93,14 +91,18 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
     return window_init(policy->shadow_shift) && add_arena() != NULL;
 }
 
+/* Bins of small blocks are content with less than their share; what they leave is divided among
+ * the rest, so that all together never keep more than the thread may. */
 static void set_bin_limits(struct thread_cache *cache)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-        size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
-        if (limit < BIN_LEAST)
-            limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
+    const struct layered_policy *policy = layers.policy;
+    size_t left = layers.cache_bytes;
+    for (unsigned bin = 0; bin < policy->bins; bin++) {
+        size_t block_bytes = policy->bin_request(bin);
+        size_t limit = left / (policy->bins - bin) / block_bytes;
         if (limit > BIN_MOST)
             limit = BIN_MOST;
+        left -= limit * block_bytes;
         cache->bins[bin] = (struct cache_bin){
             .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
     }
