@@ -105,6 +105,8 @@ struct located {
 static struct located locate(const void *payload)
 {
     struct located result = {0};
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0)
+        return result;
     uint64_t *header = bsd_header(payload);
     uint64_t word = unsealed(header, *header);
     if ((word & 0xFF) == HEADER_BACK && word >> 32 == 0) {

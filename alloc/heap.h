@@ -34,7 +34,8 @@ struct page_source {
 enum block_state { BLOCK_FREE, BLOCK_LIVE, BLOCK_CACHED };
 
 struct block_info {
-    void *payload;       /* what the program sees, or would see */
+    void *payload;       /* what the program sees, or would see; a heap's own walk may give the
+                            payload that an over-aligned one lies in */
     size_t usable_bytes; /* from payload on */
     size_t block_bytes;  /* headers and padding included; walks tile the heap with these */
     enum block_state state;

@@ -18,14 +18,12 @@
 
 enum { MAX_ARENAS = 64 };
 
-/* A bin may keep this share of what its thread may, but a few blocks at least and no more than
- * pays: a bin of small blocks refills cheaply. */
-enum { BIN_SHARE = 8, BIN_LEAST = 2, BIN_MOST = 512, FIRST_BATCH = 2 };
+/* More blocks in a bin than this do not pay: a bin of small blocks refills cheaply. */
+enum { BIN_MOST = 512, FIRST_BATCH = 2 };
 
 static struct thread_cache unborn_cache; /* all zero: empty, and no room */
 static struct thread_cache dead_cache;
 __thread struct thread_cache *thread_cache = &unborn_cache;
-
 
 static struct {
     const struct layered_policy *policy;
@@ -93,14 +91,18 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
     return window_init(policy->shadow_shift) && add_arena() != NULL;
 }
 
+/* Bins of small blocks are content with less than their share; what they leave is divided among
+ * the rest, so that all together never keep more than the thread may. */
 static void set_bin_limits(struct thread_cache *cache)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-        size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
-        if (limit < BIN_LEAST)
-            limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
+    const struct layered_policy *policy = layers.policy;
+    size_t left = layers.cache_bytes;
+    for (unsigned bin = 0; bin < policy->bins; bin++) {
+        size_t block_bytes = policy->bin_request(bin);
+        size_t limit = left / (policy->bins - bin) / block_bytes;
         if (limit > BIN_MOST)
             limit = BIN_MOST;
+        left -= limit * block_bytes;
         cache->bins[bin] = (struct cache_bin){
             .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
     }
@@ -573,13 +575,30 @@ struct visit {
     void *argument;
 };
 
-/* To the heap a block in a thread's cache is live. */
+/* Where in a block that is live to its heap the program's begins: further in, if it is
+ * over-aligned. NULL: nowhere, it is in a thread's cache. */
+static char *live_payload(const struct block_info *info)
+{
+    char *payload = info->payload;
+    for (size_t offset = 0; offset < info->usable_bytes; offset += BLOCK_ALIGNMENT)
+        if (is_live(payload + offset))
+            return payload + offset;
+    return NULL;
+}
+
 static void visit_with_state(void *argument, const struct block_info *info)
 {
     const struct visit *visit = argument;
     struct block_info corrected = *info;
-    if (info->state == BLOCK_LIVE && *state_of(info->payload) == 0)
-        corrected.state = BLOCK_CACHED;
+    if (info->state == BLOCK_LIVE) {
+        char *payload = live_payload(info);
+        if (payload) {
+            corrected.payload = payload;
+            corrected.usable_bytes -= (size_t)(payload - (char *)info->payload);
+        } else {
+            corrected.state = BLOCK_CACHED;
+        }
+    }
     visit->visit(visit->argument, &corrected);
 }
 
