@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
-YACR = Path(os.environ.get("ALLOTROPE_BUILD", SOURCE)) / "bench_programs" / "yacr" / "yacr"
+YACR = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs" / "yacr" / "yacr"
 DEUTSCH = SOURCE / "bench_programs" / "yacr" / "deutsch.channel"
 
 Rows = tuple[list[int], list[int]]
