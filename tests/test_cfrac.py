@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
-FOLDER = Path(os.environ.get("ALLOTROPE_BUILD", SOURCE)) / "bench_programs" / "cfrac"
+FOLDER = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs" / "cfrac"
 PROGRAMS = ["cfrac", "cfrac_malloc", "cfrac_uncounted"]
 
 
