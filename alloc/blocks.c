@@ -37,6 +37,7 @@
 #include "vm/metadata.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
+#include "vm/window.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
@@ -788,10 +789,12 @@ void blocks_fork_prepare(void)
     lock_acquire(&blocks_heap.common_lock);
     lock_acquire(&blocks_heap.lock);
     lock_acquire(&metadata_lock);
+    lock_acquire(&window_lock);
 }
 
 void blocks_fork_parent(void)
 {
+    lock_release(&window_lock);
     lock_release(&metadata_lock);
     lock_release(&blocks_heap.lock);
     lock_release(&blocks_heap.common_lock);
@@ -839,6 +842,7 @@ void blocks_fork_child(void)
     atomic_store_explicit(&blocks_heap.shared_inbox, NULL, memory_order_relaxed);
     blocks_heap.shared_sweep = UINT64_MAX; /* inboxes are gone: look at every shared slab */
     blocks_each_slab(take_over_slab, NULL);
+    lock_reset(&window_lock);
     lock_reset(&metadata_lock);
     lock_reset(&blocks_heap.lock);
     lock_reset(&blocks_heap.common_lock);
@@ -850,6 +854,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 {
     if (blocks_heap.common)
         return true;
+    if (!window_init(0))
+        return false;
     blocks_heap.collector = collector;
     runs_init(&blocks_heap.runs, retain_percent);
     records_init();

@@ -8,8 +8,6 @@
 #include "vm/pagemap.h"
 #include "vm/pages.h"
 
-static const size_t RESERVE_BYTES = (size_t)16 << 30;
-
 /* So much may stay free and take memory however small the heap is: 2 MiB. */
 enum { RETAIN_LEAST = 32 };
 
@@ -18,7 +16,7 @@ static struct owner unused_memory = {OWNER_RECORDS};
 
 void runs_init(struct runs *runs, unsigned retain_percent)
 {
-    area_init(&runs->area, &unused_memory, RESERVE_BYTES);
+    area_init(&runs->area, &unused_memory);
     runs->retain_percent = retain_percent;
 }
 
@@ -117,29 +115,28 @@ static struct free_run *find(const struct runs *runs, size_t granules)
 /* Grows the heap, by less when it ends in a free run. */
 static void *extend(struct runs *runs, size_t granules, bool *zero)
 {
-    struct free_run *last = runs->area.brk ? free_run_at(runs->area.brk - 1) : NULL;
-    size_t have = last ? last->granules : 0;
-    char *end = runs->area.brk;
-    char *fresh = area_extend(&runs->area, (granules - have) * GRANULE_BYTES);
-    if (fresh && fresh != end && have > 0) { /* it did not adjoin: the rest must follow it */
-        char *more = area_extend(&runs->area, have * GRANULE_BYTES);
-        have = 0;
-        if (!more || more != fresh + (granules - have) * GRANULE_BYTES) {
-            area_retract(&runs->area, (granules - have) * GRANULE_BYTES);
-            return NULL;
+    struct area *area = &runs->area;
+    struct free_run *last = area->brk ? free_run_at(area->brk - 1) : NULL;
+    if (last) {
+        char *end = area->brk;
+        size_t more = (granules - last->granules) * GRANULE_BYTES;
+        char *fresh = area_extend(area, more);
+        if (fresh == end) {
+            char *start = last->start;
+            *zero = last->zero;
+            unlink_run(runs, last);
+            drop_record(runs, last);
+            runs->used_granules += granules;
+            return start;
         }
+        if (fresh)
+            area_retract(area, more);
     }
-    if (!fresh)
-        return NULL;
-    runs->used_granules += granules;
+    char *start = area_extend(area, granules * GRANULE_BYTES);
+    if (start)
+        runs->used_granules += granules;
     *zero = true;
-    if (have == 0)
-        return fresh;
-    unlink_run(runs, last);
-    *zero = last->zero;
-    fresh = last->start;
-    drop_record(runs, last);
-    return fresh;
+    return start;
 }
 
 void *runs_take(struct runs *runs, size_t granules, bool *zero)

@@ -13,8 +13,6 @@
 #include "vm/pagemap.h"
 #include "vm/pages.h"
 
-static const size_t RESERVE_BYTES = (size_t)256 << 20;
-
 static struct owner records_memory = {OWNER_RECORDS};
 
 bool records_init(void)
@@ -25,7 +23,7 @@ bool records_init(void)
         [RECORD_THREAD] = sizeof(struct blocks_thread),
     };
     for (int kind = 0; kind < RECORD_KINDS; kind++) {
-        area_init(&blocks_heap.records[kind].area, &records_memory, RESERVE_BYTES);
+        area_init(&blocks_heap.records[kind].area, &records_memory);
         blocks_heap.records[kind].record_bytes = round_up(bytes[kind], 64);
     }
     return true;
