@@ -67,7 +67,7 @@ static __thread struct blocks_thread *this_thread = &unborn_thread;
 
 static void *alloc_slowly(size_t size) __attribute__((noinline));
 static void free_slowly(void *block) __attribute__((noinline));
-static void place_anew(struct slab *slab) __attribute__((noinline));
+static void credit_used_up(struct slab *slab) __attribute__((noinline));
 static void free_remotely(struct slab *slab, void *block, size_t index);
 _Noreturn static void report_not_live(const char *function, const void *block)
     __attribute__((noinline, cold));
@@ -125,10 +125,27 @@ void blocks_free(void *block)
         struct slab_word *word = live_word(slab, block, &index, "free");
         slab_set_free(word, slab_bit(index));
         if (__builtin_expect(--slab->credit == 0, 0))
-            place_anew(slab);
+            credit_used_up(slab);
         return;
     }
     free_slowly(block);
+}
+
+/* A thread's lists. A signal handler must not find them half changed: POSIX does not let it
+ * allocate, and one that does is told so rather than left in a ring without an end. */
+
+static void begin_slow_path(struct blocks_thread *thread)
+{
+    if (thread->in_slow_path)
+        report_signal_handler();
+    thread->in_slow_path = true;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void end_slow_path(struct blocks_thread *thread)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->in_slow_path = false;
 }
 
 /* Lists of slabs. */
@@ -287,6 +304,15 @@ static void place_anew(struct slab *slab)
     put_in_place(bin, slab);
 }
 
+/* The common path of free comes here. */
+static void credit_used_up(struct slab *slab)
+{
+    struct blocks_thread *thread = thread_of(slab);
+    begin_slow_path(thread);
+    place_anew(slab);
+    end_slow_path(thread);
+}
+
 /* After a sweep: every slab of the bin but the current one has its place to find again. */
 static void settle(struct bin *bin)
 {
@@ -303,11 +329,19 @@ static void settle(struct bin *bin)
         }
 }
 
+static void settle_all(struct blocks_thread *thread)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        settle(&thread->bins[i]);
+}
+
 void blocks_settle_thread(void)
 {
-    if (this_thread->alive)
-        for (size_t i = 0; i < SIZE_CLASSES; i++)
-            settle(&this_thread->bins[i]);
+    if (!this_thread->alive || this_thread->in_slow_path)
+        return;
+    begin_slow_path(this_thread);
+    settle_all(this_thread);
+    end_slow_path(this_thread);
 }
 
 /* Memory for a bin. */
@@ -355,11 +389,13 @@ static void read_inbox(struct blocks_thread *thread)
     struct slab *slab = empty_inbox(&thread->inbox);
     while (slab) {
         struct slab *next = slab->inbox_next;
-        atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
-        if (thread_of(slab) != thread)
-            announce_to_owner(slab); /* it changed hands meanwhile */
-        else if (slab->place != SLAB_CURRENT)
-            place_anew(slab);
+        if (thread_of(slab) != thread) {
+            announce_to_owner(slab);
+        } else {
+            atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
+            if (slab->place != SLAB_CURRENT)
+                place_anew(slab);
+        }
         slab = next;
     }
 }
@@ -433,12 +469,13 @@ static void settle_shared(void)
 {
     for (struct slab *slab = empty_inbox(&blocks_heap.shared_inbox), *next; slab; slab = next) {
         next = slab->inbox_next;
-        atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
         if (thread_of(slab)) {
             announce_to_owner(slab);
-        } else if (slab->place == SLAB_SHARED || slab->place == SLAB_SHARED_FULL) {
-            share_anew(slab);
+            continue;
         }
+        atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
+        if (slab->place == SLAB_SHARED || slab->place == SLAB_SHARED_FULL)
+            share_anew(slab);
     }
     uint64_t sweeps = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire);
     if (blocks_heap.shared_sweep == sweeps)
@@ -519,8 +556,10 @@ static bool refill(struct blocks_thread *thread, unsigned class_index)
             ask_collector(granules_of_class(class_index) * GRANULE_BYTES, tries, exhausted);
         if (growth == REFUSE)
             return false;
-        if (growth == RETRY)
+        if (growth == RETRY) {
+            settle_all(thread); /* what is empty now serves any class */
             continue;
+        }
         if (take_new_slab(thread, bin, class_index))
             return true;
         if (exhausted && !blocks_heap.collector)
@@ -532,8 +571,13 @@ static bool refill(struct blocks_thread *thread, unsigned class_index)
 static void *alloc_from(struct blocks_thread *thread, unsigned class_index)
 {
     struct bin *bin = &thread->bins[class_index];
-    if (*bin->free == 0 && !refill(thread, class_index))
-        return NULL;
+    if (*bin->free == 0) {
+        begin_slow_path(thread);
+        bool filled = refill(thread, class_index);
+        end_slow_path(thread);
+        if (!filled)
+            return NULL;
+    }
     return take_lowest(bin, *bin->free);
 }
 
@@ -647,7 +691,8 @@ void blocks_thread_exit(void)
 
 static void report_not_live(const char *function, const void *block)
 {
-    abort_on_pointer_fault(function, block, "not a live block (freed twice, or points into one)");
+    abort_on_pointer_fault(function, block, "not a live block (freed twice, or points into one, or handed out twice "
+                           "because a signal handler called malloc)");
 }
 
 /* The slab of a block of the program; a stranger is reported, and NULL. */
@@ -829,7 +874,7 @@ static void take_over_threads(void)
             atomic_store_explicit(&thread->inbox, NULL, memory_order_relaxed);
             if (thread == this_thread || thread == blocks_heap.common)
                 continue;
-            thread->alive = false;
+            thread->alive = thread->in_slow_path = false;
             thread->next = blocks_heap.idle_threads;
             blocks_heap.idle_threads = thread;
         }

@@ -27,6 +27,7 @@ struct blocks_thread {
     struct slab *_Atomic inbox; /* slabs with remote frees since it was last emptied */
     struct blocks_thread *next; /* of those without a thread */
     bool alive;
+    bool in_slow_path;
 };
 
 /* Slabs of one class that have no thread. */

@@ -116,6 +116,7 @@ static void give_mapping_back(struct slab *slab)
     if (pages_unmap(slab->base, bytes))
         return;
     blocks_heap.runs.used_granules += slab->granules;
+    blocks_heap.runs.used_runs++;
     if (pagemap_set(slab->base, bytes, slab))
         runs_give(&blocks_heap.runs, slab->base, slab->granules, true);
 }
@@ -158,10 +159,9 @@ static bool resize_run(struct slab *slab, size_t usable)
         slab->granules = granules;
     } else if (granules < slab->granules) {
         size_t less = slab->granules - granules;
+        if (!runs_give_tail(&blocks_heap.runs, end - less * GRANULE_BYTES, less))
+            return false;
         slab->granules = granules;
-        set_usable(slab, usable);
-        runs_give(&blocks_heap.runs, end - less * GRANULE_BYTES, less, false);
-        return true;
     }
     set_usable(slab, usable);
     return true;

@@ -58,22 +58,33 @@ static void unlink_run(struct runs *runs, struct free_run *run)
         runs->dirty_granules -= run->granules;
 }
 
-static struct free_run *new_record(struct runs *runs)
+static void drop_record(struct runs *runs, struct free_run *record)
+{
+    record->owner.kind = OWNER_FREE_RUN;
+    record->next = runs->unused_records;
+    runs->unused_records = record;
+    runs->unused_record_count++;
+}
+
+static struct free_run *take_record(struct runs *runs)
 {
     struct free_run *record = runs->unused_records;
-    if (record)
-        runs->unused_records = record->next;
-    else
-        record = metadata_alloc(sizeof *record);
-    if (record)
-        record->owner.kind = OWNER_FREE_RUN;
+    runs->unused_records = record->next;
+    runs->unused_record_count--;
     return record;
 }
 
-static void drop_record(struct runs *runs, struct free_run *record)
+/* Every run in use has a record in store for the time it is given back, and one more for a run
+ * that is cut: so giving back needs no memory, which a full heap could not get. */
+static bool store_records(struct runs *runs)
 {
-    record->next = runs->unused_records;
-    runs->unused_records = record;
+    while (runs->unused_record_count < runs->used_runs + 2) {
+        struct free_run *record = metadata_alloc(sizeof *record);
+        if (!record)
+            return false;
+        drop_record(runs, record);
+    }
+    return true;
 }
 
 static struct free_run *free_run_at(const char *address)
@@ -139,7 +150,7 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
     return start;
 }
 
-void *runs_take(struct runs *runs, size_t granules, bool *zero)
+static void *take(struct runs *runs, size_t granules, bool *zero)
 {
     struct free_run *run = find(runs, granules);
     if (!run && runs->dirty_granules > 0 && runs->free_granules / 2 >= granules) {
@@ -150,6 +161,13 @@ void *runs_take(struct runs *runs, size_t granules, bool *zero)
         return extend(runs, granules, zero);
     unlink_run(runs, run);
     return cut(runs, run, granules, zero);
+}
+
+void *runs_take(struct runs *runs, size_t granules, bool *zero)
+{
+    void *start = store_records(runs) ? take(runs, granules, zero) : NULL;
+    runs->used_runs += start != NULL;
+    return start;
 }
 
 bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero)
@@ -193,16 +211,13 @@ static bool too_much_is_free(const struct runs *runs, size_t more)
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 {
     runs->used_granules -= granules;
+    runs->used_runs--;
     if (!zero && too_much_is_free(runs, granules)) {
         pages_discard(start, granules * GRANULE_BYTES);
         zero = true;
     }
     pagemap_set(start, granules * GRANULE_BYTES, &unused_memory);
-    struct free_run *run = new_record(runs);
-    if (!run) { /* without memory for a record the range is lost to us, but takes no memory */
-        pages_discard(start, granules * GRANULE_BYTES);
-        return;
-    }
+    struct free_run *run = take_record(runs);
     run->start = start;
     run->granules = granules;
     run->zero = zero;
@@ -230,6 +245,15 @@ size_t runs_trim(struct runs *runs)
         merge_and_insert(runs, run);
     }
     return bytes;
+}
+
+bool runs_give_tail(struct runs *runs, char *start, size_t granules)
+{
+    if (!store_records(runs))
+        return false;
+    runs->used_runs++; /* what was one run is two from here on */
+    runs_give(runs, start, granules, false);
+    return true;
 }
 
 static bool run_is_valid(const struct free_run *run, size_t list)

@@ -35,7 +35,8 @@ struct runs {
     struct free_run *by_length[RUN_LENGTHS + 1]; /* [n]: n granules; [0]: more than RUN_LENGTHS */
     uint64_t lengths;                            /* bit n - 1: by_length[n] is not empty */
     struct free_run *unused_records;
-    size_t used_granules;
+    size_t unused_record_count;
+    size_t used_runs, used_granules;
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     unsigned retain_percent;              /* of the used that may be free and still take memory */
 };
@@ -50,6 +51,9 @@ bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero);
 
 /* Gives granules back, and their contents to the kernel when more than the bound is free. */
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero);
+
+/* Gives back the end of a run whose start stays in use. False: there is no memory to do so. */
+bool runs_give_tail(struct runs *runs, char *start, size_t granules);
 
 /* Gives the contents of all free runs back to the kernel; returns bytes. */
 size_t runs_trim(struct runs *runs);
