@@ -2,7 +2,8 @@
  *
  * allocators.c: every allocator and preset that the library offers.
  */
+#include "alloc/blocks.h"
 #include "alloc/bsd_presets.h"
 #include "shim/configuration.h"
 
-const struct allocator *const allocators[] = {&bsd_default, &bsd_classic, NULL};
+const struct allocator *const allocators[] = {&blocks_default, &bsd_default, &bsd_classic, NULL};

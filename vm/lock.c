@@ -21,7 +21,7 @@ static bool this_thread_forks(void)
     return atomic_load_explicit(&forking_thread, memory_order_relaxed) == current_thread();
 }
 
-_Noreturn static void report_self_deadlock(void)
+void report_signal_handler(void)
 {
     struct message message;
     message_begin(&message);
@@ -36,7 +36,7 @@ void lock_acquire_slowly(struct lock *lock)
 {
     if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread()) {
         if (!this_thread_forks() || lock->nested > 0)
-            report_self_deadlock();
+            report_signal_handler();
         lock->nested++;
         return;
     }
