@@ -926,6 +926,7 @@ static const struct option_description options[] = {BLOCKS_OPTIONS, {0}};
 const struct allocator blocks_default = {
     .name = "blocks",
     .preset = "default",
+    .preset_title = "a heap for each thread",
     .title = "segregated fit, slabs of one size, a thread each (today's)",
     .source = "after Berger et al. 2000; Leijen, Zorn, de Moura 2019",
     .options = options,
