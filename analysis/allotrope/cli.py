@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import allocators, compare_output, doctor
+from . import allocators, compare_output, doctor, record, trace_commands
 from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .errors import UserError
@@ -54,6 +54,10 @@ def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
               callback=print_version, help="show the version and exit")  # fmt: skip
 def cli() -> None:
     """Runs, compares and explains allocators under programs that exist already."""
+
+
+cli.add_command(record.record)
+cli.add_command(trace_commands.trace)
 
 
 class BareStats(click.Command):
