@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import allocators, compare_output, doctor
+from . import allocators, compare_output, doctor, record, trace_commands
 from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .errors import UserError
@@ -58,6 +58,8 @@ def cli() -> None:
 
 
 cli.add_command(simulate)
+cli.add_command(record.record)
+cli.add_command(trace_commands.trace)
 
 
 class BareStats(click.Command):

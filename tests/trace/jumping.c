@@ -34,9 +34,10 @@ static unsigned ackermann(unsigned m, unsigned n)
 
 static void jump(int depth)
 {
-    if (depth == 0)
+    if (depth > 0)
+        jump(depth - 1);
+    else if (handled == 0)
         longjmp(back, 1);
-    jump(depth - 1);
 }
 
 static void on_signal(int number)

@@ -20,6 +20,7 @@ static void touch(volatile unsigned __int128 *word)
 }
 
 static jmp_buf back;
+static volatile int *volatile unmapped = (volatile int *)8;
 
 static __attribute__((noinline)) void leave_by_longjmp(void)
 {
@@ -49,7 +50,7 @@ static __attribute__((noinline)) void fault(void)
 {
     doorbell_enter_allocator();
     touch(&allocator_word);
-    *(volatile int *)8 = 1;
+    *unmapped = 1;
 }
 
 int main(void)
