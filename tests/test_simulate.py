@@ -334,7 +334,7 @@ def test_a_trace_and_its_dump_give_the_same_result(
     command: Command, trace: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "seq.lackey"
-    dump = [str(BUILD / "trace/allotrope-trace"), "dump", "--format", "lackey", str(trace)]
+    dump = [str(BUILD / "trace/allotrope-trace"), "dump", "lackey", str(trace)]
     text.write_bytes(subprocess.run(dump, capture_output=True, check=True).stdout)
     of_trace, of_text = (simulate(command, "pages", str(path)) for path in (trace, text))
     assert of_trace["references"] > 10000

@@ -263,7 +263,7 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
 @simulate.command()
 @common_options
 @click.option("--block", metavar="LIST",
-              help="block sizes in bytes, as BLOCK[:WAYS]; default 32,64, up to 16 ways")  # fmt: skip
+              help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways")  # fmt: skip
 @click.option("--sample", type=int, metavar="N", help="simulate N of 32 slices of the sets")
 @click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
 @click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
