@@ -37,6 +37,8 @@ struct reference_source {
     const struct trace_reference *rest; /* of the current batch */
     size_t rest_count;
     bool failed;
+    bool any_thread, threaded;
+    uint32_t thread;               /* of the first batch */
     char error[TRACE_ERROR_BYTES]; /* empty while all is well */
 };
 
@@ -150,6 +152,9 @@ static bool next_batch(struct reference_source *source)
     if (status > 0) {
         source->rest = batch.references;
         source->rest_count = batch.count;
+        source->threaded |= source->any_thread && batch.thread != source->thread;
+        source->thread = source->any_thread ? source->thread : batch.thread;
+        source->any_thread = true;
         return true;
     }
     source->failed = true;
@@ -192,6 +197,11 @@ int reference_source_status(struct reference_source *source)
         return 0;
     int status = trace_live_status(source->live);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int reference_source_threaded(const struct reference_source *source)
+{
+    return source->text != NULL ? -1 : source->threaded;
 }
 
 const char *reference_source_function_name(const struct reference_source *source, uint32_t function)

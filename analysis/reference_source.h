@@ -35,6 +35,8 @@ const char *reference_source_error(const struct reference_source *source);
  * when a signal ended it; 0 for files. */
 int reference_source_status(struct reference_source *source);
 
+/* Whether references of more than one thread have come: 1 or 0, -1 where it cannot be known. */
+int reference_source_threaded(const struct reference_source *source);
 /* The name of a function by its number in the references, NULL where it is not known. */
 const char *reference_source_function_name(const struct reference_source *source,
                                            uint32_t function);

@@ -297,7 +297,7 @@ void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct refere
 {
     struct class_totals totals = totals_of(jobs->blocks[0].caches);
     fputs("{", output);
-    print_head(output, "allotrope.simulate.caches/1", &totals);
+    print_head(output, "allotrope.simulate.caches/1", &totals, source);
     print_blocks(output, jobs);
     print_results(output, jobs);
     fputs(",\n\"shapes\": [", output);

@@ -324,7 +324,7 @@ static struct reference_source *open_source(const struct simulate_options *optio
 static void print_locality(FILE *output, struct page_jobs *pages, struct cache_jobs *caches,
                            struct reference_source *source)
 {
-    fprintf(output, "{\"schema\": \"allotrope.locality/1\", \"status\": %d, \"pages\": ",
+    fprintf(output, "{\"schema\": \"allotrope.simulate.locality/1\", \"status\": %d, \"pages\": ",
             reference_source_status(source));
     page_jobs_print(output, pages, source);
     fputs(", \"caches\": ", output);

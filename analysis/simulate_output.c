@@ -4,8 +4,6 @@
 
 #include <inttypes.h>
 
-#include "analysis/reference_source.h"
-
 void sample_error_add(struct sample_error *error, double estimate, double exact, double touches)
 {
     double difference = touches > 0 ? (estimate - exact) / touches : 0;
@@ -57,11 +55,14 @@ static void print_counts(FILE *output, struct reference_totals totals)
             totals.references, totals.references - totals.stores, totals.stores);
 }
 
-void print_head(FILE *output, const char *schema, const struct class_totals *totals)
+void print_head(FILE *output, const char *schema, const struct class_totals *totals,
+                const struct reference_source *source)
 {
+    static const char *const answers[] = {"null", "false", "true"};
     fprintf(output, "\"schema\": \"%s\", ", schema);
     print_counts(output, class_totals_sum(totals));
-    fputs(", \"classes\": [", output);
+    fprintf(output, ", \"threaded\": %s, \"classes\": [",
+            answers[reference_source_threaded(source) + 1]);
     const char *separator = "";
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         if (totals->of[class].references == 0)

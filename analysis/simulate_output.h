@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "analysis/simulators/reference.h"
+#include "analysis/reference_source.h"
 
 /* A row of totals, one for each class. */
 struct class_totals {
@@ -29,8 +29,10 @@ struct reference_totals class_totals_sum(const struct class_totals *totals);
 void print_string(FILE *output, const char *text);
 /* Prints a class's name as a JSON string. */
 void print_class_name(FILE *output, unsigned class);
-/* Prints `"schema": ..., "references": ..., "loads": ..., "stores": ..., "classes": [...]`. */
-void print_head(FILE *output, const char *schema, const struct class_totals *totals);
+/* Prints `"schema": ..., "references": ..., "loads": ..., "stores": ..., "threaded": ...,
+ * "classes": [...]`. */
+void print_head(FILE *output, const char *schema, const struct class_totals *totals,
+                const struct reference_source *source);
 /* Prints `"error": {...}`, null where nothing was compared. */
 void print_sample_error(FILE *output, const struct sample_error *error);
 

@@ -198,11 +198,10 @@ const char *page_jobs_finish(struct page_jobs *jobs)
 
 void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source)
 {
-    (void)source;
     struct class_totals totals = totals_of(jobs->list[0].pages);
     size_t count = jobs->options->page_size_count;
     fputs("{", output);
-    print_head(output, "allotrope.simulate.pages/1", &totals);
+    print_head(output, "allotrope.simulate.pages/1", &totals, source);
     fputs(", \"pages\": [\n", output);
     for (size_t i = 0; i < count; i++) {
         print_job(output, &jobs->list[i], jobs->options->sampled);

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import os
 import random
 import re
 import shutil
@@ -199,7 +200,14 @@ def cachegrind_misses(shape: tuple[int, int, int]) -> int:
 def test_misses_equal_cachegrinds(
     command: Command, recorded: Path, shape: tuple[int, int, int]
 ) -> None:
-    arguments = ["--straddles-once", "--shape", "%d:%d:%d" % shape, "--ways", "1", "--no-causes"]
+    arguments = [
+        "--straddles-once",
+        "--shape",
+        "%d:%d:%d" % shape,
+        "--block",
+        "32:1",
+        "--no-causes",
+    ]
     document = simulate(command, "caches", *arguments, str(recorded))
     assert document["shapes"][0]["misses"] == cachegrind_misses(shape)
 
@@ -241,7 +249,7 @@ def test_a_page_sample_states_its_error(command: Command, tmp_path: Path) -> Non
 
 
 def test_a_cache_sample_states_its_error(command: Command, recorded: Path) -> None:
-    arguments = ["caches", "--block", "32", "--ways", "2", "--no-causes"]
+    arguments = ["caches", "--block", "32:2", "--no-causes"]
     exact = simulate(command, *arguments, str(recorded))
     sampled = simulate(command, *arguments, "--sample", "16", str(recorded))
     touches = exact["blocks"][0]["touches"]
@@ -274,7 +282,7 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "missing.alt"], ["missing.alt", "No such file"]),
         (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
         (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
-        (["caches", "--ways", "17", "FILE"], ["--ways", '"17"', "1 to 16"]),
+        (["caches", "--block", "32:17", "FILE"], ["--block", '"17"', "1 to 16"]),
         (["caches", "--sample", "32", "FILE"], ["--sample", '"32"', "1 to 31"]),
         (["caches", "--shape", "64:0:8", "FILE"], ["64:0:8", "zen5-l1d"]),
         (["caches", "--block", "32,32", "FILE"], ["32 is given twice"]),
@@ -309,6 +317,131 @@ def test_standard_input_is_read(invented: Path) -> None:
     program = BUILD / "allotrope-simulate"
     done = subprocess.run([program, "pages", "-"], stdin=invented.open("rb"), capture_output=True)
     assert json.loads(done.stdout)["references"] == 5000
+
+
+RECORDER = [str(BUILD / "trace/allotrope-trace-record"), "-t", str(BUILD / "trace/recorder")]
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "seq.alt"
+    subprocess.run([*RECORDER, "-o", str(path), "--", *TRACED], env=PLAIN_ENVIRONMENT, check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    return path
+
+
+def test_a_trace_and_its_dump_give_the_same_result(
+    command: Command, trace: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "seq.lackey"
+    dump = [str(BUILD / "trace/allotrope-trace"), "dump", "lackey", str(trace)]
+    text.write_bytes(subprocess.run(dump, capture_output=True, check=True).stdout)
+    of_trace, of_text = (simulate(command, "pages", str(path)) for path in (trace, text))
+    assert of_trace["references"] > 10000
+    assert (of_trace.pop("threaded"), of_text.pop("threaded")) == (False, None)
+    assert of_trace == of_text
+    assert (
+        simulate(command, "caches", "--no-causes", str(trace))["results"]
+        == simulate(command, "caches", "--no-causes", str(text))["results"]
+    )
+
+
+def test_a_trace_comes_through_a_pipe(trace: Path) -> None:
+    program = [str(BUILD / "allotrope-simulate"), "pages"]
+    piped = subprocess.run([*program, "-"], input=trace.read_bytes(), capture_output=True)
+    named = subprocess.run([*program, str(trace)], capture_output=True)
+    assert piped.returncode == named.returncode == 0
+    assert piped.stdout == named.stdout
+
+
+def test_a_cut_off_trace_is_named_and_what_precedes_it_kept(
+    command: Command, trace: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.alt"
+    short.write_bytes(trace.read_bytes()[:-200])
+    done = command.run("simulate", "pages", "--json", "-", str(short))
+    assert len(done.stderr.splitlines()) == 1 and "short.alt" in done.stderr
+    assert json.loads(done.stdout)["references"] > 0
+
+
+def test_misses_are_told_by_function(command: Command, trace: Path) -> None:
+    document = simulate(command, "caches", "--no-causes", "--shape", "64:64:1", str(trace))
+    functions = document["shapes"][0]["misses_by_function"]
+    assert sum(part["misses"] for part in functions) == document["shapes"][0]["misses"]
+    assert "_dl_relocate_object" in {part["name"] for part in functions}
+
+
+def test_live_results_equal_those_of_the_trace(
+    command: Command, trace: Path, tmp_path: Path
+) -> None:
+    result = tmp_path / "live.json"
+    live = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}",
+            f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]  # fmt: skip
+    subprocess.run(live, env=PLAIN_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    document = json.loads(result.read_text())
+    assert document["schema"] == "allotrope.simulate.locality/1"
+    assert document["status"] == 0
+    assert document["pages"] == simulate(command, "pages", "--page-size", "4096", str(trace))
+    arguments = ["caches", "--block", "32:1,64:8", "--no-causes", str(trace)]
+    assert document["caches"] == simulate(command, *arguments)
+
+
+def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "locality.json"
+    line = ["locality", "-a", "bsd", "-a", "glibc", "--json", str(path), "--",
+            "sh", "-c", "echo out; exit 3"]  # fmt: skip
+    done = command.run(*line)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("out\nout\n")
+    assert "Replacement faults" in done.stdout and "direct-mapped" in done.stdout
+    document = json.loads(path.read_text())
+    assert document["schema"] == "allotrope.locality/1"
+    assert [run["allocator"] for run in document["runs"]] == ["bsd", "glibc"]
+    assert [run["status"] for run in document["runs"]] == [3, 3]
+    to_stdout = command.run("locality", "--json", "-", "--", "echo", "out")
+    assert json.loads(to_stdout.stdout)["command"] == ["echo", "out"]
+    assert to_stdout.stderr == "out\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["no command"]),
+        (["--", "no-such-program"], ["no-such-program"]),
+        (["-a", "glibc", "-a", "glibc", "--", "true"], ["glibc", "twice"]),
+        (["-a", "nothing", "--", "true"], ["nothing"]),
+        (["--page-size", "3", "--", "true"], ["--page-size", '"3"']),
+    ],
+)
+def test_locality_refuses_bad_input_in_one_line(
+    command: Command, arguments: list[str], words: list[str]
+) -> None:
+    done = command.run("locality", *arguments)
+    assert done.returncode != 0 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
+    mark = str(tmp_path / "this-very-run")
+    live = [
+        str(BUILD / "allotrope-simulate"),
+        "locality",
+        f"--output={tmp_path / 'out'}",
+        f"--tools={BUILD / 'trace/recorder'}",
+        "--",
+        "sh",
+        "-c",
+        f"echo up; read x <{mark}",
+    ]
+    os.mkfifo(mark)  # fmt: skip
+    simulator = subprocess.Popen(live, stdout=subprocess.PIPE)
+    assert simulator.stdout is not None and simulator.stdout.readline() == b"up\n"
+    simulator.kill()
+    simulator.wait()
+    # The pipe is shared with the program: it ends when the last that holds it has gone.
+    assert simulator.stdout.read() == b""
 
 
 def test_valgrind_is_there() -> None:

@@ -18,6 +18,7 @@ from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .locality import locality
 from .simulate import simulate
 
 PROGRAM = "allotrope"
@@ -60,6 +61,7 @@ def cli() -> None:
 cli.add_command(simulate)
 cli.add_command(record.record)
 cli.add_command(trace_commands.trace)
+cli.add_command(locality)
 
 
 class BareStats(click.Command):

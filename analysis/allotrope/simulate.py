@@ -26,14 +26,18 @@ WAYS_IN_TABLE = (1, 2, 4, 8, 16)
 Document = dict[str, Any]
 
 
+def simulator() -> Path:
+    """The C program, which lies beside the launcher."""
+    program = PLACES.launcher.parent / PROGRAM
+    if not program.exists():
+        raise UserError(f"{program} is missing; build it with make")
+    return program
+
+
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    program = PLACES.launcher.parent / PROGRAM
-    try:
-        done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    except OSError as error:
-        raise UserError(f"cannot run {program}: {error.strerror}; build it with make") from None
+    done = subprocess.run([simulator(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
     if done.returncode < 0:
         raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
@@ -166,6 +170,18 @@ def write_json(path: str, document: Document) -> None:
         output.close()
 
 
+THREADED = (
+    "The program is threaded: one cache, one memory, the threads interleaved as Valgrind did, "
+    "no coherence."
+)
+
+
+def closing_line(document: Document, text: str) -> str:
+    """The last line below the tables, which also labels threaded programs."""
+    line = f"{document['references']:,} references; {text}"
+    return f"{line}\n{THREADED}" if document["threaded"] else line
+
+
 def need_references(document: Document, trace: str) -> None:
     if document["references"] == 0:
         raise UserError(f"{trace} holds no references")
@@ -241,27 +257,27 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
         sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
         if line := describe_error(page["sample"], sampled or ""):
             console.print(line)
-    console.print(f"{document['references']:,} references; faults include first touches.")
+    console.print(closing_line(document, "faults include first touches."))
 
 
 @simulate.command()
 @common_options
-@click.option("--block", metavar="LIST", help="block sizes in bytes; default 32,64")
-@click.option("--ways", type=int, help="the largest associativity, 1 to 16; default 16")
+@click.option("--block", metavar="LIST",
+              help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways")  # fmt: skip
 @click.option("--sample", type=int, metavar="N", help="simulate N of 32 slices of the sets")
 @click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
 @click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
               help="also this cache, in detail; repeatable")  # fmt: skip
 @click.option("--straddles-once", is_flag=True,
               help="a straddling reference misses once in a --shape")  # fmt: skip
-def caches(trace: str, block: str | None, ways: int | None, sample: int | None, no_causes: bool,
+def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
            shapes: tuple[str, ...], straddles_once: bool, json_path: str | None,
            csv_path: str | None, count: int | None, threads: int | None,
            error_over: int | None) -> None:  # fmt: skip
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
     check_outputs(json_path, csv_path)
-    options = [("block", block), ("ways", ways), ("sample", sample), ("no-causes", no_causes),
+    options = [("block", block), ("sample", sample), ("no-causes", no_causes),
                ("straddles-once", straddles_once), ("count", count), ("threads", threads),
                ("error-over", error_over)]  # fmt: skip
     options += [("shape", shape) for shape in shapes]
@@ -279,5 +295,5 @@ def caches(trace: str, block: str | None, ways: int | None, sample: int | None, 
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
         console.print(shape_table(document["shapes"], touches))
     console.print(
-        f"{document['references']:,} references; each cache stands alone, with LRU replacement."
+        closing_line(document, "rates are per touch of a block; each cache stands alone.")
     )

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope locality`: a program's page faults and cache misses under several allocators, each
+recorded and simulated at the same time, without a trace on disk."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from . import allocators
+from .allocators import Allocator
+from .errors import UserError
+from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .places import PLACES
+from .simulate import (
+    PROGRAM,
+    TABLE_WIDTH,
+    THREADED,
+    Document,
+    binary_size,
+    check_outputs,
+    faults_with,
+    simulator,
+    write_csv,
+    write_json,
+)
+
+SCHEMA = "allotrope.locality/1"
+
+
+def recorder_directory() -> str:
+    """Where the recorder lies: in the build tree, or beside the installed programs."""
+    for place in ("trace/recorder", "valgrind"):
+        directory = PLACES.launcher.parent / place
+        if directory.is_dir():
+            return str(directory)
+    raise UserError(f"the recorder is not in {PLACES.launcher.parent}; build it with make")
+
+
+def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
+            stdout: Any) -> Document:  # fmt: skip
+    """Runs the command once under the recorder and an allocator."""
+    settings = [f"--env={name}={value}" for name, value in allocator.environment().items()]
+    with tempfile.NamedTemporaryFile(suffix=".json") as result:
+        words = [str(simulator()), "locality", f"--output={result.name}", *options,
+                 f"--tools={recorder_directory()}", *settings, "--", *command]  # fmt: skip
+        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE)
+        message = done.stderr.decode(errors="replace").strip()
+        text = result.read()
+    if done.returncode != 0 or not text:
+        raise UserError(message.removeprefix(f"{PROGRAM}: ") or "the simulation failed", 1)
+    if message:
+        click.echo(message, err=True)
+    run: Document = json.loads(text)
+    if run["pages"]["references"] == 0:
+        raise UserError(f"{command[0]}: cannot be run under the recorder", STATUS_CANNOT_EXECUTE)
+    return {"allocator": allocator.spec, "status": run["status"],
+            "pages": run["pages"], "caches": run["caches"]}  # fmt: skip
+
+
+def page_tables(runs: list[Document]) -> Iterator[Table]:
+    """Replacement faults: a row for each memory, a column for each allocator."""
+    for number, first in enumerate(runs[0]["pages"]["pages"]):
+        size = first["page_size"]
+        parts = [run["pages"]["pages"][number] for run in runs]
+        table = Table(title=f"Replacement faults, pages of {binary_size(size)}", width=TABLE_WIDTH)
+        table.add_column("memory", justify="right")
+        for run in runs:
+            table.add_column(run["allocator"], justify="right")
+        frames = 1
+        while True:
+            faults = [faults_with(part["curve"], frames) - part["cold"] for part in parts]
+            table.add_row(binary_size(frames * size), *(f"{count:,}" for count in faults))
+            if not any(faults):
+                break
+            frames *= 2
+        table.add_section()
+        table.add_row("first touches", *(f"{part['cold']:,}" for part in parts))
+        yield table
+
+
+def cache_tables(runs: list[Document]) -> Iterator[Table]:
+    """Miss rates at the smallest and the largest associativity simulated."""
+    for number, first in enumerate(runs[0]["caches"]["blocks"]):
+        block = first["block"]
+        results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
+        for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
+            kind = "direct-mapped" if ways == 1 else f"{ways} ways"
+            table = Table(title=f"Miss rate, {kind}, blocks of {block} bytes", width=TABLE_WIDTH)
+            table.add_column("cache", justify="right")
+            for run in runs:
+                table.add_column(run["allocator"], justify="right")
+            for sets in sorted({result["sets"] for result in results}):
+                rates = [miss_rate(run, number, block, sets, ways) for run in runs]
+                table.add_row(binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates))
+            yield table
+
+
+def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
+    wanted = (block, sets, ways)
+    misses: int = next(
+        result["misses"]
+        for result in run["caches"]["results"]
+        if (result["block"], result["sets"], result["ways"]) == wanted
+    )
+    touches: int = run["caches"]["blocks"][number]["touches"]
+    return misses / touches
+
+
+def rows(runs: list[Document]) -> Iterator[list[Any]]:
+    """Everything in one table: faults by frames, and misses by sets and ways."""
+    yield ["allocator", "what", "unit", "sets", "ways", "faults_or_misses", "cold_or_write_backs"]
+    for run in runs:
+        for page in run["pages"]["pages"]:
+            for point in page["curve"]:
+                yield [run["allocator"], "page faults", page["page_size"], 1, point["frames"],
+                       point["faults"], point["cold"]]  # fmt: skip
+        for result in run["caches"]["results"]:
+            yield [run["allocator"], "cache misses", result["block"], result["sets"],
+                   result["ways"], result["misses"], result["write_backs"]]  # fmt: skip
+
+
+def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:
+    chosen = [allocators.choose(spec) for spec in specs or ("glibc",)]
+    for number, allocator in enumerate(chosen):
+        if any(allocator.same_choice(other) for other in chosen[:number]):
+            raise UserError(f"-a {allocator.spec}: given twice")
+    program = find_program(command[0])
+    if any(allocator.library is not None for allocator in chosen):
+        obstacle = preload_obstacle(program)
+        if obstacle is not None:
+            raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    return chosen
+
+
+def print_runs(runs: list[Document]) -> None:
+    console = Console(width=TABLE_WIDTH)
+    for table in [*page_tables(runs), *cache_tables(runs)]:
+        console.print(table)
+    for run in runs:
+        counts = run["pages"]
+        line = (
+            f"{run['allocator']}: {counts['references']:,} references, exit status {run['status']}"
+        )
+        shares = [f"{part['class']} {part['references'] / counts['references']:.1%}"
+                  for part in counts["classes"]]  # fmt: skip
+        console.print(f"{line}; {', '.join(shares)}", highlight=False)
+    if any(run["pages"]["threaded"] for run in runs):
+        console.print(THREADED)
+
+
+@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
+              help="under this one; repeatable (default: glibc)")  # fmt: skip
+@click.option("--page-size", metavar="LIST", help="in bytes; default 4096")
+@click.option("--block", metavar="LIST",
+              help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8")  # fmt: skip
+@click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
+@click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON")
+@click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV")
+@click.argument("command", nargs=-1)
+def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, causes: bool,
+             json_path: str | None, csv_path: str | None,
+             command: tuple[str, ...]) -> None:  # fmt: skip
+    """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
+    CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
+    own goes to standard error."""
+    if not command:
+        raise UserError("no command given; usage: allotrope locality [-a ALLOCATOR]... -- CMD...")
+    check_outputs(json_path, csv_path)
+    options = [f"--{name}={value}" for name, value in (("page-size", page_size), ("block", block))
+               if value is not None] + (["--causes"] if causes else [])  # fmt: skip
+    to_stdout = "-" in (json_path, csv_path)
+    runs = [run_one(allocator, options, command, sys.stderr if to_stdout else None)
+            for allocator in choose_all(specs, command)]  # fmt: skip
+    if json_path is not None:
+        write_json(json_path, {"schema": SCHEMA, "command": list(command), "runs": runs})
+    if csv_path is not None:
+        write_csv(csv_path, rows(runs))
+    if not to_stdout:
+        print_runs(runs)
