@@ -223,6 +223,7 @@ bool collect(enum collect_cause cause, size_t wanted)
         lock_release(&state.lock); /* another thread has just done it */
         return true;
     }
+    mark_wait_for_helpers();
     blocks_lock();
     uint64_t all = ~UINT64_C(0), mask;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
@@ -257,5 +258,7 @@ void collect_fork_parent(void)
 void collect_fork_child(void)
 {
     state.process = SYSCALL_0(SYS_getpid);
+    if (state.available)
+        mark_forget_helpers();
     lock_reset(&state.lock);
 }

@@ -21,8 +21,9 @@
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
  * searched for marked blocks, which are scanned again, until none was dropped.
  *
- * Helpers are threads made for one collection, while the world is stopped, by clone; nobody else
- * ever sees them. Whoever has much on its stack gives half of it away when others have nothing.
+ * Helpers are threads made for one collection, while the world is stopped, by clone. Whoever has
+ * much on its stack gives half of it away when others have nothing. A helper that comes too late
+ * ends at once, and nobody has waited for it.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM 2000.
@@ -55,8 +56,12 @@ struct range {
     const uintptr_t *start, *end;
 };
 
+/* A block that a word points to, ready to be marked and scanned. */
 struct target {
-    struct slab *slab;
+    struct slab_word *bits;
+    uint64_t bit; /* 0: the word points behind a slab's last block */
+    uintptr_t *start;
+    size_t bytes;
     uintptr_t word;
 };
 
@@ -175,28 +180,29 @@ static void push_many_words(struct marker *marker, uintptr_t start, size_t bytes
         push_range(marker, (const uintptr_t *)start, (const uintptr_t *)(start + bytes));
 }
 
-static void scan_block(struct marker *marker, const struct slab *slab, size_t index)
+static inline void scan_block(struct marker *marker, const uintptr_t *start, size_t bytes)
 {
-    const uintptr_t *start = (const uintptr_t *)slab_block(slab, index);
     marker->blocks++;
-    marker->bytes += slab->block_bytes;
-    if (slab->block_bytes <= PIECE_BYTES)
-        scan(marker, start, start + slab->block_bytes / sizeof *start);
+    marker->bytes += bytes;
+    if (__builtin_expect(bytes <= PIECE_BYTES, 1))
+        scan(marker, start, start + bytes / sizeof *start);
     else
-        push_many_words(marker, (uintptr_t)start, slab->block_bytes);
+        push_many_words(marker, (uintptr_t)start, bytes);
 }
 
-/* Sets a live block's mark; false: it is set already, or the block is not live. */
-static inline bool set_mark(struct slab *slab, size_t index, bool shared, bool *live)
+static inline uint64_t not_live(const struct slab_word *bits)
 {
-    struct slab_word *word = &slab->words[index / SLAB_WORD_BLOCKS];
-    uint64_t bit = slab_bit(index);
-    *live = !((word->free | atomic_load_explicit(&word->remote, memory_order_relaxed)) & bit);
-    if (!*live || word->mark & bit)
+    return bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed);
+}
+
+/* Sets a live block's mark. False: it is set already. */
+static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
+{
+    if (bits->mark & bit)
         return false;
     if (shared)
-        return !(__atomic_fetch_or(&word->mark, bit, __ATOMIC_RELAXED) & bit);
-    word->mark |= bit;
+        return !(__atomic_fetch_or(&bits->mark, bit, __ATOMIC_RELAXED) & bit);
+    bits->mark |= bit;
     return true;
 }
 
@@ -206,46 +212,58 @@ static inline struct slab *slab_at(uintptr_t address)
     return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
 }
 
-static inline void mark_and_scan(struct marker *marker, struct target target, bool shared)
-{
-    bool exact, live = false;
-    size_t index = slab_index(target.slab, (const void *)target.word, &exact);
-    if (index < target.slab->capacity) {
-        if (set_mark(target.slab, index, shared, &live))
-            scan_block(marker, target.slab, index);
-    } else {
-        exact = true; /* behind the last block, or in the remainder of the slab */
-    }
-    if (!live && exact && may_point_to_block(target.word - 1)) {
-        struct slab *slab = slab_at(target.word - 1);
-        index = slab ? slab_index(slab, (const void *)(target.word - 1), &exact) : 0;
-        if (slab && index < slab->capacity && set_mark(slab, index, shared, &live))
-            scan_block(marker, slab, index);
-    }
-}
-
-/* First step: the slab of a word, and what marking will read is on its way. */
-static inline bool enqueue(struct marker *marker, uintptr_t word)
+/* What a word points to; false: no block. */
+static inline bool find_target(uintptr_t word, struct target *target)
 {
     struct slab *slab = slab_at(word);
-    if (!slab)
-        slab = slab_at(--word); /* behind the end of a slab */
-    if (!slab)
+    if (__builtin_expect(!slab, 0))
         return false;
     bool exact;
     size_t index = slab_index(slab, (const void *)word, &exact);
-    __builtin_prefetch(&slab->words[index / SLAB_WORD_BLOCKS], 1);
-    __builtin_prefetch((const void *)word);
-    marker->queue[(marker->first + marker->queued++) % QUEUE] = (struct target){slab, word};
+    target->bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    target->bit = index < slab->capacity ? slab_bit(index) : 0;
+    target->start = (uintptr_t *)slab_block(slab, index);
+    target->bytes = slab->block_bytes;
+    target->word = word;
     return true;
 }
 
-static inline struct target dequeue(struct marker *marker)
+/* The word points to no live block: if it points to where one would start, then the block before
+ * is kept, since the word may be the address behind its end. */
+static __attribute__((noinline)) void mark_block_before(struct marker *marker, uintptr_t word,
+                                                        bool shared)
+{
+    struct target before;
+    if (find_target(word - 1, &before) && before.bit && !(not_live(before.bits) & before.bit) &&
+        set_mark(before.bits, before.bit, shared))
+        scan_block(marker, before.start, before.bytes);
+}
+
+/* First step: what marking will read is on its way. */
+static inline void enqueue(struct marker *marker, uintptr_t word, bool shared)
+{
+    struct target *target = &marker->queue[(marker->first + marker->queued) % QUEUE];
+    if (__builtin_expect(!find_target(word, target), 0)) {
+        mark_block_before(marker, word, shared); /* behind the end of a slab */
+        return;
+    }
+    __builtin_prefetch(target->bits, 1);
+    __builtin_prefetch(target->start);
+    marker->queued++;
+}
+
+/* Second step. */
+static inline void mark_next(struct marker *marker, bool shared)
 {
     struct target target = marker->queue[marker->first];
     marker->first = (marker->first + 1) % QUEUE;
     marker->queued--;
-    return target;
+    if (__builtin_expect((not_live(target.bits) & target.bit) != 0 || target.bit == 0, 0)) {
+        if (target.bit == 0 || target.word == (uintptr_t)target.start)
+            mark_block_before(marker, target.word, shared);
+    } else if (set_mark(target.bits, target.bit, shared)) {
+        scan_block(marker, target.start, target.bytes);
+    }
 }
 
 /* A piece of what is left of a block of many words. */
@@ -269,9 +287,9 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
 {
     for (;;) {
         while (marker->queued < QUEUE && marker->depth > 0)
-            enqueue(marker, marker->stack[--marker->depth]);
+            enqueue(marker, marker->stack[--marker->depth], shared);
         if (marker->queued > 0)
-            mark_and_scan(marker, dequeue(marker), shared);
+            mark_next(marker, shared);
         else if (marker->range_count > 0)
             scan_piece(marker);
         else
@@ -344,26 +362,43 @@ static bool take_some(struct marker *marker)
     return count > 0;
 }
 
-/* Until everybody has nothing: `idle` counts those that look for work. */
+/* Until everybody has nothing: `idle` counts those that look for work. A helper that the processor
+ * has no time for does not count as working until it runs, so nobody waits for it. */
 static void drain_together(struct marker *marker)
 {
+    enum { SPINS = 200 };
     for (;;) {
         drain(marker, true);
         if (take_some(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);
-        while (!atomic_load(&mark.given_now)) {
+        for (unsigned spins = 0; !atomic_load(&mark.given_now); spins++) {
             if (atomic_load(&mark.idle) == atomic_load(&mark.working))
                 return;
-            __builtin_ia32_pause();
+            if (spins < SPINS)
+                __builtin_ia32_pause();
+            else
+                SYSCALL_0(SYS_sched_yield);
         }
         atomic_fetch_sub(&mark.idle, 1);
     }
 }
 
+/* Nobody may join when all are idle: the marking is over then. */
+static bool join(void)
+{
+    uint32_t working = atomic_load(&mark.working);
+    do
+        if (working == 0 || atomic_load(&mark.idle) >= working)
+            return false;
+    while (!atomic_compare_exchange_weak(&mark.working, &working, working + 1));
+    return true;
+}
+
 static void help(struct marker *marker)
 {
-    drain_together(marker);
+    if (join())
+        drain_together(marker);
     for (;;)
         SYSCALL_1(SYS_exit, 0);
 }
@@ -400,27 +435,32 @@ static bool start_helper(struct marker *marker)
     return !syscall_failed(result);
 }
 
-static void wait_for_helper(struct marker *marker)
+void mark_wait_for_helpers(void)
 {
-    uint32_t running;
-    while ((running = atomic_load(&marker->running)) != 0)
-        SYSCALL_4(SYS_futex, &marker->running, FUTEX_WAIT, running, NULL);
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        uint32_t running;
+        while ((running = atomic_load(&mark.markers[i].running)) != 0)
+            SYSCALL_4(SYS_futex, &mark.markers[i].running, FUTEX_WAIT, running, NULL);
+    }
 }
 
+void mark_forget_helpers(void)
+{
+    for (unsigned i = 0; i < mark.most_markers; i++)
+        atomic_store(&mark.markers[i].running, 0);
+}
+
+/* Returns how many markers worked. */
 static unsigned drain_with_helpers(unsigned helpers)
 {
-    unsigned started = 0;
     if (helpers > mark.most_markers - 1)
         helpers = mark.most_markers - 1;
     atomic_store(&mark.idle, 0);
-    atomic_store(&mark.working, helpers + 1);
-    while (started < helpers && start_helper(&mark.markers[started + 1]))
-        started++;
-    atomic_fetch_sub(&mark.working, helpers - started);
+    atomic_store(&mark.working, 1);
+    for (unsigned i = 1; i <= helpers && start_helper(&mark.markers[i]); i++)
+        ;
     drain_together(&mark.markers[0]);
-    for (unsigned i = 1; i <= started; i++)
-        wait_for_helper(&mark.markers[i]);
-    return started + 1;
+    return atomic_load(&mark.working);
 }
 
 /* Overflow. */
@@ -431,7 +471,7 @@ static void scan_marked(void *argument, struct slab *slab)
     for (size_t i = 0; i < slab->capacity; i++) {
         if (!(slab->words[i / SLAB_WORD_BLOCKS].mark & slab_bit(i)))
             continue;
-        scan_block(marker, slab, i);
+        scan_block(marker, (const uintptr_t *)slab_block(slab, i), slab->block_bytes);
         marker->blocks--; /* it has been counted */
         marker->bytes -= slab->block_bytes;
         drain_alone(marker);

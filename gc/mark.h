@@ -22,6 +22,11 @@ struct mark_result {
  * without memory. */
 bool mark_init(unsigned most_markers, size_t stack_bytes);
 
+/* Waits until the helpers of the last collection have ended; the world runs. */
+void mark_wait_for_helpers(void);
+/* In the child of a fork, which has none of them. */
+void mark_forget_helpers(void);
+
 /* Clears all marks and makes ready. */
 void mark_begin(void);
 
