@@ -719,21 +719,17 @@ static void free_remotely(struct slab *slab, void *block, size_t index)
         announce_to_owner(slab);
 }
 
-void blocks_free_in(struct slab *slab, void *block)
+static void free_slowly(void *block)
 {
+    struct slab *slab = slab_of_block(block, "free");
+    if (!slab)
+        return;
     size_t index;
     live_word(slab, block, &index, "free");
     if (slab->place == SLAB_RUN || slab->place == SLAB_MAPPING)
         large_block_free(slab);
     else
         free_remotely(slab, block, index);
-}
-
-static void free_slowly(void *block)
-{
-    struct slab *slab = slab_of_block(block, "free");
-    if (slab)
-        blocks_free_in(slab, block);
 }
 
 /* Other requests. */
@@ -926,7 +922,7 @@ static const struct option_description options[] = {BLOCKS_OPTIONS, {0}};
 const struct allocator blocks_default = {
     .name = "blocks",
     .preset = "default",
-    .preset_title = "a heap for each thread",
+    .preset_title = "slabs with a thread each",
     .title = "segregated fit, slabs of one size, a thread each (today's)",
     .source = "after Berger et al. 2000; Leijen, Zorn, de Moura 2019",
     .options = options,
@@ -934,5 +930,9 @@ const struct allocator blocks_default = {
     .alloc = blocks_alloc,
     .free = blocks_free,
     .resize = blocks_resize,
+    .fork_prepare = blocks_fork_prepare,
+    .fork_parent = blocks_fork_parent,
+    .fork_child = blocks_fork_child,
+    .trim = blocks_trim,
     BLOCKS_FUNCTIONS,
 };

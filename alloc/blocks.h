@@ -30,13 +30,11 @@ void blocks_walk(heap_visitor *visit, void *argument);
 bool blocks_is_valid(void);
 
 /* All of struct allocator that is the same with and without a collector. */
-#define BLOCKS_FUNCTIONS                                                                         \
-    .alloc_zeroed = blocks_alloc_zeroed, .alloc_aligned = blocks_alloc_aligned,                  \
-    .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns,               \
-    .fork_parent = blocks_fork_parent, .fork_child = blocks_fork_child,                          \
-    .fork_prepare = blocks_fork_prepare, .thread_exit = blocks_thread_exit, .trim = blocks_trim, \
-    .statistics = blocks_statistics, .cached_bytes = blocks_cached_bytes, .walk = blocks_walk,   \
-    .is_valid = blocks_is_valid
+#define BLOCKS_FUNCTIONS                                                                           \
+    .alloc_zeroed = blocks_alloc_zeroed, .alloc_aligned = blocks_alloc_aligned,                    \
+    .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns,                 \
+    .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,                            \
+    .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
 
 #define BLOCKS_OPTIONS                                                                            \
     {                                                                                             \
@@ -81,8 +79,8 @@ void blocks_settle_thread(void);
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);
 
-/* Frees a block whose slab is known without looking at what the collector's options say. */
-void blocks_free_in(struct slab *slab, void *block);
+/* Where the heap keeps its own state: addresses of blocks that are no use of them. */
+void blocks_state(const void **start, size_t *bytes);
 
 /* The slab of any address within a slab's blocks, NULL when it lies in none. */
 struct slab *blocks_slab_of(const void *address);

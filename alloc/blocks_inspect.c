@@ -172,6 +172,12 @@ void blocks_unlock(void)
     lock_release(&blocks_heap.lock);
 }
 
+void blocks_state(const void **start, size_t *bytes)
+{
+    *start = &blocks_heap;
+    *bytes = sizeof blocks_heap;
+}
+
 size_t blocks_used_bytes(void)
 {
     return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;

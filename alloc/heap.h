@@ -61,7 +61,7 @@ struct heap_statistics {
     uint64_t tree_depth;         /* deepest node now */
 };
 
-enum { HEAP_OPTIONS = 8 };
+enum { HEAP_OPTIONS = 12 };
 
 /* One key=value of a specification. Keyword options have names in place of a range. */
 struct option_description {
