@@ -161,7 +161,7 @@ def _values(option: dict[str, Any]) -> str:
         return f"{option['minimum']}..{option['maximum']}"
     if option.get("values"):
         return "|".join(map(str, option["values"]))
-    return str(option["kind"]).upper()
+    return "|".join(option.get("keywords", [])) or str(option["kind"]).upper()
 
 
 def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
