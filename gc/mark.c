@@ -34,6 +34,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "alloc/blocks.h"
 #include "gc/memory.h"
@@ -305,18 +306,29 @@ static __attribute__((noinline)) void drain_alone(struct marker *marker)
     drain(marker, false);
 }
 
+static inline void mark_root(struct marker *marker, uintptr_t word)
+{
+    if (__builtin_expect(!may_point_to_block(word), 1))
+        return;
+    push(marker, word);
+    push(marker, word - 1);
+    if (marker->depth > marker->limit / 2)
+        drain_alone(marker);
+}
+
 void mark_roots(const void *start, const void *end)
 {
-    enum { DRAIN_AT = 4096 };
-    struct marker *marker = &mark.markers[0];
     const uintptr_t *at = (const uintptr_t *)round_up((uintptr_t)start, sizeof *at);
-    for (; at + 1 <= (const uintptr_t *)end; at++) {
-        if (__builtin_expect(!may_point_to_block(*at), 1))
-            continue;
-        push(marker, *at);
-        push(marker, *at - 1);
-        if (marker->depth > marker->limit / 2)
-            drain_alone(marker);
+    for (; at + 1 <= (const uintptr_t *)end; at++)
+        mark_root(&mark.markers[0], *at);
+}
+
+void mark_roots_in_code(const void *start, const void *end)
+{
+    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++) {
+        uintptr_t word;
+        memcpy(&word, at, sizeof word);
+        mark_root(&mark.markers[0], word);
     }
 }
 

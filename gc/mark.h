@@ -34,6 +34,10 @@ void mark_begin(void);
  * any byte of a block count, and pointers to the byte behind its last. */
 void mark_roots(const void *start, const void *end);
 
+/* The same for words at any address: a compiler's constants stand in the code wherever its
+ * instructions put them. */
+void mark_roots_in_code(const void *start, const void *end);
+
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started
  * is done without. */
 void mark_finish(unsigned helpers, struct mark_result *result);

@@ -18,6 +18,9 @@
  * which may have been cut short) they are read through /proc/self/mem, where a fault is an error
  * number.
  *
+ * Code that the process has generated (an executable mapping of no file) may have addresses in its
+ * instructions, at any byte: HotSpot's inline caches hold the only pointers to their records there.
+ *
  * Of a stack only the part in use counts, from the stack pointer, less the red zone of 128 bytes
  * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
  * nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's control
@@ -45,6 +48,7 @@ static struct {
     char *buffer;
     int memory_file;
     bool indirect; /* the mapping at hand is read through the file */
+    bool code;     /* it holds code that the process has generated */
     struct root_result *result;
 } roots;
 
@@ -52,6 +56,14 @@ bool roots_init(void)
 {
     roots.buffer = own_memory_map(BUFFER_BYTES);
     return roots.buffer != NULL;
+}
+
+static void scan_words(uintptr_t start, uintptr_t end)
+{
+    if (roots.code)
+        mark_roots_in_code((const void *)start, (const void *)end);
+    else
+        mark_roots((const void *)start, (const void *)end);
 }
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
@@ -62,12 +74,12 @@ static void scan_in_place(uintptr_t start, uintptr_t end)
     uintptr_t own = (uintptr_t)own_start;
     roots.result->bytes += end - start;
     if (own >= start && own < end) {
-        mark_roots((const void *)start, own_start);
+        scan_words(start, own);
         start = round_up(own + own_bytes, sizeof(uintptr_t));
         if (start > end)
             return;
     }
-    mark_roots((const void *)start, (const void *)end);
+    scan_words(start, end);
 }
 
 static long copy_out(uintptr_t start, size_t bytes)
@@ -81,7 +93,7 @@ static void scan_page_through_file(uintptr_t start)
 {
     long bytes = copy_out(start, PAGE_BYTES);
     if (!syscall_failed(bytes))
-        mark_roots(roots.buffer, roots.buffer + bytes);
+        scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
 }
 
 static void scan_through_file(uintptr_t start, uintptr_t end)
@@ -91,7 +103,7 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
         size_t bytes = end - start < BUFFER_BYTES ? end - start : BUFFER_BYTES;
         long copied = copy_out(start, bytes);
         if (copied == (long)bytes) {
-            mark_roots(roots.buffer, roots.buffer + bytes);
+            scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + bytes);
         } else {
             for (size_t page = 0; page < bytes; page += PAGE_BYTES)
                 scan_page_through_file(start + page);
@@ -208,11 +220,13 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (is_kernels(mapping) || (mapping->shared && (!mapping->writable || is_device(mapping))))
         return true;
     roots.result->mappings++;
+    roots.code = false;
     if (mapping->shared) {
         scan_shared(mapping);
         return true;
     }
     roots.indirect = !mapping->readable || is_file(mapping);
+    roots.code = mapping->executable && !is_file(mapping);
     uintptr_t start = lowest_in_use(mapping, below, self);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
     if (start > first_page) { /* the page that the stack pointer is in, which is there */
