@@ -215,7 +215,7 @@ def test_reused_standard_error_is_not_written(under: Under, tmp_path: Path) -> N
 @each_of_ours
 def test_closed_standard_error(under: Under, tmp_path: Path) -> None:
     """Started without descriptor 2: the next file that is opened gets it."""
-    script = f'exec {PROGRAMS}/reused_stderr {tmp_path}/database 2>&-'
+    script = f"exec {PROGRAMS}/reused_stderr {tmp_path}/database 2>&-"
     result = under.run(["/bin/sh", "-c", script], timeout=SECONDS)
     assert result.returncode == 0
     assert (tmp_path / "database").read_text() == "data"
