@@ -51,7 +51,8 @@ static struct {
     struct snapshot peak;
 } account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
 
-static struct pagemap slack_tables;
+extern struct pagemap slack_tables;
+struct pagemap slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
 static uint64_t now(void)
 {
