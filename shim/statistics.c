@@ -51,7 +51,8 @@ static struct {
     struct snapshot peak;
 } account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
 
-static struct pagemap slack_tables;
+extern struct pagemap slack_tables;
+struct pagemap slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
 static uint64_t now(void)
 {
@@ -438,17 +439,21 @@ static __attribute__((destructor)) void write_at_exit(void)
         SYSCALL_1(SYS_close, file);
 }
 
+/* When off, fork need not write here: each page written is copied for parent and child. */
 void statistics_fork_prepare(void)
 {
-    lock_acquire(&account.lock);
+    if (account.on)
+        lock_acquire(&account.lock);
 }
 
 void statistics_fork_parent(void)
 {
-    lock_release(&account.lock);
+    if (account.on)
+        lock_release(&account.lock);
 }
 
 void statistics_fork_child(void)
 {
-    lock_reset(&account.lock);
+    if (account.on)
+        lock_reset(&account.lock);
 }

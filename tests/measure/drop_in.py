@@ -104,14 +104,38 @@ def child_seconds(under: Under, command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def empty_library(directory: str) -> Under:
+    """What preloading costs when the library does nothing."""
+    library = Path(directory) / "empty.so"
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-o", str(library), "-"]
+    subprocess.run(command, input="int allotrope_empty;", text=True, check=True)
+    return Under("an empty library", library)
+
+
+def copy_of_sources(directory: str) -> Path:
+    """A tree in which configure has not been run."""
+    sources = Path(directory) / "sources"
+    built = shutil.ignore_patterns(".git", ".libs", ".deps", "*.o", "*.lo", "*.la", "config.status")
+    shutil.copytree(SOURCE, sources, ignore=built)
+    return sources
+
+
 def start_up(rounds: int) -> None:
-    script = str(SOURCE / "tests" / "measure" / "short_processes.sh")
-    unders = [GLIBC, *OURS, *PEERS]
-    found = interleaved(unders, rounds, lambda under: child_seconds(under, ["/bin/sh", script]))
+    """This project's own configure: some thousand short processes."""
+    with tempfile.TemporaryDirectory() as directory:
+        unders = [GLIBC, empty_library(directory), *OURS, *PEERS]
+        configure = copy_of_sources(directory) / "configure"
+
+        def measure(under: Under) -> float:
+            with tempfile.TemporaryDirectory(dir=directory) as build:
+                script = f"cd {build} && {configure} -q > log 2>&1"
+                return child_seconds(under, ["/bin/sh", "-c", script])
+
+        found = interleaved(unders, rounds, measure)
     print("| allocator | CPU seconds | to glibc |\n|---|--:|--:|")
     for under in unders:
         against = ratio(found[under], found[GLIBC])
-        print(f"| {under} | {statistics.median(found[under]):.3f} | {against:.3f} |")
+        print(f"| {under} | {statistics.median(found[under]):.2f} | {against:.3f} |")
 
 
 def freed(_: int) -> None:
@@ -159,12 +183,13 @@ def routing(_: int) -> None:
         print(f"| {library} | {more / pairs:.2f} |")
 
 
-def nanoseconds(under: Under, threads: int, blocks: int) -> tuple[float, float]:
+def nanoseconds(under: Under, threads: int, blocks: int) -> float:
+    """CPU time of a pair: wall time would count whoever else uses the machine."""
     arguments = [f"threads={threads}", f"blocks={blocks}", "pairs=2000000", "timed=1"]
     text = checked(under, [LIVE_SET, *arguments])
-    times = re.match(r"([\d.]+) ns CPU, ([\d.]+) ns wall", text)
-    assert times, text
-    return float(times[1]), float(times[2])
+    time = re.match(r"([\d.]+) ns CPU", text)
+    assert time, text
+    return float(time[1])
 
 
 def live_set(rounds: int) -> None:
@@ -173,11 +198,11 @@ def live_set(rounds: int) -> None:
     for blocks in (1000, 10000):
         print(f"\n{blocks} blocks\n\n| allocator | 1 thread | to {mimalloc} | 2 threads | scaling |")
         print("|---|--:|--:|--:|--:|")
-        one = interleaved(unders, rounds, lambda under: nanoseconds(under, 1, blocks)[0])
-        two = interleaved(unders, rounds, lambda under: nanoseconds(under, 2, blocks)[1])
+        one = interleaved(unders, rounds, lambda under: nanoseconds(under, 1, blocks))
+        two = interleaved(unders, rounds, lambda under: nanoseconds(under, 2, blocks))
         for under in unders:
             single, double = statistics.median(one[under]), statistics.median(two[under])
-            scaling = 2 * min(one[under]) / min(two[under])
+            scaling = 2 * single / double
             against = ratio(one[under], one[mimalloc])
             print(f"| {under} | {single:.2f} ns | {against:.2f} | {double:.2f} ns | {scaling:.2f} |")
 
