@@ -9,9 +9,10 @@ import sys
 
 
 def main() -> None:
-    bits = int(sys.argv[1]) if len(sys.argv) > 1 else 6
-    if not 1 <= bits <= 8:
-        sys.exit(f"multiplier_pla.py: bad number of bits '{bits}'; give 1 to 8")
+    given = sys.argv[1] if len(sys.argv) > 1 else "6"
+    if not given.isdigit() or not 1 <= int(given) <= 8:
+        sys.exit(f"multiplier_pla.py: bad number of bits '{given}'; give 1 to 8")
+    bits = int(given)
     print(f".i {2 * bits}\n.o {2 * bits}")
     for one in range(1 << bits):
         for other in range(1 << bits):
