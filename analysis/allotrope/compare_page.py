@@ -58,7 +58,10 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
         trade_off_section(document, prefix),
         quantities_section(document, prefix),
         waste_section(document, prefix),
-        Section("Figures", tables=[summary_table(document), rounds_table(document)]),
+        Section(
+            "Figures",
+            tables=[allocators_table(document), summary_table(document), rounds_table(document)],
+        ),
         machine_section(document["machine"], settings(document)),
     ]
 
@@ -77,7 +80,7 @@ def trade_off_section(document: Document, prefix: str) -> Section:
         return Section("CPU against memory", ["Nothing was measured."])
     points = [(one[memory]["median"] / MEBIBYTE, one["cpu_seconds"]["median"]) for _, one in shown]
     front = pareto_front(points)
-    data = [_front_line(front), *(_point(place, one, memory) for place, one in shown)]
+    data = [_front_line(front, points), *(_point(place, one, memory) for place, one in shown)]
     which = "all processes together" if memory == "tree_peak_bytes" else "the largest process"
     figure = Figure(
         name=f"{prefix}trade-off",
@@ -118,7 +121,12 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
     return front
 
 
-def _front_line(front: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def _front_line(
+    front: Sequence[tuple[float, float]], points: Sequence[tuple[float, float]]
+) -> dict[str, Any]:
+    """The front's steps, drawn on to where the last points are."""
+    top, right = max(y for _, y in points), max(x for x, _ in points)
+    front = [(front[0][0], top), *front, (right, front[-1][1])]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -257,7 +265,12 @@ def _dots(place: int, spec: str, summary: Result, base: Result,
         "x": [summary["ratio_low"], summary["ratio"], summary["ratio_high"]],
         "y": [place + 0.32] * 3,
         "line": {"color": colour(place), "width": 3},
-        "marker": {"color": colour(place), "size": [1, 11, 1], "symbol": symbol(place)},
+        "marker": {
+            "color": colour(place),
+            "size": [1, 11, 1],
+            "symbol": symbol(place),
+            "opacity": 1,
+        },
         "hovertemplate": f"<b>{name}</b><br>{_with_interval(summary, write)}<extra></extra>",
     }
     return [dots, bar]
@@ -337,12 +350,11 @@ def _heap_table(known: Sequence[Result]) -> Table:
                 size(heap["mapped_peak_bytes"]),
                 "–" if fragmentation is None else f"{fragmentation:.2f}",
                 size(live),
-                *(size(_part(heap, key)) for key, _, _ in PARTS),
+                *(size(_part(heap, key)) for key, _, _ in PARTS[1:]),
             ]
         )
-    header = ["allocator", "asked for at most", "heap at most", "ratio", "held at exit",
-              *(f"at that moment: {title}" if place == 0 else title
-                for place, (_, title, _) in enumerate(PARTS))]  # fmt: skip
+    parts = [title for _, title, _ in PARTS[1:]]
+    header = ["allocator", "asked for at most", "heap at most", "ratio", "held at exit", *parts]
     return Table("The heap's own account", header, rows)
 
 
@@ -350,20 +362,34 @@ def _heap_table(known: Sequence[Result]) -> Table:
 
 
 def summary_table(document: Document) -> Table:
+    """By quantity, so that allocators stand below each other; a quantity that nobody has is left
+    to the words above the pictures."""
     rows = []
-    for result in document["results"]:
-        for place, (quantity, title, write) in enumerate(QUANTITIES):
-            summary = result[quantity]
-            cells = ["–", "–", "–"]
-            if summary is not None:
-                interval = f"{write(summary['low'])} to {write(summary['high'])}"
-                ratio = "–" if summary["ratio"] is None else _ratio(summary)
-                cells = [write(summary["median"]), interval, ratio]
-            version = f" {result['version']}" if result["version"] else ""
-            name = f"{result['spec']}{version}, {result['status']}" if place == 0 else ""
-            rows.append([name, title, *cells])
-    header = ["allocator", "quantity", "median", "interval", f"ratio to {document['baseline']}"]
-    return Table("Medians with their intervals", header, rows)
+    for quantity, title, write in QUANTITIES:
+        if any(result[quantity] for result in document["results"]):
+            rows += [
+                [title if place == 0 else "", result["spec"], *_cells(result[quantity], write)]
+                for place, result in enumerate(document["results"])
+            ]
+    header = ["quantity", "allocator", "median", "interval", f"ratio to {document['baseline']}"]
+    return Table("Medians with their intervals", header, rows, text_columns=2)
+
+
+def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
+    if summary is None:
+        return ["–", "–", "–"]
+    interval = f"{write(summary['low'])} to {write(summary['high'])}"
+    return [write(summary["median"]), interval, _ratio(summary) if summary["ratio"] else "–"]
+
+
+def allocators_table(document: Document) -> Table:
+    rows = [
+        [one["spec"], one["version"] or "unknown", one["status"],
+         ", ".join(f"{key}={value}" for key, value in one["options"].items())]
+        for one in document["results"]
+    ]  # fmt: skip
+    header = ["allocator", "version", "status", "options"]
+    return Table("What was compared", header, rows, words=True)
 
 
 def rounds_table(document: Document) -> Table:
@@ -374,7 +400,7 @@ def rounds_table(document: Document) -> Table:
         if result[quantity] and (values := result[quantity]["rounds"])
     ]
     header = ["allocator", "quantity", *(f"{number + 1}" for number in range(document["rounds"]))]
-    return Table("Every round's raw figures", header, rows, folded=True)
+    return Table("Every round's raw figures", header, rows, text_columns=2, folded=True)
 
 
 # The machine

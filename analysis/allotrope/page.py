@@ -42,6 +42,7 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    text_columns: int = 1  # to be set left; figures are set right
     words: bool = False  # sentences rather than figures
     folded: bool = False  # opened by a click
 

@@ -420,19 +420,27 @@ def _is_rounding(heap: Mapping[str, Any]) -> bool:
 
 
 def _fragmented(accounts: Mapping[str, Any]) -> list[Sentence]:
-    sentences = []
-    for name, heap in accounts.items():
-        far_above = (heap["fragmentation"] or 0) >= FRAGMENTED
-        if not far_above or _excess(heap) < PIECES_BYTES or _is_rounding(heap):
-            continue
-        text = (
-            f"under {name} the heap grew to {format_bytes(heap['mapped_peak_bytes'])} for a program"
-            f" that asked for {format_bytes(heap['requested_peak_bytes'])} at most, "
-            f"{heap['fragmentation']:.1f} times as much{_made_of(heap)}. What was freed could not "
-            f"serve what was asked for next.{_better_heap(name, accounts)}"
-        )
-        sentences.append(Sentence("finding", "Fragmentation", text))
-    return sentences
+    fragmented = {
+        name: heap
+        for name, heap in accounts.items()
+        if (heap["fragmentation"] or 0) >= FRAGMENTED
+        and _excess(heap) >= PIECES_BYTES
+        and not _is_rounding(heap)
+    }
+    if not fragmented:
+        return []
+    grown = [
+        f"to {format_bytes(heap['mapped_peak_bytes'])} under {name}, {heap['fragmentation']:.1f} "
+        f"times as much{_made_of(heap)}"
+        for name, heap in fragmented.items()
+    ]
+    asked = min(heap["requested_peak_bytes"] for heap in fragmented.values())
+    text = (
+        f"the program asked for {format_bytes(asked)} at most, but the heap grew "
+        f"{enumerate_names(grown)}. What was freed could not serve what was asked for next."
+        f"{_better_heap(min(fragmented, key=lambda name: _excess(fragmented[name])), accounts)}"
+    )
+    return [Sentence("finding", "Fragmentation", text)]
 
 
 def _made_of(heap: Mapping[str, Any]) -> str:
