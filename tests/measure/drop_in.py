@@ -76,9 +76,7 @@ def ratio(values: list[float], baseline: list[float]) -> float:
 # for all.
 def private_dirty_pages(under: Under) -> float:
     settings = [f"set environment {key}={value}" for key, value in under.environment().items()]
-    show = (
-        "python print(open('/proc/%d/smaps_rollup' % gdb.selected_inferior().pid).read())"
-    )
+    show = "python print(open('/proc/%d/smaps_rollup' % gdb.selected_inferior().pid).read())"
     steps = ["set startup-with-shell off", *settings, "catch syscall exit_group", "run", show]
     command = ["gdb", "-nx", "-q", "-batch"]
     for step in steps:
@@ -196,7 +194,9 @@ def live_set(rounds: int) -> None:
     unders = [GLIBC, *OURS, *PEERS]
     mimalloc = next((peer for peer in PEERS if peer.name == "mimalloc"), GLIBC)
     for blocks in (1000, 10000):
-        print(f"\n{blocks} blocks\n\n| allocator | 1 thread | to {mimalloc} | 2 threads | scaling |")
+        print(
+            f"\n{blocks} blocks\n\n| allocator | 1 thread | to {mimalloc} | 2 threads | scaling |"
+        )
         print("|---|--:|--:|--:|--:|")
         one = interleaved(unders, rounds, lambda under: nanoseconds(under, 1, blocks))
         two = interleaved(unders, rounds, lambda under: nanoseconds(under, 2, blocks))
@@ -204,7 +204,9 @@ def live_set(rounds: int) -> None:
             single, double = statistics.median(one[under]), statistics.median(two[under])
             scaling = 2 * single / double
             against = ratio(one[under], one[mimalloc])
-            print(f"| {under} | {single:.2f} ns | {against:.2f} | {double:.2f} ns | {scaling:.2f} |")
+            print(
+                f"| {under} | {single:.2f} ns | {against:.2f} | {double:.2f} ns | {scaling:.2f} |"
+            )
 
 
 WORDS = "/usr/share/dict/words"
@@ -253,7 +255,9 @@ def programs(rounds: int) -> None:
         line = [*lock, str(BUILD / "allotrope"), "compare", "--json", "-", "--rounds", str(rounds)]
         for name in ["glibc", *names]:
             line += ["-a", name]
-        result = subprocess.run([*line, "--", *command], capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            [*line, "--", *command], capture_output=True, text=True, check=False
+        )
         if result.returncode != 0:
             sys.exit(f"drop_in: {program}: {result.stderr}")
         report = json.loads(result.stdout[result.stdout.index("{") :])
