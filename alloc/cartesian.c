@@ -73,34 +73,17 @@ static void *header_before(const void *payload)
 
 /* Memory. */
 
-/* A block without a node keeps its size in a header and, behind it, the next such block. */
-static void keep_without_node(struct cartesian_heap *heap, char *block, size_t bytes)
-{
-    tag_write(block, bytes, TAG_FREE);
-    *(char **)(block + CARTESIAN_HEADER_BYTES) = heap->nodeless;
-    heap->nodeless = block;
-}
-
-/* Blocks stand at 8 mod 16, but a segment begins at 0 mod 16: its first 8 bytes are passed over.
- * When the 8 bytes that this costs do not adjoin, the memory before them serves as a smaller
- * block, and the next attempt begins behind them, at 8 mod 16. */
+/* Blocks stand at 8 mod 16. A segment begins at 0 mod 16: its first 8 bytes are passed over, and
+ * asked for together with the rest, so that no memory is left that is no block. */
 static char *extend(struct cartesian_heap *heap, size_t bytes)
 {
     struct page_source *pages = heap->pages;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        char *start = pages->extend(pages, bytes);
-        if (!start || (uintptr_t)start % BLOCK_ALIGNMENT == CARTESIAN_HEADER_BYTES)
-            return start;
-        char *rest = pages->extend(pages, CARTESIAN_HEADER_BYTES);
-        if (rest == start + bytes)
-            return start + CARTESIAN_HEADER_BYTES;
-        if (!rest) {
-            pages->retract(pages, bytes);
-            return NULL;
-        }
-        keep_without_node(heap, start + CARTESIAN_HEADER_BYTES, bytes - BLOCK_ALIGNMENT);
-    }
-    return NULL;
+    char *start = pages->extend(pages, bytes);
+    if (!start || (uintptr_t)start % BLOCK_ALIGNMENT == CARTESIAN_HEADER_BYTES)
+        return start;
+    check(pages->retract(pages, bytes));
+    start = pages->extend(pages, CARTESIAN_HEADER_BYTES + bytes);
+    return start ? start + CARTESIAN_HEADER_BYTES : NULL;
 }
 
 static bool add_array(struct cartesian_heap *heap)
@@ -350,6 +333,14 @@ static void merge_in_place(struct cartesian_heap *heap, struct descent *way, cha
         delete_node(heap, way->link);
         insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
     }
+}
+
+/* A block without a node keeps its size in a header and, behind it, the next such block. */
+static void keep_without_node(struct cartesian_heap *heap, char *block, size_t bytes)
+{
+    tag_write(block, bytes, TAG_FREE);
+    *(char **)(block + CARTESIAN_HEADER_BYTES) = heap->nodeless;
+    heap->nodeless = block;
 }
 
 static void release(struct cartesian_heap *heap, char *block, size_t bytes)
