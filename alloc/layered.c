@@ -408,6 +408,16 @@ void layered_free_slowly(void *block)
 
 /* Blocks in the program's hands. */
 
+static size_t usable_size_of(struct arena *arena, const void *block)
+{
+    if (!heap_policy()->size_is_elsewhere)
+        return heap_policy()->usable_size(arena->heap, block);
+    lock_acquire(&arena->lock);
+    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    lock_release(&arena->lock);
+    return usable;
+}
+
 static void *move_to_new_block(void *block, size_t old_usable, size_t size)
 {
     void *moved = layered_alloc(layers.policy, size);
@@ -429,7 +439,7 @@ void *layered_resize(void *block, size_t size)
     struct arena *arena = (struct arena *)owner;
     if (!is_live(block))
         report_not_live("realloc", block);
-    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    size_t usable = usable_size_of(arena, block);
     if (size <= usable && size > usable / 2)
         return block;
     lock_acquire(&arena->lock);
@@ -449,7 +459,7 @@ size_t layered_usable_size(const void *block)
         const struct large_block *large = (const struct large_block *)owner;
         return large->payload == block ? large->usable_bytes : 0;
     }
-    return is_live(block) ? heap_policy()->usable_size(((struct arena *)owner)->heap, block) : 0;
+    return is_live(block) ? usable_size_of((struct arena *)owner, block) : 0;
 }
 
 struct block_waste layered_waste(const void *block)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "alloc/bsd_presets.h"
+#include "alloc/historic.h"
 #include "tests/allocator_model.h"
 #include "vm/pages.h"
 #include "vm/window.h"

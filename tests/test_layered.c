@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "alloc/bsd_presets.h"
+#include "alloc/historic.h"
 #include "alloc/layered.h"
 #include "tests/allocator_model.h"
 #include "vm/pages.h"
