@@ -18,7 +18,7 @@
 #include <zstd.h>
 
 enum {
-    /* A chunk ends at the first execution after either. */
+    /* A chunk ends at the first execution after any. */
     CHUNK_REFERENCES = 4 << 20,
     CHUNK_EXECUTIONS = 4 << 20,
     CHUNK_EVENT_BYTES = 32 << 20,
@@ -136,9 +136,9 @@ static int pack_streams(struct trace_writer *writer)
         struct bytes *in = &writer->stream[i];
         if (!bytes_reserve(out, ZSTD_compressBound(in->used)))
             return -1;
-        size_t stored = ZSTD_compressCCtx(writer->zstd, out->data + out->used,
-                                          out->capacity - out->used, in->data, in->used,
-                                          writer->level);
+        size_t stored =
+            ZSTD_compressCCtx(writer->zstd, out->data + out->used, out->capacity - out->used,
+                              in->data, in->used, writer->level);
         if (ZSTD_isError(stored) || stored >= in->used) {
             stored = in->used;
             if (stored > 0)
@@ -204,8 +204,7 @@ static int end_chunk(struct trace_writer *writer)
     if (writer->executions == 0 && writer->stream[STREAM_EVENTS].used == 0)
         return 0;
     struct chunk_index_entry entry = {writer->offset, writer->header.start.references,
-                                      writer->totals.references -
-                                          writer->header.start.references};
+                                      writer->totals.references - writer->header.start.references};
     subtract_totals(&writer->header.added, &writer->totals, &writer->header.start);
     if (!bytes_reserve(&writer->index, sizeof entry) || pack_streams(writer) < 0)
         return -1;
@@ -253,12 +252,15 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {
-    if (slot_count > MOST_SLOTS ||
-        !grow(&writer->superblocks, &writer->superblock_capacity, writer->superblock_count,
-              sizeof *writer->superblocks))
+    if (slot_count > MOST_SLOTS || !grow(&writer->superblocks, &writer->superblock_capacity,
+                                         writer->superblock_count, sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
-    *superblock = (struct writer_superblock){address, function, slot_count, 0, 0,
+    *superblock = (struct writer_superblock){address,
+                                             function,
+                                             slot_count,
+                                             0,
+                                             0,
                                              calloc(slot_count + 1, sizeof *slots),
                                              calloc(slot_count + 1, sizeof *superblock->states)};
     if (!superblock->slots || !superblock->states)
@@ -278,9 +280,11 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
     uint32_t stores = 0;
     for (uint32_t i = first; i < end; i++)
         stores += writer->superblocks[superblock].slots[i].kind == TRACE_STORE;
-    writer->paths[writer->path_count] = (struct writer_path){
-        .superblock = superblock, .first = first, .end = end, .instructions = instructions,
-        .stores = stores};
+    writer->paths[writer->path_count] = (struct writer_path){.superblock = superblock,
+                                                             .first = first,
+                                                             .end = end,
+                                                             .instructions = instructions,
+                                                             .stores = stores};
     return (int64_t)writer->path_count++;
 }
 
@@ -464,6 +468,7 @@ int trace_writer_execute(struct trace_writer *writer, uint32_t index, const uint
         predicted && way == PATH_LAST_SUCCESSOR ? 0 : (uint8_t)(1 + 2 * way + !predicted);
     writer->last_path = index;
     if (writer->totals.references - writer->header.start.references < CHUNK_REFERENCES &&
+        writer->stream[STREAM_CODES].used < CHUNK_REFERENCES && /* absent ones are no references */
         writer->executions < CHUNK_EXECUTIONS)
         return 0;
     return end_chunk(writer);
@@ -554,7 +559,8 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
     struct trace_file_header header = {TRACE_FILE_MAGIC, TRACE_VERSION,
                                        sizeof(struct chunk_header)};
     struct trace_slot none = {0, 0};
-    if (writer->zstd && reserve_streams(writer) && trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
+    if (writer->zstd && reserve_streams(writer) &&
+        trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
         trace_writer_path(writer, 0, 0, 0, 0) == 0 &&
         write_all(writer, &header, sizeof header) == 0 &&
         write_chunk(writer, CHUNK_DESCRIPTION, description, strlen(description)) == 0 &&
