@@ -17,6 +17,9 @@ struct allocator_statistics {
     uint64_t large_blocks, large_bytes; /* mapped one by one */
 };
 
+typedef void statistic_visitor(void *argument, const char *group, const char *key,
+                               uint64_t number);
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -61,6 +64,16 @@ struct allocator {
     /* Visits every block. Other threads must be quiet for the result to mean anything. */
     void (*walk)(heap_visitor *visit, void *argument);
     bool (*is_valid)(void);
+
+    /* What only some allocators have; NULL in the others. */
+
+    /* Counters of the allocator's own, for statistics: visits each as a key in a group. */
+    void (*more_statistics)(statistic_visitor *visit, void *argument);
+    /* The block that `address` points into is known to someone who cannot be seen (the kernel):
+     * it stays until it is freed. */
+    void (*pin)(const void *address);
+    /* From now on any system call but those of memory may be the process's end. */
+    void (*enter_sandbox)(void);
 };
 
 /* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,

@@ -12,7 +12,7 @@
  *   | header | pad | back | payload .. |   over-aligned: `back` tells where the block begins
  *
  * Fixed by the source: the lists, the refill, ascending addresses within a refill, and when
- * realloc stays in place (the new size fits and still needs more than half of the block).
+ * realloc stays in place (the new size fits, and exceeds half of the payload less a header).
  * Changed with the word size: the header is 8 bytes and the least block 16. Open: alignment
  * above 16, which the original lacks, is by a second header. The header's check takes the
  * place of the original's magic byte, at the same reference; free looks at it, as there.
@@ -34,15 +34,16 @@ static void bsd_init(void *state, struct page_source *pages, const uint64_t *opt
 }
 
 /* Blocks stand at 8 mod 16 so that payloads are aligned. A new segment begins at 0 mod 16: its
- * first 8 bytes are passed over. */
+ * first 8 bytes are passed over. Both are asked for at once, since a second request might be
+ * refused, or come out apart, and leave memory that is no block. */
 static char *extend(struct bsd_heap *heap, size_t bytes)
 {
     char *start = heap->pages->extend(heap->pages, bytes);
     if (!start || (uintptr_t)start % BLOCK_ALIGNMENT == BSD_HEADER_BYTES)
         return start;
-    if (heap->pages->extend(heap->pages, BSD_HEADER_BYTES) == start + bytes)
-        return start + BSD_HEADER_BYTES;
-    return NULL;
+    check(heap->pages->retract(heap->pages, bytes));
+    start = heap->pages->extend(heap->pages, BSD_HEADER_BYTES + bytes);
+    return start ? start + BSD_HEADER_BYTES : NULL;
 }
 
 static bool refill(struct bsd_heap *heap, unsigned size_class)
@@ -104,6 +105,8 @@ struct located {
 static struct located locate(const void *payload)
 {
     struct located result = {0};
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0)
+        return result;
     uint64_t *header = bsd_header(payload);
     uint64_t word = unsealed(header, *header);
     if ((word & 0xFF) == HEADER_BACK && word >> 32 == 0) {
@@ -249,10 +252,39 @@ static void count_free(void *argument, const struct block_info *info)
     *found += info->state == BLOCK_FREE;
 }
 
+static bool lies_in_a_segment(const struct bsd_heap *heap, const char *block, size_t bytes)
+{
+    char *start, *end;
+    for (size_t index = 0; heap->pages->segment(heap->pages, index, &start, &end); index++)
+        if (block >= start && block < end)
+            return bytes <= (size_t)(end - block) &&
+                   (uintptr_t)block % BLOCK_ALIGNMENT == BSD_HEADER_BYTES;
+    return false;
+}
+
+/* Looks at every link before it is followed: one that was overwritten leads anywhere, or round
+ * in a ring, which holds more blocks than there is memory for. */
+static bool lists_are_sound(const struct bsd_heap *heap)
+{
+    char *start, *end;
+    size_t total = 0;
+    for (size_t index = 0; heap->pages->segment(heap->pages, index, &start, &end); index++)
+        total += (size_t)(end - start);
+    for (unsigned size_class = BSD_MIN_CLASS; size_class <= BSD_MAX_CLASS; size_class++) {
+        size_t most = total >> size_class;
+        for (const struct bsd_free_block *block = heap->free[size_class]; block;
+             block = block->next)
+            if (most-- == 0 ||
+                !lies_in_a_segment(heap, (const char *)block, (size_t)1 << size_class))
+                return false;
+    }
+    return true;
+}
+
 static bool bsd_is_valid(void *state)
 {
     uint64_t found = 0;
-    if (!walk_segments(state, count_free, &found)) /* before the lists: one may be a ring */
+    if (!lists_are_sound(state) || !walk_segments(state, count_free, &found))
         return false;
     struct heap_statistics statistics = {0};
     bsd_statistics(state, &statistics);

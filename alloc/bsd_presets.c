@@ -2,7 +2,7 @@
  *
  * bsd_presets.c: Kingsley's heap as published, and under the layers of today.
  */
-#include "alloc/bsd_presets.h"
+#include "alloc/historic.h"
 
 #include "alloc/bsd.h"
 #include "alloc/classic.h"

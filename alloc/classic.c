@@ -58,18 +58,11 @@ void classic_free(void *block)
     lock_release(&arena.lock);
 }
 
-/* The order of the published reallocs: stay, or allocate, copy, free. */
 void *classic_resize(void *block, size_t size)
 {
     lock_acquire(&arena.lock);
-    bool resized = policy->resize(arena.heap, block, size);
-    size_t usable = policy->usable_size(arena.heap, block);
-    void *moved = resized ? block : policy->alloc(arena.heap, size);
+    void *moved = heap_realloc(policy, arena.heap, block, size);
     lock_release(&arena.lock);
-    if (moved && moved != block) {
-        memcpy(moved, block, usable < size ? usable : size);
-        classic_free(block);
-    }
     return moved;
 }
 

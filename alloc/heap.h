@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { BLOCK_ALIGNMENT = 16 };
 
@@ -20,8 +21,8 @@ enum { BLOCK_ALIGNMENT = 16 };
 struct page_source {
     /* Moves the end of the heap's memory up by `bytes`, a multiple of 8, and returns where it
      * was; NULL when refused. Usually adjoins what came before, but need not: a heap must
-     * compare. The very first is aligned to 64 KiB. Fresh memory is zero; retracted memory
-     * that is extended again is zero by whole pages only. */
+     * compare. Memory that does not adjoin is aligned to 64 KiB. Fresh memory is zero; retracted
+     * memory that is extended again is zero by whole pages only. */
     void *(*extend)(struct page_source *source, size_t bytes);
     /* Moves the end down again by `bytes`; false when the last segment is smaller. */
     bool (*retract)(struct page_source *source, size_t bytes);
@@ -34,7 +35,8 @@ struct page_source {
 enum block_state { BLOCK_FREE, BLOCK_LIVE, BLOCK_CACHED };
 
 struct block_info {
-    void *payload;       /* what the program sees, or would see */
+    void *payload;       /* what the program sees, or would see; a heap's own walk may give the
+                            payload that an over-aligned one lies in */
     size_t usable_bytes; /* from payload on */
     size_t block_bytes;  /* headers and padding included; walks tile the heap with these */
     enum block_state state;
@@ -60,7 +62,7 @@ struct heap_statistics {
     uint64_t tree_depth;         /* deepest node now */
 };
 
-enum { HEAP_OPTIONS = 8 };
+enum { HEAP_OPTIONS = 12 };
 
 /* One key=value of a specification. Keyword options have names in place of a range. */
 struct option_description {
@@ -92,8 +94,14 @@ struct heap_policy {
     /* Grows or shrinks in place; false when it cannot or, by the published algorithm, should
      * not: nothing has changed. */
     bool (*resize)(void *heap, void *block, size_t size);
-    /* Constant for a live block until it is resized; every byte of it may be written. */
+    /* What the published realloc does when resize says false; NULL: it allocates, copies, frees.
+     * Returns where the block is now, or NULL: no memory, and nothing has changed. */
+    void *(*move)(void *heap, void *block, size_t size);
+    /* Constant for a live block until it is resized; every byte of it may be written. Read from
+     * what lies with the block, so that its holder may ask without a lock, unless
+     * size_is_elsewhere. */
     size_t (*usable_size)(void *heap, const void *block);
+    bool size_is_elsewhere;
     struct block_waste (*waste)(void *heap, const void *block);
     /* Gives back to the source what can be; returns bytes. NULL: the algorithm never does. */
     size_t (*trim)(void *heap);
@@ -103,5 +111,23 @@ struct heap_policy {
     /* Walks everything and checks all that is true of the structure. For tests and fuzzers. */
     bool (*is_valid)(void *heap);
 };
+
+/* realloc as published: stay, move in the algorithm's own way, or allocate, copy, free. NULL when
+ * there is no memory: the block is untouched. */
+static inline void *heap_realloc(const struct heap_policy *policy, void *heap, void *block,
+                                 size_t size)
+{
+    if (policy->resize(heap, block, size))
+        return block;
+    if (policy->move)
+        return policy->move(heap, block, size);
+    size_t usable = policy->usable_size(heap, block);
+    void *moved = policy->alloc(heap, size);
+    if (moved) {
+        memcpy(moved, block, usable < size ? usable : size);
+        policy->free(heap, block);
+    }
+    return moved;
+}
 
 #endif

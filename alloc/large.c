@@ -198,9 +198,12 @@ void *large_resize(struct large_block *block, void *payload, size_t size)
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
     size_t usable = round_up(size, PAGE_BYTES);
-    if (!resize_in_place(block, usable) && !move(block, usable))
+    if (resize_in_place(block, usable) || move(block, usable))
+        set_usable(block, usable);
+    else if (usable > block->usable_bytes)
         return NULL;
-    set_usable(block, usable);
+    else /* cutting it off would split a mapping beyond max_map_count: it keeps its size, empty */
+        pages_discard(block->payload + usable, block->usable_bytes - usable);
     return block->payload;
 }
 

@@ -20,7 +20,8 @@ void *large_alloc(size_t alignment, size_t size);
 
 /* The rest takes the block's owner, as found in the page map. */
 void large_free(struct large_block *block, void *payload);
-/* Grows, shrinks or moves by remapping, without a copy. NULL: nothing has changed. */
+/* Grows, shrinks or moves by remapping, without a copy. NULL: it cannot grow so, and nothing has
+ * changed; the program may have split the mapping by mprotect or madvise. */
 void *large_resize(struct large_block *block, void *payload, size_t size);
 
 void large_walk(heap_visitor *visit, void *argument);

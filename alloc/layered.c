@@ -7,7 +7,6 @@
  */
 #include "alloc/layered.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "alloc/large.h"
@@ -18,14 +17,12 @@
 
 enum { MAX_ARENAS = 64 };
 
-/* A bin may keep this share of what its thread may, but a few blocks at least and no more than
- * pays: a bin of small blocks refills cheaply. */
-enum { BIN_SHARE = 8, BIN_LEAST = 2, BIN_MOST = 512, FIRST_BATCH = 2 };
+/* More blocks in a bin than this do not pay: a bin of small blocks refills cheaply. */
+enum { BIN_MOST = 512, FIRST_BATCH = 2 };
 
 static struct thread_cache unborn_cache; /* all zero: empty, and no room */
 static struct thread_cache dead_cache;
 __thread struct thread_cache *thread_cache = &unborn_cache;
-
 
 static struct {
     const struct layered_policy *policy;
@@ -45,11 +42,15 @@ static const struct heap_policy *heap_policy(void)
 
 /* Arenas and caches. */
 
+/* Counted here: libc's function lies on a page that short processes use for nothing else. */
 static unsigned processors(void)
 {
-    cpu_set_t set;
-    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, &set);
-    return syscall_failed(bytes) ? 1 : (unsigned)CPU_COUNT_S((size_t)bytes, &set);
+    uint64_t set[16];
+    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, set);
+    unsigned count = 0;
+    for (size_t i = 0; !syscall_failed(bytes) && i < (size_t)bytes / sizeof *set; i++)
+        count += (unsigned)__builtin_popcountll(set[i]);
+    return count > 0 ? count : 1;
 }
 
 static struct arena *add_arena(void)
@@ -93,14 +94,18 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
     return window_init(policy->shadow_shift) && add_arena() != NULL;
 }
 
+/* Bins of small blocks are content with less than their share; what they leave is divided among
+ * the rest, so that all together never keep more than the thread may. */
 static void set_bin_limits(struct thread_cache *cache)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
-        size_t limit = layers.cache_bytes / BIN_SHARE / layers.policy->bin_request(bin);
-        if (limit < BIN_LEAST)
-            limit = layers.cache_bytes > 0 ? BIN_LEAST : 0;
+    const struct layered_policy *policy = layers.policy;
+    size_t left = layers.cache_bytes;
+    for (unsigned bin = 0; bin < policy->bins; bin++) {
+        size_t block_bytes = policy->bin_request(bin);
+        size_t limit = left / (policy->bins - bin) / block_bytes;
         if (limit > BIN_MOST)
             limit = BIN_MOST;
+        left -= limit * block_bytes;
         cache->bins[bin] = (struct cache_bin){
             .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
     }
@@ -403,6 +408,16 @@ void layered_free_slowly(void *block)
 
 /* Blocks in the program's hands. */
 
+static size_t usable_size_of(struct arena *arena, const void *block)
+{
+    if (!heap_policy()->size_is_elsewhere)
+        return heap_policy()->usable_size(arena->heap, block);
+    lock_acquire(&arena->lock);
+    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    lock_release(&arena->lock);
+    return usable;
+}
+
 static void *move_to_new_block(void *block, size_t old_usable, size_t size)
 {
     void *moved = layered_alloc(layers.policy, size);
@@ -424,7 +439,7 @@ void *layered_resize(void *block, size_t size)
     struct arena *arena = (struct arena *)owner;
     if (!is_live(block))
         report_not_live("realloc", block);
-    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    size_t usable = usable_size_of(arena, block);
     if (size <= usable && size > usable / 2)
         return block;
     lock_acquire(&arena->lock);
@@ -444,7 +459,7 @@ size_t layered_usable_size(const void *block)
         const struct large_block *large = (const struct large_block *)owner;
         return large->payload == block ? large->usable_bytes : 0;
     }
-    return is_live(block) ? heap_policy()->usable_size(((struct arena *)owner)->heap, block) : 0;
+    return is_live(block) ? usable_size_of((struct arena *)owner, block) : 0;
 }
 
 struct block_waste layered_waste(const void *block)
@@ -573,13 +588,30 @@ struct visit {
     void *argument;
 };
 
-/* To the heap a block in a thread's cache is live. */
+/* Where in a block that is live to its heap the program's begins: further in, if it is
+ * over-aligned. NULL: nowhere, it is in a thread's cache. */
+static char *live_payload(const struct block_info *info)
+{
+    char *payload = info->payload;
+    for (size_t offset = 0; offset < info->usable_bytes; offset += BLOCK_ALIGNMENT)
+        if (is_live(payload + offset))
+            return payload + offset;
+    return NULL;
+}
+
 static void visit_with_state(void *argument, const struct block_info *info)
 {
     const struct visit *visit = argument;
     struct block_info corrected = *info;
-    if (info->state == BLOCK_LIVE && *state_of(info->payload) == 0)
-        corrected.state = BLOCK_CACHED;
+    if (info->state == BLOCK_LIVE) {
+        char *payload = live_payload(info);
+        if (payload) {
+            corrected.payload = payload;
+            corrected.usable_bytes -= (size_t)(payload - (char *)info->payload);
+        } else {
+            corrected.state = BLOCK_CACHED;
+        }
+    }
     visit->visit(visit->argument, &corrected);
 }
 

@@ -35,7 +35,7 @@ struct layered_policy {
 };
 
 /* Options of the layers, after those of the policy. */
-enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE };
+enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE, LAYERED_OPTION_COUNT };
 #define LAYERED_OPTIONS                                                                            \
     {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
         {"cache", "bytes of free blocks that a thread may keep", 0, 1 << 30, 1 << 20, NULL},       \

@@ -2,7 +2,13 @@
  *
  * allocators.c: every allocator and preset that the library offers.
  */
-#include "alloc/bsd_presets.h"
+#include "alloc/blocks.h"
+#include "alloc/historic.h"
+#include "gc/gc.h"
 #include "shim/configuration.h"
 
-const struct allocator *const allocators[] = {&bsd_default, &bsd_classic, NULL};
+const struct allocator *const allocators[] = {
+    &blocks_default,    &knuth_default, &knuth_classic, &cartesian_default,
+    &cartesian_classic, &bsd_default,   &bsd_classic,   &gnu_default,
+    &gnu_classic,       &gc_default,    NULL,
+};

@@ -28,13 +28,17 @@ static struct slice cut(struct slice *rest, char separator)
     return head;
 }
 
+/* A word that is longer than this is cut, so that there is room in the line for what is valid. */
+enum { WORD_SHOWN = 64 };
+
 static void begin_error(struct message *error, const char *what, struct slice word)
 {
+    bool is_cut = word.length > WORD_SHOWN;
     message_begin(error);
     message_text(error, what);
     message_text(error, " \"");
-    message_bytes(error, word.start, word.length);
-    message_text(error, "\"");
+    message_bytes(error, word.start, is_cut ? WORD_SHOWN : word.length);
+    message_text(error, is_cut ? "...\"" : "\"");
 }
 
 static void add_word(struct message *error, bool *first, const char *word)

@@ -7,7 +7,7 @@
 #ifndef ALLOTROPE_SHIM_SINGLE_H
 #define ALLOTROPE_SHIM_SINGLE_H
 
-#include "alloc/bsd_presets.h"
+#include "alloc/historic.h"
 
 #define SINGLE_JOIN_EXPANDED(name, suffix) name##suffix
 #define SINGLE_JOIN(name, suffix) SINGLE_JOIN_EXPANDED(name, suffix)

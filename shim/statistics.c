@@ -51,7 +51,8 @@ static struct {
     struct snapshot peak;
 } account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
 
-static struct pagemap slack_tables;
+extern struct pagemap slack_tables;
+struct pagemap slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
 static uint64_t now(void)
 {
@@ -309,6 +310,32 @@ static void emit_policy(struct emitter *emitter, const struct allocator_statisti
     emit_close(emitter);
 }
 
+struct group {
+    struct emitter *emitter;
+    const char *name; /* NULL before the first */
+};
+
+static void emit_in_group(void *argument, const char *name, const char *key, uint64_t number)
+{
+    struct group *group = argument;
+    if (!group->name || strcmp(group->name, name) != 0) {
+        if (group->name)
+            emit_close(group->emitter);
+        emit_open(group->emitter, name);
+        group->name = name;
+    }
+    emit_number(group->emitter, key, number);
+}
+
+static void emit_more(struct emitter *emitter, const struct allocator *allocator)
+{
+    struct group group = {.emitter = emitter};
+    if (allocator->more_statistics)
+        allocator->more_statistics(emit_in_group, &group);
+    if (group.name)
+        emit_close(emitter);
+}
+
 static void emit_system_calls(struct emitter *emitter)
 {
     emit_open(emitter, "system_calls");
@@ -343,6 +370,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     emit_number(&emitter, "resident_bytes", heap_resident());
     emit_policy(&emitter, &statistics);
     emit_system_calls(&emitter);
+    emit_more(&emitter, configuration->allocator);
     emit_number(&emitter, "pointer_faults", pointer_faults());
     emit_close(&emitter);
     return emitter_end(&emitter);
@@ -411,17 +439,21 @@ static __attribute__((destructor)) void write_at_exit(void)
         SYSCALL_1(SYS_close, file);
 }
 
+/* When off, fork need not write here: each page written is copied for parent and child. */
 void statistics_fork_prepare(void)
 {
-    lock_acquire(&account.lock);
+    if (account.on)
+        lock_acquire(&account.lock);
 }
 
 void statistics_fork_parent(void)
 {
-    lock_release(&account.lock);
+    if (account.on)
+        lock_release(&account.lock);
 }
 
 void statistics_fork_child(void)
 {
-    lock_reset(&account.lock);
+    if (account.on)
+        lock_reset(&account.lock);
 }

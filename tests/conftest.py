@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ LAUNCHER = BUILD / "allotrope-launch"
 # The package under test is that of the tree; it finds the native parts in the build directory.
 sys.path.insert(0, str(SOURCE / "analysis"))
 os.environ["ALLOTROPE_BUILD_DIR"] = str(BUILD)
+# `make check` speaks to the makes below it; a make under test is none of them.
+for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(variable, None)
+
+# A shell starts what runs in the background with INT ignored, and so would all our children be.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

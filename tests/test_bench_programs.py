@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
-PROGRAMS = Path(os.environ.get("ALLOTROPE_BUILD", SOURCE)) / "bench_programs"
+PROGRAMS = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs"
 
 # Small runs and their checksums, the same on every machine and under every allocator.
 SMALL_RUNS = [

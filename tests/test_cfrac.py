@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
-FOLDER = Path(os.environ.get("ALLOTROPE_BUILD", SOURCE)) / "bench_programs" / "cfrac"
+FOLDER = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs" / "cfrac"
 PROGRAMS = ["cfrac", "cfrac_malloc", "cfrac_uncounted"]
 
 
@@ -99,9 +99,7 @@ def test_squares_and_awkward_numbers() -> None:
 def test_cube_of_a_large_prime_is_refused_in_one_line() -> None:
     result = run("cfrac", str(100003**3))
     assert result.returncode == 1
-    assert result.stderr == (
-        f"cfrac: cannot split {100003 ** 3}: the power of a prime, perhaps\n"
-    )
+    assert result.stderr == (f"cfrac: cannot split {100003 ** 3}: the power of a prime, perhaps\n")
 
 
 @pytest.mark.parametrize("text", ["0", "", "-5", "12x", " 7", "1" * 601])

@@ -17,7 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope import compare_output
+from allotrope import units
 from allotrope.allocators import glibc
 from allotrope.compare import Plan, order_of_round, read_accounts, steps
 from conftest import SOURCE, Command
@@ -42,13 +42,18 @@ QUANTITY = {
 HEAP = {
     "type": ["object", "null"],
     "required": ["command", "processes", "mapped_peak_bytes", "requested_peak_bytes",
-                 "fragmentation", "waste", "metadata_bytes", "calls", "system_calls"],
+                 "fragmentation", "waste", "at_peak", "live", "metadata_bytes", "calls",
+                 "system_calls"],
     "properties": {
         "processes": {"type": "integer", "minimum": 1},
         "mapped_peak_bytes": MAYBE_NUMBER, "requested_peak_bytes": MAYBE_NUMBER,
         "fragmentation": MAYBE_NUMBER,
         "waste": {"type": ["object", "null"],
                   "required": ["header", "rounding", "alignment", "cached", "external"]},
+        "at_peak": {"type": "object",
+                    "required": ["time_seconds", "requested_bytes", "mapped_bytes",
+                                 "resident_bytes"]},
+        "live": {"type": ["object", "null"], "required": ["blocks", "requested_bytes"]},
     },
 }  # fmt: skip
 FAILURE = {
@@ -90,11 +95,11 @@ SCHEMA = {
             "additionalProperties": False,
             "required": ["cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution",
                          "libc", "transparent_huge_pages", "overcommit_memory",
-                         "randomize_va_space", "scaling_governor", "load_average"],
+                         "randomize_va_space", "scaling_governor", "load_average", "lacks"],
             "properties": {key: {} for key in (
                 "cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution", "libc",
                 "transparent_huge_pages", "overcommit_memory", "randomize_va_space",
-                "scaling_governor", "load_average")},
+                "scaling_governor", "load_average", "lacks")},
         },
         "baseline": {"type": "string"},
         "rounds": {"type": "integer", "minimum": 1},
@@ -548,14 +553,14 @@ class TestFormatting:
         ],
     )  # fmt: skip
     def test_bytes(self, size: float, text: str) -> None:
-        assert compare_output.format_bytes(size) == text
+        assert units.format_bytes(size) == text
 
     @pytest.mark.parametrize(
         "count, text",
         [(0, "0"), (9999, "9999"), (10_000, "10k"), (9_999_400, "9999k"), (12_000_000, "12M")],
     )
     def test_counts(self, count: float, text: str) -> None:
-        assert compare_output.format_count(count) == text
+        assert units.format_count(count) == text
 
 
 def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:

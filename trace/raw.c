@@ -63,6 +63,7 @@ struct entered {
 };
 
 struct thread {
+    uint32_t number; /* Valgrind's numbers are used again, these are not */
     uint64_t size, site, old; /* told by doorbells, for the event that follows */
     uint32_t depth;
     struct entered entered[MOST_CLASSES_ENTERED];
@@ -77,6 +78,7 @@ struct raw_stream {
     uint64_t kept_slots[TRACE_RING_MAX_SLOTS];
     struct thread **threads;
     size_t thread_count;
+    uint32_t threads_started;
     uint32_t running;
     uint32_t class; /* as last told to the sink */
     char error[TRACE_ERROR_BYTES];
@@ -400,15 +402,37 @@ static int switch_thread(struct raw_stream *stream, uint64_t thread)
     if (know_thread(stream, thread) < 0)
         return -1;
     stream->running = (uint32_t)thread;
-    struct trace_event event = {.type = TRACE_EVENT_THREAD, .value = {thread}};
+    struct trace_event event = {.type = TRACE_EVENT_THREAD,
+                                .value = {running_thread(stream)->number}};
     return tell(stream, &event) < 0 ? -1 : tell_class(stream);
 }
 
-static int plain_event(struct raw_stream *stream, uint32_t type, const uint64_t *words,
-                       const char *name)
+static int start_thread(struct raw_stream *stream, uint64_t thread, uint64_t creator)
 {
-    struct trace_event event = {.type = type, .value = {words[0], words[1], words[2]},
-                                .name = name};
+    if (know_thread(stream, thread) < 0 || know_thread(stream, creator) < 0)
+        return -1;
+    memset(stream->threads[thread], 0, sizeof *stream->threads[thread]);
+    stream->threads[thread]->number = ++stream->threads_started;
+    struct trace_event event = {.type = TRACE_EVENT_THREAD_START,
+                                .value = {stream->threads_started,
+                                          stream->threads[creator]->number}};
+    return tell(stream, &event);
+}
+
+static int end_thread(struct raw_stream *stream, uint64_t thread)
+{
+    if (know_thread(stream, thread) < 0)
+        return -1;
+    struct trace_event event = {.type = TRACE_EVENT_THREAD_END,
+                                .value = {stream->threads[thread]->number}};
+    return tell(stream, &event);
+}
+
+static int plain_event(struct raw_stream *stream, uint32_t type, const uint64_t *words,
+                       size_t count, const char *name)
+{
+    struct trace_event event = {.type = type, .name = name};
+    memcpy(event.value, words, count * sizeof *words);
     return tell(stream, &event);
 }
 
@@ -454,19 +478,19 @@ static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *
     case RAW_THREAD:
         return switch_thread(stream, words[0]);
     case RAW_THREAD_START:
-        return plain_event(stream, TRACE_EVENT_THREAD_START, words, NULL);
+        return start_thread(stream, words[0], words[1]);
     case RAW_THREAD_END:
-        return plain_event(stream, TRACE_EVENT_THREAD_END, words, NULL);
+        return end_thread(stream, words[0]);
     case RAW_MAP:
-        return plain_event(stream, TRACE_EVENT_MAP, words, (const char *)(words + 3));
+        return plain_event(stream, TRACE_EVENT_MAP, words, 3, (const char *)(words + 3));
     case RAW_UNMAP:
-        return plain_event(stream, TRACE_EVENT_UNMAP, words, NULL);
+        return plain_event(stream, TRACE_EVENT_UNMAP, words, 2, NULL);
     case RAW_SIGNAL:
-        if (plain_event(stream, TRACE_EVENT_SIGNAL, words + 1, NULL) < 0)
+        if (plain_event(stream, TRACE_EVENT_SIGNAL, words + 1, 1, NULL) < 0)
             return -1;
         return enter(stream, TRACE_CLASS_PROGRAM, words[2], true);
     case RAW_SIGNAL_RETURN:
-        if (plain_event(stream, TRACE_EVENT_SIGNAL_RETURN, words, NULL) < 0)
+        if (plain_event(stream, TRACE_EVENT_SIGNAL_RETURN, words, 0, NULL) < 0)
             return -1;
         return return_from_signal(stream);
     default:

@@ -299,9 +299,24 @@ static char *put_text(char *out, const char *text)
 }
 
 /* A line for a reference in each format; returns its end. `out` has LINE_BYTES of room. */
-enum { LINE_BYTES = 128 };
+enum { LINE_BYTES = 4096, NAME_BYTES = 1024 };
 
-static char *csv_line(char *out, const struct trace_reference *reference, uint32_t thread)
+/* A name in quotes, doubled where it has them; very long ones (templates) are cut. */
+static char *put_quoted(char *out, const char *text)
+{
+    const char *end = out + NAME_BYTES;
+    *out++ = '"';
+    for (; *text && out < end; text++) {
+        if (*text == '"')
+            *out++ = '"';
+        *out++ = *text;
+    }
+    *out++ = '"';
+    return out;
+}
+
+static char *csv_line(char *out, const struct trace_reader *reader,
+                      const struct trace_reference *reference, uint32_t thread)
 {
     out = put_number(out, thread);
     out = put_text(out, reference->kind == TRACE_STORE ? ",store,0x" : ",load,0x");
@@ -310,13 +325,17 @@ static char *csv_line(char *out, const struct trace_reference *reference, uint32
     out = put_number(out, reference->size);
     *out++ = ',';
     out = put_text(out, class_names[reference->class]);
+    *out++ = ',';
+    out = put_quoted(out, trace_reader_function(reader, reference->function, NULL));
     *out++ = '\n';
     return out;
 }
 
 /* Dinero's: 0 reads, 1 writes; an address without size. */
-static char *din_line(char *out, const struct trace_reference *reference, uint32_t thread)
+static char *din_line(char *out, const struct trace_reader *reader,
+                      const struct trace_reference *reference, uint32_t thread)
 {
+    (void)reader;
     (void)thread;
     out = put_text(out, reference->kind == TRACE_STORE ? "1 " : "0 ");
     out = put_hex(out, reference->address, 1);
@@ -324,8 +343,10 @@ static char *din_line(char *out, const struct trace_reference *reference, uint32
     return out;
 }
 
-static char *lackey_line(char *out, const struct trace_reference *reference, uint32_t thread)
+static char *lackey_line(char *out, const struct trace_reader *reader,
+                      const struct trace_reference *reference, uint32_t thread)
 {
+    (void)reader;
     (void)thread;
     out = put_text(out, reference->kind == TRACE_STORE ? " S " : " L ");
     out = put_hex(out, reference->address, 8);
@@ -338,11 +359,12 @@ static char *lackey_line(char *out, const struct trace_reference *reference, uin
 struct dump_format {
     const char *name;
     const char *header;
-    char *(*line)(char *out, const struct trace_reference *reference, uint32_t thread);
+    char *(*line)(char *out, const struct trace_reader *reader,
+                      const struct trace_reference *reference, uint32_t thread);
 };
 
 static const struct dump_format dump_formats[] = {
-    {"csv", "thread,kind,address,size,class\n", csv_line},
+    {"csv", "thread,kind,address,size,class,function\n", csv_line},
     {"din", "", din_line},
     {"lackey", "", lackey_line},
 };
@@ -362,7 +384,7 @@ static int dump(struct trace_reader *reader, const struct dump_format *format)
     int status;
     while ((status = trace_reader_next(reader, &batch)) > 0) {
         for (size_t i = 0; i < batch.count; i++) {
-            out = format->line(out, &batch.references[i], batch.thread);
+            out = format->line(out, reader, &batch.references[i], batch.thread);
             if (out > buffer + sizeof buffer - LINE_BYTES) {
                 if (fwrite(buffer, (size_t)(out - buffer), 1, stdout) != 1)
                     return output_failed();

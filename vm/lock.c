@@ -14,14 +14,15 @@
 /* Spins that pay on two cores: a refill holds its lock for well under a microsecond. */
 enum { SPINS = 100 };
 
-_Atomic uintptr_t forking_thread;
+/* Beside the locks, which are initialised data: fork writes all of them, on one page. */
+_Atomic uintptr_t forking_thread __attribute__((section(".data")));
 
 static bool this_thread_forks(void)
 {
     return atomic_load_explicit(&forking_thread, memory_order_relaxed) == current_thread();
 }
 
-_Noreturn static void report_self_deadlock(void)
+void report_signal_handler(void)
 {
     struct message message;
     message_begin(&message);
@@ -36,7 +37,7 @@ void lock_acquire_slowly(struct lock *lock)
 {
     if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread()) {
         if (!this_thread_forks() || lock->nested > 0)
-            report_self_deadlock();
+            report_signal_handler();
         lock->nested++;
         return;
     }

@@ -33,6 +33,9 @@ struct lock {
  * what is held. Set after the last lock is taken, cleared before the first is given back. */
 extern _Atomic uintptr_t forking_thread;
 
+/* Says that a signal handler allocated while it interrupted the allocator, and aborts. */
+_Noreturn void report_signal_handler(void);
+
 void lock_acquire_slowly(struct lock *lock);
 void lock_wake(struct lock *lock);
 #ifndef NDEBUG

@@ -11,7 +11,10 @@ enum { CHUNK_BYTES = 65536, ALIGNMENT = 64 };
 
 struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
 
-static char *next_free, *chunk_end;
+/* What every process needs (the first arena with its lock) lies beside the locks: no mapping, and
+ * one page for fork to write. */
+static char first_chunk[3072] __attribute__((aligned(64), section(".data")));
+static char *next_free = first_chunk, *chunk_end = first_chunk + sizeof first_chunk;
 
 static void *take(size_t bytes)
 {

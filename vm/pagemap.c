@@ -6,14 +6,20 @@
 
 #include "vm/pages.h"
 
-struct pagemap owners;
+/* Common symbols come behind all other data, which thus stays together on few pages. */
+struct pagemap owners __attribute__((common));
 
 static const size_t LEAF_BYTES = sizeof(pagemap_entry) << PAGEMAP_LEAF_BITS;
 
 static pagemap_entry *leaf_for(struct pagemap *map, uintptr_t address, bool create)
 {
     pagemap_entry *_Atomic *slot = &map->root[address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS)];
-    pagemap_entry *leaf = atomic_load_explicit(slot, memory_order_acquire);
+    pagemap_entry *leaf = NULL;
+    if (create) /* it may be written next: one access for writing saves the fault for reading */
+        atomic_compare_exchange_strong_explicit(slot, &leaf, NULL, memory_order_acq_rel,
+                                                memory_order_acquire);
+    else
+        leaf = atomic_load_explicit(slot, memory_order_acquire);
     if (leaf || !create)
         return leaf;
     pagemap_entry *made = pages_map(LEAF_BYTES, PAGE_BYTES);

@@ -12,9 +12,9 @@
  * Nothing is reserved beforehand: pages are mapped at fixed addresses as they are needed, so
  * limits and overcommit see what is used and no more.
  *
- * The base lies between 4 and 5 TiB (below what Valgrind, sanitizers and the kernel use) and
- * takes its lower bits from where the kernel places a mapping: it is as random as the kernel
- * makes mappings, and repeatable where those are.
+ * The base lies between 4 and 5 TiB (below what Valgrind and the kernel use) and takes its lower
+ * bits from where the kernel places a mapping: it is as random as the kernel makes mappings, and
+ * repeatable where those are.
  */
 #ifndef ALLOTROPE_VM_WINDOW_H
 #define ALLOTROPE_VM_WINDOW_H

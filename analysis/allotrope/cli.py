@@ -13,12 +13,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import allocators, compare_output, doctor
+from . import allocators, compare_output, doctor, record, trace_commands
 from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
+from .compare_page import compare_page
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .locality import locality
+from .page import check_page_modules, render
+from .recommendation import Document, recommend
 from .simulate import simulate
 
 PROGRAM = "allotrope"
@@ -59,6 +62,8 @@ def cli() -> None:
 
 
 cli.add_command(simulate)
+cli.add_command(record.record)
+cli.add_command(trace_commands.trace)
 cli.add_command(locality)
 
 
@@ -159,7 +164,7 @@ def _values(option: dict[str, Any]) -> str:
         return f"{option['minimum']}..{option['maximum']}"
     if option.get("values"):
         return "|".join(map(str, option["values"]))
-    return str(option["kind"]).upper()
+    return "|".join(option.get("keywords", [])) or str(option["kind"]).upper()
 
 
 def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
@@ -233,6 +238,7 @@ def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
     "the status of a shell command that reads it",
 )
 @click.option("--json", "json_file", metavar="FILE", help="write everything as JSON (- is stdout)")
+@click.option("--html", "html_file", metavar="FILE", help="write a page with pictures")
 @click.option("--csv", "csv_file", metavar="FILE", help="write the summaries as CSV")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="write the table as Markdown")
 @click.option(
@@ -247,6 +253,7 @@ def compare_command(
     baseline: str,
     command: tuple[str, ...],
     json_file: str | None,
+    html_file: str | None,
     csv_file: str | None,
     markdown_file: str | None,
     hyperfine_file: str | None,
@@ -259,14 +266,21 @@ def compare_command(
     contenders, baseline_index = choose_contenders(specs, baseline)
     plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
     check_plan(plan)
-    writers = (
-        ("--json", json_file, compare_output.as_json),
-        ("--csv", csv_file, compare_output.as_csv),
-        ("--markdown", markdown_file, compare_output.as_markdown),
-        ("--hyperfine-json", hyperfine_file, compare_output.as_hyperfine_json),
+    writers: tuple[tuple[str, str | None, Callable[[Comparison, Document], str]], ...] = (
+        ("--json", json_file, lambda _, document: compare_output.as_json(document)),
+        ("--html", html_file, lambda _, document: as_html(document)),
+        ("--csv", csv_file, lambda comparison, _: compare_output.as_csv(comparison)),
+        ("--markdown", markdown_file, lambda comparison, _: compare_output.as_markdown(comparison)),
+        (
+            "--hyperfine-json",
+            hyperfine_file,
+            lambda comparison, _: compare_output.as_hyperfine_json(comparison),
+        ),
     )
     outputs = [(option, file, write) for option, file, write in writers if file is not None]
     _need_writable([(option, file) for option, file, _ in outputs])
+    if html_file is not None:
+        check_page_modules()
     comparison = compare_with_progress(plan)
     write_results(comparison, [(file, write) for _, file, write in outputs])
     return exit_status(comparison)
@@ -350,20 +364,32 @@ def compare_with_progress(plan: Plan) -> Comparison:
         return compare(plan, show)
 
 
+def as_html(document: Document) -> str:
+    catalogue = allocators.own_catalogue()
+    return render(compare_page(document), catalogue["version"] if catalogue else None)
+
+
 def write_results(
-    comparison: Comparison, outputs: list[tuple[str, Callable[[Comparison], str]]]
+    comparison: Comparison, outputs: list[tuple[str, Callable[[Comparison, Document], str]]]
 ) -> None:
-    """The table, on standard error when standard output is taken, and the files."""
+    """The table and what follows from it, on standard error when standard output is taken, and
+    the files."""
+    document = compare_output.as_document(comparison)
     console = terminal(stderr=any(file == "-" for file, _ in outputs))
     console.print(compare_output.as_table(comparison))
     for line in compare_output.legend(comparison):
         console.print(line, markup=False, highlight=False)
+    console.print()
+    for sentence in recommend(document):
+        console.print(str(sentence), markup=False, highlight=False)
     for file, write in outputs:
         if file == "-":
-            click.echo(write(comparison), nl=False)
+            click.echo(write(comparison, document), nl=False)
             continue
         try:
-            Path(file).write_text(write(comparison), encoding="utf-8", errors="backslashreplace")
+            Path(file).write_text(
+                write(comparison, document), encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as error:
             raise UserError(f"cannot write {file}: {error.strerror}") from None
 

@@ -38,6 +38,8 @@ QUANTITIES = (
     "minor_faults",
     "major_faults",
 )
+# What of the statistics' peak is kept beside its waste; with it they add up to mapped_bytes.
+AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
 # The user's settings that would make every contender something else than its name says.
 OWN_VARIABLES = ("ALLOTROPE", "ALLOTROPE_STATS")
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
@@ -361,6 +363,8 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
         "requested_peak_bytes": requested,
         "fragmentation": mapped / requested if mapped is not None and requested else None,
         "waste": peak["waste"],
+        "at_peak": {key: peak.get(key) for key in AT_PEAK},
+        "live": largest.get("live"),
         "metadata_bytes": largest.get("metadata_bytes"),
         "calls": largest.get("calls"),
         "system_calls": largest.get("system_calls"),

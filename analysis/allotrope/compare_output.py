@@ -7,25 +7,29 @@ import io
 import json
 import shlex
 import statistics
-from typing import Any
+from typing import Any, Mapping
 
 from rich.table import Table
 from rich.text import Text
 
+from . import doctor
 from .compare import QUANTITIES, Comparison, Contender
 from .intervals import CONFIDENCE, Summary, interval_rank
 from .machine import machine_facts
+from .recommendation import memory_that_matters
+from .units import format_bytes, format_count, format_seconds
 
 SCHEMA = "allotrope.compare/1"
 
 
-def as_json(comparison: Comparison) -> str:
+def as_document(comparison: Comparison) -> dict[str, Any]:
+    """Everything that was measured, docs/compare-format.md."""
     plan = comparison.plan
-    document = {
+    return {
         "schema": SCHEMA,
         "command": list(plan.command),
         "date": comparison.started.isoformat(timespec="seconds"),
-        "machine": machine_facts(),
+        "machine": machine_facts() | {"lacks": doctor.lacking()},
         "baseline": comparison.baseline.allocator.spec,
         "rounds": plan.rounds,
         "confidence": CONFIDENCE,
@@ -42,6 +46,9 @@ def as_json(comparison: Comparison) -> str:
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
     }
+
+
+def as_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -115,28 +122,6 @@ def as_hyperfine_json(comparison: Comparison) -> str:
     return json.dumps({"results": results}, indent=2) + "\n"
 
 
-def format_bytes(size: float) -> str:
-    """Three digits or so, in powers of 1024 as memory has it."""
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1000:
-            break
-        size /= 1024
-    else:
-        unit = "GiB"
-    return f"{size:.0f} {unit}" if size >= 99.95 or unit == "B" else f"{size:.1f} {unit}"
-
-
-def format_seconds(seconds: float) -> str:
-    return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
-
-
-def format_count(count: float) -> str:
-    """A number of faults."""
-    if count < 10_000:
-        return f"{count:.0f}"
-    return f"{count / 1000:.0f}k" if count < 10_000_000 else f"{count / 1e6:.0f}M"
-
-
 def format_ratio(summary: Summary | None) -> str:
     """The ratio with its interval."""
     if summary is None or summary.ratio is None:
@@ -157,13 +142,16 @@ def _heap(contender: Contender) -> str:
 
 
 def memory_quantity(comparison: Comparison) -> str:
-    """What the memory column shows: the peak of the tree where each tree held more than its
-    largest process, whose own peak is the more exact figure otherwise."""
+    """What the memory column shows."""
     measured = [contender for contender in comparison.contenders if contender.failure is None]
     trees = [comparison.summary(contender, "tree_peak_bytes") for contender in measured]
     largest = [comparison.summary(contender, "peak_rss_bytes") for contender in measured]
-    matters = [tree and one and tree.median > one.median for tree, one in zip(trees, largest)]
-    return "tree_peak_bytes" if measured and all(matters) else "peak_rss_bytes"
+    return memory_that_matters(
+        [
+            (tree.median if tree else None, one.median if one else None)
+            for tree, one in zip(trees, largest)
+        ]
+    )
 
 
 def table_rows(comparison: Comparison) -> list[list[str]]:

@@ -182,6 +182,15 @@ def _dirty_bits() -> Row:
     )
 
 
+def lacking() -> list[dict[str, str]]:
+    """What this machine does not have, with what follows, for a comparison to carry along."""
+    return [
+        {"name": row.name, "state": row.state, "consequence": row.consequence}
+        for row in examine()
+        if row.available is False
+    ]
+
+
 def as_json(rows: list[Row]) -> str:
     document = {"schema": SCHEMA, "rows": [dataclasses.asdict(row) for row in rows]}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -90,6 +90,7 @@ def _interruptions_held() -> Iterator[list[int]]:
     previous = {
         number: signal.signal(number, lambda number, _: pending.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN  # else the run would not ignore it either
     }
     try:
         yield pending

@@ -15,6 +15,9 @@ class Places:
     library: Path  # the routing library, to be preloaded
     describe: Path  # tells what is compiled into it
     launcher: Path
+    recorder: Path  # runs a program under Valgrind and writes its trace
+    tracer: Path  # reads traces
+    tools: Path  # the folder of the Valgrind tool
 
 
 def _find() -> Places:
@@ -26,6 +29,9 @@ def _find() -> Places:
             library=Path(library, "liballotrope.so"),
             describe=Path(programs, "allotrope-describe"),
             launcher=Path(programs, "allotrope-launch"),
+            recorder=Path(programs, "allotrope-trace-record"),
+            tracer=Path(programs, "allotrope-trace"),
+            tools=Path(programs, "valgrind"),
         )
     # Without a word from the script we run from a source tree that was built in place.
     tree = Path(build) if build is not None else Path(__file__).resolve().parents[2]
@@ -33,6 +39,9 @@ def _find() -> Places:
         library=tree / ".libs" / "liballotrope.so",
         describe=tree / "allotrope-describe",
         launcher=tree / "allotrope-launch",
+        recorder=tree / "trace" / "allotrope-trace-record",
+        tracer=tree / "trace" / "allotrope-trace",
+        tools=tree / "trace" / "recorder",
     )
 
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * blocks_inspect.c: `blocks` looked at from outside: walks, statistics, trimming, validity; and
+ * what a collector needs.
+ */
+#include "alloc/blocks_heap.h"
+#include "vm/pagemap.h"
+
+static bool is_large(const struct slab *slab)
+{
+    return slab->place == SLAB_RUN || slab->place == SLAB_MAPPING;
+}
+
+struct walk {
+    heap_visitor *visit;
+    void *argument;
+};
+
+static void walk_slab(void *argument, struct slab *slab)
+{
+    const struct walk *walk = argument;
+    for (size_t i = 0; i < slab->capacity; i++) {
+        bool live = (slab_live(slab, i / SLAB_WORD_BLOCKS) & slab_bit(i)) != 0;
+        struct block_info info = {.payload = slab_block(slab, i),
+                                  .usable_bytes = slab->block_bytes,
+                                  .block_bytes = slab->block_bytes,
+                                  .state = live ? BLOCK_LIVE : BLOCK_FREE};
+        walk->visit(walk->argument, &info);
+    }
+}
+
+void blocks_walk(heap_visitor *visit, void *argument)
+{
+    struct walk walk = {visit, argument};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(walk_slab, &walk);
+    lock_release(&blocks_heap.lock);
+}
+
+struct free_count {
+    uint64_t blocks, bytes;               /* free in all slabs */
+    uint64_t cached_blocks, cached_bytes; /* of those, in slabs that a thread has */
+};
+
+static void count_free_blocks(void *argument, struct slab *slab)
+{
+    struct free_count *count = argument;
+    uint64_t live = 0;
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i++)
+        live += (uint64_t)__builtin_popcountl(slab_live(slab, i));
+    uint64_t blocks = slab->capacity - live, bytes = blocks * slab->block_bytes;
+    if (atomic_load_explicit(&slab->thread, memory_order_relaxed)) {
+        count->cached_blocks += blocks;
+        count->cached_bytes += bytes;
+    } else {
+        count->blocks += blocks;
+        count->bytes += bytes;
+    }
+}
+
+void blocks_statistics(struct allocator_statistics *statistics)
+{
+    struct free_count count = {0};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(count_free_blocks, &count);
+    *statistics = (struct allocator_statistics){
+        .heap = {.free_blocks = count.blocks,
+                 .free_bytes = count.bytes + blocks_heap.runs.free_granules * GRANULE_BYTES,
+                 .cached_blocks = count.cached_blocks,
+                 .cached_bytes = count.cached_bytes},
+        .arenas = 1,
+        .threads = blocks_heap.threads,
+        .large_blocks = blocks_heap.large_blocks,
+        .large_bytes = blocks_heap.large_bytes};
+    lock_release(&blocks_heap.lock);
+}
+
+size_t blocks_cached_bytes(void)
+{
+    struct free_count count = {0};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(count_free_blocks, &count);
+    lock_release(&blocks_heap.lock);
+    return count.cached_bytes;
+}
+
+size_t blocks_trim(void)
+{
+    blocks_settle_thread();
+    lock_acquire(&blocks_heap.lock);
+    size_t bytes = runs_trim(&blocks_heap.runs);
+    lock_release(&blocks_heap.lock);
+    return bytes;
+}
+
+/* Validity. */
+
+struct validity {
+    bool valid;
+    size_t granules, large_blocks, large_bytes;
+};
+
+static bool bits_are_valid(const struct slab *slab)
+{
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i++) {
+        const struct slab_word *word = &slab->words[i];
+        uint64_t mask = slab_word_mask(slab, i);
+        if ((word->free & ~mask) || (word->remote & ~mask) || (word->free & word->remote) ||
+            (word->mark & ~mask))
+            return false;
+    }
+    return true;
+}
+
+static void check_slab(void *argument, struct slab *slab)
+{
+    struct validity *validity = argument;
+    bool valid = bits_are_valid(slab);
+    for (size_t i = 0; i < slab->granules; i++)
+        valid = valid && pagemap_get(slab->base + i * GRANULE_BYTES) == slab;
+    valid = valid && slab->capacity * slab->block_bytes <= slab->granules * GRANULE_BYTES;
+    if (is_large(slab)) {
+        valid = valid && slab->capacity == 1 && slab->reciprocal == 1;
+        validity->large_blocks++;
+        validity->large_bytes += slab->block_bytes;
+    } else {
+        valid = valid && slab->block_bytes == size_class_bytes[slab->class_index];
+    }
+    if (slab->place != SLAB_MAPPING)
+        validity->granules += slab->granules;
+    validity->valid = validity->valid && valid;
+}
+
+static bool shared_lists_are_valid(void)
+{
+    for (unsigned i = 0; i < SIZE_CLASSES; i++) {
+        const struct slab *lists[] = {blocks_heap.shared[i].available, blocks_heap.shared[i].full};
+        for (size_t list = 0; list < 2; list++)
+            for (const struct slab *slab = lists[list]; slab; slab = slab->next)
+                if (slab->class_index != i || slab->thread || slab->capacity == 0 ||
+                    slab->place != (list == 0 ? SLAB_SHARED : SLAB_SHARED_FULL) ||
+                    (slab->next && slab->next->previous != slab))
+                    return false;
+    }
+    return true;
+}
+
+bool blocks_is_valid(void)
+{
+    struct validity validity = {.valid = true};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(check_slab, &validity);
+    bool valid = validity.valid && validity.granules == blocks_heap.runs.used_granules &&
+                 validity.large_blocks == blocks_heap.large_blocks &&
+                 validity.large_bytes == blocks_heap.large_bytes && shared_lists_are_valid() &&
+                 runs_are_valid(&blocks_heap.runs);
+    lock_release(&blocks_heap.lock);
+    return valid;
+}
+
+/* For a collector. */
+
+void blocks_lock(void)
+{
+    lock_acquire(&blocks_heap.lock);
+}
+
+void blocks_unlock(void)
+{
+    lock_release(&blocks_heap.lock);
+}
+
+void blocks_state(const void **start, size_t *bytes)
+{
+    *start = &blocks_heap;
+    *bytes = sizeof blocks_heap;
+}
+
+size_t blocks_used_bytes(void)
+{
+    return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;
+}
+
+static void free_if_dead(void *argument, struct slab *slab)
+{
+    (void)argument;
+    if (is_large(slab) && (slab->words[0].free & 1))
+        large_block_free_locked(slab);
+}
+
+void blocks_swept(void)
+{
+    atomic_fetch_add_explicit(&blocks_heap.sweeps, 1, memory_order_release);
+    blocks_each_slab(free_if_dead, NULL);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gnu.h: Haertel's hybrid; see gnu.c.
+ */
+#ifndef ALLOTROPE_ALLOC_GNU_H
+#define ALLOTROPE_ALLOC_GNU_H
+
+#include "alloc/counters.h"
+#include "alloc/heap.h"
+
+enum {
+    GNU_PAGE_LOG = 12,
+    GNU_PAGE_BYTES = 1 << GNU_PAGE_LOG,
+    GNU_MIN_FRAGMENT_LOG = 4, /* two pointers */
+    GNU_MAX_FRAGMENT_LOG = GNU_PAGE_LOG - 1,
+};
+
+struct gnu_fragment {
+    struct gnu_fragment *next, *previous;
+};
+
+/* An entry of the page table. Only the first page of a cluster has a valid one. */
+union gnu_page {
+    struct {
+        size_t pages;
+        size_t next, previous; /* indices, in order of address; the list's head is entry 0 */
+    } free;
+    struct {
+        size_t fragment_log; /* 0: a run of pages */
+        union {
+            size_t pages;
+            struct {
+                uint32_t free_count;
+                uint32_t first; /* number of the fragment that leads the chunk's free ones */
+            };
+        };
+    } busy;
+};
+
+struct gnu_heap {
+    struct page_source *pages;
+    char *base;            /* page 1 begins here */
+    union gnu_page *table; /* lies in the heap itself */
+    size_t table_entries;
+    size_t limit;                                            /* the page behind the last */
+    size_t search_index;                                     /* where the next search starts */
+    struct gnu_fragment fragments[GNU_MAX_FRAGMENT_LOG + 1]; /* heads, by logarithm of size */
+    unsigned least_log;                                      /* of a fragment */
+    struct counters counters;
+};
+
+/* Options, in their order. */
+enum gnu_option { GNU_COUNTERS, GNU_LEAST_LOG, GNU_OPTIONS };
+
+extern const struct heap_policy gnu_policy;
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gnu_presets.c: Haertel's hybrid as published, and under the layers of today.
+ */
+#include "alloc/historic.h"
+
+#include "alloc/classic.h"
+#include "alloc/gnu.h"
+#include "alloc/layered.h"
+
+#define TITLE "fragments of powers of two in pages, next fit over pages (Haertel)"
+#define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
+
+/* A bin for each power of two up to half a page, then one for each number of pages. Fragments have
+ * 32 bytes at least, so that a byte of state serves 32. */
+enum {
+    LEAST_LOG = 5,
+    FRAGMENT_BINS = GNU_MAX_FRAGMENT_LOG - LEAST_LOG + 1,
+    PAGE_BINS = 8,
+};
+
+static inline unsigned bin_of(size_t size)
+{
+    if (size <= (size_t)1 << LEAST_LOG)
+        return 0;
+    if (size <= GNU_PAGE_BYTES / 2)
+        return 64 - LEAST_LOG - (unsigned)__builtin_clzll(size - 1);
+    return FRAGMENT_BINS + (unsigned)((size - 1) / GNU_PAGE_BYTES);
+}
+
+static inline size_t bin_request(unsigned bin)
+{
+    return bin < FRAGMENT_BINS ? (size_t)1 << (LEAST_LOG + bin)
+                               : (bin - FRAGMENT_BINS + 1) * (size_t)GNU_PAGE_BYTES;
+}
+
+static const struct layered_policy layers = {
+    .heap = &gnu_policy,
+    .shadow_shift = 5,
+    .bins = FRAGMENT_BINS + PAGE_BINS,
+    .largest_binned = PAGE_BINS * (size_t)GNU_PAGE_BYTES,
+    .bin_of = bin_of,
+    .bin_request = bin_request,
+};
+
+/* The user chooses the counters and the layers' options; the least fragment is set here. */
+static bool default_init(const uint64_t *options)
+{
+    uint64_t all[GNU_OPTIONS + LAYERED_OPTION_COUNT] = {options[GNU_COUNTERS], LEAST_LOG};
+    memcpy(&all[GNU_OPTIONS], &options[GNU_LEAST_LOG], LAYERED_OPTION_COUNT * sizeof *options);
+    return layered_init(&layers, all, GNU_OPTIONS);
+}
+
+void *gnu_default_alloc(size_t size)
+{
+    return layered_alloc(&layers, size);
+}
+
+void gnu_default_free(void *block)
+{
+    layered_free(&layers, block);
+}
+
+static const struct option_description default_options[] = {
+    COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
+
+const struct allocator gnu_default = {
+    .name = "gnu",
+    .preset = "default",
+    .preset_title = LAYERED_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = default_options,
+    .init = default_init,
+    .alloc = gnu_default_alloc,
+    .free = gnu_default_free,
+    LAYERED_FUNCTIONS,
+};
+
+static bool init_classic(const uint64_t *options)
+{
+    uint64_t all[GNU_OPTIONS] = {options[GNU_COUNTERS], GNU_MIN_FRAGMENT_LOG};
+    return classic_init(&gnu_policy, all);
+}
+
+static const struct option_description classic_options[] = {COUNTERS_OPTION(0), {0}};
+
+const struct allocator gnu_classic = {
+    .name = "gnu",
+    .preset = "classic",
+    .preset_title = CLASSIC_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = classic_options,
+    .init = init_classic,
+    CLASSIC_FUNCTIONS,
+};

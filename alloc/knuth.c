@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * knuth.c: boundary-tag first fit with a roving pointer.
+ *
+ * A block carries its size and state in a word at either end, so freeing finds both neighbours
+ * in constant time and merges with whichever is free. Free blocks form a ring; the search for
+ * room starts where the last one ended, which keeps small leftovers from gathering at its front.
+ *
+ *   | tag | payload ...................... | tag |   live, at 8 mod 16
+ *   | tag | next | previous | ............ | tag |   free
+ *   | fence | block | block | ... | block | fence |  a segment of memory
+ *
+ * Fixed by the sources: the tags, the ring, merging on free, no remainder below four words, a
+ * block cut from the start of the free one (an earlier version: from its end), growth by 8 KiB,
+ * the count of all free words that ends a hopeless search, and where the rover goes: it stays at
+ * the larger remainder, moves to a block just freed, and keeps away from the wilderness, the
+ * free block that ends where the memory ends.
+ *
+ * Open, and chosen here: "the larger" compares the remainder with its successor in the ring; a
+ * block taken whole leaves the rover at its successor; a freed block without free neighbours
+ * enters the ring before the rover, one that merges keeps the place of its lower, else its upper
+ * neighbour; a search gives up when the blocks it has not seen hold less than it needs; the
+ * wilderness counts towards what memory must be asked for; a resize in place grows into a free
+ * upper neighbour and gives back what it sheds; a block aligned to more than 16 is cut out of a
+ * larger one. The tag's check takes no reference of its own.
+ *
+ * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
+ * implemented by M. Moraes and measured by B. Zorn, CU-CS-573-92, 2.1.
+ */
+#include "alloc/knuth.h"
+
+#include "vm/message.h"
+#include "vm/pages.h"
+
+enum { GROWTH_BYTES = 8192 };
+
+struct knuth_free_block {
+    uint64_t tag;
+    struct knuth_free_block *next, *previous;
+};
+
+static void knuth_init(void *state, struct page_source *pages, const uint64_t *options)
+{
+    struct knuth_heap *heap = state;
+    heap->pages = pages;
+    heap->cut_from_end = options[KNUTH_CUT] != 0;
+    heap->counters.on = options[KNUTH_COUNTERS] != 0;
+}
+
+/* Blocks and tags. */
+
+static void set_tags(void *block, size_t bytes, enum tag_state state)
+{
+    tag_write(block, bytes, state);
+    tag_write((char *)block + bytes - TAG_BYTES, bytes, state);
+}
+
+/* Bytes of the block that serves a request: a multiple of 16. */
+static size_t block_bytes(size_t size)
+{
+    size_t bytes = round_up(size + KNUTH_TAGS_BYTES, BLOCK_ALIGNMENT);
+    return bytes < KNUTH_MIN_BLOCK ? KNUTH_MIN_BLOCK : bytes;
+}
+
+static void *tag_before(const void *payload)
+{
+    return (char *)(uintptr_t)payload - TAG_BYTES;
+}
+
+static char *payload_of(void *block)
+{
+    return (char *)block + TAG_BYTES;
+}
+
+_Noreturn static void report_damaged_tag(const void *tag)
+{
+    abort_on_pointer_fault("boundary tag", tag, "overwritten, probably by a block beside it");
+}
+
+/* The tag of a neighbour or of a block in the ring, which only an overrun can have damaged. */
+static uint64_t trusted_tag(const void *tag)
+{
+    uint64_t opened = tag_read(tag);
+    if (!tag_is_intact(opened))
+        report_damaged_tag(tag);
+    return opened;
+}
+
+static size_t free_block_bytes(const struct knuth_free_block *block)
+{
+    uint64_t opened = trusted_tag(&block->tag);
+    if (tag_state(opened) != TAG_FREE)
+        report_damaged_tag(block);
+    return tag_size(opened);
+}
+
+/* The tag of a block that the program hands in. */
+static size_t allocated_block_bytes(const char *function, const void *payload)
+{
+    uint64_t opened = 0;
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT == 0)
+        opened = tag_read(tag_before(payload));
+    if (!tag_is(opened, TAG_LIVE))
+        abort_on_pointer_fault(function, payload,
+                               "not a live block (freed twice, never handed out, or its tag was "
+                               "overwritten)");
+    return tag_size(opened);
+}
+
+/* The ring. */
+
+static void unlink_block(struct knuth_free_block *block)
+{
+    block->next->previous = block->previous;
+    block->previous->next = block->next;
+}
+
+/* `block` takes the place of `old`, whose links may lie inside it. */
+static void replace_in_ring(struct knuth_free_block *old, struct knuth_free_block *block)
+{
+    struct knuth_free_block *next = old->next, *previous = old->previous;
+    if (next == old) {
+        next = previous = block;
+    }
+    block->next = next;
+    block->previous = previous;
+    next->previous = block;
+    previous->next = block;
+}
+
+static void link_before_rover(const struct knuth_heap *heap, struct knuth_free_block *block)
+{
+    struct knuth_free_block *rover = heap->rover;
+    if (!rover) {
+        block->next = block->previous = block;
+        return;
+    }
+    block->next = rover;
+    block->previous = rover->previous;
+    block->previous->next = block;
+    rover->previous = block;
+}
+
+static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free_block *block,
+                          size_t bytes)
+{
+    return (const char *)block + bytes == heap->fence;
+}
+
+static void move_rover(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
+{
+    heap->rover = is_wilderness(heap, block, bytes) ? block->next : block;
+}
+
+/* Memory. */
+
+/* Puts a block, which must be tagged as allocated, into the ring, merged with its neighbours. */
+static void release(struct knuth_heap *heap, char *block, size_t bytes)
+{
+    uint64_t below = trusted_tag(block - TAG_BYTES);
+    char *upper = block + bytes;
+    uint64_t above = trusted_tag(upper);
+    heap->free_bytes += bytes;
+    struct knuth_free_block *merged = (struct knuth_free_block *)block;
+    bool in_ring = false;
+    if (tag_state(below) == TAG_FREE) {
+        merged = (struct knuth_free_block *)(block - tag_size(below));
+        bytes += tag_size(below);
+        in_ring = true;
+        count_merge(&heap->counters);
+    }
+    if (tag_state(above) == TAG_FREE) {
+        bytes += tag_size(above);
+        if (in_ring)
+            unlink_block((struct knuth_free_block *)upper);
+        else
+            replace_in_ring((struct knuth_free_block *)upper, merged);
+        in_ring = true;
+        count_merge(&heap->counters);
+    }
+    if (!in_ring)
+        link_before_rover(heap, merged);
+    set_tags(merged, bytes, TAG_FREE);
+    move_rover(heap, merged, bytes);
+}
+
+/* Gets at least `bytes` more, in whole steps of growth. */
+static bool extend(struct knuth_heap *heap, size_t bytes)
+{
+    bytes = round_up(bytes, GROWTH_BYTES);
+    char *start = heap->pages->extend(heap->pages, bytes);
+    if (!start)
+        return false;
+    char *block = heap->fence;
+    if (!block || start != block + TAG_BYTES) {
+        tag_write(start, 0, TAG_FENCE);
+        block = start + TAG_BYTES;
+        bytes -= 2 * TAG_BYTES;
+    }
+    heap->fence = block + bytes;
+    tag_write(heap->fence, 0, TAG_FENCE);
+    set_tags(block, bytes, TAG_LIVE);
+    release(heap, block, bytes);
+    return true;
+}
+
+static size_t wilderness_bytes(const struct knuth_heap *heap)
+{
+    if (!heap->fence)
+        return 0;
+    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
+    return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
+}
+
+/* Makes the wilderness at least `bytes` large and returns it. The second attempt is for memory
+ * that did not adjoin: then the wilderness of before is of no use. */
+static struct knuth_free_block *grow(struct knuth_heap *heap, size_t bytes)
+{
+    size_t fences = heap->fence ? 0 : 2 * TAG_BYTES;
+    if (!extend(heap, bytes - wilderness_bytes(heap) + fences))
+        return NULL;
+    if (wilderness_bytes(heap) < bytes && !extend(heap, bytes + 2 * TAG_BYTES))
+        return NULL;
+    return (struct knuth_free_block *)(heap->fence - wilderness_bytes(heap));
+}
+
+/* First fit from the rover on. NULL when no block is large enough. */
+static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
+{
+    size_t unseen_bytes = heap->free_bytes;
+    struct knuth_free_block *block = heap->rover;
+    uint64_t length = 0;
+    while (unseen_bytes >= bytes) {
+        size_t found = free_block_bytes(block);
+        length++;
+        if (found >= bytes)
+            break;
+        unseen_bytes -= found;
+        block = block->next;
+    }
+    count_search(&heap->counters, length);
+    return unseen_bytes >= bytes ? block : NULL;
+}
+
+/* The remainder stays in the ring where the whole block was. */
+static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes, size_t rest)
+{
+    char *taken = (char *)block;
+    struct knuth_free_block *remainder = block;
+    if (heap->cut_from_end) {
+        taken += rest;
+    } else {
+        remainder = (struct knuth_free_block *)(taken + bytes);
+        replace_in_ring(block, remainder);
+    }
+    set_tags(remainder, rest, TAG_FREE);
+    struct knuth_free_block *next = remainder->next;
+    size_t next_bytes = free_block_bytes(next);
+    if (next_bytes > rest && !is_wilderness(heap, next, next_bytes))
+        heap->rover = next;
+    else
+        move_rover(heap, remainder, rest);
+    count_split(&heap->counters);
+    return taken;
+}
+
+/* Takes `bytes` out of a free block that has them. */
+static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
+{
+    size_t found = free_block_bytes(block), rest = found - bytes;
+    char *taken = (char *)block;
+    if (rest >= KNUTH_MIN_BLOCK) {
+        taken = cut(heap, block, bytes, rest);
+    } else {
+        struct knuth_free_block *next = block->next;
+        bytes = found;
+        unlink_block(block);
+        heap->rover = NULL;
+        if (next != block)
+            move_rover(heap, next, free_block_bytes(next));
+    }
+    heap->free_bytes -= bytes;
+    set_tags(taken, bytes, TAG_LIVE);
+    return taken;
+}
+
+/* The seam. */
+
+static void *knuth_alloc(void *state, size_t size)
+{
+    struct knuth_heap *heap = state;
+    if (size >> (TAG_SIZE_BITS - 1) != 0)
+        return NULL;
+    size_t bytes = block_bytes(size);
+    struct knuth_free_block *block = find_room(heap, bytes);
+    if (!block)
+        block = grow(heap, bytes);
+    return block ? payload_of(take(heap, block, bytes)) : NULL;
+}
+
+static void knuth_free(void *state, void *payload)
+{
+    struct knuth_heap *heap = state;
+    size_t bytes = allocated_block_bytes("free", payload);
+    release(heap, tag_before(payload), bytes);
+}
+
+/* Gives back what a live block of `bytes` has beyond `needed`, if that makes a block. */
+static void shed(struct knuth_heap *heap, char *block, size_t bytes, size_t needed)
+{
+    if (bytes - needed < KNUTH_MIN_BLOCK)
+        return;
+    set_tags(block, needed, TAG_LIVE);
+    set_tags(block + needed, bytes - needed, TAG_LIVE);
+    release(heap, block + needed, bytes - needed);
+    count_split(&heap->counters);
+}
+
+/* A block that holds the alignment, whose front and rest go back. */
+static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
+{
+    struct knuth_heap *heap = state;
+    if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
+        return NULL;
+    size_t needed = block_bytes(size);
+    char *payload = knuth_alloc(heap, needed - KNUTH_TAGS_BYTES + alignment + KNUTH_MIN_BLOCK);
+    if (!payload)
+        return NULL;
+    char *block = tag_before(payload);
+    size_t bytes = allocated_block_bytes("memalign", payload);
+    if ((uintptr_t)payload % alignment != 0) {
+        char *aligned = (char *)round_up((uintptr_t)payload + KNUTH_MIN_BLOCK, alignment);
+        size_t front = (size_t)(aligned - payload);
+        set_tags(block + front, bytes - front, TAG_LIVE);
+        set_tags(block, front, TAG_LIVE);
+        release(heap, block, front);
+        block += front;
+        bytes -= front;
+    }
+    shed(heap, block, bytes, needed);
+    return payload_of(block);
+}
+
+static bool knuth_resize(void *state, void *payload, size_t size)
+{
+    struct knuth_heap *heap = state;
+    size_t bytes = allocated_block_bytes("realloc", payload);
+    char *block = tag_before(payload);
+    if (size >> (TAG_SIZE_BITS - 1) != 0)
+        return false;
+    size_t needed = block_bytes(size);
+    if (needed > bytes) {
+        uint64_t above = trusted_tag(block + bytes);
+        if (tag_state(above) != TAG_FREE || bytes + tag_size(above) < needed)
+            return false;
+        take(heap, (struct knuth_free_block *)(block + bytes), tag_size(above));
+        bytes += tag_size(above);
+        set_tags(block, bytes, TAG_LIVE);
+        count_merge(&heap->counters);
+    }
+    shed(heap, block, bytes, needed);
+    return true;
+}
+
+static size_t knuth_usable_size(void *state, const void *payload)
+{
+    (void)state;
+    uint64_t opened = tag_read(tag_before(payload));
+    return tag_is(opened, TAG_LIVE) ? tag_size(opened) - KNUTH_TAGS_BYTES : 0;
+}
+
+static struct block_waste knuth_waste(void *state, const void *payload)
+{
+    (void)state;
+    (void)payload;
+    return (struct block_waste){.header_bytes = KNUTH_TAGS_BYTES};
+}
+
+/* Looking in from outside. */
+
+static bool describe_block(const char *block, const char *end, struct block_info *info)
+{
+    uint64_t opened = tag_read(block);
+    size_t bytes = tag_size(opened);
+    if (!tag_is_intact(opened) || bytes < KNUTH_MIN_BLOCK || bytes > (size_t)(end - block) ||
+        tag_read(block + bytes - TAG_BYTES) != opened)
+        return false;
+    info->payload = (char *)(uintptr_t)block + TAG_BYTES;
+    info->usable_bytes = bytes - KNUTH_TAGS_BYTES;
+    info->block_bytes = bytes;
+    info->state = tag_state(opened) == TAG_FREE ? BLOCK_FREE : BLOCK_LIVE;
+    return info->state == BLOCK_FREE || tag_state(opened) == TAG_LIVE;
+}
+
+/* False when the blocks between the fences are not whole. */
+static bool walk_segment(const char *start, const char *end, heap_visitor *visit, void *argument)
+{
+    const char *block = start + TAG_BYTES;
+    if (start == end)
+        return true;
+    if (!tag_is(tag_read(start), TAG_FENCE))
+        return false;
+    while (block < end && !tag_is(tag_read(block), TAG_FENCE)) {
+        struct block_info info;
+        if (!describe_block(block, end, &info))
+            return false;
+        if (visit)
+            visit(argument, &info);
+        block += info.block_bytes;
+    }
+    return block < end;
+}
+
+static bool walk_segments(const struct knuth_heap *heap, heap_visitor *visit, void *argument)
+{
+    char *start, *end;
+    bool valid = true;
+    for (size_t index = 0; heap->pages->segment(heap->pages, index, &start, &end); index++)
+        valid = walk_segment(start, end, visit, argument) && valid;
+    return valid;
+}
+
+static void knuth_walk(void *state, heap_visitor *visit, void *argument)
+{
+    walk_segments(state, visit, argument);
+}
+
+static void knuth_statistics(void *state, struct heap_statistics *statistics)
+{
+    const struct knuth_heap *heap = state;
+    const struct knuth_free_block *block = heap->rover;
+    for (size_t bytes = 0; bytes < heap->free_bytes; bytes += free_block_bytes(block)) {
+        statistics->free_blocks++;
+        block = block->next;
+    }
+    statistics->free_bytes += heap->free_bytes;
+    add_counters(statistics, &heap->counters);
+}
+
+struct census {
+    size_t free_blocks, free_bytes;
+    bool last_was_free, unmerged;
+    const char *last_end;
+};
+
+static void count_block(void *argument, const struct block_info *info)
+{
+    struct census *census = argument;
+    char *block = tag_before(info->payload);
+    bool is_free = info->state == BLOCK_FREE;
+    if (is_free) {
+        census->free_blocks++;
+        census->free_bytes += info->block_bytes;
+    }
+    if (is_free && census->last_was_free && census->last_end == block)
+        census->unmerged = true;
+    census->last_was_free = is_free;
+    census->last_end = block + info->block_bytes;
+}
+
+/* All free blocks, `count` of them, form one ring. */
+static bool ring_is_valid(const struct knuth_heap *heap, size_t count)
+{
+    const struct knuth_free_block *block = heap->rover;
+    if (!block || count == 0)
+        return !block && count == 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!tag_is(tag_read(&block->tag), TAG_FREE) || block->next->previous != block)
+            return false;
+        block = block->next;
+        if (block == heap->rover && i + 1 < count)
+            return false;
+    }
+    return block == heap->rover;
+}
+
+static bool knuth_is_valid(void *state)
+{
+    const struct knuth_heap *heap = state;
+    struct census census = {0};
+    if (!walk_segments(heap, count_block, &census) || census.unmerged ||
+        census.free_bytes != heap->free_bytes || !ring_is_valid(heap, census.free_blocks))
+        return false;
+    return census.free_blocks < 2 ||
+           !is_wilderness(heap, heap->rover, free_block_bytes(heap->rover));
+}
+
+const char *const knuth_cuts[] = {"start", "end", NULL};
+
+static const struct option_description knuth_options[] = {
+    {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
+    COUNTERS_OPTION(0),
+    {0},
+};
+
+const struct heap_policy knuth_policy = {
+    .name = "knuth",
+    .title = "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)",
+    .source = "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5",
+    .heap_bytes = sizeof(struct knuth_heap),
+    .options = knuth_options,
+    .init = knuth_init,
+    .alloc = knuth_alloc,
+    .alloc_aligned = knuth_alloc_aligned,
+    .free = knuth_free,
+    .resize = knuth_resize,
+    .usable_size = knuth_usable_size,
+    .waste = knuth_waste,
+    .walk = knuth_walk,
+    .statistics = knuth_statistics,
+    .is_valid = knuth_is_valid,
+};

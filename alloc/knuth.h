@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * knuth.h: boundary-tag first fit; see knuth.c.
+ */
+#ifndef ALLOTROPE_ALLOC_KNUTH_H
+#define ALLOTROPE_ALLOC_KNUTH_H
+
+#include "alloc/boundary_tag.h"
+#include "alloc/counters.h"
+#include "alloc/heap.h"
+
+enum {
+    KNUTH_TAGS_BYTES = 2 * TAG_BYTES, /* one at either end */
+    KNUTH_MIN_BLOCK = 32,             /* four words: two tags and two links */
+};
+
+struct knuth_free_block;
+
+struct knuth_heap {
+    struct page_source *pages;
+    struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
+    size_t free_bytes;
+    char *fence; /* the tag behind the last block; NULL: no memory yet */
+    bool cut_from_end;
+    struct counters counters;
+};
+
+/* Options, in their order. */
+enum knuth_option { KNUTH_CUT, KNUTH_COUNTERS, KNUTH_OPTIONS };
+
+extern const struct heap_policy knuth_policy;
+extern const char *const knuth_cuts[];
+
+#endif

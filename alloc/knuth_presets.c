@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * knuth_presets.c: boundary-tag first fit as published, and under the layers of today.
+ */
+#include "alloc/historic.h"
+
+#include "alloc/classic.h"
+#include "alloc/knuth.h"
+#include "alloc/layered.h"
+
+#define TITLE "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)"
+#define SOURCE "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5"
+#define CUT                                                                   \
+    {                                                                         \
+        "cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts \
+    }
+
+/* One bin for each multiple of 16. */
+enum { KNUTH_BINS = BINS };
+
+static inline unsigned bin_of(size_t size)
+{
+    return (unsigned)((size + !size - 1) / BLOCK_ALIGNMENT);
+}
+
+static inline size_t bin_request(unsigned bin)
+{
+    return (bin + 1) * (size_t)BLOCK_ALIGNMENT;
+}
+
+static const struct layered_policy layers = {
+    .heap = &knuth_policy,
+    .shadow_shift = 5,
+    .bins = KNUTH_BINS,
+    .largest_binned = KNUTH_BINS * (size_t)BLOCK_ALIGNMENT,
+    .bin_of = bin_of,
+    .bin_request = bin_request,
+};
+
+static bool default_init(const uint64_t *options)
+{
+    return layered_init(&layers, options, KNUTH_OPTIONS);
+}
+
+void *knuth_default_alloc(size_t size)
+{
+    return layered_alloc(&layers, size);
+}
+
+void knuth_default_free(void *block)
+{
+    layered_free(&layers, block);
+}
+
+static const struct option_description default_options[] = {
+    CUT, COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
+
+const struct allocator knuth_default = {
+    .name = "knuth",
+    .preset = "default",
+    .preset_title = LAYERED_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = default_options,
+    .init = default_init,
+    .alloc = knuth_default_alloc,
+    .free = knuth_default_free,
+    LAYERED_FUNCTIONS,
+};
+
+static bool init_classic(const uint64_t *options)
+{
+    return classic_init(&knuth_policy, options);
+}
+
+static const struct option_description classic_options[] = {CUT, COUNTERS_OPTION(0), {0}};
+
+const struct allocator knuth_classic = {
+    .name = "knuth",
+    .preset = "classic",
+    .preset_title = CLASSIC_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = classic_options,
+    .init = init_classic,
+    CLASSIC_FUNCTIONS,
+};

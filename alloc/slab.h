@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slab.h: a stretch of memory cut into blocks of one size, and its record apart from it.
+ *
+ * The blocks lie edge to edge from the start of the stretch; nothing but the program's data is in
+ * it. What the heap knows of them is in the record, a bit per block and 64 blocks to a word:
+ *
+ *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
+ *     word    | free | mark | remote | pinned |             32 bytes, so one cache line has all
+ *                                                          that is asked of a block at one time
+ *
+ *   free    may be handed out; changed by the owner thread alone
+ *   remote  freed by another thread; the owner moves these to `free` when it needs them
+ *   mark    reached by the collection under way
+ *   pinned  kept by every collection, reached or not
+ *
+ * A block is the program's when it is neither free nor remote, at every moment and exactly: there
+ * are no lists of free blocks to drain before a collection can look, no links in dead blocks that
+ * could be taken for pointers, and a block that is freed twice is seen at once.
+ *
+ * A block's index is its offset divided by the block size, which is a multiplication by the
+ * size's reciprocal; the low half of the product tells whether it came out even (Lemire, Kaser,
+ * Kurz: "Faster remainder by direct computation", SP&E 2019). So interior pointers cost what
+ * others do.
+ */
+#ifndef ALLOTROPE_ALLOC_SLAB_H
+#define ALLOTROPE_ALLOC_SLAB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/owner.h"
+
+struct blocks_thread;
+
+struct slab_word {
+    uint64_t free, mark;
+    _Atomic uint64_t remote;
+    uint64_t pinned;
+};
+
+enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
+
+/* Where a slab is kept. */
+enum slab_place {
+    SLAB_CURRENT,   /* its thread takes blocks from it */
+    SLAB_AVAILABLE, /* enough free blocks to become current */
+    SLAB_FULL,
+    SLAB_SHARED, /* without a thread, with free blocks */
+    SLAB_SHARED_FULL,
+    SLAB_RUN,     /* one large block, in memory of the heap's space */
+    SLAB_MAPPING, /* one large block, a mapping of its own */
+    SLAB_UNUSED,  /* the record is free */
+};
+
+struct slab {
+    struct owner owner;
+    uint32_t credit; /* how many blocks its thread will free before the slab changes its place */
+    char *base;
+    uint64_t reciprocal; /* ceil(2^64 / block_bytes) */
+    size_t block_bytes;
+    struct blocks_thread *_Atomic thread; /* NULL: none; all frees are then remote */
+    uint32_t capacity;                    /* blocks; 0 while the record is unused */
+    uint8_t class_index;
+    uint8_t place;                /* enum slab_place */
+    bool zero;                    /* a large block: fresh from the kernel */
+    bool few_words;               /* the record has SLAB_FEW_WORDS words only */
+    struct slab *next, *previous; /* by place; the second cache line begins here */
+    size_t granules;
+    /* What outlives the record's use: it may be on an inbox still. */
+    _Atomic bool announced; /* on an inbox since a remote free */
+    struct slab *inbox_next;
+    struct slab_word words[] __attribute__((aligned(64)));
+};
+
+_Static_assert(offsetof(struct slab, words) == 128, "two cache lines");
+
+/* Index of the block that holds `address`, which is in the slab's stretch. Not below `capacity`
+ * for the remainder at its end. *exact: the address is where the block starts. */
+static inline size_t slab_index(const struct slab *slab, const void *address, bool *exact)
+{
+    unsigned __int128 product =
+        (unsigned __int128)(size_t)((const char *)address - slab->base) * slab->reciprocal;
+    *exact = (uint64_t)product < slab->reciprocal;
+    return (size_t)(product >> 64);
+}
+
+static inline char *slab_block(const struct slab *slab, size_t index)
+{
+    return slab->base + index * slab->block_bytes;
+}
+
+static inline size_t slab_words(const struct slab *slab)
+{
+    return (slab->capacity + SLAB_WORD_BLOCKS - 1) / SLAB_WORD_BLOCKS;
+}
+
+/* The bits of a word that stand for blocks. */
+static inline uint64_t slab_word_mask(const struct slab *slab, size_t word)
+{
+    size_t left = slab->capacity - word * SLAB_WORD_BLOCKS;
+    return left >= SLAB_WORD_BLOCKS ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+}
+
+/* The blocks of a word that are the program's. */
+static inline uint64_t slab_live(const struct slab *slab, size_t word)
+{
+    const struct slab_word *bits = &slab->words[word];
+    return slab_word_mask(slab, word) &
+           ~(bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed));
+}
+
+static inline uint64_t slab_bit(size_t index)
+{
+    return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
+}
+
+/* Makes the compiler hold on to this very value from here to its last use, in a register or on
+ * the stack, where a collection sees it; it would be free to compute or load it again later. */
+#define keep_in_register(pointer) __asm__ volatile("" : "+r"(pointer))
+
+/* Changes of the free bits are one instruction each, so that a thread that a collection stops
+ * between any two of them has its bits right; see blocks.c. */
+static inline void slab_set_free(struct slab_word *word, uint64_t bits)
+{
+    __asm__ volatile("orq %1, %0" : "+m"(word->free) : "r"(bits) : "cc");
+}
+
+static inline void slab_clear_free(uint64_t *free, uint64_t bits)
+{
+    __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
+}
+
+#endif

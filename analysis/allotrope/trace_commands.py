@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope trace`: what is in a trace, as text, and a part of it."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from .errors import UserError
+from .places import PLACES
+
+
+def run_tracer(*arguments: str) -> NoReturn:
+    """Becomes allotrope-trace."""
+    if not PLACES.tracer.exists():
+        raise UserError(f"the trace reader is not built: {PLACES.tracer} is missing; run make")
+    sys.stdout.flush()
+    os.execv(PLACES.tracer, [str(PLACES.tracer), *arguments])
+
+
+def need_trace(file: str) -> None:
+    if file != "-" and not os.path.exists(file):
+        raise UserError(f"{file}: no such file; `allotrope record -o {file} -- CMD` makes one")
+
+
+@click.group("trace")
+def trace() -> None:
+    """Look into traces."""
+
+
+@trace.command("info")
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.trace.info/1)")
+def info(file: str, as_json: bool) -> None:
+    """Show totals, phases, threads, regions and events of a trace, and whether it is sound."""
+    need_trace(file)
+    done = subprocess.run([PLACES.tracer, "info", file], capture_output=True, text=True)
+    if not done.stdout:
+        raise UserError(done.stderr.strip().removeprefix("allotrope: "), 1)
+    if as_json:
+        click.echo(done.stdout, nl=False)
+    else:
+        print_info(file, json.loads(done.stdout))
+    if done.returncode != 0:
+        raise UserError(done.stderr.strip().removeprefix("allotrope: "), 1)
+
+
+def share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:6.2f} %" if whole else "     - "
+
+
+def print_info(file: str, facts: dict[str, Any]) -> None:
+    """The same for people; what is zero is left out."""
+    totals, run = facts["totals"], facts.get("run")
+    references = totals["references"]
+    description = facts["description"]
+    print(f"{file}: {facts['bytes']:,} bytes", end="")
+    print(f", {facts['bytes'] / references:.3f} per reference" if references else "")
+    for key, value in description.items():
+        print(f"  {key:<13}{' '.join(value) if isinstance(value, list) else value}")
+    print(f"references   {references:>16,}")
+    if run is not None and run["references"] != references:
+        print(f"  of a run of{run['references']:>16,}")
+    for key in ("loads", "stores"):
+        print(f"  {key:<11}{totals[key]:>16,}  {share(totals[key], references)}")
+    for key in ("instructions", "superblocks", "events", "allocated_bytes"):
+        print(f"{key.replace('_', ' '):<15}{totals[key]:>14,}")
+    _print_shares("class", totals["by_class"], references)
+    threads = {str(row["thread"]): row["references"] for row in facts["threads"]}
+    _print_shares("thread", threads, references)
+    _print_shares("region", _regions(facts["regions"]), references)
+    print("events")
+    for name, count in facts["events"].items():
+        print(f"  {count:>16,}  {name}")
+
+
+def _regions(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {
+        f"{row['kind']} {row['name']}".strip(): sum(row["references"].values()) for row in rows
+    }
+
+
+def _print_shares(title: str, counts: dict[str, int], whole: int) -> None:
+    print(f"by {title}")
+    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
+        if count:
+            print(f"  {count:>16,}  {share(count, whole)}  {name}")
+
+
+@trace.command("dump")
+@click.argument("file")
+@click.option("--format", "form", type=click.Choice(["csv", "din", "lackey"]), default="csv",
+              show_default=True, help="din is Dinero's, lackey Valgrind's")  # fmt: skip
+@click.option("--events", is_flag=True, help="the events instead of the references, as CSV")
+def dump(file: str, form: str, events: bool) -> None:
+    """Print a trace as text."""
+    need_trace(file)
+    if events and form != "csv":
+        raise UserError(f"--events is written as csv, not as {form}")
+    run_tracer(*(["events"] if events else ["dump", form]), file)
+
+
+@trace.command("cut")
+@click.argument("file")
+@click.option("--count", type=click.IntRange(min=0), required=True, metavar="N",
+              help="keep the first N references")  # fmt: skip
+@click.option("-o", "--output", required=True, metavar="FILE", help="- is standard output")
+def cut(file: str, count: int, output: str) -> None:
+    """Write the beginning of a trace as a trace of its own."""
+    need_trace(file)
+    if output != "-" and os.path.exists(output) and os.path.samefile(file, output):
+        raise UserError(f"{output}: is the trace itself; name another --output")
+    run_tracer("cut", str(count), output, file)

@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Prepares the study's programs: study.toml read, checked and acted upon.
+
+    setup.py list                  the programs, their forms, and the Debian packages missing
+    setup.py packages              the names of the packages that are missing, for apt-get install
+    setup.py prepare [NAME]...     makes the programs and inputs of all, or of those named
+    setup.py run NAME FORM         becomes that form of the program
+
+--study DIRECTORY says where things are made; else ALLOTROPE_STUDY_DIR, else
+~/.cache/allotrope/study. --build DIRECTORY is the build tree, else ALLOTROPE_BUILD_DIR, else the
+source tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable
+
+SOURCE = Path(__file__).resolve().parent.parent
+TABLE = SOURCE / "bench_programs" / "study.toml"
+ROWS = ("1992", "today", "switch")
+FORMS = ("optimised", "unoptimised", "collected")
+
+
+class StudyError(Exception):
+    """What stands in the way, in one line."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to run a program."""
+
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    stdin: str | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """One table of study.toml, its paths filled in."""
+
+    name: str
+    row: str
+    packages: list[str]
+    setup: list[list[str]]
+    forms: dict[str, Form]
+    note: str = ""
+
+    def form(self, name: str) -> Form:
+        """The form itself, or what stands for it: see study.toml."""
+        for candidate in FORMS[FORMS.index(name) :: -1]:
+            if candidate in self.forms:
+                return self.forms[candidate]
+        raise StudyError(f"study.toml: {self.name} has no form 'optimised'")
+
+
+@dataclass(frozen=True)
+class Places:
+    """What {source}, {build} and {study} stand for."""
+
+    build: Path
+    study: Path
+
+    def fill(self, text: str) -> str:
+        for name, path in (("source", SOURCE), ("build", self.build), ("study", self.study)):
+            text = text.replace(f"{{{name}}}", str(path))
+        return text
+
+
+def read_form(table: dict[str, Any], places: Places, where: str) -> Form:
+    unknown = set(table) - {"command", "environment", "stdin"}
+    if unknown or not table.get("command"):
+        raise StudyError(f"study.toml: {where}: needs 'command'; unknown keys: {sorted(unknown)}")
+    return Form(
+        command=[places.fill(word) for word in table["command"]],
+        environment={"LC_ALL": "C"}
+        | {key: places.fill(value) for key, value in table.get("environment", {}).items()},
+        stdin=places.fill(table["stdin"]) if "stdin" in table else None,
+    )
+
+
+def read_program(table: dict[str, Any], places: Places) -> Program:
+    where = table.get("name", "a program without a name")
+    missing = {"name", "row", "packages", "setup", "optimised"} - set(table)
+    unknown = set(table) - {"name", "row", "packages", "setup", "note", *FORMS}
+    if missing or unknown:
+        raise StudyError(
+            f"study.toml: {where}: missing keys {sorted(missing)}, unknown keys {sorted(unknown)}"
+        )
+    if table["row"] not in ROWS:
+        raise StudyError(f"study.toml: {where}: bad row '{table['row']}'; valid are {ROWS}")
+    return Program(
+        name=table["name"],
+        row=table["row"],
+        packages=table["packages"],
+        setup=[[places.fill(word) for word in command] for command in table["setup"]],
+        forms={
+            form: read_form(table[form], places, f"{where}, {form}")
+            for form in FORMS
+            if form in table
+        },
+        note=table.get("note", ""),
+    )
+
+
+def programs(places: Places, table: Path = TABLE) -> list[Program]:
+    """Every program of the table, in its order."""
+    with open(table, "rb") as file:
+        tables = tomllib.load(file)["program"]
+    return [read_program(entry, places) for entry in tables]
+
+
+def choose(all_programs: list[Program], names: Iterable[str]) -> list[Program]:
+    by_name = {program.name: program for program in all_programs}
+    for name in names:
+        if name not in by_name:
+            raise StudyError(f"no program '{name}'; valid are {', '.join(by_name)}")
+    return [by_name[name] for name in names] or all_programs
+
+
+def is_installed(package: str) -> bool:
+    query = ["dpkg-query", "-W", "-f", "${Status}", package]
+    result = subprocess.run(query, capture_output=True, text=True, check=False)
+    return "ok installed" in result.stdout
+
+
+def missing_packages(chosen: list[Program]) -> list[str]:
+    wanted = {package for program in chosen for package in program.packages}
+    return sorted(package for package in wanted if not is_installed(package))
+
+
+def prepare(program: Program, places: Places) -> None:
+    missing = missing_packages([program])
+    if missing:
+        raise StudyError(f"{program.name} needs packages: apt-get install {' '.join(missing)}")
+    places.study.mkdir(parents=True, exist_ok=True)
+    for command in program.setup:
+        if subprocess.run(command, check=False).returncode:
+            raise StudyError(f"the set-up of {program.name} failed: {' '.join(command)}")
+
+
+def run(form: Form) -> None:
+    """Becomes the program."""
+    if form.stdin:
+        os.dup2(os.open(form.stdin, os.O_RDONLY), 0)
+    try:
+        os.execvpe(form.command[0], form.command, os.environ | form.environment)
+    except OSError as error:
+        raise StudyError(f"cannot run {form.command[0]}: {error.strerror}") from None
+
+
+def print_list(all_programs: list[Program]) -> None:
+    for program in all_programs:
+        print(f"{program.name:12} {program.row:7} {', '.join(program.forms)}")
+        if program.note:
+            print(f"{'':12} {program.note}")
+    missing = missing_packages(all_programs)
+    print(f"missing packages: {' '.join(missing)}" if missing else "all packages are installed")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="setup.py", description="The study's programs.")
+    study = os.environ.get("ALLOTROPE_STUDY_DIR", Path.home() / ".cache" / "allotrope" / "study")
+    parser.add_argument("--study", type=Path, default=study, metavar="DIRECTORY")
+    build = os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)
+    parser.add_argument("--build", type=Path, default=build, metavar="DIRECTORY")
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("list")
+    actions.add_parser("packages")
+    actions.add_parser("prepare").add_argument("name", nargs="*")
+    runner = actions.add_parser("run")
+    runner.add_argument("name")
+    runner.add_argument("form", choices=FORMS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    places = Places(Path(arguments.build).resolve(), Path(arguments.study).resolve())
+    try:
+        found = programs(places)
+        if arguments.action == "list":
+            print_list(found)
+        elif arguments.action == "packages":
+            print(" ".join(missing_packages(found)))
+        elif arguments.action == "prepare":
+            for program in choose(found, arguments.name):
+                print(f"{program.name} ...", flush=True)
+                prepare(program, places)
+        else:
+            run(choose(found, [arguments.name])[0].form(arguments.form))
+    except StudyError as error:
+        print(f"setup.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

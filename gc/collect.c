@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * collect.c: one collection.
+ *
+ *     take the collector's lock, then the heap's        so that nobody who is stopped holds it
+ *     block all signals                                 a handler must not run in a stopped world
+ *     stop every other thread                           stop.c     } the pause
+ *     mark from everything outside the heap             roots.c, mark.c
+ *     free what has no mark                             sweep.c
+ *     let the threads go on                                        }
+ *     give large dead blocks back, set the pace         pace.c
+ *
+ * It runs on a stack of its own, since the thread that ran out of memory may be on a coroutine's,
+ * with only a few kilobytes left. Before it leaves its own it puts its registers there; vector
+ * registers hold nothing at a call that they could keep.
+ *
+ * Whatever goes wrong before the sweep, nothing is reclaimed, the heap grows instead, and the
+ * statistics say so.
+ */
+#include "gc/collect.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "alloc/blocks.h"
+#include "gc/mark.h"
+#include "gc/memory.h"
+#include "gc/pace.h"
+#include "gc/process.h"
+#include "gc/resident.h"
+#include "gc/roots.h"
+#include "gc/sweep.h"
+#include "vm/lock.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { STACK_BYTES = 64 << 10 };
+
+static struct {
+    struct lock lock; /* of all that follows */
+    _Atomic bool available;
+    unsigned markers;
+    long process;
+    char *stack;
+    _Atomic uint64_t finished; /* collections that were not given up */
+    uint64_t ended_ns;         /* when the last one was over */
+    enum collect_cause cause;
+    size_t wanted;
+    bool reclaimed;
+    struct collect_statistics statistics;
+} state = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+bool collect_init(unsigned markers, size_t stack_bytes)
+{
+    state.markers = markers;
+    state.process = SYSCALL_0(SYS_getpid);
+    state.ended_ns = now_ns();
+    state.stack = own_memory_map(STACK_BYTES);
+    state.available = state.stack && process_open() && stop_init() && roots_init() &&
+                      mark_init(markers, stack_bytes);
+    return state.available;
+}
+
+/* The work, and the account of it. */
+
+struct times {
+    uint64_t begun, stopped, rooted, marked, swept, resumed;
+};
+
+static void count_pause(uint64_t pause_ns)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    uint64_t microseconds = pause_ns / 1000;
+    unsigned bucket = microseconds > 0 ? 63 - (unsigned)__builtin_clzl(microseconds) : 0;
+    statistics->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS - 1]++;
+    statistics->pause_ns += pause_ns;
+    if (pause_ns > statistics->longest_pause_ns)
+        statistics->longest_pause_ns = pause_ns;
+}
+
+static void count_times(const struct times *times)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    uint64_t stop_ns = times->stopped - times->begun;
+    count_pause(times->resumed - times->begun);
+    statistics->stop_ns += stop_ns;
+    if (stop_ns > statistics->longest_stop_ns)
+        statistics->longest_stop_ns = stop_ns;
+    statistics->root_ns += times->rooted - times->stopped;
+    statistics->mark_ns += times->marked - times->rooted;
+    statistics->sweep_ns += times->swept - times->marked;
+}
+
+static void count_work(const struct root_result *roots, const struct mark_result *marked,
+                       const struct sweep_result *swept)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    statistics->collections++;
+    statistics->causes[state.cause]++;
+    statistics->root_bytes += roots->bytes;
+    statistics->root_indirect_bytes += roots->indirect_bytes;
+    statistics->root_mappings = roots->mappings;
+    statistics->marked_blocks += marked->blocks;
+    statistics->marked_bytes += marked->bytes;
+    statistics->scanned_words += marked->words;
+    statistics->mark_overflows += marked->overflows;
+    if (marked->markers > statistics->most_markers)
+        statistics->most_markers = marked->markers;
+    statistics->freed_blocks += swept->blocks;
+    statistics->freed_bytes += swept->bytes;
+    statistics->live_bytes = swept->live_bytes;
+    statistics->stopped_threads = stopped_count();
+}
+
+static void set_pace(const struct times *times, const struct root_result *roots,
+                     const struct sweep_result *swept)
+{
+    size_t used = blocks_used_bytes();
+    struct pace_report report = {
+        .used = used > swept->empty_bytes ? used - swept->empty_bytes : 0,
+        .wanted = state.wanted,
+        .live = swept->live_bytes,
+        .freed = swept->bytes,
+        .roots = roots->bytes + roots->indirect_bytes,
+        .pause_ns = times->resumed - times->begun,
+        .mark_ns = times->marked - times->rooted,
+        .ran_ns = times->begun - state.ended_ns,
+    };
+    pace_collected(&report);
+}
+
+static void give_up(uint64_t *counter)
+{
+    ++*counter;
+    pace_given_up(blocks_used_bytes(), state.wanted);
+}
+
+static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *times)
+{
+    struct root_result roots;
+    struct mark_result marked;
+    struct sweep_result swept;
+    times->stopped = now_ns();
+    mark_begin();
+    bool read = resident_open() && roots_scan(stack_pointer, &roots);
+    times->rooted = now_ns();
+    mark_finish(pace_helpers(state.markers - 1), &marked);
+    resident_close();
+    times->marked = now_ns();
+    if (read)
+        sweep(&swept);
+    times->swept = now_ns();
+    if (!read) {
+        resume_world();
+        give_up(&state.statistics.given_up_roots);
+        return;
+    }
+    count_work(&roots, &marked, &swept);
+    resume_world();
+    times->resumed = now_ns();
+    set_pace(times, &roots, &swept);
+    blocks_swept();
+    count_times(times);
+    state.ended_ns = times->resumed;
+    state.reclaimed = true;
+}
+
+/* On the collector's own stack. stack_pointer: of the program's. */
+static void stop_and_collect(uintptr_t stack_pointer)
+{
+    struct times times = {.begun = now_ns()};
+    enum stop_failure failure = stop_world();
+    if (failure == STOP_DONE)
+        collect_in_stopped_world(stack_pointer, &times);
+    else
+        give_up(&state.statistics.given_up[failure]);
+}
+
+/* Calls function(stack pointer) on another stack, with all registers that a callee keeps saved
+ * where that stack pointer points. */
+__attribute__((naked, noinline)) static void call_on_stack(void (*function)(uintptr_t),
+                                                           char *stack_top)
+{
+    (void)function;
+    (void)stack_top;
+    __asm__("push %rbp\n\t"
+            "mov %rsp, %rbp\n\t"
+            "push %rbx\n\t"
+            "push %r12\n\t"
+            "push %r13\n\t"
+            "push %r14\n\t"
+            "push %r15\n\t"
+            "mov %rdi, %rax\n\t"
+            "mov %rsp, %rdi\n\t"
+            "mov %rsp, %rbx\n\t"
+            "mov %rsi, %rsp\n\t"
+            "call *%rax\n\t"
+            "mov %rbx, %rsp\n\t"
+            "pop %r15\n\t"
+            "pop %r14\n\t"
+            "pop %r13\n\t"
+            "pop %r12\n\t"
+            "pop %rbx\n\t"
+            "pop %rbp\n\t"
+            "ret");
+}
+
+bool collect(enum collect_cause cause, size_t wanted)
+{
+    uint64_t finished = atomic_load(&state.finished);
+    /* A vfork child runs in its parent's memory, but is not it. */
+    if (!state.available || SYSCALL_0(SYS_getpid) != state.process) {
+        state.statistics.unavailable++;
+        pace_given_up(blocks_used_bytes(), wanted);
+        return false;
+    }
+    lock_acquire(&state.lock);
+    if (atomic_load(&state.finished) != finished && cause != CAUSE_ASKED) {
+        lock_release(&state.lock); /* another thread has just done it */
+        return true;
+    }
+    mark_prepare();
+    blocks_lock();
+    uint64_t all = ~UINT64_C(0), mask;
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
+    state.cause = cause;
+    state.wanted = wanted;
+    state.reclaimed = false;
+    call_on_stack(stop_and_collect, state.stack + STACK_BYTES);
+    bool reclaimed = state.reclaimed;
+    if (reclaimed)
+        atomic_fetch_add(&state.finished, 1);
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    blocks_unlock();
+    lock_release(&state.lock);
+    return reclaimed;
+}
+
+void collect_never_again(void)
+{
+    lock_acquire(&state.lock);
+    state.available = false;
+    lock_release(&state.lock);
+}
+
+const struct collect_statistics *collect_statistics(void)
+{
+    return &state.statistics;
+}
+
+void collect_fork_prepare(void)
+{
+    lock_acquire(&state.lock);
+}
+
+void collect_fork_parent(void)
+{
+    lock_release(&state.lock);
+}
+
+void collect_fork_child(void)
+{
+    state.process = SYSCALL_0(SYS_getpid);
+    if (state.available)
+        mark_forget_helpers();
+    lock_reset(&state.lock);
+}

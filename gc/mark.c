@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mark.c: marking.
+ *
+ * A marker keeps a stack of words that look like pointers into the heap. To take one from the
+ * stack and to look at what it points to are kept apart by a short queue, and the memory for the
+ * second step is prefetched at the first, because a heap is larger than any cache and the order
+ * of its pointers is no order that the processor could guess:
+ *
+ *     block --scan--> stack --take--> queue of QUEUE words --mark--> block --scan--> ...
+ *                              \ finds the slab, prefetches the bits and the block
+ *
+ * The bit is in the slab's record (slab.h), so dead blocks are not touched. A block of many words
+ * goes on a second stack of ranges, scanned a piece at a time.
+ *
+ * A pointer to the byte behind a block's end keeps the block: a word among the roots keeps what
+ * the byte before it belongs to as well. A word inside a block keeps the block that ends there only if
+ * no live block begins there: two neighbours cannot be told apart without a padding byte in every
+ * block, and what programs keep in memory along with such a pointer is one to the block itself.
+ *
+ * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
+ * searched for marked blocks, which are scanned again, until none was dropped. The next
+ * collection's stack is larger.
+ *
+ * Helpers are threads made for one collection, while the world is stopped, by clone. Whoever has
+ * much on its stack gives half of it away when others have nothing. A helper that comes too late
+ * ends at once, and nobody has waited for it.
+ *
+ * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
+ * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM 2000.
+ */
+#include "gc/mark.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "alloc/blocks.h"
+#include "gc/memory.h"
+#include "gc/resident.h"
+#include "vm/pagemap.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum {
+    QUEUE = 16,
+    MOST_MARKERS = 16,
+    PIECE_BYTES = 4096,        /* of a block scanned at a time */
+    LARGE_BYTES = 256 << 10,   /* from which only pages that were touched are scanned */
+    GIVE_WORDS = 1024,         /* given to a marker that has nothing, at least and at most */
+    GIVEN_WORDS = 16 * GIVE_WORDS,
+    RANGES = 4096,
+    FIRST_STACK_BYTES = 1 << 20,
+    HELPER_STACK_BYTES = 64 << 10,
+};
+
+struct range {
+    const uintptr_t *start, *end;
+};
+
+/* A block that a word points to, ready to be marked and scanned. */
+struct target {
+    struct slab_word *bits;
+    uint64_t bit; /* 0: the word points behind a slab's last block */
+    uintptr_t *start;
+    size_t bytes;
+    uintptr_t word;
+};
+
+struct marker {
+    uintptr_t *stack;
+    size_t depth, limit;
+    struct range *ranges;
+    size_t range_count;
+    struct target queue[QUEUE];
+    unsigned first, queued;
+    bool overflowed, was_too_small;
+    uint64_t blocks, bytes, words;
+    char *thread_stack;
+    _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
+};
+
+static struct {
+    unsigned most_markers;
+    size_t most_stack_bytes;
+    struct marker *markers;
+    uintptr_t low, span; /* where blocks are */
+    /* What markers share. */
+    _Atomic uint32_t lock;
+    uintptr_t *given;
+    size_t given_count;
+    _Atomic uint32_t given_now;
+    _Atomic uint32_t idle, working;
+} mark;
+
+static bool give_stack(struct marker *marker, size_t bytes)
+{
+    uintptr_t *stack = own_memory_map(bytes);
+    if (!stack)
+        return false;
+    if (marker->stack)
+        own_memory_unmap(marker->stack, marker->limit * sizeof *stack);
+    marker->stack = stack;
+    marker->limit = bytes / sizeof *stack;
+    return true;
+}
+
+bool mark_init(unsigned most_markers, size_t most_stack_bytes)
+{
+    mark.most_markers = most_markers < MOST_MARKERS ? most_markers : MOST_MARKERS;
+    mark.most_stack_bytes = most_stack_bytes;
+    mark.markers = own_memory_map(mark.most_markers * sizeof *mark.markers);
+    mark.given = own_memory_map(GIVEN_WORDS * sizeof *mark.given);
+    if (!mark.markers || !mark.given)
+        return false;
+    size_t bytes = most_stack_bytes < FIRST_STACK_BYTES ? most_stack_bytes : FIRST_STACK_BYTES;
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        struct marker *marker = &mark.markers[i];
+        marker->ranges = own_memory_map(RANGES * sizeof *marker->ranges);
+        if (!marker->ranges || !give_stack(marker, bytes))
+            return false;
+    }
+    return true;
+}
+
+/* A stack that was too small is four times as large next time, if the kernel gives the memory. */
+static void grow_stacks(void)
+{
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        struct marker *marker = &mark.markers[i];
+        size_t bytes = 4 * marker->limit * sizeof *marker->stack;
+        if (marker->was_too_small && bytes <= mark.most_stack_bytes)
+            give_stack(marker, bytes);
+        marker->was_too_small = false;
+    }
+}
+
+static void clear_marks(void *argument, struct slab *slab)
+{
+    uintptr_t *bounds = argument;
+    uintptr_t base = (uintptr_t)slab->base;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        slab->words[i].mark = 0;
+    if (base < bounds[0])
+        bounds[0] = base;
+    if (base + slab->granules * GRANULE_BYTES > bounds[1])
+        bounds[1] = base + slab->granules * GRANULE_BYTES;
+}
+
+void mark_begin(void)
+{
+    uintptr_t bounds[2] = {UINTPTR_MAX, 0};
+    blocks_each_slab(clear_marks, bounds);
+    mark.low = bounds[0];
+    mark.span = bounds[1] > bounds[0] ? bounds[1] - bounds[0] + 1 : 0; /* one behind the end */
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        struct marker *marker = &mark.markers[i];
+        marker->depth = marker->range_count = marker->first = marker->queued = 0;
+        marker->blocks = marker->bytes = marker->words = 0;
+        marker->overflowed = false;
+    }
+}
+
+static inline void push(struct marker *marker, uintptr_t word)
+{
+    if (__builtin_expect(marker->depth == marker->limit, 0))
+        marker->overflowed = true;
+    else
+        marker->stack[marker->depth++] = word;
+}
+
+static inline bool may_point_to_block(uintptr_t word)
+{
+    return word - mark.low < mark.span;
+}
+
+static inline void scan(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
+{
+    marker->words += (uint64_t)(end - at);
+    for (; at < end; at++)
+        if (may_point_to_block(*at))
+            push(marker, *at);
+}
+
+static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+{
+    if (marker->range_count == RANGES)
+        scan(marker, start, end);
+    else
+        marker->ranges[marker->range_count++] = (struct range){start, end};
+}
+
+static void push_resident(void *marker, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)readable; /* our own memory, always */
+    push_range(marker, (const uintptr_t *)start, (const uintptr_t *)end);
+}
+
+/* Never-touched pages of a large block hold nothing, and reading would only make page tables. */
+static void push_many_words(struct marker *marker, uintptr_t start, size_t bytes)
+{
+    if (bytes < LARGE_BYTES || !resident_each(start, start + bytes, push_resident, marker))
+        push_range(marker, (const uintptr_t *)start, (const uintptr_t *)(start + bytes));
+}
+
+static inline void scan_block(struct marker *marker, const uintptr_t *start, size_t bytes)
+{
+    marker->blocks++;
+    marker->bytes += bytes;
+    if (__builtin_expect(bytes <= PIECE_BYTES, 1))
+        scan(marker, start, start + bytes / sizeof *start);
+    else
+        push_many_words(marker, (uintptr_t)start, bytes);
+}
+
+static inline uint64_t not_live(const struct slab_word *bits)
+{
+    return bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed);
+}
+
+/* Sets a live block's mark. False: it is set already. */
+static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
+{
+    if (bits->mark & bit)
+        return false;
+    if (shared)
+        return !(__atomic_fetch_or(&bits->mark, bit, __ATOMIC_RELAXED) & bit);
+    bits->mark |= bit;
+    return true;
+}
+
+static inline struct slab *slab_at(uintptr_t address)
+{
+    struct owner *owner = pagemap_get((const void *)address);
+    return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
+}
+
+/* What a word points to; false: no block. */
+static inline bool find_target(uintptr_t word, struct target *target)
+{
+    struct slab *slab = slab_at(word);
+    if (__builtin_expect(!slab, 0))
+        return false;
+    bool exact;
+    size_t index = slab_index(slab, (const void *)word, &exact);
+    target->bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    target->bit = index < slab->capacity ? slab_bit(index) : 0;
+    target->start = (uintptr_t *)slab_block(slab, index);
+    target->bytes = slab->block_bytes;
+    target->word = word;
+    return true;
+}
+
+/* The word points to no live block: if it points to where one would start, then the block before
+ * is kept, since the word may be the address behind its end. */
+static __attribute__((noinline)) void mark_block_before(struct marker *marker, uintptr_t word,
+                                                        bool shared)
+{
+    struct target before;
+    if (find_target(word - 1, &before) && before.bit && !(not_live(before.bits) & before.bit) &&
+        set_mark(before.bits, before.bit, shared))
+        scan_block(marker, before.start, before.bytes);
+}
+
+/* First step: what marking will read is on its way. */
+static inline void enqueue(struct marker *marker, uintptr_t word, bool shared)
+{
+    struct target *target = &marker->queue[(marker->first + marker->queued) % QUEUE];
+    if (__builtin_expect(!find_target(word, target), 0)) {
+        mark_block_before(marker, word, shared); /* behind the end of a slab */
+        return;
+    }
+    __builtin_prefetch(target->bits, 1);
+    __builtin_prefetch(target->start);
+    marker->queued++;
+}
+
+/* Second step. */
+static inline void mark_next(struct marker *marker, bool shared)
+{
+    struct target target = marker->queue[marker->first];
+    marker->first = (marker->first + 1) % QUEUE;
+    marker->queued--;
+    if (__builtin_expect((not_live(target.bits) & target.bit) != 0 || target.bit == 0, 0)) {
+        if (target.bit == 0 || target.word == (uintptr_t)target.start)
+            mark_block_before(marker, target.word, shared);
+    } else if (set_mark(target.bits, target.bit, shared)) {
+        scan_block(marker, target.start, target.bytes);
+    }
+}
+
+/* A piece of what is left of a block of many words. */
+static void scan_piece(struct marker *marker)
+{
+    struct range *range = &marker->ranges[marker->range_count - 1];
+    const uintptr_t *piece = range->start;
+    const uintptr_t *end = piece + PIECE_BYTES / sizeof *piece;
+    if (end >= range->end) {
+        end = range->end;
+        marker->range_count--;
+    } else {
+        range->start = end;
+    }
+    scan(marker, piece, end);
+}
+
+static void give_some(struct marker *marker);
+
+static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
+{
+    for (;;) {
+        while (marker->queued < QUEUE && marker->depth > 0)
+            enqueue(marker, marker->stack[--marker->depth], shared);
+        if (marker->queued > 0)
+            mark_next(marker, shared);
+        else if (marker->range_count > 0)
+            scan_piece(marker);
+        else
+            return;
+        if (shared && marker->depth > 2 * GIVE_WORDS &&
+            atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0)
+            give_some(marker);
+    }
+}
+
+static __attribute__((noinline)) void drain_alone(struct marker *marker)
+{
+    drain(marker, false);
+}
+
+static inline void mark_root(struct marker *marker, uintptr_t word)
+{
+    if (__builtin_expect(!may_point_to_block(word), 1))
+        return;
+    push(marker, word);
+    push(marker, word - 1);
+    if (marker->depth > marker->limit / 2)
+        drain_alone(marker);
+}
+
+void mark_roots(const void *start, const void *end)
+{
+    const uintptr_t *at = (const uintptr_t *)round_up((uintptr_t)start, sizeof *at);
+    for (; at + 1 <= (const uintptr_t *)end; at++)
+        mark_root(&mark.markers[0], *at);
+}
+
+void mark_roots_in_code(const void *start, const void *end)
+{
+    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++) {
+        uintptr_t word;
+        memcpy(&word, at, sizeof word);
+        mark_root(&mark.markers[0], word);
+    }
+}
+
+/* Several markers. */
+
+static void lock_given(void)
+{
+    while (atomic_exchange_explicit(&mark.lock, 1, memory_order_acquire))
+        __builtin_ia32_pause();
+}
+
+static void unlock_given(void)
+{
+    atomic_store_explicit(&mark.lock, 0, memory_order_release);
+}
+
+/* Gives the older half of the stack away, which leads to more than the newer. */
+static void give_some(struct marker *marker)
+{
+    size_t count = marker->depth / 2 < 8 * GIVE_WORDS ? marker->depth / 2 : 8 * GIVE_WORDS;
+    lock_given();
+    if (mark.given_count + count <= GIVEN_WORDS && mark.given_count < 4 * GIVE_WORDS) {
+        for (size_t i = 0; i < count; i++)
+            mark.given[mark.given_count + i] = marker->stack[i];
+        mark.given_count += count;
+        atomic_store_explicit(&mark.given_now, 1, memory_order_relaxed);
+        marker->depth -= count;
+        for (size_t i = 0; i < marker->depth; i++)
+            marker->stack[i] = marker->stack[count + i];
+    }
+    unlock_given();
+}
+
+static bool take_some(struct marker *marker)
+{
+    lock_given();
+    size_t count = mark.given_count < GIVE_WORDS ? mark.given_count : GIVE_WORDS;
+    for (size_t i = 0; i < count; i++)
+        marker->stack[marker->depth++] = mark.given[--mark.given_count];
+    if (mark.given_count == 0)
+        atomic_store_explicit(&mark.given_now, 0, memory_order_relaxed);
+    unlock_given();
+    return count > 0;
+}
+
+/* Until everybody has nothing: `idle` counts those that look for work. A helper that the processor
+ * has no time for does not count as working until it runs, so nobody waits for it. */
+static void drain_together(struct marker *marker)
+{
+    enum { SPINS = 200 };
+    for (;;) {
+        drain(marker, true);
+        if (take_some(marker))
+            continue;
+        atomic_fetch_add(&mark.idle, 1);
+        for (unsigned spins = 0; !atomic_load(&mark.given_now); spins++) {
+            if (atomic_load(&mark.idle) == atomic_load(&mark.working))
+                return;
+            if (spins < SPINS)
+                __builtin_ia32_pause();
+            else
+                SYSCALL_0(SYS_sched_yield);
+        }
+        atomic_fetch_sub(&mark.idle, 1);
+    }
+}
+
+/* Nobody may join when all are idle: the marking is over then. */
+static bool join(void)
+{
+    uint32_t working = atomic_load(&mark.working);
+    do
+        if (working == 0 || atomic_load(&mark.idle) >= working)
+            return false;
+    while (!atomic_compare_exchange_weak(&mark.working, &working, working + 1));
+    return true;
+}
+
+static void help(struct marker *marker)
+{
+    if (join())
+        drain_together(marker);
+    for (;;)
+        SYSCALL_1(SYS_exit, 0);
+}
+
+/* Starts a thread with nothing but a stack; the kernel clears `running` when it has ended. It has
+ * its creator's signal mask, which blocks all. */
+static bool start_helper(struct marker *marker)
+{
+    if (!marker->thread_stack)
+        marker->thread_stack = own_memory_map(HELPER_STACK_BYTES);
+    if (!marker->thread_stack)
+        return false;
+    uintptr_t *top = (uintptr_t *)(marker->thread_stack + HELPER_STACK_BYTES) - 2;
+    top[0] = (uintptr_t)marker;
+    top[1] = (uintptr_t)help;
+    atomic_store(&marker->running, 1);
+    long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                 CLONE_CHILD_CLEARTID;
+    register void *child_thread_id __asm__("r10") = (void *)&marker->running;
+    long result;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "pop %%rdi\n\t"
+                     "pop %%rax\n\t"
+                     "call *%%rax\n\t"
+                     "1:"
+                     : "=a"(result)
+                     : "a"((long)SYS_clone), "D"(flags), "S"(top), "d"(0L), "r"(child_thread_id)
+                     : "rcx", "r11", "memory");
+    if (syscall_failed(result))
+        atomic_store(&marker->running, 0);
+    return !syscall_failed(result);
+}
+
+void mark_prepare(void)
+{
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        uint32_t running;
+        while ((running = atomic_load(&mark.markers[i].running)) != 0)
+            SYSCALL_4(SYS_futex, &mark.markers[i].running, FUTEX_WAIT, running, NULL);
+    }
+    grow_stacks();
+}
+
+void mark_forget_helpers(void)
+{
+    for (unsigned i = 0; i < mark.most_markers; i++)
+        atomic_store(&mark.markers[i].running, 0);
+}
+
+/* Returns how many markers worked. */
+static unsigned drain_with_helpers(unsigned helpers)
+{
+    if (helpers > mark.most_markers - 1)
+        helpers = mark.most_markers - 1;
+    atomic_store(&mark.idle, 0);
+    atomic_store(&mark.working, 1);
+    for (unsigned i = 1; i <= helpers && start_helper(&mark.markers[i]); i++)
+        ;
+    drain_together(&mark.markers[0]);
+    return atomic_load(&mark.working);
+}
+
+/* Overflow. */
+
+static void scan_marked(void *argument, struct slab *slab)
+{
+    struct marker *marker = argument;
+    for (size_t i = 0; i < slab->capacity; i++) {
+        if (!(slab->words[i / SLAB_WORD_BLOCKS].mark & slab_bit(i)))
+            continue;
+        scan_block(marker, (const uintptr_t *)slab_block(slab, i), slab->block_bytes);
+        marker->blocks--; /* it has been counted */
+        marker->bytes -= slab->block_bytes;
+        drain_alone(marker);
+    }
+}
+
+static bool take_overflow(void)
+{
+    bool any = false;
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        any = any || mark.markers[i].overflowed;
+        mark.markers[i].was_too_small |= mark.markers[i].overflowed;
+        mark.markers[i].overflowed = false;
+    }
+    return any;
+}
+
+void mark_finish(unsigned helpers, struct mark_result *result)
+{
+    *result = (struct mark_result){.markers = 1};
+    if (helpers > 0)
+        result->markers = drain_with_helpers(helpers);
+    else
+        drain_alone(&mark.markers[0]);
+    while (take_overflow()) {
+        result->overflows++;
+        blocks_each_slab(scan_marked, &mark.markers[0]);
+    }
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        result->blocks += mark.markers[i].blocks;
+        result->bytes += mark.markers[i].bytes;
+        result->words += mark.markers[i].words;
+    }
+}

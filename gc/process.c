@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.c: see process.h.
+ */
+#include "gc/process.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "gc/memory.h"
+#include "vm/syscall.h"
+
+static struct {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+} proc = {.descriptor = -1};
+
+/* Where no program puts its own descriptors by accident, if the limit allows. */
+enum { HIGH_DESCRIPTOR = 1000, LEAST_DESCRIPTOR = 64 };
+
+static int move_high(int descriptor)
+{
+    for (int least = HIGH_DESCRIPTOR; least >= LEAST_DESCRIPTOR; least /= 2) {
+        long high = SYSCALL_3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least);
+        if (!syscall_failed(high)) {
+            SYSCALL_1(SYS_close, descriptor);
+            return (int)high;
+        }
+    }
+    return descriptor;
+}
+
+bool process_open(void)
+{
+    long opened = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    struct stat status;
+    if (syscall_failed(opened))
+        return false;
+    proc.descriptor = move_high((int)opened);
+    if (syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)))
+        return false;
+    proc.device = status.st_dev;
+    proc.inode = status.st_ino;
+    return true;
+}
+
+static bool still_open(void)
+{
+    struct stat status;
+    return proc.descriptor >= 0 && !syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)) &&
+           status.st_dev == proc.device && status.st_ino == proc.inode;
+}
+
+static size_t append(char *path, size_t length, const char *text)
+{
+    size_t bytes = strlen(text);
+    memcpy(path + length, text, bytes + 1);
+    return length + bytes;
+}
+
+static int open_below(const char *path, int flags)
+{
+    char relative[64];
+    append(relative, append(relative, 0, "self/"), path);
+    if (!still_open() && !process_open())
+        return -1;
+    long opened = SYSCALL_4(SYS_openat, proc.descriptor, relative, flags | O_CLOEXEC, 0);
+    return syscall_failed(opened) ? -1 : (int)opened;
+}
+
+int process_open_file(const char *path)
+{
+    return open_below(path, O_RDONLY);
+}
+
+void process_close(int descriptor)
+{
+    SYSCALL_1(SYS_close, descriptor);
+}
+
+/* Threads. */
+
+struct directory_entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static pid_t number_in(const char *text)
+{
+    pid_t number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (*text - '0');
+    return *text ? 0 : number;
+}
+
+static bool each_entry(const char *buffer, long bytes,
+                       bool (*each)(void *argument, pid_t thread), void *argument)
+{
+    for (long at = 0; at < bytes;) {
+        const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
+        pid_t thread = number_in(entry->name);
+        if (thread > 0 && !each(argument, thread))
+            return false;
+        at += entry->bytes;
+    }
+    return true;
+}
+
+bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument)
+{
+    _Alignas(8) char buffer[1024]; /* the stack may be small: see collect.c */
+    int directory = open_below("task", O_RDONLY | O_DIRECTORY);
+    if (directory < 0)
+        return false;
+    long bytes;
+    bool whole = true;
+    do {
+        bytes = SYSCALL_3(SYS_getdents64, directory, buffer, sizeof buffer);
+        whole = !syscall_failed(bytes) && each_entry(buffer, bytes, each, argument);
+    } while (whole && bytes > 0);
+    process_close(directory);
+    return whole;
+}
+
+static size_t append_number(char *path, size_t length, unsigned long number)
+{
+    char digits[20];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0)
+        path[length++] = digits[--count];
+    path[length] = '\0';
+    return length;
+}
+
+bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
+{
+    char path[48], text[256];
+    size_t length = append(path, 0, "task/");
+    length = append_number(path, length, (unsigned long)thread);
+    append(path, length, "/stat");
+    int file = open_below(path, O_RDONLY);
+    if (file < 0)
+        return false;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes) || bytes == 0)
+        return false;
+    text[bytes] = '\0';
+    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!at || at[1] != ' ')
+        return false;
+    *state = at[2];
+    at += 3;
+    for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
+        at += 1 + strcspn(at + 1, " ");
+    *flags = 0;
+    for (at++; *at >= '0' && *at <= '9'; at++)
+        *flags = *flags * 10 + (unsigned long)(*at - '0');
+    return true;
+}
+
+/* Mappings. */
+
+static struct {
+    char *text;
+    size_t text_bytes;
+    struct mapping *mappings;
+    size_t capacity;
+} maps;
+
+/* Reads the whole file; -1: cannot, -2: the buffer is too small. */
+static long read_text(void)
+{
+    int file = process_open_file("maps");
+    if (file < 0)
+        return -1;
+    size_t length = 0;
+    long bytes;
+    while ((bytes = SYSCALL_3(SYS_read, file, maps.text + length, maps.text_bytes - length)) > 0) {
+        length += (size_t)bytes;
+        if (length == maps.text_bytes)
+            break;
+    }
+    process_close(file);
+    if (syscall_failed(bytes))
+        return -1;
+    return length == maps.text_bytes ? -2 : (long)length;
+}
+
+static bool grow_buffers(size_t text_bytes)
+{
+    if (maps.text)
+        own_memory_unmap(maps.text, maps.text_bytes);
+    if (maps.mappings)
+        own_memory_unmap(maps.mappings, maps.capacity * sizeof *maps.mappings);
+    maps.text_bytes = text_bytes;
+    maps.capacity = text_bytes / 48; /* a line has at least so many characters */
+    maps.text = own_memory_map(text_bytes);
+    maps.mappings = own_memory_map(maps.capacity * sizeof *maps.mappings);
+    return maps.text && maps.mappings;
+}
+
+static uintptr_t parse_address(const char **at)
+{
+    uintptr_t address = 0;
+    for (;; ++*at) {
+        char digit = **at;
+        if (digit >= '0' && digit <= '9')
+            address = address * 16 + (uintptr_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            address = address * 16 + (uintptr_t)(digit - 'a' + 10);
+        else
+            return address;
+    }
+}
+
+/* "start-end rwxp offset device inode   name" */
+static const char *parse_line(const char *at, const char *end, struct mapping *mapping)
+{
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end)
+        line_end = end;
+    mapping->start = parse_address(&at);
+    at++;
+    mapping->end = parse_address(&at);
+    mapping->readable = at[1] == 'r';
+    mapping->writable = at[2] == 'w';
+    mapping->executable = at[3] == 'x';
+    mapping->shared = at[4] == 's';
+    at += 6;
+    for (int field = 0; field < 3; field++) /* offset, device, inode */
+        while (at < line_end && *at++ != ' ')
+            ;
+    while (at < line_end && *at == ' ')
+        at++;
+    mapping->name = at;
+    mapping->name_length = (size_t)(line_end - at);
+    return line_end < end ? line_end + 1 : end;
+}
+
+bool process_read_mappings(const struct mapping **mappings, size_t *count)
+{
+    enum { FIRST_BYTES = 256 << 10 };
+    if (!maps.text && !grow_buffers(FIRST_BYTES))
+        return false;
+    long length;
+    while ((length = read_text()) == -2)
+        if (!grow_buffers(4 * maps.text_bytes))
+            return false;
+    if (length < 0)
+        return false;
+    *mappings = maps.mappings;
+    *count = 0;
+    for (const char *at = maps.text, *end = at + length; at < end;)
+        at = parse_line(at, end, &maps.mappings[(*count)++]);
+    return true;
+}
+
+bool mapping_is_named(const struct mapping *mapping, const char *name)
+{
+    return mapping->name_length == strlen(name) && mapping_name_begins(mapping, name);
+}
+
+bool mapping_name_begins(const struct mapping *mapping, const char *beginning)
+{
+    size_t length = strlen(beginning);
+    return mapping->name_length >= length && memcmp(mapping->name, beginning, length) == 0;
+}

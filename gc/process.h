@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.h: what the kernel tells of this process: its threads, its mappings, its pages.
+ *
+ * Everything is read anew each time, through a descriptor of /proc that was opened before main (a
+ * program may change its root, or have a seccomp filter that allows no more opening). The
+ * descriptor is a high one, and is looked at each time: a program that closes every descriptor,
+ * and may have opened its own there since, is noticed.
+ */
+#ifndef ALLOTROPE_GC_PROCESS_H
+#define ALLOTROPE_GC_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Opens /proc. False where there is none. */
+bool process_open(void);
+
+/* Opens a file of /proc/self, given relative to it, for reading. Negative: cannot. */
+int process_open_file(const char *path);
+void process_close(int descriptor);
+
+/* Calls `each` for every thread that the kernel lists, the caller's own included. False when the
+ * list cannot be read, or `each` returned false. */
+bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument);
+
+/* State letter and flags (PF_*) of a thread from its stat file. False: it is gone. */
+bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
+
+/* One line of the process's maps. */
+struct mapping {
+    uintptr_t start, end;
+    bool readable, writable, executable, shared;
+    const char *name; /* "" without one; up to the end of the line */
+    size_t name_length;
+};
+
+/* All mappings, in order of address, in the collector's own memory until the next call. False:
+ * they cannot be read. The world is stopped, so they stay true. */
+bool process_read_mappings(const struct mapping **mappings, size_t *count);
+
+/* Whether name is what is given. */
+bool mapping_is_named(const struct mapping *mapping, const char *name);
+bool mapping_name_begins(const struct mapping *mapping, const char *beginning);
+
+#endif

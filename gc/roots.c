@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * roots.c: the roots.
+ *
+ * The program registers nothing. A root is every word of every mapping of the process, as the
+ * kernel lists them at this moment, that is not the heap's own memory: data segments, stacks with
+ * the thread control blocks and thread-local storage in them, registers (which the stop's signal
+ * has put on a stack), mappings that libraries and interpreters have made for themselves.
+ *
+ *     private       pages that the process has written to, even if it may not write them now
+ *     shared        writable ones; all pages that the kernel has in memory, for another process
+ *                   may have written them, and a forked child's own page tables do not show them
+ *     left out      devices; read-only shared files; the kernel's own (vdso); whatever the page
+ *                   map knows to be ours
+ *
+ * Pages are read in place where nothing can go wrong with that. Where it can (swapped pages, which
+ * is also what the kernel calls guard pages; pages without read permission; mappings of files,
+ * which may have been cut short) they are read through /proc/self/mem, where a fault is an error
+ * number.
+ *
+ * Code that the process has generated (an executable mapping of no file) may have addresses in its
+ * instructions, at any byte: HotSpot's inline caches hold the only pointers to their records there.
+ *
+ * Of a stack only the part in use counts, from the stack pointer, less the red zone of 128 bytes
+ * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
+ * nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's control
+ * block in it, in which just one thread is, and not on its alternate signal stack, which
+ * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and all.
+ */
+#include "gc/roots.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "alloc/blocks.h"
+#include "gc/mark.h"
+#include "gc/memory.h"
+#include "gc/process.h"
+#include "gc/resident.h"
+#include "gc/stop.h"
+#include "vm/pagemap.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
+
+static struct {
+    char *buffer;
+    int memory_file;
+    bool indirect; /* the mapping at hand is read through the file */
+    bool code;     /* it holds code that the process has generated */
+    struct root_result *result;
+} roots;
+
+bool roots_init(void)
+{
+    roots.buffer = own_memory_map(BUFFER_BYTES);
+    return roots.buffer != NULL;
+}
+
+static void scan_words(uintptr_t start, uintptr_t end)
+{
+    if (roots.code)
+        mark_roots_in_code((const void *)start, (const void *)end);
+    else
+        mark_roots((const void *)start, (const void *)end);
+}
+
+static void scan_in_place(uintptr_t start, uintptr_t end)
+{
+    const void *own_start;
+    size_t own_bytes;
+    blocks_state(&own_start, &own_bytes);
+    uintptr_t own = (uintptr_t)own_start;
+    roots.result->bytes += end - start;
+    if (own >= start && own < end) {
+        scan_words(start, own);
+        start = round_up(own + own_bytes, sizeof(uintptr_t));
+        if (start > end)
+            return;
+    }
+    scan_words(start, end);
+}
+
+static long copy_out(uintptr_t start, size_t bytes)
+{
+    return SYSCALL_4(SYS_pread64, roots.memory_file, roots.buffer, bytes, start);
+}
+
+/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
+ * its file. */
+static void scan_page_through_file(uintptr_t start)
+{
+    long bytes = copy_out(start, PAGE_BYTES);
+    if (!syscall_failed(bytes))
+        scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
+}
+
+static void scan_through_file(uintptr_t start, uintptr_t end)
+{
+    roots.result->indirect_bytes += end - start;
+    while (start < end) {
+        size_t bytes = end - start < BUFFER_BYTES ? end - start : BUFFER_BYTES;
+        long copied = copy_out(start, bytes);
+        if (copied == (long)bytes) {
+            scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + bytes);
+        } else {
+            for (size_t page = 0; page < bytes; page += PAGE_BYTES)
+                scan_page_through_file(start + page);
+        }
+        start += bytes;
+    }
+}
+
+/* Leaves out what is ours, granule by granule. */
+static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
+{
+    while (start < end) {
+        bool ours = pagemap_get((const void *)start) != NULL;
+        uintptr_t same = start;
+        do
+            same = round_down(same, GRANULE_BYTES) + GRANULE_BYTES;
+        while (same < end && (pagemap_get((const void *)same) != NULL) == ours);
+        if (same > end)
+            same = end;
+        if (!ours && in_place)
+            scan_in_place(start, same);
+        else if (!ours)
+            scan_through_file(start, same);
+        start = same;
+    }
+}
+
+static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)unused;
+    scan_foreign(start, end, readable && !roots.indirect);
+}
+
+/* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
+static void scan_shared(const struct mapping *mapping)
+{
+    enum { PAGES = 512 };
+    unsigned char in_memory[PAGES];
+    for (uintptr_t start = mapping->start; start < mapping->end; start += PAGES * PAGE_BYTES) {
+        size_t pages = (mapping->end - start) / PAGE_BYTES;
+        if (pages > PAGES)
+            pages = PAGES;
+        bool known = !syscall_failed(SYSCALL_3(SYS_mincore, start, pages * PAGE_BYTES, in_memory));
+        for (size_t page = 0; page < pages; page++)
+            if (!known || in_memory[page] & 1)
+                scan_through_file(start + page * PAGE_BYTES, start + (page + 1) * PAGE_BYTES);
+    }
+}
+
+/* Stacks. */
+
+static bool is_in(uintptr_t address, const struct mapping *mapping)
+{
+    return address >= mapping->start && address < mapping->end;
+}
+
+struct stack_use {
+    unsigned threads; /* whose stack pointer is in the mapping */
+    uintptr_t lowest; /* in use */
+    bool is_own;      /* a thread's own stack, as far as the thread tells */
+};
+
+static void note_stack(struct stack_use *use, const struct stopped_thread *thread,
+                       const struct mapping *mapping)
+{
+    uintptr_t pointer = thread->stack_pointer;
+    bool on_alternate = pointer >= thread->alternate_start && pointer < thread->alternate_end;
+    use->threads++;
+    use->lowest = pointer - RED_ZONE;
+    if (is_in(thread->frame, mapping) && thread->frame < use->lowest)
+        use->lowest = thread->frame;
+    use->is_own = !on_alternate &&
+                  (mapping_is_named(mapping, "[stack]") || is_in(thread->thread_pointer, mapping));
+}
+
+/* Where the part in use of a stack mapping begins; the mapping's start for all others. */
+static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mapping *below,
+                               const struct stopped_thread *self)
+{
+    struct stack_use use = {0};
+    if (is_in(self->stack_pointer, mapping))
+        note_stack(&use, self, mapping);
+    for (size_t i = 0; i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        if (is_in(thread.stack_pointer, mapping))
+            note_stack(&use, &thread, mapping);
+    }
+    bool guarded = mapping_is_named(mapping, "[stack]") ||
+                   (below && below->end == mapping->start && !below->readable && !below->writable);
+    if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
+        return mapping->start;
+    return round_down(use.lowest, sizeof(uintptr_t));
+}
+
+static bool is_kernels(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "[v") || mapping_name_begins(mapping, "[uprobes");
+}
+
+static bool is_device(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "/dev/") && !mapping_name_begins(mapping, "/dev/shm/") &&
+           !mapping_name_begins(mapping, "/dev/zero");
+}
+
+static bool is_file(const struct mapping *mapping)
+{
+    return mapping->name_length > 0 && mapping->name[0] == '/';
+}
+
+static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
+                         const struct stopped_thread *self)
+{
+    if (is_kernels(mapping) || (mapping->shared && (!mapping->writable || is_device(mapping))))
+        return true;
+    roots.result->mappings++;
+    roots.code = false;
+    if (mapping->shared) {
+        scan_shared(mapping);
+        return true;
+    }
+    roots.indirect = !mapping->readable || is_file(mapping);
+    roots.code = mapping->executable && !is_file(mapping);
+    uintptr_t start = lowest_in_use(mapping, below, self);
+    uintptr_t first_page = round_down(start, PAGE_BYTES);
+    if (start > first_page) { /* the page that the stack pointer is in, which is there */
+        scan_in_place(start, first_page + PAGE_BYTES);
+        first_page += PAGE_BYTES;
+    }
+    return resident_each(first_page, mapping->end, scan_written, NULL);
+}
+
+bool roots_scan(uintptr_t stack_pointer, struct root_result *result)
+{
+    const struct mapping *mappings;
+    size_t count;
+    struct stopped_thread self = {.stack_pointer = stack_pointer, .frame = stack_pointer};
+    __asm__("mov %%fs:0, %0" : "=r"(self.thread_pointer));
+    stack_t alternate;
+    if (!syscall_failed(SYSCALL_2(SYS_sigaltstack, NULL, &alternate)) &&
+        !(alternate.ss_flags & SS_DISABLE)) {
+        self.alternate_start = (uintptr_t)alternate.ss_sp;
+        self.alternate_end = self.alternate_start + alternate.ss_size;
+    }
+    *result = (struct root_result){0};
+    roots.result = result;
+    roots.memory_file = process_open_file("mem");
+    bool read = roots.memory_file >= 0 && process_read_mappings(&mappings, &count);
+    for (size_t i = 0; read && i < count; i++)
+        read = scan_mapping(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+    if (roots.memory_file >= 0)
+        process_close(roots.memory_file);
+    return read;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * roots.h: hands everything outside the heap that may hold a pointer into it to the marker.
+ */
+#ifndef ALLOTROPE_GC_ROOTS_H
+#define ALLOTROPE_GC_ROOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct root_result {
+    uint64_t mappings;       /* looked into */
+    uint64_t bytes;          /* scanned in place */
+    uint64_t indirect_bytes; /* scanned through a copy */
+};
+
+/* Called once. False: without memory. */
+bool roots_init(void);
+
+/* The world is stopped and marking has begun. stack_pointer: of the calling thread, below which
+ * nothing of the program is. False: something could not be read, so nothing must be reclaimed. */
+bool roots_scan(uintptr_t stack_pointer, struct root_result *result);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stop.c: stopping the world by a signal that the program cannot see.
+ *
+ * glibc keeps two real-time signals to itself and hides them from sigaction, from the sets that
+ * programs build and from sigwait. One of them, SIGSETXID, is sent here with a code of our own in
+ * si_code; what comes with any other code is passed on to glibc's handler, so setuid goes on
+ * working. glibc installs its handler when it first needs it, so ours is looked after at each
+ * stop.
+ *
+ * Threads are those that the kernel lists, however they were made: all that are new are sent the
+ * signal, all are waited for, and the list is read again, until it holds nothing new. Nothing that
+ * is stopped can make threads, so this ends. Left out are zombies, threads that are about to end,
+ * and the kernel's own workers, which take signals and never answer.
+ *
+ *     stopper                                    thread
+ *     word = generation (odd)
+ *     record: waiting for generation  -- signal (generation, index) -->
+ *                                                record: waiting -> its frame
+ *     <----------------------------- answers++ --
+ *     ...                                        waits while word == generation
+ *     word = generation + 1           -- futex -->
+ *
+ * A thread that answers too late finds another generation in the word or in its record, and
+ * returns at once: a stop that is given up leaves nothing behind.
+ *
+ * System calls that the signal interrupts are restarted by the kernel where it can. Those that it
+ * ends with EINTR in spite of SA_RESTART (poll, select, sleeps, ...) are begun again by setting the
+ * thread back to its system call instruction, where that changes nothing for the program:
+ * when the wait has no limit, when the limit is a point in time, or when the kernel has written
+ * back the time that is left. Of poll, epoll_wait and the like with a limit in milliseconds the
+ * program sees EINTR, as it would after any signal.
+ */
+#include "gc/stop.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "gc/memory.h"
+#include "gc/process.h"
+#include "vm/lock.h"
+#include "vm/syscall.h"
+
+enum {
+    STOP_SIGNAL = 33,   /* SIGSETXID of glibc */
+    STOP_CODE = -23117, /* negative: from a process; not one that the kernel or glibc uses */
+    MAX_THREADS = 65536,
+    INDEX_BITS = 20,
+};
+
+/* How long a thread may take to answer, and how soon it is asked after. */
+enum { PATIENCE_NS = 100000000, FIRST_LOOK_NS = 1000000 };
+
+/* PF_* of include/linux/sched.h, as in field 9 of stat. */
+enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
+
+struct frame {
+    const ucontext_t *context;
+    uintptr_t thread_pointer;
+};
+
+/* `state` is WAITING | generation, GONE, or the address of a struct frame on the thread's stack. */
+struct record {
+    pid_t thread;
+    _Atomic uint64_t state;
+};
+static const uint64_t WAITING = UINT64_C(1) << 63, GONE = 1;
+
+static struct {
+    struct record *records;
+    size_t count;
+    pid_t process, self;
+    enum stop_failure failure;
+    size_t added;
+    _Atomic uint32_t word;    /* the generation; odd while the world is stopped */
+    _Atomic uint32_t answers;
+} stop;
+
+/* As the kernel takes it. */
+struct kernel_action {
+    void (*handler)(int signal, siginfo_t *info, void *context);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+enum { KERNEL_RESTORER = 0x04000000 };
+
+static struct kernel_action glibc_action;
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
+{
+    SYSCALL_4(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+    SYSCALL_3(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+/* In the thread that is stopped. */
+
+__attribute__((naked)) static void restore_from_signal(void)
+{
+    __asm__("mov $15, %eax\n\tsyscall"); /* rt_sigreturn */
+}
+
+/* The number of the system call that ended before `after`: compilers and glibc load it right
+ * before, or with one more instruction between. -1: it is not plain to see. */
+static long interrupted_call(const unsigned char *after)
+{
+    if (after[-2] != 0x0F || after[-1] != 0x05) /* syscall */
+        return -1;
+    for (int distance = 5; distance <= 10; distance++) {
+        const unsigned char *at = after - 2 - distance;
+        if (at[0] == 0xB8 && at[3] == 0 && at[4] == 0) /* mov $number, %eax */
+            return at[1] | at[2] << 8;
+    }
+    return -1;
+}
+
+/* Whether the call may be begun again with the registers as they are. */
+static bool may_begin_again(long call, const greg_t *registers)
+{
+    switch (call) {
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+    case SYS_select: /* the kernel has written back what is left */
+    case SYS_pselect6:
+    case SYS_ppoll:
+    case SYS_semop:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+        return true;
+    case SYS_poll:
+        return (int)registers[REG_RDX] < 0;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+        return (int)registers[REG_R10] < 0;
+    case SYS_epoll_pwait2:
+    case SYS_semtimedop:
+        return registers[REG_R10] == 0;
+    case SYS_rt_sigtimedwait:
+        return registers[REG_RDX] == 0;
+    case SYS_clock_nanosleep:
+        return registers[REG_RSI] & TIMER_ABSTIME || registers[REG_R10] != 0;
+    case SYS_nanosleep:
+        return registers[REG_RSI] != 0;
+    case SYS_futex: {
+        int operation = (int)registers[REG_RSI] & FUTEX_CMD_MASK;
+        return operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_REQUEUE_PI ||
+               (operation == FUTEX_WAIT && registers[REG_R10] == 0);
+    }
+    default:
+        return false;
+    }
+}
+
+static void begin_interrupted_call_again(ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    if (registers[REG_RAX] != -EINTR)
+        return;
+    long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
+    if (call < 0 || !may_begin_again(call, registers))
+        return;
+    /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
+    if (call == SYS_nanosleep)
+        registers[REG_RDI] = registers[REG_RSI];
+    if (call == SYS_clock_nanosleep && !(registers[REG_RSI] & TIMER_ABSTIME))
+        registers[REG_RDX] = registers[REG_R10];
+    registers[REG_RAX] = call;
+    registers[REG_RIP] -= 2;
+}
+
+static void wait_for_resume(struct frame *frame, uint64_t cookie)
+{
+    size_t index = cookie & ((1 << INDEX_BITS) - 1);
+    uint32_t generation = (uint32_t)(cookie >> INDEX_BITS);
+    uint64_t waiting = WAITING | generation;
+    if (index >= MAX_THREADS ||
+        !atomic_compare_exchange_strong(&stop.records[index].state, &waiting, (uint64_t)frame))
+        return;
+    atomic_fetch_add(&stop.answers, 1);
+    futex_wake_all(&stop.answers);
+    while (atomic_load(&stop.word) == generation)
+        futex_wait(&stop.word, generation, NULL);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    if (info->si_code != STOP_CODE) {
+        if ((uintptr_t)glibc_action.handler > 1) /* neither default nor ignored */
+            glibc_action.handler(signal, info, context);
+        return;
+    }
+    struct frame frame = {.context = context, .thread_pointer = current_thread()};
+    begin_interrupted_call_again(context);
+    wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
+}
+
+/* In the thread that stops the others. */
+
+static bool install_handler(void)
+{
+    struct kernel_action action = {on_signal, SA_SIGINFO | SA_RESTART | SA_ONSTACK | KERNEL_RESTORER,
+                                   restore_from_signal, ~UINT64_C(0)};
+    struct kernel_action current;
+    if (syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, NULL, &current, 8)))
+        return false;
+    if (current.handler == on_signal)
+        return true;
+    glibc_action = current;
+    return !syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, &action, NULL, 8));
+}
+
+bool stop_init(void)
+{
+    stop.records = own_memory_map(MAX_THREADS * sizeof *stop.records);
+    return stop.records != NULL;
+}
+
+static bool is_known(pid_t thread)
+{
+    for (size_t i = 0; i < stop.count; i++)
+        if (stop.records[i].thread == thread)
+            return true;
+    return false;
+}
+
+static bool signal_thread(pid_t thread, uint64_t cookie)
+{
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_signo = STOP_SIGNAL;
+    info.si_code = STOP_CODE;
+    info.si_pid = stop.process;
+    info.si_value.sival_ptr = (void *)cookie;
+    long result = SYSCALL_4(SYS_rt_tgsigqueueinfo, stop.process, thread, STOP_SIGNAL, &info);
+    if (result == -ESRCH)
+        stop.records[stop.count].state = GONE;
+    return !syscall_failed(result) || result == -ESRCH;
+}
+
+static bool stop_if_new(void *argument, pid_t thread)
+{
+    (void)argument;
+    if (thread == stop.self || is_known(thread))
+        return true;
+    if (stop.count == MAX_THREADS) {
+        stop.failure = STOP_TOO_MANY;
+        return false;
+    }
+    uint32_t generation = stop.word;
+    struct record *record = &stop.records[stop.count];
+    record->thread = thread;
+    atomic_store(&record->state, WAITING | generation);
+    if (!signal_thread(thread, (uint64_t)generation << INDEX_BITS | stop.count)) {
+        stop.failure = STOP_NO_SIGNAL;
+        return false;
+    }
+    stop.count++;
+    stop.added++;
+    return true;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* A thread that will never run the program's code again, or never has. */
+static bool is_out_of_the_way(pid_t thread)
+{
+    char state;
+    unsigned long flags;
+    if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
+        return true;
+    return process_thread_state(thread, &state, &flags) &&
+           (state == 'Z' || state == 'X' || flags & (EXITING | IO_WORKER | USER_WORKER));
+}
+
+static size_t count_waiting(bool ask)
+{
+    size_t waiting = 0;
+    for (size_t i = 0; i < stop.count; i++) {
+        uint64_t state = atomic_load(&stop.records[i].state);
+        if (!(state & WAITING))
+            continue;
+        if (ask && is_out_of_the_way(stop.records[i].thread))
+            atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
+        else
+            waiting++;
+    }
+    return waiting;
+}
+
+static bool wait_for_answers(void)
+{
+    static const struct timespec slice = {.tv_nsec = FIRST_LOOK_NS};
+    uint64_t begun = now_ns();
+    for (;;) {
+        uint32_t answers = atomic_load(&stop.answers);
+        uint64_t waited = now_ns() - begun;
+        if (count_waiting(waited >= FIRST_LOOK_NS) == 0)
+            return true;
+        if (waited >= PATIENCE_NS) {
+            stop.failure = STOP_TIMEOUT;
+            return false;
+        }
+        futex_wait(&stop.answers, answers, &slice);
+    }
+}
+
+static bool stop_all(void)
+{
+    do {
+        stop.added = 0;
+        if (!process_each_thread(stop_if_new, NULL)) {
+            if (stop.failure == STOP_DONE)
+                stop.failure = STOP_NO_THREAD_LIST;
+            return false;
+        }
+        if (!wait_for_answers())
+            return false;
+    } while (stop.added > 0);
+    return true;
+}
+
+enum stop_failure stop_world(void)
+{
+    if (!install_handler())
+        return STOP_NO_SIGNAL;
+    stop.count = 0;
+    stop.failure = STOP_DONE;
+    stop.process = (pid_t)SYSCALL_0(SYS_getpid);
+    stop.self = (pid_t)SYSCALL_0(SYS_gettid);
+    atomic_fetch_add(&stop.word, 1);
+    if (stop_all())
+        return STOP_DONE;
+    resume_world();
+    return stop.failure;
+}
+
+void resume_world(void)
+{
+    for (size_t i = 0; i < stop.count; i++)
+        atomic_store(&stop.records[i].state, GONE);
+    atomic_fetch_add(&stop.word, 1);
+    futex_wake_all(&stop.word);
+}
+
+size_t stopped_count(void)
+{
+    return stop.count;
+}
+
+struct stopped_thread stopped_thread(size_t index)
+{
+    uint64_t state = atomic_load(&stop.records[index].state);
+    if (state == GONE)
+        return (struct stopped_thread){0};
+    const struct frame *frame = (const struct frame *)state;
+    const stack_t *alternate = &frame->context->uc_stack;
+    uintptr_t start = (uintptr_t)alternate->ss_sp;
+    bool has_alternate = !(alternate->ss_flags & SS_DISABLE);
+    return (struct stopped_thread){
+        .stack_pointer = (uintptr_t)frame->context->uc_mcontext.gregs[REG_RSP],
+        .frame = (uintptr_t)frame,
+        .thread_pointer = frame->thread_pointer,
+        .alternate_start = has_alternate ? start : 0,
+        .alternate_end = has_alternate ? start + alternate->ss_size : 0,
+    };
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sweep.c: see sweep.h.
+ */
+#include "gc/sweep.h"
+
+#include "alloc/blocks.h"
+#include "vm/pagemap.h"
+
+static void sweep_slab(void *argument, struct slab *slab)
+{
+    struct sweep_result *result = argument;
+    uint64_t freed = 0, live = 0;
+    for (size_t i = 0; i < slab_words(slab); i++) {
+        struct slab_word *word = &slab->words[i];
+        uint64_t was_live = slab_live(slab, i);
+        uint64_t dead = was_live & ~(word->mark | word->pinned);
+        if (dead)
+            slab_set_free(word, dead);
+        freed += (uint64_t)__builtin_popcountl(dead);
+        live += (uint64_t)__builtin_popcountl(was_live ^ dead);
+    }
+    result->blocks += freed;
+    result->bytes += freed * slab->block_bytes;
+    result->live_bytes += live * slab->block_bytes;
+    if (live == 0)
+        result->empty_bytes += slab->granules * GRANULE_BYTES;
+}
+
+void sweep(struct sweep_result *result)
+{
+    *result = (struct sweep_result){0};
+    blocks_each_slab(sweep_slab, result);
+}

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Haertel's hybrid, with a flag for each page and lists of fragments without links.
+
+Free clusters are not kept: they are found by looking at all pages.
+"""
+
+from __future__ import annotations
+
+from models.model import PAGE, Model, round_up
+
+FIRST_TABLE_ENTRIES = 1024
+ENTRY_BYTES = 24
+FINAL_FREE_PAGES = 8
+
+
+class Gnu(Model):
+    def __init__(self, least: int = 16) -> None:
+        super().__init__()
+        self.least = least  # bytes of the smallest fragment
+        self.used = bytearray()  # a flag for each page
+        self.search_page: int | None = None  # first page of the cluster to look at first
+        self.runs: dict[int, int] = {}  # first page -> pages
+        self.chunks: dict[int, int] = {}  # page -> bytes of a fragment
+        self.lists: dict[int, list[int]] = {}  # bytes -> free fragments
+        self.table_page = 0
+        self.table_entries = 0
+
+    def clusters(self) -> list[tuple[int, int]]:
+        """(first page, pages) of all free clusters, ascending."""
+        found = []
+        start = self.used.find(0)
+        while start >= 0:
+            end = self.used.find(1, start)
+            end = len(self.used) if end < 0 else end
+            found.append((start, end - start))
+            start = self.used.find(0, end)
+        return found
+
+    def mark(self, page: int, pages: int, used: int) -> None:
+        self.used[page : page + pages] = bytes([used]) * pages
+
+    def extend_pages(self, pages: int) -> int:
+        page = self.extend(pages * PAGE) // PAGE
+        self.used.extend(b"\1" * pages)
+        return page
+
+    def table_pages(self) -> int:
+        return round_up(self.table_entries * ENTRY_BYTES, PAGE) // PAGE
+
+    def more_core(self, pages: int) -> int:
+        page = self.extend_pages(pages)
+        # Pages are numbered from 1 in the table, whose entry 0 is the list's head.
+        if page + 1 + pages > self.table_entries:
+            outgrown, outgrown_pages = self.table_page, self.table_pages()
+            while page + 1 + pages > self.table_entries:
+                self.table_entries *= 2
+            self.table_page = self.extend_pages(self.table_pages())
+            self.free_pages(outgrown, outgrown_pages, True)
+        return page
+
+    def take(self, page: int, cluster_pages: int, pages: int) -> int:
+        """The low end of a cluster; the search goes on behind."""
+        self.mark(page, pages, 1)
+        if cluster_pages > pages:
+            self.search_page = page + pages
+        else:
+            later = [start for start, _ in self.clusters() if start > page]
+            self.search_page = later[0] if later else None
+        return page
+
+    def alloc_pages(self, pages: int) -> int:
+        if self.table_entries == 0:
+            self.table_entries = FIRST_TABLE_ENTRIES
+            self.extend_pages(self.table_pages())
+        clusters = self.clusters()
+        # None is the head of the list, before the first cluster.
+        ahead = [c for c in clusters if self.search_page is not None and c[0] >= self.search_page]
+        for start, size in ahead + [c for c in clusters if c not in ahead]:
+            if size >= pages:
+                return self.take(start, size, pages)
+        if clusters and sum(clusters[-1]) == len(self.used):
+            start, size = clusters[-1]
+            added = self.more_core(pages - size)
+            self.mark(added, pages - size, 0)
+            # An outgrown table may have merged with the last cluster.
+            start, size = next((s, n) for s, n in self.clusters() if s <= added < s + n)
+            return self.take(start, size, pages)
+        return self.more_core(pages)
+
+    def free_pages(self, page: int, pages: int, may_return: bool) -> None:
+        self.mark(page, pages, 0)
+        clusters = self.clusters()
+        start, size = next((s, n) for s, n in clusters if s <= page < s + n)
+        self.search_page = start
+        if may_return and size >= FINAL_FREE_PAGES and start + size == len(self.used):
+            del self.used[start:]
+            self.end -= size * PAGE
+            before = [s for s, _ in clusters if s < start]
+            self.search_page = before[-1] if before else None
+
+    def alloc_run(self, pages: int) -> int:
+        page = self.alloc_pages(pages)
+        self.runs[page] = pages
+        return page * PAGE
+
+    def alloc(self, size: int) -> int:
+        if size > PAGE // 2:
+            return self.alloc_run(round_up(size, PAGE) // PAGE)
+        fragment_size = self.least
+        while fragment_size < size:
+            fragment_size *= 2
+        fragments = self.lists.setdefault(fragment_size, [])
+        if fragments:
+            return fragments.pop(0)
+        page = self.alloc_pages(1)
+        self.chunks[page] = fragment_size
+        address = page * PAGE
+        fragments.extend(reversed(range(address + fragment_size, address + PAGE, fragment_size)))
+        return address
+
+    def alloc_aligned(self, alignment: int, size: int) -> int:
+        if alignment <= PAGE:
+            return self.alloc(max(size, alignment))
+        pages = round_up(max(size, 1), PAGE) // PAGE
+        run = self.alloc_run(pages + alignment // PAGE - 1)
+        aligned = round_up(run, alignment)
+        page, front = run // PAGE, (aligned - run) // PAGE
+        self.runs[page + front] = self.runs.pop(page) - front
+        if front:
+            self.free_pages(page, front, True)
+        self.shed(page + front, pages)
+        return aligned
+
+    def shed(self, page: int, pages: int) -> None:
+        rest = self.runs[page] - pages
+        self.runs[page] = pages
+        if rest:
+            self.free_pages(page + pages, rest, True)
+
+    def free(self, block: int) -> None:
+        page = block // PAGE
+        if page not in self.chunks:
+            self.free_pages(page, self.runs.pop(page), True)
+            return
+        size = self.chunks[page]
+        fragments = self.lists[size]
+        siblings = [fragment for fragment in fragments if fragment // PAGE == page]
+        if len(siblings) == PAGE // size - 1:
+            self.lists[size] = [fragment for fragment in fragments if fragment // PAGE != page]
+            del self.chunks[page]
+            self.free_pages(page, 1, True)
+        elif siblings:
+            fragments.insert(fragments.index(siblings[0]) + 1, block)
+        else:
+            fragments.insert(0, block)
+
+    def resize(self, block: int, size: int) -> bool:
+        page = block // PAGE
+        if page in self.chunks:
+            return self.chunks[page] // 2 < size <= self.chunks[page]
+        pages = round_up(size, PAGE) // PAGE
+        if size <= PAGE // 2 or pages > self.runs[page]:
+            return False
+        self.shed(page, pages)
+        return True
+
+    def move(self, block: int, size: int) -> int:
+        page = block // PAGE
+        if page in self.chunks or size <= PAGE // 2:
+            return super().move(block, size)
+        self.free_pages(page, self.runs.pop(page), False)
+        return self.alloc_run(round_up(size, PAGE) // PAGE)

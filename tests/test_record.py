@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: MIT
+"""The recorder on whole programs, and the words record and trace of the command."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, Command
+
+import numpy as np
+
+from allotrope import trace_reader
+
+RECORDER = BUILD / "trace" / "allotrope-trace-record"
+TRACER = BUILD / "trace" / "allotrope-trace"
+TOOLS = BUILD / "trace" / "recorder"
+PROGRAMS = BUILD / "tests" / "trace"
+
+pytestmark = pytest.mark.skipif(not RECORDER.exists(), reason="the recorder is not built")
+
+
+def record(output: Path, *command: str | Path, options: tuple[str, ...] = ()) -> int:
+    done = subprocess.run(
+        [RECORDER, "-o", output, "-t", TOOLS, *options, "--", *command],
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+    )
+    return done.returncode
+
+
+def dump(trace: Path, form: str) -> list[str]:
+    done = subprocess.run([TRACER, "dump", form, trace], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def events(trace: Path) -> list[list[str]]:
+    done = subprocess.run([TRACER, "events", trace], capture_output=True, text=True, check=True)
+    return [line.split(",") for line in done.stdout.splitlines()[1:]]
+
+
+# ---------------------------------------------------------------- against lackey
+
+
+@pytest.mark.parametrize("program", ["sorting", "copying", "jumping"])
+def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
+    """Address, size and kind of every reference, in order. Both tools see one environment, since
+    it lies on the stack, and one address space layout."""
+    surroundings = {
+        "PATH": "/usr/bin",
+        "VALGRIND_LIB": str(TOOLS),
+        "VALGRIND_LAUNCHER": "/usr/bin/valgrind",
+    }
+    log = tmp_path / "lackey.txt"
+    lackey = [TOOLS / "lackey-amd64-linux", "--tool=lackey", "--trace-mem=yes", "-q"]
+    subprocess.run(
+        ["setarch", "-R", *lackey, f"--log-file={log}", PROGRAMS / program],
+        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=120,
+    )  # fmt: skip
+    recorder = [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS, "-V", "--native-layout=no"]
+    subprocess.run(
+        ["setarch", "-R", *recorder, "--", PROGRAMS / program],
+        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=120,
+    )  # fmt: skip
+    expected = []
+    for line in log.read_text().splitlines():
+        if line.startswith(" M "):  # a modification is a load and a store
+            expected += [" L " + line[3:], " S " + line[3:]]
+        elif line.startswith((" L ", " S ")):
+            expected.append(line)
+    got = dump(tmp_path / "run.alt", "lackey")
+    assert len(got) == len(expected) > 50000
+    assert got == expected
+
+
+# ---------------------------------------------------------------- doorbells
+
+
+@pytest.fixture(scope="module")
+def ringing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trace = tmp_path_factory.mktemp("ringing") / "run.alt"
+    assert record(trace, PROGRAMS / "ringing") == 0
+    return trace
+
+
+def symbols(program: Path) -> dict[str, int]:
+    """Addresses by name; the program is linked statically, at fixed ones."""
+    done = subprocess.run(["nm", program], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+
+
+def test_references_belong_to_the_class_that_rang(ringing: Path) -> None:
+    """The order in which ringing.c touches its words, each of which has its own class; signals,
+    longjmp and a fault among them."""
+    expected = """program allocator mark sweep mark allocator program
+        allocator program
+        program allocator program sweep program
+        allocator program program""".split()
+    at = symbols(PROGRAMS / "ringing")
+    words = {at[f"{name}_word"]: name for name in set(expected)}
+    got = []
+    for line in dump(ringing, "csv")[1:]:
+        _, kind, address, size, name, _ = line.split(",", 5)
+        if int(address, 16) in words:
+            assert (kind, size, name) == ("store", "16", words[int(address, 16)])
+            got.append(name)
+    assert got == expected
+
+
+def test_events_carry_what_was_rung(ringing: Path) -> None:
+    rung = [
+        (row[4], *(int(value, 16) for value in row[5:9]))
+        for row in events(ringing)
+        if row[4] not in ("map", "unmap", "class", "thread", "thread_start", "thread_end")
+    ]
+    assert rung == [
+        ("malloc", 0x1000, 24, 0x77, 0),
+        ("realloc", 0x2000, 48, 0x78, 0x1000),
+        ("free", 0x2000, 0x79, 0, 0),
+        ("collection_begin", 5, 0, 0, 0),
+        ("collection_end", 4096, 0, 0, 0),
+        ("malloc", 0, 2**64 - 1, 0x7A, 0),
+        ("mark", 2**64 - 1, 0, 0, 0),
+        ("signal", signal.SIGUSR1, 0, 0, 0),
+        ("signal_return", 0, 0, 0, 0),
+        ("signal", signal.SIGSEGV, 0, 0, 0),
+    ]
+    allocated = [int(row[2]) for row in events(ringing) if row[4] in ("malloc", "realloc", "free")]
+    assert allocated == [0, 24, 72, 72]
+
+
+def test_doorbells_are_no_references(ringing: Path) -> None:
+    """Only the registration itself, which comes before the recorder knows, touches them."""
+    doorbells = symbols(PROGRAMS / "ringing")["allotrope_doorbells"]
+    touched = [int(line.split(",")[2], 16) for line in dump(ringing, "csv")[1:]]
+    assert sum(doorbells <= address < doorbells + 192 for address in touched) <= 1
+
+
+# ---------------------------------------------------------------- threads, ends, damage
+
+
+def test_threads_and_the_exit_status(tmp_path: Path) -> None:
+    trace = tmp_path / "run.alt"
+    assert record(trace, PROGRAMS / "waiting") == 3
+    facts = json.loads(
+        subprocess.run([TRACER, "info", trace], capture_output=True, check=True).stdout
+    )
+    counts = {row["thread"]: row["references"] for row in facts["threads"]}
+    assert set(counts) == {1, 2, 3, 4}
+    for thread, rounds in ((2, 100000), (3, 200000), (4, 300000)):
+        assert 2 * rounds <= counts[thread] <= 2 * rounds + 20000  # a load and a store each
+    assert counts[1] < 5000000  # the forked child is not in it
+    assert facts["error"] is None
+    assert sum(counts.values()) == facts["totals"]["references"]
+
+
+def started(trace: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [RECORDER, "-o", trace, "-t", TOOLS, "--", PROGRAMS / "waiting", "forever"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def references_of(trace: Path) -> tuple[int, str | None]:
+    done = subprocess.run([TRACER, "info", trace], capture_output=True)
+    facts = json.loads(done.stdout)
+    return facts["totals"]["references"], facts["error"]
+
+
+def test_an_interrupt_leaves_a_shorter_trace_that_is_sound(tmp_path: Path) -> None:
+    trace = tmp_path / "run.alt"
+    process = started(trace)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) == 128 + signal.SIGINT
+    references, error = references_of(trace)
+    assert references > 1000000 and error is None
+
+
+def recorders_of(process: subprocess.Popen[str]) -> list[int]:
+    done = subprocess.run(["pgrep", "-s", str(process.pid)], capture_output=True, text=True)
+    return [int(word) for word in done.stdout.split() if int(word) != process.pid]
+
+
+def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
+    trace = tmp_path / "run.alt"
+    process = started(trace)
+    (program,) = recorders_of(process)
+    os.kill(program, signal.SIGKILL)
+    assert process.wait(30) == 128 + signal.SIGKILL
+    assert process.stderr is not None and "was killed" in process.stderr.read()
+    references, error = references_of(trace)
+    assert references > 1000000 and error is None
+
+
+def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) -> None:
+    trace = tmp_path / "run.alt"
+    process = started(trace)
+    time.sleep(1)
+    process.kill()
+    process.wait(30)
+    deadline = time.monotonic() + 20
+    while recorders_of(process) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert recorders_of(process) == []
+    _, error = references_of(trace)
+    assert error is not None and "at byte" in error
+
+
+def test_a_full_disk_stops_the_program_with_an_error() -> None:
+    done = subprocess.run(
+        [RECORDER, "-o", "/dev/full", "-t", TOOLS, "--", PROGRAMS / "sorting"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 125
+    assert done.stderr == "allotrope: /dev/full: No space left on device\n"
+
+
+def test_a_trace_can_go_through_a_pipe(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [RECORDER, "-o", "-", "-t", TOOLS, "-e", "X=1", "--", "/bin/true"], stdout=subprocess.PIPE
+    ) as recorder:
+        done = subprocess.run([TRACER, "check", "-"], stdin=recorder.stdout, capture_output=True)
+    assert done.returncode == 0 and int(done.stdout.split()[0]) > 10000
+
+
+def test_the_break_grows_beyond_valgrinds_eight_megabytes(tmp_path: Path) -> None:
+    program = tmp_path / "break"
+    source = "#include <unistd.h>\nint main(void){char*p=sbrk(100<<20);return p==(void*)-1||!(p[99<<20]=1);}"
+    subprocess.run(["cc", "-x", "c", "-o", program, "-"], input=source, text=True, check=True)
+    assert record(tmp_path / "run.alt", program) == 0
+    rows = [row for row in events(tmp_path / "run.alt") if row[4] == "map" and row[7] == "0x2"]
+    assert 100 << 20 <= sum(int(row[6], 16) for row in rows) < 101 << 20
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> None:
+    trace, short = tmp_path / "run.alt", tmp_path / "short.alt"
+    done = real.run("record", "-o", str(trace), "--", str(PROGRAMS / "sorting"))
+    assert (done.returncode, done.stdout[-6:]) == (0, "words\n")
+    facts = json.loads(real.run("trace", "info", "--json", str(trace)).stdout)
+    assert facts["schema"] == "allotrope.trace.info/1"
+    assert facts["description"]["command"] == [str(PROGRAMS / "sorting")]
+    assert "by region" in real.run("trace", "info", str(trace)).stdout
+    assert real.run("trace", "cut", "--count", "1000", "-o", str(short), str(trace)).returncode == 0
+    lines = real.run("trace", "dump", str(short)).stdout.splitlines()
+    assert lines[0].split(",")[:5] == ["thread", "kind", "address", "size", "class"]
+    assert len(lines) == 1001
+    assert lines == real.run("trace", "dump", str(trace)).stdout.splitlines()[:1001]
+    whole = json.loads(real.run("trace", "info", "--json", str(short)).stdout)["run"]
+    assert whole == facts["totals"]
+    din = real.run("trace", "dump", "--format", "din", str(short)).stdout.splitlines()
+    assert [line.split()[0] for line in din] == [
+        "1" if line.split(",")[1] == "store" else "0" for line in lines[1:]
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["record", "-o", "x.alt"], "no command given"),
+        (["record", "-o", "x-%p.alt", "--", "ls"], "%p"),
+        (["record", "-o", "/nowhere/x.alt", "--", "ls"], "/nowhere/x.alt"),
+        (["record", "-o", "x.alt", "--", "no-such-program"], "no-such-program"),
+        (["record", "-o", "x.alt", "-a", "nonsense", "--", "ls"], "nonsense"),
+        (["trace", "info", "no-such-file"], "no-such-file"),
+        (["trace", "info", "/etc/passwd"], "at byte 0: this is no allotrope trace"),
+        (["trace", "cut", "--count", "-1", "-o", "y", "/etc/passwd"], "-1"),
+    ],
+)
+def test_bad_input_gets_one_line(
+    real: Command, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = real.run(*arguments, cwd=tmp_path)
+    assert done.returncode not in (0, 1) or "at byte" in done.stderr
+    assert message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+# ---------------------------------------------------------------- numpy
+
+
+def test_numpy_arrays_equal_the_dump(ringing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = list(trace_reader.read(ringing))
+    references = np.concatenate([batch.references for batch in batches])
+    lines = [line.split(",", 5) for line in dump(ringing, "csv")[1:]]
+    assert [int(line[2], 16) for line in lines] == references["address"].tolist()
+    assert [int(line[3]) for line in lines] == references["size"].tolist()
+    assert [trace_reader.CLASSES.index(line[4]) for line in lines] == references["class"].tolist()
+    rung = [row[4] for row in events(ringing)]
+    got = np.concatenate([batch.events for batch in batches])
+    assert rung == [trace_reader.EVENTS[kind] for kind in got["type"]]
+
+
+def test_numpy_reading_a_damaged_trace_raises_at_the_damage(ringing: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.alt"
+    broken.write_bytes(ringing.read_bytes()[:-100])
+    count = 0
+    with pytest.raises(trace_reader.TraceError, match="at byte"):
+        for batch in trace_reader.read(broken):
+            count += len(batch.references)
+    assert count == sum(len(batch.references) for batch in trace_reader.read(ringing))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""study.toml: complete, and forms of a program that agree with each other.
+
+What needs the network is tried only where it has been prepared: ALLOTROPE_STUDY_DIR names the
+directory that bench_programs/setup.py was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, SOURCE
+
+sys.path.insert(0, str(SOURCE / "bench_programs"))
+
+import setup as study  # noqa: E402
+
+SETUP = SOURCE / "bench_programs" / "setup.py"
+PREPARED = os.environ.get("ALLOTROPE_STUDY_DIR")
+FETCHED = ("espresso", "gawk", "perl")
+PLACES = study.Places(BUILD, Path("/study"))
+PROGRAMS = study.programs(PLACES)
+
+
+def setup(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SETUP), "--build", str(BUILD), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the set-up has been run, for all that needs no network."""
+    directory = PREPARED or str(tmp_path_factory.mktemp("study"))
+    names = [p.name for p in PROGRAMS if PREPARED or p.name not in FETCHED]
+    ready = [p for p in study.choose(PROGRAMS, names) if not study.missing_packages([p])]
+    result = setup("--study", directory, "prepare", *(program.name for program in ready))
+    assert result.returncode == 0, result.stderr
+    return directory
+
+
+def test_table_has_the_studys_six_and_todays_six() -> None:
+    rows = {row: [p.name for p in PROGRAMS if p.row == row] for row in study.ROWS}
+    assert rows["1992"] == ["cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr"]
+    assert rows["today"] == ["python3", "sqlite3", "git", "gcc", "lua", "redis"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_files_of_the_tree_exist(program: study.Program) -> None:
+    words = [word for command in program.setup for word in command]
+    for form in program.forms.values():
+        words += [*form.command, form.stdin or ""]
+    for word in words:
+        assert "{" not in word
+        if word.startswith((str(SOURCE), str(BUILD))):
+            assert Path(word).exists()
+    for command in program.setup:
+        assert os.access(command[0], os.X_OK)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, marks=[] if p.row == "1992" else pytest.mark.slow) for p in PROGRAMS],
+    ids=lambda program: program.name,
+)
+def test_every_form_gives_the_same_output(program: study.Program, prepared: str) -> None:
+    missing = study.missing_packages([program])
+    if missing:
+        pytest.skip(f"packages missing: {' '.join(missing)}")
+    if program.name in FETCHED and not PREPARED:
+        pytest.skip("fetched over the network: set ALLOTROPE_STUDY_DIR to where it was prepared")
+    digests = set()
+    for form in program.forms:
+        result = subprocess.run(
+            [sys.executable, str(SETUP), "--build", str(BUILD), "--study", prepared]
+            + ["run", program.name, form],
+            capture_output=True,
+            timeout=300,
+        )
+        assert result.returncode == 0, result.stderr
+        digests.add(hashlib.sha256(result.stdout).hexdigest())
+    assert len(digests) == 1
+
+
+def test_a_form_that_is_missing_is_stood_for() -> None:
+    cfrac, yacr = study.choose(PROGRAMS, ["cfrac", "yacr"])
+    assert cfrac.form("collected").command[0].endswith("cfrac_uncounted")
+    assert yacr.form("collected") is yacr.forms["optimised"]
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ('name = "x"\nrow = "1992"\npackages = []\nsetup = []', "missing keys ['optimised']"),
+        ('name = "x"\nspeed = 1', "unknown keys ['speed']"),
+        (
+            'name = "x"\nrow = "1993"\npackages = []\nsetup = []\noptimised = {command = ["x"]}',
+            "bad row '1993'",
+        ),
+        (
+            'name = "x"\nrow = "1992"\npackages = []\nsetup = []\noptimised = {comand = ["x"]}',
+            "unknown keys: ['comand']",
+        ),
+    ],
+)
+def test_a_bad_table_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(f"[[program]]\n{text}\n")
+    with pytest.raises(study.StudyError) as error:
+        study.programs(PLACES, tmp_path / "study.toml")
+    assert complaint in str(error.value)
+
+
+def test_an_unknown_program_is_named_with_those_that_exist() -> None:
+    result = setup("run", "doom", "optimised")
+    assert result.returncode == 1
+    assert result.stderr.startswith("setup.py: no program 'doom'; valid are cfrac, espresso")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["manual_ps.py", "c_source.py", "multiplier_pla.py"])
+def test_generators_refuse_a_bad_size(script: str) -> None:
+    path = str(SOURCE / "bench_programs" / "setup" / script)
+    for size in ("0", "-1", "many"):
+        result = subprocess.run([sys.executable, path, size], capture_output=True, text=True)
+        assert result.returncode == 1
+        assert f"'{size}'" in result.stderr and result.stderr.count("\n") == 1
