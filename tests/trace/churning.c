@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* churning.c: for the recorder's figures: does nothing but malloc and free. `ring N` rings for
+/* churning.c: for the recorder's figures: does nothing but malloc and free, N times
+ * or ROUNDS. `ring N` rings for
  * N allocations and does nothing else, `idle N` is the same loop without the bell. */
 #include "trace/doorbell.h"
 
@@ -44,6 +45,6 @@ int main(int count, char **words)
     else if (count > 2 && strcmp(words[1], "idle") == 0)
         do_not_ring(atoi(words[2]));
     else
-        churn(ROUNDS);
+        churn(count > 1 ? atoi(words[1]) : ROUNDS);
     return 0;
 }
