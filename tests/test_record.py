@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, Command
+from conftest import BUILD, SOURCE, Command
 
 import numpy as np
 
@@ -138,6 +138,30 @@ def test_doorbells_are_no_references(ringing: Path) -> None:
     doorbells = symbols(PROGRAMS / "ringing")["allotrope_doorbells"]
     touched = [int(line.split(",")[2], 16) for line in dump(ringing, "csv")[1:]]
     assert sum(doorbells <= address < doorbells + 192 for address in touched) <= 1
+
+
+def compiled(output: Path, name: str, *options: str) -> Path:
+    source = SOURCE / "tests" / "trace" / name
+    subprocess.run(["cc", "-O2", "-I", SOURCE, *options, "-o", output, source], check=True)
+    return output
+
+
+def test_a_pass_through_attributes_a_foreign_allocator(tmp_path: Path) -> None:
+    """What glibc's own malloc and free refer to is the allocator's; nobody else's is."""
+    library = compiled(tmp_path / "next.so", "next.c", "-shared", "-fPIC")
+    trace = tmp_path / "run.alt"
+    assert record(trace, PROGRAMS / "churning", "100000", options=("-e", f"LD_PRELOAD={library}")) == 0
+    batches = list(trace_reader.read(trace))
+    inside = sum(int((batch.references["class"] == 1).sum()) for batch in batches)
+    rung = np.concatenate([batch.events["type"] for batch in batches])
+    assert (rung == trace_reader.EVENTS.index("malloc")).sum() >= 100000
+    assert 0.5 < inside / sum(len(batch.references) for batch in batches) < 0.95
+
+
+def test_the_recorder_names_its_own_ranges(tmp_path: Path) -> None:
+    program = compiled(tmp_path / "ranges", "ranges.c")
+    assert subprocess.run([program]).returncode == 1  # natively there are none
+    assert record(tmp_path / "run.alt", program) == 0
 
 
 # ---------------------------------------------------------------- threads, ends, damage

@@ -160,6 +160,19 @@ static void subtract_totals(struct trace_totals *result, const struct trace_tota
         r[i] = f[i] - w[i];
 }
 
+/* Room for all that the executions of one chunk can come to; most of it is never touched. */
+static bool reserve_streams(struct trace_writer *writer)
+{
+    const size_t slots = CHUNK_REFERENCES + MOST_SLOTS;
+    bool room = bytes_reserve(&writer->stream[STREAM_TOKENS], CHUNK_EXECUTIONS) &&
+                bytes_reserve(&writer->stream[STREAM_IDS16], 2 * (size_t)CHUNK_EXECUTIONS) &&
+                bytes_reserve(&writer->stream[STREAM_IDS32], 4 * (size_t)CHUNK_EXECUTIONS) &&
+                bytes_reserve(&writer->stream[STREAM_CODES], slots);
+    for (unsigned width = 0; width < 4; width++)
+        room = room && bytes_reserve(&writer->stream[STREAM_DELTAS8 + width], slots << width);
+    return room;
+}
+
 /* What a chunk begins with: clean predictions, the clocks, and the mappings. */
 static int begin_chunk(struct trace_writer *writer)
 {
@@ -426,25 +439,12 @@ static enum token_path encode_path(struct trace_writer *writer, uint32_t index, 
     return way;
 }
 
-/* Room in every stream for one more execution of so many slots. */
-static bool reserve_execution(struct trace_writer *writer, uint32_t count)
-{
-    bool room = bytes_reserve(&writer->stream[STREAM_TOKENS], 1) &&
-                bytes_reserve(&writer->stream[STREAM_IDS16], 2) &&
-                bytes_reserve(&writer->stream[STREAM_IDS32], 4) &&
-                bytes_reserve(&writer->stream[STREAM_CODES], count);
-    for (unsigned width = 0; width < 4; width++)
-        room = room && bytes_reserve(&writer->stream[STREAM_DELTAS8 + width],
-                                     (size_t)count << width);
-    return room;
-}
-
 int trace_writer_execute(struct trace_writer *writer, uint32_t index, const uint64_t *addresses)
 {
     struct writer_path *path = &writer->paths[index];
     uint32_t count = path->end - path->first;
     bool is_new = path->generation != writer->generation;
-    if (!reserve_execution(writer, count) || (is_new && introduce_path(writer, path) < 0))
+    if (is_new && introduce_path(writer, path) < 0)
         return -1;
     writer->executions++;
     writer->totals.superblocks++;
@@ -554,7 +554,7 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
     struct trace_file_header header = {TRACE_FILE_MAGIC, TRACE_VERSION,
                                        sizeof(struct chunk_header)};
     struct trace_slot none = {0, 0};
-    if (writer->zstd && trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
+    if (writer->zstd && reserve_streams(writer) && trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
         trace_writer_path(writer, 0, 0, 0, 0) == 0 &&
         write_all(writer, &header, sizeof header) == 0 &&
         write_chunk(writer, CHUNK_DESCRIPTION, description, strlen(description)) == 0 &&
