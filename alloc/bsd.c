@@ -54,10 +54,12 @@ static bool refill(struct bsd_heap *heap, unsigned size_class)
     if (!start)
         return false;
     struct bsd_free_block **link = &heap->free[size_class];
-    for (char *block = start; block < start + bytes; block += block_bytes) {
+    char *block = start;
+    do {
         *link = (struct bsd_free_block *)block;
         link = &(*link)->next;
-    }
+        block += block_bytes;
+    } while (block < start + bytes);
     *link = NULL;
     return true;
 }
