@@ -74,8 +74,8 @@ static void make_superblock(struct trace_writer *writer, struct random_superbloc
     block->function = (uint32_t)random_number(10);
     block->slot_count = (uint32_t)random_number(MOST_SLOTS + 1);
     for (uint32_t i = 0; i < block->slot_count; i++) {
-        block->slots[i].size = (uint16_t)(random_number(8) ? 1ULL << random_number(4)
-                                                           : random_number(65536));
+        block->slots[i].size =
+            (uint16_t)(random_number(8) ? 1ULL << random_number(4) : random_number(65536));
         block->slots[i].kind = (uint8_t)random_number(2);
         block->base[i] = random_number(1ULL << 44);
     }
@@ -85,8 +85,8 @@ static void make_superblock(struct trace_writer *writer, struct random_superbloc
     block->path_count = 1 + (uint32_t)random_number(MOST_PATHS);
     for (uint32_t i = 0; i < block->path_count; i++) {
         block->first[i] = (uint32_t)random_number(block->slot_count + 1);
-        block->end[i] = block->first[i] +
-                        (uint32_t)random_number(block->slot_count - block->first[i] + 1);
+        block->end[i] =
+            block->first[i] + (uint32_t)random_number(block->slot_count - block->first[i] + 1);
         block->instructions[i] = (uint32_t)random_number(100);
         int64_t path = trace_writer_path(writer, (uint32_t)number, block->first[i], block->end[i],
                                          block->instructions[i]);
@@ -135,9 +135,11 @@ static void execute(struct trace_writer *writer, struct model *model,
             continue;
         struct item *item = add_item(model);
         item->thread = model->thread;
-        item->as_reference = (struct trace_reference){
-            .address = addresses[i], .function = block->function, .size = block->slots[slot].size,
-            .kind = block->slots[slot].kind, .class = (uint8_t)model->class};
+        item->as_reference = (struct trace_reference){.address = addresses[i],
+                                                      .function = block->function,
+                                                      .size = block->slots[slot].size,
+                                                      .kind = block->slots[slot].kind,
+                                                      .class = (uint8_t)model->class};
         model->references++;
     }
     model->instructions += block->instructions[which];

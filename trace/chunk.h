@@ -12,7 +12,9 @@
 /* All numbers of a file are little-endian, which is this machine's own order. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "x86-64 only, so far");
 
-#define TRACE_FILE_MAGIC "\x89" "ALTRACE"
+#define TRACE_FILE_MAGIC \
+    "\x89"               \
+    "ALTRACE"
 #define TRACE_CHUNK_MAGIC 0x4b434c41u /* "ALCK" */
 
 struct trace_file_header {
@@ -45,18 +47,18 @@ struct chunk_index_entry {
 };
 
 enum chunk_stream {
-    STREAM_TOKENS,      /* a byte an execution */
-    STREAM_IDS16,       /* paths that were not predicted */
+    STREAM_TOKENS, /* a byte an execution */
+    STREAM_IDS16,  /* paths that were not predicted */
     STREAM_IDS32,
-    STREAM_CODES,       /* a byte a slot, of executions that are not as predicted */
-    STREAM_DELTAS8,     /* differences to the slot's last address */
+    STREAM_CODES,   /* a byte a slot, of executions that are not as predicted */
+    STREAM_DELTAS8, /* differences to the slot's last address */
     STREAM_DELTAS16,
     STREAM_DELTAS32,
     STREAM_DELTAS64,
     STREAM_DEFINITIONS, /* paths in the order of their first use, with their superblocks */
     STREAM_FUNCTIONS,
     STREAM_EVENTS,
-    STREAM_REGIONS,     /* mappings at the chunk's start */
+    STREAM_REGIONS, /* mappings at the chunk's start */
     STREAMS,
 };
 
@@ -78,15 +80,15 @@ enum token_path {
 
 /* How a slot's address follows from the slot's last one. */
 enum slot_code {
-    CODE_STRIDE,        /* by the stride that was seen twice */
-    CODE_RECENT,        /* by the difference that was told last, anywhere */
-    CODE_SAME,          /* not at all */
-    CODE_OLDER,         /* by the one told before that */
+    CODE_STRIDE, /* by the stride that was seen twice */
+    CODE_RECENT, /* by the difference that was told last, anywhere */
+    CODE_SAME,   /* not at all */
+    CODE_OLDER,  /* by the one told before that */
     CODE_DELTA8,
     CODE_DELTA16,
     CODE_DELTA32,
     CODE_DELTA64,
-    CODE_ABSENT,        /* the access did not take place */
+    CODE_ABSENT, /* the access did not take place */
     SLOT_CODES,
 };
 
@@ -128,12 +130,18 @@ static inline void remember_difference(struct recent_differences *recent, uint64
 static inline unsigned event_values(uint32_t type)
 {
     static const uint8_t counts[TRACE_EVENT_TYPES] = {
-        [TRACE_EVENT_CLASS] = 1,   [TRACE_EVENT_THREAD] = 1,
-        [TRACE_EVENT_THREAD_START] = 2, [TRACE_EVENT_THREAD_END] = 1,
-        [TRACE_EVENT_MALLOC] = 3,  [TRACE_EVENT_REALLOC] = 4,
-        [TRACE_EVENT_FREE] = 2,    [TRACE_EVENT_MAP] = 3,
-        [TRACE_EVENT_UNMAP] = 2,   [TRACE_EVENT_SIGNAL] = 1,
-        [TRACE_EVENT_COLLECTION_BEGIN] = 1, [TRACE_EVENT_COLLECTION_END] = 1,
+        [TRACE_EVENT_CLASS] = 1,
+        [TRACE_EVENT_THREAD] = 1,
+        [TRACE_EVENT_THREAD_START] = 2,
+        [TRACE_EVENT_THREAD_END] = 1,
+        [TRACE_EVENT_MALLOC] = 3,
+        [TRACE_EVENT_REALLOC] = 4,
+        [TRACE_EVENT_FREE] = 2,
+        [TRACE_EVENT_MAP] = 3,
+        [TRACE_EVENT_UNMAP] = 2,
+        [TRACE_EVENT_SIGNAL] = 1,
+        [TRACE_EVENT_COLLECTION_BEGIN] = 1,
+        [TRACE_EVENT_COLLECTION_END] = 1,
         [TRACE_EVENT_MARK] = 1,
     };
     return counts[type];
@@ -159,8 +167,8 @@ static inline bool bytes_reserve(struct bytes *bytes, size_t more)
 {
     if (bytes->capacity - bytes->used >= more)
         return true;
-    size_t capacity = bytes->capacity * 2 > bytes->used + more ? bytes->capacity * 2
-                                                               : bytes->used + more;
+    size_t capacity =
+        bytes->capacity * 2 > bytes->used + more ? bytes->capacity * 2 : bytes->used + more;
     uint8_t *data = realloc(bytes->data, capacity);
     if (!data)
         return false;

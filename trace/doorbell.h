@@ -65,34 +65,30 @@ extern struct doorbells allotrope_doorbells __attribute__((visibility("hidden"))
 #define DOORBELLS_DEFINE struct doorbells allotrope_doorbells
 
 /* The recorder must see a constant address, so the store is spelled out. */
-#define DOORBELL_STORE(index, value)                                                               \
-    __asm__ volatile("movq %0, allotrope_doorbells+%c1(%%rip)"                                     \
-                     :                                                                             \
-                     : "r"((uint64_t)(value)), "i"(8 * (index))                                    \
+#define DOORBELL_STORE(index, value)                            \
+    __asm__ volatile("movq %0, allotrope_doorbells+%c1(%%rip)"  \
+                     :                                          \
+                     : "r"((uint64_t)(value)), "i"(8 * (index)) \
                      : "memory")
 #define DOORBELL_INLINE static inline __attribute__((always_inline, unused))
 
 /* Whether a recorder listens. */
 DOORBELL_INLINE int doorbell_active(void)
 {
-    __asm__ goto("cmpb $0, allotrope_doorbells(%%rip)\n\tjne %l[active]"
-                 :
-                 :
-                 : "cc"
-                 : active);
+    __asm__ goto("cmpb $0, allotrope_doorbells(%%rip)\n\tjne %l[active]" : : : "cc" : active);
     return 0;
 active:
     return 1;
 }
 
-#define DOORBELL_ENTER_FUNCTION(name, class)                                                       \
-    DOORBELL_INLINE void name(void)                                                                \
-    {                                                                                              \
-        if (__builtin_expect(doorbell_active(), 0)) {                                              \
-            uint64_t stack_pointer;                                                                \
-            __asm__ volatile("movq %%rsp, %0" : "=r"(stack_pointer));                              \
-            DOORBELL_STORE(DOORBELL_ENTER + (class), stack_pointer);                               \
-        }                                                                                          \
+#define DOORBELL_ENTER_FUNCTION(name, class)                          \
+    DOORBELL_INLINE void name(void)                                   \
+    {                                                                 \
+        if (__builtin_expect(doorbell_active(), 0)) {                 \
+            uint64_t stack_pointer;                                   \
+            __asm__ volatile("movq %%rsp, %0" : "=r"(stack_pointer)); \
+            DOORBELL_STORE(DOORBELL_ENTER + (class), stack_pointer);  \
+        }                                                             \
     }
 
 /* What this thread references from here on belongs to the class, until doorbell_leave() or
@@ -189,8 +185,7 @@ DOORBELL_INLINE uint64_t doorbell_request(uint64_t request, uint64_t first, uint
  * header is called. Returns whether a recorder listens. */
 DOORBELL_INLINE int doorbell_register(void)
 {
-    uint64_t listens = doorbell_request(DOORBELL_REQUEST_REGISTER,
-                                        (uintptr_t)&allotrope_doorbells,
+    uint64_t listens = doorbell_request(DOORBELL_REQUEST_REGISTER, (uintptr_t)&allotrope_doorbells,
                                         sizeof(struct doorbells));
     if (listens)
         allotrope_doorbells.word[DOORBELL_ACTIVE] = 1;

@@ -86,8 +86,8 @@ static struct trace_ring *make_ring(int *fd)
         return NULL;
     if (ftruncate(*fd, TRACE_RING_BYTES) < 0)
         return NULL;
-    struct trace_ring *ring = mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                   *fd, 0);
+    struct trace_ring *ring =
+        mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (ring == MAP_FAILED)
         return NULL;
     ring->magic = TRACE_RING_MAGIC;
@@ -111,8 +111,7 @@ struct trace_live *trace_live_start(const char *tool_directory, char *const *env
         goto failed;
     if (live->recorder == 0) {
         fcntl(sockets[1], F_SETFD, 0);
-        become_recorder(tool_directory, ring_fd, sockets[1], parent, environment, options,
-                        command);
+        become_recorder(tool_directory, ring_fd, sockets[1], parent, environment, options, command);
     }
     live->socket = sockets[0];
     close(sockets[1]);
@@ -170,8 +169,8 @@ static int take_rest(struct trace_live *live, const uint64_t **words, size_t *co
 {
     const struct trace_ring *ring = live->ring;
     uint32_t slot = ring->published % TRACE_RING_SLOTS;
-    uint64_t start = ring->recorder_base + TRACE_RING_STATE_BYTES +
-                     (uint64_t)slot * TRACE_RING_SLOT_BYTES;
+    uint64_t start =
+        ring->recorder_base + TRACE_RING_STATE_BYTES + (uint64_t)slot * TRACE_RING_SLOT_BYTES;
     live->took_rest = true;
     if (ring->finished || !ring->claimed || ring->cursor <= start ||
         ring->cursor - start > TRACE_RING_SLOT_BYTES)

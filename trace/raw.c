@@ -63,7 +63,7 @@ struct entered {
 };
 
 struct thread {
-    uint32_t number; /* Valgrind's numbers are used again, these are not */
+    uint32_t number;          /* Valgrind's numbers are used again, these are not */
     uint64_t size, site, old; /* told by doorbells, for the event that follows */
     uint32_t depth;
     struct entered entered[MOST_CLASSES_ENTERED];
@@ -147,8 +147,7 @@ static int enter(struct raw_stream *stream, uint32_t class, uint64_t stack_point
     struct thread *thread = running_thread(stream);
     if (thread->depth == MOST_CLASSES_ENTERED)
         return fail(stream, "classes entered and not left:", thread->depth);
-    thread->entered[thread->depth++] =
-        (struct entered){stack_pointer, (uint8_t)class, by_signal};
+    thread->entered[thread->depth++] = (struct entered){stack_pointer, (uint8_t) class, by_signal};
     return tell_class(stream);
 }
 
@@ -286,8 +285,8 @@ static int describe_superblock(struct raw_stream *stream, struct superblock *sup
             slots[count++] = (struct trace_slot){
                 (uint16_t)(slot >> 16), (slot & 0xff) == RAW_STORE ? TRACE_STORE : TRACE_LOAD};
     }
-    int64_t number = stream->sink->superblock(stream->sink->context, address, function, count,
-                                              slots);
+    int64_t number =
+        stream->sink->superblock(stream->sink->context, address, function, count, slots);
     if (number < 0)
         return sink_failed(stream);
     superblock->number = (uint32_t)number;
@@ -413,9 +412,9 @@ static int start_thread(struct raw_stream *stream, uint64_t thread, uint64_t cre
         return -1;
     memset(stream->threads[thread], 0, sizeof *stream->threads[thread]);
     stream->threads[thread]->number = ++stream->threads_started;
-    struct trace_event event = {.type = TRACE_EVENT_THREAD_START,
-                                .value = {stream->threads_started,
-                                          stream->threads[creator]->number}};
+    struct trace_event event = {
+        .type = TRACE_EVENT_THREAD_START,
+        .value = {stream->threads_started, stream->threads[creator]->number}};
     return tell(stream, &event);
 }
 
@@ -450,13 +449,12 @@ static int name_function(struct raw_stream *stream, const uint64_t *words, size_
 
 /* Payload words that an event has at least. */
 static const uint8_t least_words[] = {
-    [RAW_DEFINE] = 4,       [RAW_FUNCTION] = 2, [RAW_THREAD] = 1,        [RAW_THREAD_START] = 2,
-    [RAW_THREAD_END] = 1,   [RAW_MAP] = 4,      [RAW_UNMAP] = 2,         [RAW_SIGNAL] = 3,
-    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,  [RAW_INTERRUPTED] = 1,
+    [RAW_DEFINE] = 4,        [RAW_FUNCTION] = 2, [RAW_THREAD] = 1,      [RAW_THREAD_START] = 2,
+    [RAW_THREAD_END] = 1,    [RAW_MAP] = 4,      [RAW_UNMAP] = 2,       [RAW_SIGNAL] = 3,
+    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,   [RAW_INTERRUPTED] = 1,
 };
 
-static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *words,
-                      size_t count)
+static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *words, size_t count)
 {
     if (type >= sizeof least_words || count < least_words[type])
         return fail(stream, "event of type", type);

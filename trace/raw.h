@@ -12,8 +12,8 @@
 struct raw_sink {
     void *context;
     int (*function)(void *context, uint32_t id, const char *name, const char *object);
-    int64_t (*superblock)(void *context, uint64_t address, uint32_t function,
-                          uint32_t slot_count, const struct trace_slot *slots);
+    int64_t (*superblock)(void *context, uint64_t address, uint32_t function, uint32_t slot_count,
+                          const struct trace_slot *slots);
     int64_t (*path)(void *context, uint32_t superblock, uint32_t first, uint32_t end,
                     uint32_t instructions);
     int (*execute)(void *context, uint32_t path, const uint64_t *addresses);

@@ -86,7 +86,7 @@ struct trace_reader {
     size_t slot_count, slot_capacity;
     uint32_t introduced; /* paths met so far */
     uint32_t last_path;
-    uint64_t executions;  /* done */
+    uint64_t executions; /* done */
     uint64_t execution_count;
     uint64_t next_event; /* execution before which it comes; UINT64_MAX after the last */
     uint32_t thread, class;
@@ -277,9 +277,8 @@ static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
         return short_of_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t word = get_varint(in);
-        reader->slots[reader->slot_count++] =
-            (struct slot){{0, 0, 0}, superblock->function | (word >> 1 & 0xffff) << 32 |
-                                         (word & 1) << 48};
+        reader->slots[reader->slot_count++] = (struct slot){
+            {0, 0, 0}, superblock->function | (word >> 1 & 0xffff) << 32 | (word & 1) << 48};
     }
     return in->failed ? fail(reader, reader->chunk_offset, "damaged superblock") : 0;
 }
@@ -298,9 +297,11 @@ static int read_path(struct trace_reader *reader, uint64_t *last_address)
         return fail(reader, reader->chunk_offset, "a path goes beyond its superblock");
     if (!grow(&reader->paths, &reader->path_capacity, reader->path_count, sizeof(struct path)))
         return short_of_memory(reader);
-    reader->paths[reader->path_count++] = (struct path){
-        .slot_count = (uint32_t)count, .instructions = (uint32_t)instructions,
-        .superblock = (uint32_t)number, .first = (uint32_t)first, .copied = -1};
+    reader->paths[reader->path_count++] = (struct path){.slot_count = (uint32_t)count,
+                                                        .instructions = (uint32_t)instructions,
+                                                        .superblock = (uint32_t)number,
+                                                        .first = (uint32_t)first,
+                                                        .copied = -1};
     return 0;
 }
 
@@ -318,8 +319,8 @@ static int read_definitions(struct trace_reader *reader)
             return -1;
     for (size_t i = 1; i < reader->path_count; i++) { /* the arrays have stopped moving */
         struct path *path = &reader->paths[i];
-        path->slots = reader->slots + reader->superblocks[path->superblock].first_slot +
-                      path->first;
+        path->slots =
+            reader->slots + reader->superblocks[path->superblock].first_slot + path->first;
         for (uint32_t j = 0; j < path->slot_count; j++)
             path->stores += path->slots[j].meaning >> 48 & 1;
     }
@@ -347,8 +348,8 @@ static int begin_data_chunk(struct trace_reader *reader)
     else if (memcmp(&reader->totals, &header->start, sizeof reader->totals) != 0)
         return fail(reader, reader->chunk_offset, "chunk %" PRIu64 " does not follow the last one",
                     header->sequence);
-    reader->execution_count = (uint64_t)(reader->stream[STREAM_TOKENS].end -
-                                         reader->stream[STREAM_TOKENS].next);
+    reader->execution_count =
+        (uint64_t)(reader->stream[STREAM_TOKENS].end - reader->stream[STREAM_TOKENS].next);
     reader->executions = reader->next_event = 0;
     reader->introduced = 0;
     reader->last_path = NO_PATH;
@@ -606,12 +607,11 @@ static bool next_event_switches_thread(const struct trace_reader *reader)
 }
 
 /* Decodes executions up to the next event, or until the batch is full. */
-static struct trace_reference *decode_run(struct trace_reader *reader,
-                                          struct trace_reference *out)
+static struct trace_reference *decode_run(struct trace_reader *reader, struct trace_reference *out)
 {
     const struct trace_reference *start = out, *full = reader->references + BATCH_REFERENCES;
-    uint64_t end = reader->next_event < reader->execution_count ? reader->next_event
-                                                                : reader->execution_count;
+    uint64_t end =
+        reader->next_event < reader->execution_count ? reader->next_event : reader->execution_count;
     uint64_t before = reader->executions;
     while (reader->executions < end && out < full) {
         struct trace_reference *after = decode_execution(reader, out, false);
@@ -732,8 +732,8 @@ static int64_t copied_path(struct trace_reader *reader, struct trace_writer *wri
                                        path->slot_count, slots);
     free(slots);
     if (copy >= 0)
-        path->copied = trace_writer_path(writer, (uint32_t)copy, 0, path->slot_count,
-                                         path->instructions);
+        path->copied =
+            trace_writer_path(writer, (uint32_t)copy, 0, path->slot_count, path->instructions);
     return copy < 0 ? -1 : path->copied;
 }
 
@@ -747,8 +747,8 @@ static int64_t shortened_path(struct trace_reader *reader, struct trace_writer *
     return copied_path(reader, writer, &part);
 }
 
-static int copy_execution(struct trace_reader *reader, struct trace_writer *writer,
-                          uint64_t count, int *write_error)
+static int copy_execution(struct trace_reader *reader, struct trace_writer *writer, uint64_t count,
+                          int *write_error)
 {
     static _Thread_local uint64_t addresses[MOST_SLOTS];
     const struct trace_reference *end = decode_execution(reader, reader->references, true);

@@ -35,25 +35,27 @@ static volatile pid_t recorder;
 
 static void usage(FILE *out)
 {
-    fprintf(out,
-            "usage: allotrope-trace-record -o FILE [option...] -- COMMAND [argument...]\n"
-            "  -o, --output FILE        the trace; - is standard output\n"
-            "  -t, --tools DIRECTORY    where allotrope-amd64-linux lies\n"
-            "  -d, --description JSON   what the trace is of\n"
-            "  -z, --level N            zstd's level [1]\n"
-            "  -e, --env NAME=VALUE     set for the program alone\n"
-            "  -V, --valgrind OPTION    a further option for Valgrind\n"
-            "  -p, --progress           say now and then how far it is\n");
+    fprintf(out, "usage: allotrope-trace-record -o FILE [option...] -- COMMAND [argument...]\n"
+                 "  -o, --output FILE        the trace; - is standard output\n"
+                 "  -t, --tools DIRECTORY    where allotrope-amd64-linux lies\n"
+                 "  -d, --description JSON   what the trace is of\n"
+                 "  -z, --level N            zstd's level [1]\n"
+                 "  -e, --env NAME=VALUE     set for the program alone\n"
+                 "  -V, --valgrind OPTION    a further option for Valgrind\n"
+                 "  -p, --progress           say now and then how far it is\n");
 }
 
 static void parse_options(int argc, char **argv, struct options *options)
 {
-    static const struct option names[] = {
-        {"output", required_argument, NULL, 'o'},   {"tools", required_argument, NULL, 't'},
-        {"description", required_argument, NULL, 'd'}, {"level", required_argument, NULL, 'z'},
-        {"env", required_argument, NULL, 'e'},      {"valgrind", required_argument, NULL, 'V'},
-        {"progress", no_argument, NULL, 'p'},       {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
+                                          {"tools", required_argument, NULL, 't'},
+                                          {"description", required_argument, NULL, 'd'},
+                                          {"level", required_argument, NULL, 'z'},
+                                          {"env", required_argument, NULL, 'e'},
+                                          {"valgrind", required_argument, NULL, 'V'},
+                                          {"progress", no_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int letter, settings = 0, further = 0;
     while ((letter = getopt_long(argc, argv, "+o:t:d:z:e:V:ph", names, NULL)) >= 0) {
         switch (letter) {

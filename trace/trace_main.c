@@ -93,8 +93,8 @@ static size_t account_of(struct census *census, uint32_t kind, const char *name)
 
 static void insert_region(struct census *census, struct region region)
 {
-    census->regions = more(census->regions, &census->region_capacity, census->region_count,
-                           sizeof region);
+    census->regions =
+        more(census->regions, &census->region_capacity, census->region_count, sizeof region);
     size_t i = census->region_count++;
     for (; i > 0 && census->regions[i - 1].start > region.start; i--)
         census->regions[i] = census->regions[i - 1];
@@ -344,7 +344,7 @@ static char *din_line(char *out, const struct trace_reader *reader,
 }
 
 static char *lackey_line(char *out, const struct trace_reader *reader,
-                      const struct trace_reference *reference, uint32_t thread)
+                         const struct trace_reference *reference, uint32_t thread)
 {
     (void)reader;
     (void)thread;
@@ -360,7 +360,7 @@ struct dump_format {
     const char *name;
     const char *header;
     char *(*line)(char *out, const struct trace_reader *reader,
-                      const struct trace_reference *reference, uint32_t thread);
+                  const struct trace_reference *reference, uint32_t thread);
 };
 
 static const struct dump_format dump_formats[] = {
@@ -431,8 +431,8 @@ static int export_batches(struct trace_reader *reader)
             written = written && fwrite(batch.references, sizeof *batch.references, batch.count,
                                         stdout) == batch.count;
         for (size_t i = 0; i < batch.event_count; i++)
-            written = written && fwrite(&batch.events[i], offsetof(struct trace_event, name), 1,
-                                        stdout) == 1;
+            written = written &&
+                      fwrite(&batch.events[i], offsetof(struct trace_event, name), 1, stdout) == 1;
         if (!written)
             return output_failed();
     }
@@ -466,8 +466,8 @@ static int read_whole(struct trace_reader *reader, struct trace_totals *whole)
 
 static int cut(struct trace_reader *reader, const char *output, uint64_t count)
 {
-    int fd = strcmp(output, "-") == 0 ? STDOUT_FILENO
-                                      : open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int fd =
+        strcmp(output, "-") == 0 ? STDOUT_FILENO : open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     struct trace_writer *writer =
         fd < 0 ? NULL : trace_writer_open(fd, trace_reader_description(reader), 1);
     if (!writer) {

@@ -136,9 +136,9 @@ static int pack_streams(struct trace_writer *writer)
         struct bytes *in = &writer->stream[i];
         if (!bytes_reserve(out, ZSTD_compressBound(in->used)))
             return -1;
-        size_t stored = ZSTD_compressCCtx(writer->zstd, out->data + out->used,
-                                          out->capacity - out->used, in->data, in->used,
-                                          writer->level);
+        size_t stored =
+            ZSTD_compressCCtx(writer->zstd, out->data + out->used, out->capacity - out->used,
+                              in->data, in->used, writer->level);
         if (ZSTD_isError(stored) || stored >= in->used) {
             stored = in->used;
             if (stored > 0)
@@ -191,8 +191,7 @@ static int end_chunk(struct trace_writer *writer)
     if (writer->executions == 0 && writer->stream[STREAM_EVENTS].used == 0)
         return 0;
     struct chunk_index_entry entry = {writer->offset, writer->header.start.references,
-                                      writer->totals.references -
-                                          writer->header.start.references};
+                                      writer->totals.references - writer->header.start.references};
     subtract_totals(&writer->header.added, &writer->totals, &writer->header.start);
     if (!bytes_reserve(&writer->index, sizeof entry) || pack_streams(writer) < 0)
         return -1;
@@ -240,12 +239,15 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {
-    if (slot_count > MOST_SLOTS ||
-        !grow(&writer->superblocks, &writer->superblock_capacity, writer->superblock_count,
-              sizeof *writer->superblocks))
+    if (slot_count > MOST_SLOTS || !grow(&writer->superblocks, &writer->superblock_capacity,
+                                         writer->superblock_count, sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
-    *superblock = (struct writer_superblock){address, function, slot_count, 0, 0,
+    *superblock = (struct writer_superblock){address,
+                                             function,
+                                             slot_count,
+                                             0,
+                                             0,
                                              calloc(slot_count + 1, sizeof *slots),
                                              calloc(slot_count + 1, sizeof *superblock->states)};
     if (!superblock->slots || !superblock->states)
@@ -265,9 +267,11 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
     uint32_t stores = 0;
     for (uint32_t i = first; i < end; i++)
         stores += writer->superblocks[superblock].slots[i].kind == TRACE_STORE;
-    writer->paths[writer->path_count] = (struct writer_path){
-        .superblock = superblock, .first = first, .end = end, .instructions = instructions,
-        .stores = stores};
+    writer->paths[writer->path_count] = (struct writer_path){.superblock = superblock,
+                                                             .first = first,
+                                                             .end = end,
+                                                             .instructions = instructions,
+                                                             .stores = stores};
     return (int64_t)writer->path_count++;
 }
 
@@ -434,8 +438,8 @@ static bool reserve_execution(struct trace_writer *writer, uint32_t count)
                 bytes_reserve(&writer->stream[STREAM_IDS32], 4) &&
                 bytes_reserve(&writer->stream[STREAM_CODES], count);
     for (unsigned width = 0; width < 4; width++)
-        room = room && bytes_reserve(&writer->stream[STREAM_DELTAS8 + width],
-                                     (size_t)count << width);
+        room =
+            room && bytes_reserve(&writer->stream[STREAM_DELTAS8 + width], (size_t)count << width);
     return room;
 }
 

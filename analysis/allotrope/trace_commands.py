@@ -78,9 +78,7 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
 
 
 def _regions(rows: list[dict[str, Any]]) -> dict[str, int]:
-    return {
-        f"{row['kind']} {row['name']}".strip(): sum(row["references"].values()) for row in rows
-    }
+    return {f"{row['kind']} {row['name']}".strip(): sum(row["references"].values()) for row in rows}
 
 
 def _print_shares(title: str, counts: dict[str, int], whole: int) -> None:

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static void put_chunk(int fd, enum chunk_type type, const void *payload, size_t bytes)
 {
-    struct chunk_header header = {.magic = TRACE_CHUNK_MAGIC, .type = type,
+    struct chunk_header header = {.magic = TRACE_CHUNK_MAGIC,
+                                  .type = type,
                                   .payload_bytes = bytes,
                                   .payload_hash = XXH3_64bits(payload, bytes)};
     header.header_hash = XXH3_64bits(&header, offsetof(struct chunk_header, header_hash));

@@ -8,20 +8,36 @@
 static jmp_buf back;
 static volatile unsigned handled;
 
-static unsigned add(unsigned a) { return a + 1; }
-static unsigned twice(unsigned a) { return a * 2; }
-static unsigned mix(unsigned a) { return a ^ a >> 3; }
+static unsigned add(unsigned a)
+{
+    return a + 1;
+}
+static unsigned twice(unsigned a)
+{
+    return a * 2;
+}
+static unsigned mix(unsigned a)
+{
+    return a ^ a >> 3;
+}
 
 static unsigned tabled(unsigned n)
 {
     switch (n % 7) {
-    case 0: return 3;
-    case 1: return add(n);
-    case 2: return twice(n);
-    case 3: return 11;
-    case 4: return mix(n);
-    case 5: return n;
-    default: return 1;
+    case 0:
+        return 3;
+    case 1:
+        return add(n);
+    case 2:
+        return twice(n);
+    case 3:
+        return 11;
+    case 4:
+        return mix(n);
+    case 5:
+        return n;
+    default:
+        return 1;
     }
 }
 

@@ -70,7 +70,7 @@ static Addr entry_cursor;   /* the cursor when client code was entered */
 static Addr resume_address; /* where the thread that ran last goes on */
 static Bool interrupted;    /* a fault has ended the stay in client code */
 static Bool unsettled;      /* ... which the stream has not been told */
-static Bool to_nothing; /* no consumer: the ring's first slot is written over and over */
+static Bool to_nothing;     /* no consumer: the ring's first slot is written over and over */
 static Int socket_fd = -1;
 static ThreadId running_thread = VG_INVALID_THREADID;
 
@@ -95,8 +95,9 @@ static void begin_slot(UInt slot)
  * than SMALL_SUPERBLOCK slots. Valgrind leaves client code after QUANTUM superblocks at the
  * latest; what small ones write till then has room behind the limit. */
 enum { QUANTUM = 100000, SMALL_SUPERBLOCK = 32, EVENT_COUNTER_OFFSET = 8 };
-_Static_assert(TRACE_RING_FULL_BYTES + 8 * (QUANTUM * (SMALL_SUPERBLOCK + 1) +
-                                            2 * TRACE_RING_MAX_SLOTS) < TRACE_RING_SLOT_BYTES,
+_Static_assert(TRACE_RING_FULL_BYTES +
+                       8 * (QUANTUM * (SMALL_SUPERBLOCK + 1) + 2 * TRACE_RING_MAX_SLOTS) <
+                   TRACE_RING_SLOT_BYTES,
                "a quantum fits behind the limit");
 
 static void limit_quantum(ThreadId thread)
@@ -131,9 +132,9 @@ static void give_cursor(ThreadId thread)
  * translations keep writing there. */
 static void record_to_nothing(void)
 {
-    SysRes mapped = VG_(am_do_mmap_NO_NOTIFY)(
-        (Addr)ring, TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
-        VKI_MAP_FIXED | VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS, -1, 0);
+    SysRes mapped =
+        VG_(am_do_mmap_NO_NOTIFY)((Addr)ring, TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
+                                  VKI_MAP_FIXED | VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS, -1, 0);
     tl_assert(!sr_isError(mapped));
     to_nothing = True;
     begin_slot(0);
@@ -159,8 +160,8 @@ static void wait_for_slot(void)
         if (published - released < TRACE_RING_SLOTS)
             return;
         struct vki_timespec tenth = {0, 100 * 1000 * 1000};
-        VG_(do_syscall)(__NR_futex, (UWord)&ring->released, VKI_FUTEX_WAIT, released,
-                        (UWord)&tenth, 0, 0, 0, 0);
+        VG_(do_syscall)
+        (__NR_futex, (UWord)&ring->released, VKI_FUTEX_WAIT, released, (UWord)&tenth, 0, 0, 0, 0);
         struct vki_pollfd consumer = {socket_fd, VKI_POLLIN, 0};
         SysRes polled = VG_(poll)(&consumer, 1, 0);
         if (!sr_isError(polled) && sr_Res(polled) > 0)
@@ -392,8 +393,7 @@ static void add_check(struct builder *b)
 {
     IRExpr *end = assign(b, Ity_I64, IRExpr_Get(b->shadow + LIMIT_OFFSET, Ity_I64));
     IRExpr *present = assign(b, Ity_I64, IRExpr_Get(b->shadow + CURSOR_OFFSET, Ity_I64));
-    IRDirty *call = unsafeIRDirty_0_N(0, "publish",
-                                      VG_(fnptr_to_fnentry)(publish_inside_client),
+    IRDirty *call = unsafeIRDirty_0_N(0, "publish", VG_(fnptr_to_fnentry)(publish_inside_client),
                                       mkIRExprVec_0());
     call->guard = assign(b, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, end, present));
     add(b, IRStmt_Dirty(call));
@@ -414,8 +414,7 @@ static void begin_part(struct builder *b, Addr entry)
     b->base = base->Iex.RdTmp.tmp;
     store_word(b, 0, constant(RAW_HEADER | b->id));
     b->footprint = IRConst_U64(0);
-    IRExpr *next = assign(b, Ity_I64,
-                          IRExpr_Binop(Iop_Add64, base, IRExpr_Const(b->footprint)));
+    IRExpr *next = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(b->footprint)));
     add(b, IRStmt_Put(b->shadow + CURSOR_OFFSET, next));
 }
 
@@ -481,8 +480,8 @@ static void end_part(struct builder *b)
 
 static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr *value)
 {
-    b->slot[b->slots] = kind | (ULong)index << 8 | (ULong)size << 16 |
-                        (ULong)part_instructions(b) << 32;
+    b->slot[b->slots] =
+        kind | (ULong)index << 8 | (ULong)size << 16 | (ULong)part_instructions(b) << 32;
     b->slots++;
     store_word(b, b->slots, value);
 }
@@ -568,9 +567,9 @@ static void note_stack_pointer(struct builder *b, const IRStmt *statement)
         foreign = value->Iex.Get.offset != OFFSET_amd64_RSP &&
                   value->Iex.Get.offset != OFFSET_amd64_RBP &&
                   value->Iex.Get.offset != OFFSET_amd64_R10;
-    else if (value->tag == Iex_Binop && (value->Iex.Binop.op == Iop_Add64 ||
-                                         value->Iex.Binop.op == Iop_Sub64 ||
-                                         value->Iex.Binop.op == Iop_And64))
+    else if (value->tag == Iex_Binop &&
+             (value->Iex.Binop.op == Iop_Add64 || value->Iex.Binop.op == Iop_Sub64 ||
+              value->Iex.Binop.op == Iop_And64))
         foreign = value->Iex.Binop.arg1->tag != Iex_RdTmp || is_foreign(b, value->Iex.Binop.arg1);
     else if (value->tag == Iex_RdTmp)
         foreign = is_foreign(b, value);
@@ -832,8 +831,9 @@ static void prepare_address_space(void)
 static void register_doorbells(Addr start, SizeT bytes)
 {
     if (bytes != sizeof(struct doorbells)) {
-        VG_(umsg)("error: doorbells of %lu bytes; this recorder knows %lu: rebuild the library\n",
-                  bytes, sizeof(struct doorbells));
+        VG_(umsg)
+        ("error: doorbells of %lu bytes; this recorder knows %lu: rebuild the library\n", bytes,
+         sizeof(struct doorbells));
         VG_(exit)(1);
     }
     for (UInt i = 0; i < doorbell_range_count; i++)
@@ -892,15 +892,15 @@ static void map_ring(void)
     SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(
         TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, option_ring_fd, 0);
     if (sr_isError(mapped)) {
-        VG_(umsg)("error: --ring-fd=%d cannot be mapped (error %lu)\n", option_ring_fd,
-                  sr_Err(mapped));
+        VG_(umsg)
+        ("error: --ring-fd=%d cannot be mapped (error %lu)\n", option_ring_fd, sr_Err(mapped));
         VG_(exit)(1);
     }
     ring = (struct trace_ring *)sr_Res(mapped);
     VG_(close)(option_ring_fd);
     if (ring->magic != TRACE_RING_MAGIC || ring->version != TRACE_RING_VERSION) {
-        VG_(umsg)("error: --ring-fd=%d is no ring of version %d\n", option_ring_fd,
-                  TRACE_RING_VERSION);
+        VG_(umsg)
+        ("error: --ring-fd=%d is no ring of version %d\n", option_ring_fd, TRACE_RING_VERSION);
         VG_(exit)(1);
     }
     ring->recorder_base = (Addr)ring;
@@ -928,10 +928,11 @@ static Bool command_line_option(const HChar *argument)
 
 static void print_usage(void)
 {
-    VG_(printf)("    --ring-fd=<number>         write the trace to the ring behind this file\n"
-                "                               descriptor [none: record to nothing]\n"
-                "    --socket-fd=<number>       its hang-up says that the consumer has ended\n"
-                "    --native-layout=no|yes     lift Valgrind's limit on the break [yes]\n");
+    VG_(printf)
+    ("    --ring-fd=<number>         write the trace to the ring behind this file\n"
+     "                               descriptor [none: record to nothing]\n"
+     "    --socket-fd=<number>       its hang-up says that the consumer has ended\n"
+     "    --native-layout=no|yes     lift Valgrind's limit on the break [yes]\n");
 }
 
 static void print_debug_usage(void)
@@ -941,8 +942,8 @@ static void print_debug_usage(void)
 
 static void after_options(void)
 {
-    superblocks = VG_(newXA)(VG_(malloc), "allotrope.superblocks", VG_(free),
-                             sizeof(struct superblock));
+    superblocks =
+        VG_(newXA)(VG_(malloc), "allotrope.superblocks", VG_(free), sizeof(struct superblock));
     functions = VG_(newFM)(VG_(malloc), "allotrope.functions", VG_(free), compare_strings);
     map_ring();
     if (option_socket_fd >= 0)
