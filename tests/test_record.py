@@ -232,7 +232,8 @@ def test_a_trace_can_go_through_a_pipe(tmp_path: Path) -> None:
 
 def test_the_break_grows_beyond_valgrinds_eight_megabytes(tmp_path: Path) -> None:
     program = tmp_path / "break"
-    source = "#include <unistd.h>\nint main(void){char*p=sbrk(100<<20);return p==(void*)-1||!(p[99<<20]=1);}"
+    source = """#include <unistd.h>
+    int main(void) { char *p = sbrk(100 << 20); return p == (void *)-1 || !(p[99 << 20] = 1); }"""
     subprocess.run(["cc", "-x", "c", "-o", program, "-"], input=source, text=True, check=True)
     assert record(tmp_path / "run.alt", program) == 0
     rows = [row for row in events(tmp_path / "run.alt") if row[4] == "map" and row[7] == "0x2"]
