@@ -12,7 +12,7 @@ before the damage has been delivered.
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Iterator
+from typing import IO, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def read(trace: str | Path) -> Iterator[Batch]:
             decoder.kill()  # when the caller does not want the rest
 
 
-def _read_batch(header: np.void, pipe: BinaryIO) -> Batch:
+def _read_batch(header: np.void, pipe: IO[bytes]) -> Batch:
     references = pipe.read(int(header["references"]) * REFERENCE.itemsize)
     events = pipe.read(int(header["events"]) * EVENT.itemsize)
     return Batch(
