@@ -197,8 +197,7 @@ static void demote_node(const struct cartesian_heap *heap, struct cartesian_node
 static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **link, char *block,
                          size_t bytes)
 {
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place ranks lowest, so a
-     * descent has found one */
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every descent passes a place */
     struct cartesian_node *below = *link, *node = get_node(heap);
     if (!node)
         return false;
