@@ -17,8 +17,7 @@ struct allocator_statistics {
     uint64_t large_blocks, large_bytes; /* mapped one by one */
 };
 
-typedef void statistic_visitor(void *argument, const char *group, const char *key,
-                               uint64_t number);
+typedef void statistic_visitor(void *argument, const char *group, const char *key, uint64_t number);
 
 struct allocator {
     const char *name;   /* "bsd" */

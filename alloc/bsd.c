@@ -54,10 +54,12 @@ static bool refill(struct bsd_heap *heap, unsigned size_class)
     if (!start)
         return false;
     struct bsd_free_block **link = &heap->free[size_class];
-    for (char *block = start; block < start + bytes; block += block_bytes) {
+    char *block = start;
+    do {
         *link = (struct bsd_free_block *)block;
         link = &(*link)->next;
-    }
+        block += block_bytes;
+    } while (block < start + bytes);
     *link = NULL;
     return true;
 }
@@ -89,8 +91,8 @@ static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
     char *aligned = (char *)round_up((uintptr_t)payload, alignment);
     if (aligned != payload) {
         uint64_t *back = bsd_header(aligned);
-        *back = sealed(back, (uint32_t)((size_t)(aligned - payload) / BLOCK_ALIGNMENT),
-                       HEADER_BACK);
+        *back =
+            sealed(back, (uint32_t)((size_t)(aligned - payload) / BLOCK_ALIGNMENT), HEADER_BACK);
     }
     return aligned;
 }
@@ -115,8 +117,7 @@ static struct located locate(const void *payload)
         word = unsealed(header, *header);
     }
     uint64_t size_class = word >> SEAL_VALUE_SHIFT;
-    if (size_class < BSD_MIN_CLASS || size_class > BSD_MAX_CLASS ||
-        (word & 0xFF) != HEADER_LIVE)
+    if (size_class < BSD_MIN_CLASS || size_class > BSD_MAX_CLASS || (word & 0xFF) != HEADER_LIVE)
         return result;
     result.header = header;
     result.size_class = (unsigned)size_class;

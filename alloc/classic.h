@@ -33,13 +33,13 @@ bool classic_is_valid(void);
 #define CLASSIC_TITLE "as published: one heap, one lock"
 
 /* All of struct allocator that is the same for every policy. */
-#define CLASSIC_FUNCTIONS                                                                          \
-    .alloc = classic_alloc, .alloc_zeroed = classic_alloc_zeroed,                                  \
-    .alloc_aligned = classic_alloc_aligned, .free = classic_free, .resize = classic_resize,        \
-    .usable_size = classic_usable_size, .waste = classic_waste, .owns = classic_owns,              \
-    .fork_prepare = classic_fork_prepare, .fork_parent = classic_fork_parent,                      \
-    .fork_child = classic_fork_child, .thread_exit = classic_thread_exit, .trim = classic_trim,    \
-    .statistics = classic_statistics, .cached_bytes = classic_cached_bytes, .walk = classic_walk,  \
+#define CLASSIC_FUNCTIONS                                                                         \
+    .alloc = classic_alloc, .alloc_zeroed = classic_alloc_zeroed,                                 \
+    .alloc_aligned = classic_alloc_aligned, .free = classic_free, .resize = classic_resize,       \
+    .usable_size = classic_usable_size, .waste = classic_waste, .owns = classic_owns,             \
+    .fork_prepare = classic_fork_prepare, .fork_parent = classic_fork_parent,                     \
+    .fork_child = classic_fork_child, .thread_exit = classic_thread_exit, .trim = classic_trim,   \
+    .statistics = classic_statistics, .cached_bytes = classic_cached_bytes, .walk = classic_walk, \
     .is_valid = classic_is_valid
 
 #endif

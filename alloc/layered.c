@@ -378,12 +378,11 @@ static void free_under_lock(struct arena *arena, void *block)
 
 void layered_free_to_full_bin(void *block, unsigned bin_index)
 {
-    struct cache_bin *bin = &thread_cache->bins[bin_index];
     if (!thread_has_cache()) {
         free_under_lock(arena_of(block), block);
         return;
     }
-    bin = &thread_cache->bins[bin_index];
+    struct cache_bin *bin = &thread_cache->bins[bin_index];
     if (cache_bin_room(bin) == 0)
         give_half_back(bin);
     if (cache_bin_room(bin) > 0)

@@ -73,16 +73,16 @@ bool layered_is_valid(void);
 #define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
 
 /* All of struct allocator that is the same for every policy. */
-#define LAYERED_FUNCTIONS                                                                          \
-    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,                  \
-    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,          \
-    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                    \
-    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                          \
-    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics,    \
+#define LAYERED_FUNCTIONS                                                                       \
+    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,               \
+    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,       \
+    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                 \
+    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                       \
+    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics, \
     .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
 
-static inline __attribute__((always_inline)) void *
-layered_alloc(const struct layered_policy *policy, size_t size)
+static inline __attribute__((always_inline)) void *layered_alloc(
+    const struct layered_policy *policy, size_t size)
 {
     if (__builtin_expect(size <= policy->largest_binned, 1)) {
         unsigned bin = policy->bin_of(size);
@@ -97,8 +97,8 @@ layered_alloc(const struct layered_policy *policy, size_t size)
     return layered_alloc_slowly(size);
 }
 
-static inline __attribute__((always_inline)) void
-layered_free(const struct layered_policy *policy, void *block)
+static inline __attribute__((always_inline)) void layered_free(const struct layered_policy *policy,
+                                                               void *block)
 {
     size_t unit = window_unit(block);
     if (__builtin_expect(window_holds(unit), 1)) {

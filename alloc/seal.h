@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 enum header_state {
-    HEADER_LIVE = 0xA7,   /* the program's */
-    HEADER_BACK = 0x59,   /* before an over-aligned payload: tells where its block begins */
-    HEADER_FREE = 0xE2,   /* for heaps that keep headers on free blocks */
+    HEADER_LIVE = 0xA7, /* the program's */
+    HEADER_BACK = 0x59, /* before an over-aligned payload: tells where its block begins */
+    HEADER_FREE = 0xE2, /* for heaps that keep headers on free blocks */
 };
 
 enum { SEAL_VALUE_SHIFT = 8, SEAL_VALUE_BITS = 24 };

@@ -6,7 +6,8 @@
  * from what gawk asks for. Pairs in last-in-first-out order flatter whoever keeps the block that
  * was freed last; here the block comes from anywhere, as in a program that has been running for
  * a while. Each thread has a set of its own. With timed=1 the nanoseconds per pair are printed,
- * of CPU and of wall time, each the mean of the threads; alone=1 does all but allocate and free, to know what that costs.
+ * of CPU and of wall time, each the mean of the threads; alone=1 does all but allocate and free, to
+ * know what that costs.
  *
  * Idea: the random-order live set of mimalloc-bench's and jemalloc's own micro benchmarks, with
  * recorded sizes in place of uniform ones.

@@ -14,9 +14,10 @@
  * goes on a second stack of ranges, scanned a piece at a time.
  *
  * A pointer to the byte behind a block's end keeps the block: a word among the roots keeps what
- * the byte before it belongs to as well. A word inside a block keeps the block that ends there only if
- * no live block begins there: two neighbours cannot be told apart without a padding byte in every
- * block, and what programs keep in memory along with such a pointer is one to the block itself.
+ * the byte before it belongs to as well. A word inside a block keeps the block that ends there only
+ * if no live block begins there: two neighbours cannot be told apart without a padding byte in
+ * every block, and what programs keep in memory along with such a pointer is one to the block
+ * itself.
  *
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
  * searched for marked blocks, which are scanned again, until none was dropped. The next
@@ -27,7 +28,8 @@
  * ends at once, and nobody has waited for it.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
- * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM 2000.
+ * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM
+ * 2000.
  */
 #include "gc/mark.h"
 
@@ -47,9 +49,9 @@
 enum {
     QUEUE = 16,
     MOST_MARKERS = 16,
-    PIECE_BYTES = 4096,        /* of a block scanned at a time */
-    LARGE_BYTES = 256 << 10,   /* from which only pages that were touched are scanned */
-    GIVE_WORDS = 1024,         /* given to a marker that has nothing, at least and at most */
+    PIECE_BYTES = 4096,      /* of a block scanned at a time */
+    LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
+    GIVE_WORDS = 1024,       /* given to a marker that has nothing, at least and at most */
     GIVEN_WORDS = 16 * GIVE_WORDS,
     RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,

@@ -25,7 +25,8 @@
  * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
  * nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's control
  * block in it, in which just one thread is, and not on its alternate signal stack, which
- * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and all.
+ * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and
+ * all.
  */
 #include "gc/roots.h"
 

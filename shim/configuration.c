@@ -121,8 +121,8 @@ static bool parse_number(struct slice text, uint64_t *number)
     return true;
 }
 
-static bool parse_value(const struct option_description *option, struct slice text,
-                        uint64_t *value, struct message *error)
+static bool parse_value(const struct option_description *option, struct slice text, uint64_t *value,
+                        struct message *error)
 {
     bool first = true;
     if (option->keywords) {
@@ -148,8 +148,8 @@ static bool parse_value(const struct option_description *option, struct slice te
     return false;
 }
 
-static bool parse_option(struct configuration *configuration, struct slice key,
-                         struct slice value, uint64_t *seen, struct message *error)
+static bool parse_option(struct configuration *configuration, struct slice key, struct slice value,
+                         uint64_t *seen, struct message *error)
 {
     const struct allocator *allocator = configuration->allocator;
     for (size_t i = 0; i < option_count(allocator); i++) {

@@ -80,15 +80,15 @@ static void *new_or_null(const char *name, size_t alignment, size_t size)
 /* The mangled names, which no header declares. m: size_t; v: void; RKSt9nothrow_t: const
  * nothrow_t &; St11align_val_t: an enumeration over size_t. */
 
-#define NEW(name, ...)                                                                             \
-    EXPORT void *name(__VA_ARGS__);                                                                \
+#define NEW(name, ...)              \
+    EXPORT void *name(__VA_ARGS__); \
     EXPORT void *name(__VA_ARGS__)
-#define DELETE(name, ...)                                                                          \
-    EXPORT void name(void *block, ##__VA_ARGS__);                                                  \
-    EXPORT void name(void *block, ##__VA_ARGS__)                                                   \
-    {                                                                                              \
-        if (block)                                                                                 \
-            call_free(block);                                                                      \
+#define DELETE(name, ...)                         \
+    EXPORT void name(void *block, ##__VA_ARGS__); \
+    EXPORT void name(void *block, ##__VA_ARGS__)  \
+    {                                             \
+        if (block)                                \
+            call_free(block);                     \
     }
 
 NEW(_Znwm, size_t size)

@@ -37,8 +37,7 @@ static void print_value(const struct option_description *option, uint64_t value)
         printf("%llu", (unsigned long long)value);
 }
 
-static void print_option(const struct allocator *allocator,
-                         const struct option_description *option)
+static void print_option(const struct allocator *allocator, const struct option_description *option)
 {
     printf("{");
     print_member("key", option->key);

@@ -213,7 +213,7 @@ EXPORT int malloc_info(int options, FILE *stream)
 
 /* glibc's aliases, which some programs call by name. */
 
-#define ALIAS(name, target)                                                                       \
+#define ALIAS(name, target) \
     EXPORT __typeof__(target) name __attribute__((alias(#target), copy(target)))
 
 ALIAS(__libc_malloc, malloc);

@@ -58,14 +58,14 @@ static bool settle_then_owns(const void *address)
     return route_page.route.owns(address);
 }
 
-union route_page route_page __attribute__((aligned(4096))) = {
-    .route = {.alloc = settle_then_alloc,
-              .alloc_zeroed = settle_then_alloc_zeroed,
-              .alloc_aligned = settle_then_alloc_aligned,
-              .free = settle_then_free,
-              .resize = settle_then_resize,
-              .usable_size = settle_then_usable_size,
-              .owns = settle_then_owns}};
+union route_page route_page
+    __attribute__((aligned(4096))) = {.route = {.alloc = settle_then_alloc,
+                                                .alloc_zeroed = settle_then_alloc_zeroed,
+                                                .alloc_aligned = settle_then_alloc_aligned,
+                                                .free = settle_then_free,
+                                                .resize = settle_then_resize,
+                                                .usable_size = settle_then_usable_size,
+                                                .owns = settle_then_owns}};
 
 static struct configuration configuration;
 

@@ -254,8 +254,8 @@ static void emit_account(struct emitter *emitter)
  * nobody caches, and what no block can use. */
 static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
 {
-    uint64_t accounted = peak->live.requested + peak->live.header + peak->live.alignment +
-                         rounding + peak->cached;
+    uint64_t accounted =
+        peak->live.requested + peak->live.header + peak->live.alignment + rounding + peak->cached;
     return peak->mapped > accounted ? peak->mapped - accounted : 0;
 }
 
@@ -431,8 +431,8 @@ static __attribute__((destructor)) void write_at_exit(void)
     char name[512];
     long file = -1;
     if (expand_name(destination, name, sizeof name))
-        file = SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                         0666);
+        file =
+            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (syscall_failed(file) || !write_to((int)file, ends_in_json(name), account.configuration))
         report_unwritable(name);
     if (!syscall_failed(file))

@@ -301,8 +301,8 @@ static void test_agrees_with_a_model(void **state)
             size_t size = next_random(&random) % (next_random(&random) % 64 == 0 ? 20000 : 300);
             held[which].start =
                 next_random(&random) % 16 == 0
-                    ? bsd_policy.alloc_aligned(
-                          &source->heap, (size_t)32 << next_random(&random) % 6, size)
+                    ? bsd_policy.alloc_aligned(&source->heap,
+                                               (size_t)32 << next_random(&random) % 6, size)
                     : take(source, size);
             held[which].size = size;
             memset(held[which].start, pattern, size);
@@ -402,8 +402,8 @@ static void free_aligned_twice(void *argument)
     void *blocks[2];
     for (int i = 0; i < 2; i++)
         blocks[i] = bsd_policy.alloc_aligned(&source->heap, 64, 1000);
-    void *block = bsd_policy.waste(&source->heap, blocks[0]).alignment_bytes > 0 ? blocks[0]
-                                                                                 : blocks[1];
+    void *block =
+        bsd_policy.waste(&source->heap, blocks[0]).alignment_bytes > 0 ? blocks[0] : blocks[1];
     give(source, block);
     give(source, block);
 }

@@ -35,8 +35,8 @@ static struct configuration parse(const char *text)
 static void test_nothing_is_the_first_allocator_as_it_is(void **state)
 {
     (void)state;
-    static const char *const texts[] = {NULL,     "",           "first",
-                                        "first:", "first:default", "first:default,"};
+    static const char *const texts[] = {
+        NULL, "", "first", "first:", "first:default", "first:default,"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct configuration chosen = parse(texts[i]);
         assert_ptr_equal(chosen.allocator, &first);
@@ -83,8 +83,9 @@ static void assert_refused(const char *text, const char *line)
     assert_string_equal(said, line);
 }
 
-#define OF_FIRST "; valid are: default, old, bare, size= (default), colour= (default), " \
-                 "least= (default), size= (old)"
+#define OF_FIRST                                                            \
+    "; valid are: default, old, bare, size= (default), colour= (default), " \
+    "least= (default), size= (old)"
 
 static void test_an_unknown_allocator_lists_all(void **state)
 {

@@ -120,7 +120,8 @@ static void test_ranks_are_taken_upwards_only(void **state)
     lock_release(&equal);
     lock_release(&lock);
     lock_release(&lower);
-    assert_child_aborts(acquire_downwards, NULL, "check failed: held[rank] == 0 || this_thread_forks() (lock.c:");
+    assert_child_aborts(acquire_downwards, NULL,
+                        "check failed: held[rank] == 0 || this_thread_forks() (lock.c:");
     assert_child_aborts(release_unheld, NULL, "check failed: held[lock->rank] > 0 (lock.c:");
 }
 

@@ -25,7 +25,8 @@ static void test_numbers_and_text_are_put_together(void **state)
     message_pointer(&message, (void *)0x7fee0123abc0);
     message_text(&message, " ");
     message_pointer(&message, NULL);
-    assert_int_equal(message.length, strlen("allotrope: abc 0 18446744073709551615 0x7fee0123abc0 0x0"));
+    assert_int_equal(message.length,
+                     strlen("allotrope: abc 0 18446744073709551615 0x7fee0123abc0 0x0"));
     assert_memory_equal(message.text, "allotrope: abc 0 18446744073709551615 0x7fee0123abc0 0x0",
                         message.length);
 }
@@ -141,8 +142,7 @@ static void fail_check(void *argument)
 static void test_a_failed_check_names_itself(void **state)
 {
     (void)state;
-    assert_child_aborts(fail_check, NULL,
-                        "allotrope: heap is corrupt: check failed: argument != ");
+    assert_child_aborts(fail_check, NULL, "allotrope: heap is corrupt: check failed: argument != ");
 }
 
 int main(void)

@@ -32,8 +32,8 @@ static void read_all(int file, char *text, size_t room)
     char rest[512];
     for (;;) {
         bool full = length == room - 1;
-        ssize_t count = full ? read(file, rest, sizeof rest)
-                             : read(file, text + length, room - 1 - length);
+        ssize_t count =
+            full ? read(file, rest, sizeof rest) : read(file, text + length, room - 1 - length);
         if (count <= 0)
             break;
         length += full ? 0 : (size_t)count;

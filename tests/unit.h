@@ -23,8 +23,8 @@
 #include "vm/sanitizer.h"
 
 struct ending {
-    int exit_status; /* -1: ended by a signal */
-    int signal;      /* 0: none */
+    int exit_status;   /* -1: ended by a signal */
+    int signal;        /* 0: none */
     char errors[8192]; /* what was written to standard error */
 };
 
@@ -45,12 +45,12 @@ void assert_child_succeeds(child_body *body, void *argument);
 void assert_child_aborts(child_body *body, void *argument, const char *text);
 
 /* For children: ends the process when the condition is false. */
-#define require(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                     \
-            _exit(99);                                                                             \
-        }                                                                                          \
+#define require(condition)                                                     \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            dprintf(2, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(99);                                                         \
+        }                                                                      \
     } while (0)
 
 /* Limits the address space to what is mapped now and `bytes` more. */

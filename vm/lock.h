@@ -26,7 +26,10 @@ struct lock {
     _Atomic uintptr_t holder; /* thread pointer of the holder, 0 when free */
 };
 
-#define LOCK_INITIALIZER(lock_rank) {.rank = (lock_rank)}
+#define LOCK_INITIALIZER(lock_rank) \
+    {                               \
+        .rank = (lock_rank)         \
+    }
 
 /* The thread that is in fork, 0 if none is. It holds every lock and is inside no operation, so the
  * program's own fork handlers, which run before and after ours, may use the heap: they take again

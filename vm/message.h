@@ -42,12 +42,10 @@ void report_pointer_fault(const char *function, const void *pointer, const char 
 uint64_t pointer_faults(void);
 
 /* The same, then abort(): memory is already corrupt. */
-_Noreturn void abort_on_pointer_fault(const char *function, const void *pointer,
-                                      const char *fault);
+_Noreturn void abort_on_pointer_fault(const char *function, const void *pointer, const char *fault);
 
 /* A constant-cost check on what comes from outside or what corruption would reach; always on. */
-#define check(condition)                                                                           \
-    ((condition) ? (void)0 : check_failed(#condition, __FILE_NAME__, __LINE__))
+#define check(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE_NAME__, __LINE__))
 _Noreturn void check_failed(const char *condition, const char *file, int line);
 
 #ifndef __FILE_NAME__

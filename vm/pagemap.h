@@ -38,8 +38,7 @@ static inline void *pagemap_look_up(const struct pagemap *map, const void *addre
     uintptr_t root_index = (uintptr_t)address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS);
     if (__builtin_expect(root_index >= 1 << PAGEMAP_ROOT_BITS, 0))
         return NULL;
-    pagemap_entry *leaf =
-        atomic_load_explicit(&map->root[root_index], memory_order_acquire);
+    pagemap_entry *leaf = atomic_load_explicit(&map->root[root_index], memory_order_acquire);
     if (__builtin_expect(!leaf, 0))
         return NULL;
     size_t index = ((uintptr_t)address >> GRANULE_BITS) & ((1 << PAGEMAP_LEAF_BITS) - 1);

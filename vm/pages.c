@@ -25,8 +25,8 @@ static void count(_Atomic uint64_t *counter)
 static void *map(void *address, size_t bytes, int protection, int flags)
 {
     count(&page_calls.mmap);
-    long result = SYSCALL_6(SYS_mmap, address, bytes, protection,
-                            MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    long result =
+        SYSCALL_6(SYS_mmap, address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     return syscall_failed(result) ? NULL : (void *)result;
 }
 
@@ -110,8 +110,8 @@ size_t pages_resident(void *address, size_t bytes)
     unsigned char in_core[PAGES_AT_ONCE];
     size_t resident = 0;
     for (size_t done = 0; done < bytes;) {
-        size_t step = bytes - done < PAGES_AT_ONCE * PAGE_BYTES ? bytes - done
-                                                                : PAGES_AT_ONCE * PAGE_BYTES;
+        size_t step =
+            bytes - done < PAGES_AT_ONCE * PAGE_BYTES ? bytes - done : PAGES_AT_ONCE * PAGE_BYTES;
         if (!syscall_failed(SYSCALL_3(SYS_mincore, (char *)address + done, step, in_core)))
             for (size_t page = 0; page < step / PAGE_BYTES; page++)
                 resident += in_core[page] & 1 ? PAGE_BYTES : 0;

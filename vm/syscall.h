@@ -30,11 +30,11 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
 #define SYSCALL_1(number, a) raw_syscall(number, (long)(a), 0, 0, 0, 0, 0)
 #define SYSCALL_2(number, a, b) raw_syscall(number, (long)(a), (long)(b), 0, 0, 0, 0)
 #define SYSCALL_3(number, a, b, c) raw_syscall(number, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define SYSCALL_4(number, a, b, c, d)                                                              \
+#define SYSCALL_4(number, a, b, c, d) \
     raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define SYSCALL_5(number, a, b, c, d, e)                                                           \
+#define SYSCALL_5(number, a, b, c, d, e) \
     raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
-#define SYSCALL_6(number, a, b, c, d, e, f)                                                        \
+#define SYSCALL_6(number, a, b, c, d, e, f) \
     raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 static inline bool syscall_failed(long result)

@@ -59,8 +59,7 @@ static void *take_at(size_t offset, size_t bytes)
         pages_unmap(start, bytes);
         return NULL;
     }
-    atomic_store_explicit(&window.used_units, (offset + bytes) >> UNIT_SHIFT,
-                          memory_order_release);
+    atomic_store_explicit(&window.used_units, (offset + bytes) >> UNIT_SHIFT, memory_order_release);
     return start;
 }
 

@@ -38,8 +38,8 @@ static guint64 lists(guint32 seed)
 static guint64 tables(guint32 seed)
 {
     GTree *tree = g_tree_new(compare);
-    GHashTable *table = g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL,
-                                              (GDestroyNotify)g_slist_free);
+    GHashTable *table =
+        g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL, (GDestroyNotify)g_slist_free);
     for (guint32 i = 0; i < ITEMS; i++) {
         guint32 key = i * 2654435761u % 5003 + seed;
         g_tree_insert(tree, GINT_TO_POINTER(key + 1), GINT_TO_POINTER(i));

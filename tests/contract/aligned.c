@@ -50,8 +50,8 @@ int main(void)
         require(posix_memalign(&target, invalid[i], 100) == EINVAL);
         require(target == &errno && errno == 0);
     }
-    static const size_t rounded[][2] = {{0, 16}, {1, 16}, {3, 16}, {24, 32}, {48, 64}, {100, 128},
-                                        {4097, 8192}};
+    static const size_t rounded[][2] = {{0, 16},  {1, 16},    {3, 16},     {24, 32},
+                                        {48, 64}, {100, 128}, {4097, 8192}};
     for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
         void *a = memalign(rounded[i][0], 100), *b = aligned_alloc(rounded[i][0], 100);
         require(is_aligned_to(a, rounded[i][1]) && is_aligned_to(b, rounded[i][1]));

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define require(condition)                                                                         \
+#define require(condition) \
     ((condition) ? (void)0 : requirement_failed(#condition, __FILE__, __LINE__))
 
 static inline void requirement_failed(const char *condition, const char *file, int line)

@@ -67,7 +67,8 @@ static void require_aligned_forms(size_t size, size_t alignment)
                     : i == 2 ? operator new(size, align, std::nothrow)
                     : i == 3 ? operator new[](size, align, std::nothrow)
                     : i == 4 ? operator new(size, align)
-                             : operator new[](size, align);
+                             :
+                             operator new[](size, align);
         require(blocks[i] && reinterpret_cast<uintptr_t>(blocks[i]) % alignment == 0);
         fill(blocks[i], size);
     }
@@ -108,7 +109,7 @@ static void require_handler_called()
 
     handler_calls = 0;
     std::set_new_handler(give_up_after_three);
-    require(throws_bad_alloc([] { return operator new(IMPOSSIBLE, std::align_val_t{64}); }));
+    require(throws_bad_alloc([] { return operator new (IMPOSSIBLE, std::align_val_t{64}); }));
     require(handler_calls == 3);
 
     handler_calls = 0;
@@ -138,7 +139,7 @@ static void require_wrong_size_survives()
     for (size_t size : {1UL, 40UL, 5000UL, 400000UL}) {
         operator delete(operator new(size), size * 2 + 50);
         operator delete[](operator new[](size), static_cast<size_t>(1));
-        operator delete(operator new(size, std::align_val_t{64}), size + 1, std::align_val_t{64});
+        operator delete (operator new (size, std::align_val_t{64}), size + 1, std::align_val_t{64});
     }
     exercise();
 }
@@ -169,7 +170,7 @@ int main()
     for (void *&block : reserve)
         block = malloc(1000);
     std::set_new_handler(free_reserve);
-    require(operator new(IMPOSSIBLE, std::nothrow) == nullptr && handler_calls == 1);
+    require(operator new(IMPOSSIBLE, std::nothrow) == nullptr &&handler_calls == 1);
     require_wrong_size_survives();
     require(*object.value == 5);
     return 0;

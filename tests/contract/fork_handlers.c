@@ -48,8 +48,8 @@ static void register_early(int count, char **arguments, char **variables)
         require(pthread_atfork(prepare, in_parent, in_child) == 0);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*preinit)(int, char **, char **) =
-    register_early;
+__attribute__((section(".preinit_array"), used)) static void (*preinit)(int, char **,
+                                                                        char **) = register_early;
 
 static void *hammer(void *unused)
 {

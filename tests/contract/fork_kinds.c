@@ -49,7 +49,7 @@ int main(int count, char **arguments)
     }
     require_success(child);
 
-    char *child_arguments[] = {arguments[0], (char *)(uintptr_t)"child", NULL};
+    char *child_arguments[] = {arguments[0], (char *)(uintptr_t) "child", NULL};
     require(posix_spawn(&child, "/proc/self/exe", NULL, NULL, child_arguments, environ) == 0);
     require_success(child);
 

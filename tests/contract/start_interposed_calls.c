@@ -25,11 +25,11 @@ static void allocate_and_count(void)
     free(opaque(malloc(50)));
 }
 
-#define INTERPOSE(type, name, parameters, failure)                                                 \
-    type name parameters                                                                           \
-    {                                                                                              \
-        allocate_and_count();                                                                      \
-        return failure;                                                                            \
+#define INTERPOSE(type, name, parameters, failure) \
+    type name parameters                           \
+    {                                              \
+        allocate_and_count();                      \
+        return failure;                            \
     }
 
 /* The prototypes in the headers carry attributes that definitions need not repeat. */

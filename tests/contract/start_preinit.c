@@ -23,8 +23,8 @@ static void before_everything(int count, char **arguments, char **variables)
     exercise();
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*preinit)(int, char **, char **) =
-    before_everything;
+__attribute__((section(".preinit_array"),
+               used)) static void (*preinit)(int, char **, char **) = before_everything;
 
 __attribute__((constructor)) static void in_constructor(void)
 {

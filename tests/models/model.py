@@ -29,13 +29,16 @@ class Model(ABC):
         return self.end - count
 
     @abstractmethod
-    def alloc(self, size: int) -> int: ...
+    def alloc(self, size: int) -> int:
+        ...
 
     @abstractmethod
-    def alloc_aligned(self, alignment: int, size: int) -> int: ...
+    def alloc_aligned(self, alignment: int, size: int) -> int:
+        ...
 
     @abstractmethod
-    def free(self, block: int) -> None: ...
+    def free(self, block: int) -> None:
+        ...
 
     @abstractmethod
     def resize(self, block: int, size: int) -> bool:
