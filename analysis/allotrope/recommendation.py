@@ -210,7 +210,7 @@ def _choice(document: Document) -> list[Sentence]:
     undecided = _why_undecided(document, evidence)
     if undecided is not None:
         return [undecided, *_standing(evidence)]
-    return [*choose(evidence), *_by_the_clock(evidence)]
+    return [*choose(evidence), *by_the_clock(evidence)]
 
 
 def _undecided(text: str) -> Sentence:
@@ -344,7 +344,7 @@ def _costs_nothing(evidence: Evidence, name: str) -> bool:
     return any(ratio.is_less() for ratio in known) and not any(ratio.is_more() for ratio in known)
 
 
-def _by_the_clock(evidence: Evidence) -> list[Sentence]:
+def by_the_clock(evidence: Evidence) -> list[Sentence]:
     """Threads can make the quickest something else than the one with the least CPU."""
     fastest, quickest = best(evidence, "CPU"), best(evidence, "wall time")
     if set(fastest) & set(quickest) or not quickest:
