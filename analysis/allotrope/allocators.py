@@ -22,6 +22,16 @@ from .places import PLACES
 DEFAULT_PRESET = "default"
 
 
+def package_version(package: str) -> str | None:
+    """The version of an installed Debian package, None where dpkg does not know it."""
+    if shutil.which("dpkg-query") is None:
+        return None
+    query = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    status, _, version = answer.stdout.strip().partition(" ")
+    return version if status == "installed" else None
+
+
 @dataclass(frozen=True)
 class Peer:
     """An allocator of somebody else's, as Debian packages it."""
@@ -42,11 +52,7 @@ class Peer:
 
     def version(self) -> str | None:
         """The package's version, None where dpkg does not know it."""
-        if shutil.which("dpkg-query") is None:
-            return None
-        query = ["dpkg-query", "-W", "-f", "${Version}", self.package]
-        answer = subprocess.run(query, capture_output=True, text=True, check=False)
-        return answer.stdout.strip() or None
+        return package_version(self.package)
 
 
 PEERS = (

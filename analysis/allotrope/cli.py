@@ -7,22 +7,24 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NoReturn, Sequence
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import allocators, compare_output, doctor, record, trace_commands
+from . import allocators, compare_output, doctor, record, suite_output, trace_commands
 from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .compare_page import compare_page
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .locality import locality
-from .page import check_page_modules, render
-from .recommendation import Document, recommend
+from .page import Page, check_page_modules, render
+from .recommendation import Document, Sentence, recommend
 from .simulate import simulate
+from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
+from .suite_page import suite_page
 
 PROGRAM = "allotrope"
 TABLE_WIDTH = 100
@@ -247,8 +249,19 @@ def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
     metavar="FILE",
     help="write wall times as hyperfine --export-json does",
 )
+@click.option("--suite", "suite_file", metavar="FILE", help="compare the programs in a TOML file")
+@click.option("--only", multiple=True, metavar="NAME", help="of the suite, this one; repeatable")
+@click.option(
+    "--state",
+    "state_file",
+    metavar="FILE",
+    help="where a suite keeps how far it has " "come (default: SUITE.state here)",
+)
+@click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
 @click.argument("command", nargs=-1)  # fmt: skip
+@click.pass_context
 def compare_command(
+    context: click.Context,
     specs: tuple[str, ...],
     baseline: str,
     command: tuple[str, ...],
@@ -257,9 +270,22 @@ def compare_command(
     csv_file: str | None,
     markdown_file: str | None,
     hyperfine_file: str | None,
+    suite_file: str | None,
+    only: tuple[str, ...],
+    state_file: str | None,
+    resume: bool,
     **settings: Any,
 ) -> int:
-    """Run CMD under several allocators and show them side by side."""
+    """Run CMD, or the programs of a suite, under several allocators and show them side by side."""
+    refuse_what_does_not_fit(context, suite_file is not None, command)
+    if suite_file is not None:
+        question = read_question(suite_file, only, specs, baseline, settings)
+        state = Path(state_file or f"{Path(suite_file).stem}.state")
+        return compare_suite(
+            SuiteRun(*question, state),
+            resume,
+            {"--json": json_file, "--html": html_file, "--csv": csv_file},
+        )
     need_command(command, "compare [-a ALLOCATOR]...")
     if settings["input"] is not None:
         _need_readable("--input", settings["input"])
@@ -268,7 +294,7 @@ def compare_command(
     check_plan(plan)
     writers: tuple[tuple[str, str | None, Callable[[Comparison, Document], str]], ...] = (
         ("--json", json_file, lambda _, document: compare_output.as_json(document)),
-        ("--html", html_file, lambda _, document: as_html(document)),
+        ("--html", html_file, lambda _, document: as_html(compare_page(document))),
         ("--csv", csv_file, lambda comparison, _: compare_output.as_csv(comparison)),
         ("--markdown", markdown_file, lambda comparison, _: compare_output.as_markdown(comparison)),
         (
@@ -284,6 +310,65 @@ def compare_command(
     comparison = compare_with_progress(plan)
     write_results(comparison, [(file, write) for _, file, write in outputs])
     return exit_status(comparison)
+
+
+WITHOUT_SUITE = ("only", "state_file", "resume")
+WITH_COMMAND = ("prepare", "input", "check", "ignore_failure", "markdown_file", "hyperfine_file")
+
+
+def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
+    """Options that would be ignored are refused."""
+    if suite and command:
+        raise UserError(f"--suite brings its own commands; leave out '{command[0]}'")
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if given is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        if suite and parameter.name in WITH_COMMAND:
+            raise UserError(f"{parameter.opts[0]} does not go with --suite; "
+                            "the suite's file says it for each program")  # fmt: skip
+        if not suite and parameter.name in WITHOUT_SUITE:
+            raise UserError(f"{parameter.opts[0]} needs --suite")
+
+
+def read_question(
+    file: str, only: Sequence[str], specs: tuple[str, ...], baseline: str, settings: dict[str, Any]
+) -> tuple[Suite, Settings]:
+    suite = choose_programs(read_suite(Path(file)), only)
+    contenders, place = choose_contenders(specs, baseline)
+    given = {key: settings[key] for key in ("rounds", "warmup", "timeout")}
+    return suite, Settings(allocators=contenders, baseline=place, **given)
+
+
+def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> int:
+    """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
+    outputs = {option: file for option, file in files.items() if file is not None}
+    _need_writable([*outputs.items(), ("--state", str(run.state))])
+    if "--html" in outputs:
+        check_page_modules()
+    end_like_interrupt()
+    measure_suite(run, resume, lambda line: click.echo(line, err=True))
+    document = suite_output.suite_document(run)
+    console = terminal(stderr="-" in outputs.values())
+    for rows, title in (
+        (suite_output.means_rows(document), "Geometric means of the ratios to the baseline"),
+        (suite_output.program_rows(document, "cpu_seconds"), "CPU by program"),
+        (suite_output.program_rows(document, "memory_bytes"), "Peak memory by program"),
+    ):
+        console.print(suite_output.as_table(rows, title))
+        console.print()
+    say(console, suite_output.recommend_suite(document))
+    writers = {
+        "--json": suite_output.as_json,
+        "--html": lambda one: as_html(suite_page(one)),
+        "--csv": suite_output.as_csv,
+    }
+    for option, file in outputs.items():
+        write_file(file, writers[option](document))
+    if run.interrupted:
+        return 128 + signal.SIGINT
+    run.state.unlink(missing_ok=True)
+    return 1 if suite_output.went_wrong(document) else 0
 
 
 def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Allocator], int]:
@@ -334,13 +419,19 @@ def terminal(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else TABLE_WIDTH)
 
 
-def compare_with_progress(plan: Plan) -> Comparison:
-    """Measures; on a terminal a line shows how far it is. A TERM ends it as Ctrl-C does."""
+def end_like_interrupt() -> None:
+    """From now on a TERM ends the measurement as Ctrl-C does."""
 
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+
+
+def compare_with_progress(plan: Plan) -> Comparison:
+    """Measures; on a terminal a line shows how far it is. A TERM ends it as Ctrl-C does."""
+
+    end_like_interrupt()
     if not sys.stderr.isatty():
         return compare(plan)
     columns = (
@@ -364,9 +455,24 @@ def compare_with_progress(plan: Plan) -> Comparison:
         return compare(plan, show)
 
 
-def as_html(document: Document) -> str:
+def as_html(page: Page) -> str:
     catalogue = allocators.own_catalogue()
-    return render(compare_page(document), catalogue["version"] if catalogue else None)
+    return render(page, catalogue["version"] if catalogue else None)
+
+
+def say(console: Console, sentences: Sequence[Sentence]) -> None:
+    for sentence in sentences:
+        console.print(str(sentence), markup=False, highlight=False)
+
+
+def write_file(file: str, text: str) -> None:
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error.strerror}") from None
 
 
 def write_results(
@@ -380,18 +486,9 @@ def write_results(
     for line in compare_output.legend(comparison):
         console.print(line, markup=False, highlight=False)
     console.print()
-    for sentence in recommend(document):
-        console.print(str(sentence), markup=False, highlight=False)
+    say(console, recommend(document))
     for file, write in outputs:
-        if file == "-":
-            click.echo(write(comparison, document), nl=False)
-            continue
-        try:
-            Path(file).write_text(
-                write(comparison, document), encoding="utf-8", errors="backslashreplace"
-            )
-        except OSError as error:
-            raise UserError(f"cannot write {file}: {error.strerror}") from None
+        write_file(file, write(comparison, document))
 
 
 def exit_status(comparison: Comparison) -> int:

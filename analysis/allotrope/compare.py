@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
 from .allocators import Allocator, glibc
 from .errors import UserError
@@ -57,6 +57,8 @@ class Plan:
     timeout: float | None = None  # seconds for one run
     ignore_failure: bool = False
     check: str = "stdout"  # "none", "stdout", or a shell command that reads the output
+    directory: Path | None = None  # where everything runs; None: here
+    environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
     comparison = Comparison(plan)
     check_plan(plan)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
-        runner = _Runner(comparison, Path(folder), progress)
+        runner = Runner(comparison, Path(folder), progress)
         try:
             runner.measure_reference()
             runner.warm_up()
@@ -198,7 +200,7 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
     return comparison
 
 
-class _Runner:
+class Runner:
     """Carries a comparison out; `folder` is scratch space."""
 
     def __init__(
@@ -265,19 +267,23 @@ class _Runner:
             file.unlink()
 
     def measure_rounds(self) -> None:
-        contenders = self.comparison.contenders
         for number in range(self.plan.rounds):
-            for contender in contenders:
-                contender.runs.append(None)
-            for place in order_of_round(number, len(contenders)):
-                contender = contenders[place]
-                if contender.failure is None:
-                    contender.runs[-1] = self._attempt(contender, f"round {number + 1}")
-                if self.comparison.baseline.failure is not None:
-                    raise BaselineFailed(
-                        f"the baseline failed in round {number + 1}: "
-                        f"{self.comparison.baseline.failure.ending}"
-                    )
+            self.measure_round(number)
+
+    def measure_round(self, number: int) -> None:
+        """Everyone once. Raises BaselineFailed when there is nothing left to compare with."""
+        contenders = self.comparison.contenders
+        for contender in contenders:
+            contender.runs.append(None)
+        for place in order_of_round(number, len(contenders)):
+            contender = contenders[place]
+            if contender.failure is None:
+                contender.runs[-1] = self._attempt(contender, f"round {number + 1}")
+            if self.comparison.baseline.failure is not None:
+                raise BaselineFailed(
+                    f"the baseline failed in round {number + 1}: "
+                    f"{self.comparison.baseline.failure.ending}"
+                )
 
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
@@ -303,10 +309,11 @@ class _Runner:
     def _run(self, allocator: Allocator, when: str, settings: dict[str, str] | None = None) -> Run:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
-            _prepare(self.plan.prepare)
+            self._prepare(self.plan.prepare)
         return launch(
             self.plan.command,
-            environment=allocator.environment() | (settings or {}),
+            environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
+            directory=self.plan.directory,
             unset=OWN_VARIABLES,
             stdin=self.plan.input or os.devnull,
             stdout=os.devnull if self.plan.check == "none" else self.output,
@@ -321,10 +328,25 @@ class _Runner:
             if self.plan.check == "stdout":
                 contender.outputs.add(hashlib.file_digest(output, "blake2b").hexdigest())
                 return
-            verdict = subprocess.run(
-                ["/bin/sh", "-c", self.plan.check], stdin=output, capture_output=True, check=False
-            )
+            verdict = self._shell(self.plan.check, output)
             contender.rejected |= verdict.returncode != 0
+
+    def _prepare(self, command: str) -> None:
+        result = self._shell(command, subprocess.DEVNULL)
+        if result.returncode != 0:
+            said = result.stderr.decode(errors="replace").strip().splitlines()
+            detail = f" ({said[-1]})" if said else ""
+            raise UserError(f"--prepare: '{command}' ended with status {result.returncode}{detail}")
+
+    def _shell(self, script: str, stdin: int | BinaryIO) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["/bin/sh", "-c", script],
+            stdin=stdin,
+            capture_output=True,
+            check=False,
+            cwd=self.plan.directory,
+            env={**os.environ, **self.plan.environment},
+        )
 
     def _last_error(self) -> str | None:
         """The last line that the last run wrote to standard error."""
@@ -334,16 +356,6 @@ class _Runner:
             errors.seek(max(0, self.errors.stat().st_size - 4096))
             lines = errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip()[:200] if lines else None
-
-
-def _prepare(command: str) -> None:
-    result = subprocess.run(
-        ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    if result.returncode != 0:
-        said = result.stderr.decode(errors="replace").strip().splitlines()
-        detail = f" ({said[-1]})" if said else ""
-        raise UserError(f"--prepare: '{command}' ended with status {result.returncode}{detail}")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:

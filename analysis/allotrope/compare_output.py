@@ -22,14 +22,14 @@ from .units import format_bytes, format_count, format_seconds
 SCHEMA = "allotrope.compare/1"
 
 
-def as_document(comparison: Comparison) -> dict[str, Any]:
-    """Everything that was measured, docs/compare-format.md."""
+def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that was measured, docs/compare-format.md. `machine`: if it is known already."""
     plan = comparison.plan
     return {
         "schema": SCHEMA,
         "command": list(plan.command),
         "date": comparison.started.isoformat(timespec="seconds"),
-        "machine": machine_facts() | {"lacks": doctor.lacking()},
+        "machine": machine or machine_facts() | {"lacks": doctor.lacking()},
         "baseline": comparison.baseline.allocator.spec,
         "rounds": plan.rounds,
         "confidence": CONFIDENCE,

@@ -149,7 +149,7 @@ def _point(place: int, result: Result, memory: str) -> dict[str, Any]:
         "error_x": _bar(space, 1 / MEBIBYTE, place),
         "error_y": _bar(cpu, 1, place),
         "marker": {"color": colour(place), "symbol": symbol(place), "size": 11},
-        "hovertemplate": f"<b>{_plain(result['spec'])}</b><br>CPU {_with_interval(cpu, _seconds)}"
+        "hovertemplate": f"<b>{plain(result['spec'])}</b><br>CPU {_with_interval(cpu, _seconds)}"
         f"<br>memory {_with_interval(space, format_bytes)}<extra></extra>",
     }
 
@@ -166,7 +166,7 @@ def _bar(summary: Result, scale: float, place: int) -> dict[str, Any]:
     }
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that plotly is not to take for its markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
@@ -218,7 +218,7 @@ def _strip(document: Document, prefix: str, quantity: str, title: str,
     data, labels = [], []
     for place, result in enumerate(results):
         summary = result[quantity]
-        labels.append(_plain(result["spec"]) if summary else f"{_plain(result['spec'])} (none)")
+        labels.append(plain(result["spec"]) if summary else f"{plain(result['spec'])} (none)")
         if summary is not None and base is not None and summary["ratio"] is not None:
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
@@ -249,7 +249,7 @@ def _dots(place: int, spec: str, summary: Result, base: Result,
         if value is not None and other
     ]
     depth = 0.5 / max(len(summary["rounds"]), 1)
-    name = _plain(spec)
+    name = plain(spec)
     dots = {
         "type": "scatter",
         "mode": "markers",
@@ -285,7 +285,7 @@ def waste_section(document: Document, prefix: str) -> Section:
     paragraphs = _no_account(document, [one["spec"] for one in known])
     if not known:
         return Section("What the heap is made of", paragraphs or ["No account was taken."])
-    names = [_plain(one["spec"]) for one in known]
+    names = [plain(one["spec"]) for one in known]
     bars = [
         {
             "type": "bar",

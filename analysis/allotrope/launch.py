@@ -99,14 +99,14 @@ def _interruptions_held() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_launcher(arguments: Sequence[str]) -> int:
+def _run_launcher(arguments: Sequence[str], directory: Path | None) -> int:
     """Runs the launcher and returns its status. An interruption is passed on to it and the run's
     end awaited, so that nothing of it stays behind; one that comes while it is being started
     waits until there is somebody to pass it on to."""
     launcher: subprocess.Popen[bytes] | None = None
     try:
         with _interruptions_held() as pending:
-            launcher = subprocess.Popen(arguments)
+            launcher = subprocess.Popen(arguments, cwd=directory)
         if pending:
             raise KeyboardInterrupt
         return launcher.wait()
@@ -134,11 +134,13 @@ def launch(
     stdout: str | os.PathLike[str] | None = None,
     stderr: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
+    directory: Path | None = None,
 ) -> Run:
     """Runs `command` once and returns its account.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
+    directory: where it runs; stdin, stdout and stderr are then relative to it.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     if not PLACES.launcher.exists():
         raise UserError(f"{PLACES.launcher} is missing; run make")
@@ -154,7 +156,7 @@ def launch(
                 arguments += [option, os.fspath(file)]
         if timeout is not None:
             arguments += ["--timeout", repr(timeout)]
-        status = _run_launcher([*arguments, "--", *command])
+        status = _run_launcher([*arguments, "--", *command], directory)
         text = report.read_text() if report.exists() else ""
         if not text:
             raise UserError(f"{PLACES.launcher} gave no report (status {status})")

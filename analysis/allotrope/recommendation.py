@@ -78,7 +78,7 @@ class Evidence(Protocol):
     candidates: Sequence[str]  # the baseline included, best-known first is not required
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
-        """`quantity` is "CPU", "memory" or "wall"; None when it was not measured."""
+        """`quantity` is "CPU", "memory" or "wall time"; None when it was not measured."""
 
     def amount(self, allocator: str, quantity: str) -> str:
         """How much that is in absolute terms; empty when that means nothing."""
@@ -121,7 +121,7 @@ class ComparisonEvidence:
         self.results = {str(result["spec"]): result for result in usable}
         self.candidates: Sequence[str] = list(self.results)
         memory = memory_quantity(document)
-        self.keys = {"CPU": "cpu_seconds", "memory": memory, "wall": "wall_seconds"}
+        self.keys = {"CPU": "cpu_seconds", "memory": memory, "wall time": "wall_seconds"}
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         mine, others = (self.results[name][self.keys[quantity]] for name in (one, other))
@@ -210,7 +210,7 @@ def _choice(document: Document) -> list[Sentence]:
     undecided = _why_undecided(document, evidence)
     if undecided is not None:
         return [undecided, *_standing(evidence)]
-    return [*choose(evidence), *_by_the_clock(evidence)]
+    return [*choose(evidence), *by_the_clock(evidence)]
 
 
 def _undecided(text: str) -> Sentence:
@@ -344,14 +344,14 @@ def _costs_nothing(evidence: Evidence, name: str) -> bool:
     return any(ratio.is_less() for ratio in known) and not any(ratio.is_more() for ratio in known)
 
 
-def _by_the_clock(evidence: Evidence) -> list[Sentence]:
+def by_the_clock(evidence: Evidence) -> list[Sentence]:
     """Threads can make the quickest something else than the one with the least CPU."""
-    fastest, quickest = best(evidence, "CPU"), best(evidence, "wall")
+    fastest, quickest = best(evidence, "CPU"), best(evidence, "wall time")
     if set(fastest) & set(quickest) or not quickest:
         return []
-    quick, fast = least(evidence, quickest, "wall"), least(evidence, fastest, "CPU")
+    quick, fast = least(evidence, quickest, "wall time"), least(evidence, fastest, "CPU")
     text = (
-        f"{quick} against {fast}: {against(evidence, quick, fast, 'wall')} time, "
+        f"{quick} against {fast}: {against(evidence, quick, fast, 'wall time')}, "
         f"{against(evidence, quick, fast, 'CPU')}. Whoever waits for the program looks at this."
     )
     return [Sentence("note", "By the clock", text)]

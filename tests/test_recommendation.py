@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""The words follow from the figures: one constructed comparison for each thing that can be said."""
+
+import random
+from typing import Any, Sequence
+
+import pytest
+from allotrope.intervals import summarize
+from allotrope.recommendation import Sentence, recommend
+
+MIB = 1 << 20
+SPREAD = (0.998, 1.001, 0.999, 1.0, 1.002, 1.0005, 0.9995, 1.001, 0.9985, 1.0, 0.9997)
+
+
+def figures(median: float, spread: Sequence[float] = SPREAD, turn: int = 0) -> list[float | None]:
+    return [median * spread[(place + turn) % len(spread)] for place in range(len(spread))]
+
+
+def account(**changes: Any) -> dict[str, Any]:
+    heap = {
+        "command": "program", "processes": 1, "mapped_peak_bytes": 11 * MIB,
+        "requested_peak_bytes": 10 * MIB, "fragmentation": 1.1,
+        "waste": {"header": 0, "rounding": MIB // 2, "alignment": 0, "cached": 0,
+                  "external": MIB // 2},
+        "at_peak": {"time_seconds": 1, "requested_bytes": 10 * MIB, "mapped_bytes": 11 * MIB,
+                    "resident_bytes": 11 * MIB},
+        "live": {"blocks": 3, "requested_bytes": 1000, "allocated_bytes": 2000},
+        "metadata_bytes": 0, "calls": {}, "system_calls": {},
+    } | changes  # fmt: skip
+    if heap["requested_peak_bytes"]:
+        heap["fragmentation"] = heap["mapped_peak_bytes"] / heap["requested_peak_bytes"]
+    return heap
+
+
+class Case:
+    """A comparison under construction; glibc takes 1 s and 100 MiB."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.entries: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        self.changes = changes
+        self.add("glibc")
+
+    def add(self, spec: str, cpu: float = 1, memory: float = 100, wall: float | None = None,
+            spread: Sequence[float] = SPREAD, **result: Any) -> "Case":  # fmt: skip
+        turn = 3 * len(self.entries)
+        values = {
+            "cpu_seconds": figures(cpu, spread, turn),
+            "wall_seconds": figures(cpu if wall is None else wall, spread, turn),
+            "peak_rss_bytes": figures(memory * MIB, [1.0] * 11),
+        }
+        self.entries.append((spec, values, result))
+        return self
+
+    def fail(self, spec: str, **failure: Any) -> "Case":
+        details = {"when": "round 3", "exit_status": None, "signal": 11, "timed_out": False,
+                   "ending": "killed by SIGSEGV", "message": None}  # fmt: skip
+        self.entries.append((spec, {}, {"status": "failed", "failure": details | failure}))
+        return self
+
+    def document(self) -> dict[str, Any]:
+        base = self.entries[0][1]
+        rounds = self.changes.pop("rounds", 11)
+        results = []
+        for spec, values, changes in self.entries:
+            result: dict[str, Any] = dict(spec=spec, status="ok", failure=None, heap=None,
+                                          tree_peak_bytes=None, heap_missing=None)  # fmt: skip
+            for quantity in ("cpu_seconds", "wall_seconds", "peak_rss_bytes"):
+                summary = None
+                if values:
+                    mine, theirs = values[quantity][:rounds], base[quantity][:rounds]
+                    summary = summarize(mine, theirs)
+                result[quantity] = summary and vars(summary)
+            results.append(result | changes)
+        document = dict(baseline="glibc", rounds=rounds, deterministic=True, interrupted=False,
+                        incomplete=None, results=results)  # fmt: skip
+        return document | self.changes
+
+    def sentences(self) -> list[Sentence]:
+        return recommend(self.document())
+
+    def headline(self) -> Sentence:
+        return self.sentences()[0]
+
+    def said(self, title: str) -> str:
+        """What is said under a title; empty when nothing is."""
+        return " ".join(one.text for one in self.sentences() if one.title == title)
+
+
+class TestChoice:
+    def test_faster_and_leaner_is_the_choice(self) -> None:
+        headline = Case().add("a", 0.8, 70).add("b", 0.9, 90).headline()
+        assert headline.kind == "choice" and headline.text.startswith("a: ")
+        assert "20% less CPU" in headline.text and "30% less memory" in headline.text
+
+    def test_faster_at_equal_memory_is_the_choice(self) -> None:
+        headline = Case().add("a", 0.8, 100).headline()
+        assert headline.text.startswith("a: ")
+        assert "no noticeable difference in memory" in headline.text
+
+    def test_leaner_at_equal_speed_is_the_choice(self) -> None:
+        headline = Case().add("a", 1, 60).headline()
+        assert headline.text.startswith("a: ") and "40% less memory" in headline.text
+
+    def test_worse_all_over_means_stay(self) -> None:
+        headline = Case().add("a", 1.2, 100).add("b", 1, 200).headline()
+        assert headline.kind == "choice" and headline.text.startswith("stay with glibc: a and b")
+
+    def test_equals_are_named(self) -> None:
+        case = Case().add("a", 0.8).add("b", 0.8)
+        assert case.headline().text[:2] in ("a:", "b:")
+        assert case.said("As good") in (
+            "the figures do not tell b from a.",
+            "the figures do not tell a from b.",
+        )
+
+    def test_twice_as_much_is_said_so(self) -> None:
+        assert "2.5 times as much memory" in Case().add("a", 0.5, 250).said("The price")
+
+
+class TestTradeOff:
+    def test_speed_against_memory(self) -> None:
+        case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60)
+        assert case.headline().text == "it is a trade-off: fast for speed, lean for memory."
+        assert "0.7 s, 150 MiB" in case.said("The price")
+        assert "1.1 s, 60.0 MiB" in case.said("The price")
+        assert "50% more memory" in case.said("fast against glibc")
+        assert "10% more CPU" in case.said("lean against glibc")
+
+    def test_baseline_may_be_one_side(self) -> None:
+        case = Case().add("fast", 0.7, 150)
+        assert case.headline().text == "it is a trade-off: fast for speed, glibc for memory."
+        assert case.said("glibc against glibc") == ""
+
+    def test_the_one_without_a_price_is_named(self) -> None:
+        case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60).add("middle", 0.9, 90)
+        assert case.said("Without a price").startswith("middle against glibc: 10% less CPU")
+
+    def test_by_the_clock(self) -> None:
+        case = Case().add("frugal", 0.7, wall=1).add("parallel", 0.9, wall=0.5)
+        assert "parallel against frugal: 50% less wall time" in case.said("By the clock")
+
+    def test_clock_that_agrees_is_not_mentioned(self) -> None:
+        assert Case().add("a", 0.7, wall=0.5).said("By the clock") == ""
+
+
+class TestUndecided:
+    def test_no_difference(self) -> None:
+        headline = Case().add("a").add("b", 1.005).headline()
+        assert headline.kind == "undecided" and headline.title == "No difference"
+        assert headline.text.startswith("stay with glibc")
+
+    def test_overlapping_intervals_do_not_decide(self) -> None:
+        wild = (0.7, 1.4, 0.8, 1.2, 0.75, 1.3, 0.9, 1.1, 0.85, 1.25, 0.72)
+        case = Case().add("a", 0.95, spread=wild)
+        assert case.headline().kind == "undecided"
+        assert "wide" in case.headline().text and "more rounds" in case.headline().text
+
+    def test_difference_without_weight_does_not_decide(self) -> None:
+        """Told apart for certain, but by 1%."""
+        assert Case().add("a", 0.99, spread=[1.0] * 11).headline().kind == "undecided"
+
+    def test_kilobytes_do_not_decide(self) -> None:
+        case = Case()
+        case.entries.clear()
+        case.add("glibc", 1, 3).add("a", 1, 2.5)
+        assert case.headline().kind == "undecided"
+
+    def test_few_rounds_do_not_decide(self) -> None:
+        case = Case(rounds=5).add("a", 0.5, 50)
+        sentences = recommend(case.document())
+        assert sentences[0].kind == "undecided" and "5 rounds do not tell" in sentences[0].text
+        assert "least CPU: a (0.5 s); least memory: a (50.0 MiB)" in sentences[1].text
+
+    def test_output_that_varies_does_not_decide(self) -> None:
+        case = Case(deterministic=False)
+        case.add("a", 0.5, status="nondeterministic")
+        case.entries[0][2]["status"] = "nondeterministic"
+        assert case.headline().kind == "undecided"
+        assert "differs from run to run" in case.headline().text
+        assert "--check" in case.headline().text
+
+    def test_nothing_to_choose_from(self) -> None:
+        assert Case().headline().text == "only glibc was measured."
+        assert Case().fail("a").headline().text == "only glibc was measured."
+
+    def test_nothing_measured(self) -> None:
+        case = Case(incomplete="interrupted")
+        case.entries.clear()
+        case.entries.append(("glibc", {}, {}))
+        assert case.headline().text == "no round was measured: interrupted."
+
+
+class TestRefusal:
+    def test_failure_is_named_with_its_message(self) -> None:
+        said = Case().fail("a", message="heap is unwell").said("Not for this program")
+        assert said == "a failed in round 3: killed by SIGSEGV (heap is unwell)."
+
+    def test_other_output_is_never_chosen(self) -> None:
+        case = Case().add("a", 0.1, 1, status="different-output").add("b", 0.9)
+        assert case.headline().text.startswith("b: ")
+        assert "under a the command writes something else" in case.said("Not for this program")
+
+
+class TestFindings:
+    def leak(self, live: int, peak: int = 104 * MIB) -> str:
+        held = {"blocks": 25_600, "requested_bytes": live, "allocated_bytes": live}
+        heap = account(live=held, requested_peak_bytes=peak, mapped_peak_bytes=peak)
+        return Case().add("a", heap=heap).said("Never freed")
+
+    def test_leak_is_named(self) -> None:
+        said = self.leak(100 * MIB)
+        assert said.startswith("100 MiB were never freed: 25,600 blocks")
+        assert "leak" in said and "104 MiB at most" in said
+
+    @pytest.mark.parametrize("live", [0, MIB // 2, 10 * MIB])
+    def test_a_little_that_is_left_is_no_leak(self, live: int) -> None:
+        assert self.leak(live) == ""
+
+    def test_the_most_cautious_account_is_believed(self) -> None:
+        leaky = account(live={"blocks": 1, "requested_bytes": 9 * MIB})
+        assert Case().add("a", heap=leaky).add("b", heap=account()).said("Never freed") == ""
+
+    def test_account_without_live_bytes_says_nothing(self) -> None:
+        assert Case().add("a", heap=account(live=None)).said("Never freed") == ""
+
+    def test_fragmentation_is_named_with_who_does_better(self) -> None:
+        bad = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
+                      waste=account()["waste"] | {"external": 90 * MIB})  # fmt: skip
+        good = account(mapped_peak_bytes=110 * MIB, requested_peak_bytes=100 * MIB)
+        said = Case().add("bad", heap=bad).add("good", heap=good).said("Fragmentation")
+        assert "asked for 100 MiB at most" in said and "200 MiB under bad, 2.0 times" in said
+        assert "90.0 MiB free room between blocks" in said and "good did with 110 MiB" in said
+
+    def test_small_heaps_are_not_called_fragmented(self) -> None:
+        small = account(mapped_peak_bytes=3 * MIB, requested_peak_bytes=MIB)
+        assert Case().add("a", heap=small).said("Fragmentation") == ""
+
+    def test_rounding_is_not_called_fragmentation(self) -> None:
+        waste = account()["waste"] | {"rounding": 95 * MIB}
+        peak = account()["at_peak"] | {"mapped_bytes": 200 * MIB}
+        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB, waste=waste,
+                       at_peak=peak)  # fmt: skip
+        case = Case().add("a", heap=heap)
+        assert case.said("Fragmentation") == ""
+        assert "95.0 MiB, 48% of the heap" in case.said("Rounding")
+
+    def test_sound_heaps_are_not_mentioned(self) -> None:
+        sentences = Case().add("a", heap=account()).sentences()
+        assert [one for one in sentences if one.kind == "finding"] == []
+
+    def test_waste_that_is_not_known_is_no_finding(self) -> None:
+        heap = account(waste=None, at_peak={"mapped_bytes": None})
+        assert [
+            one for one in Case().add("a", heap=heap).sentences() if one.kind == "finding"
+        ] == []
+
+
+class TestLimits:
+    def test_short_runs(self) -> None:
+        case = Case()
+        case.entries.clear()
+        case.add("glibc", 0.003).add("a", 0.003)
+        assert "3 ms" in case.said("Short")
+
+    def test_incomplete(self) -> None:
+        said = Case(incomplete="the baseline failed in round 4").add("a").said("Incomplete")
+        assert said.startswith("the baseline failed in round 4")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_never_chooses_what_is_beaten_in_both(seed: int) -> None:
+    """Whatever the figures: who is noticeably worse in both respects is not recommended, the
+    first sentence is a choice or says why not, and no sentence is empty."""
+    chance = random.Random(seed)
+    case = Case()
+    for name in ("p", "q", "r", "s"):
+        spread = [chance.lognormvariate(0, 0.02) for _ in range(11)]
+        case.add(name, chance.uniform(0.8, 1.2), chance.uniform(60, 140), spread=spread)
+    sentences = case.sentences()
+    assert sentences[0].kind in ("choice", "undecided")
+    assert all(one.text.endswith(".") and one.title for one in sentences)
+    results = {one["spec"]: one for one in case.document()["results"]}
+    headline = sentences[0].text
+    chosen = [name for name in results if headline.startswith((f"{name}: ", f"stay with {name}"))
+              or f"{name} for " in headline]  # fmt: skip
+    assert chosen or "do not add up" in headline
+    for name in chosen:
+        mine = results[name]
+        for other in results.values():
+            faster = other["cpu_seconds"]["high"] < 0.95 * mine["cpu_seconds"]["low"]
+            leaner = other["peak_rss_bytes"]["high"] < 0.95 * mine["peak_rss_bytes"]["low"]
+            assert not (faster and leaner), (name, other["spec"])
