@@ -34,6 +34,7 @@
 
 #include <string.h>
 
+#include "vm/message.h"
 #include "vm/pages.h"
 
 enum {
@@ -378,6 +379,23 @@ static void free_fragment(struct gnu_heap *heap, size_t index, struct gnu_fragme
 
 /* The seam. */
 
+/* The page number of a block that the program hands in. Only what is read anyway is checked: that
+ * the page is one in use and that the block can begin where it does. */
+static size_t block_index(const struct gnu_heap *heap, const char *function, const void *block)
+{
+    size_t index = index_of(heap, block);
+    if (index < heap->limit && index < heap->table_entries) {
+        const union gnu_page *page = &heap->table[index];
+        size_t log = page->busy.fragment_log;
+        size_t unit = log > 0 ? (size_t)1 << (log & 15) : GNU_PAGE_BYTES;
+        bool in_use =
+            log > 0 ? log >= heap->least_log && log <= GNU_MAX_FRAGMENT_LOG : page->busy.pages > 0;
+        if (in_use && (uintptr_t)block % unit == 0)
+            return index;
+    }
+    abort_on_pointer_fault(function, block, "not a block (never handed out, or points into one)");
+}
+
 static void *alloc_run(struct gnu_heap *heap, size_t pages)
 {
     size_t index = alloc_pages(heap, pages);
@@ -395,7 +413,7 @@ static void *gnu_alloc(void *state, size_t size)
 static void gnu_free(void *state, void *block)
 {
     struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block);
+    size_t index = block_index(heap, "free", block);
     if (heap->table[index].busy.fragment_log > 0)
         free_fragment(heap, index, block);
     else
@@ -428,7 +446,7 @@ static void *gnu_alloc_aligned(void *state, size_t alignment, size_t size)
 static bool gnu_resize(void *state, void *block, size_t size)
 {
     struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block);
+    size_t index = block_index(heap, "realloc", block);
     size_t log = heap->table[index].busy.fragment_log;
     if (log > 0)
         return size > (size_t)1 << (log - 1) && size <= (size_t)1 << log;
@@ -487,7 +505,10 @@ static void *gnu_move(void *state, void *block, size_t size)
 static size_t gnu_usable_size(void *state, const void *block)
 {
     const struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block), log = heap->table[index].busy.fragment_log;
+    size_t index = index_of(heap, block);
+    if (index >= heap->limit)
+        return 0;
+    size_t log = heap->table[index].busy.fragment_log;
     return log > 0 ? (size_t)1 << log : heap->table[index].busy.pages << GNU_PAGE_LOG;
 }
 
