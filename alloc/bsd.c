@@ -104,10 +104,10 @@ struct located {
     size_t offset; /* of the payload behind the block's own */
 };
 
-static struct located locate(const void *payload)
+static struct located locate(const struct bsd_heap *heap, const void *payload)
 {
     struct located result = {0};
-    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0)
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
         return result;
     uint64_t *header = bsd_header(payload);
     uint64_t word = unsealed(header, *header);
@@ -127,7 +127,7 @@ static struct located locate(const void *payload)
 static void bsd_free(void *state, void *payload)
 {
     struct bsd_heap *heap = state;
-    struct located block = locate(payload);
+    struct located block = locate(heap, payload);
     if (!block.header)
         abort_on_pointer_fault("free", payload,
                                "not a live block (freed twice, never handed out, or its header "
@@ -141,8 +141,7 @@ static void bsd_free(void *state, void *payload)
 
 static size_t bsd_usable_size(void *state, const void *payload)
 {
-    (void)state;
-    struct located block = locate(payload);
+    struct located block = locate(state, payload);
     return block.header ? bsd_usable(block.size_class) - block.offset : 0;
 }
 
@@ -154,9 +153,8 @@ static bool bsd_resize(void *state, void *payload, size_t size)
 
 static struct block_waste bsd_waste(void *state, const void *payload)
 {
-    (void)state;
     return (struct block_waste){.header_bytes = BSD_HEADER_BYTES,
-                                .alignment_bytes = locate(payload).offset};
+                                .alignment_bytes = locate(state, payload).offset};
 }
 
 /* A walk needs the size of free blocks, which the lists know and the blocks do not. So the
@@ -179,13 +177,14 @@ static bool map_free_blocks(const struct bsd_heap *heap, unsigned char *map, con
     return true;
 }
 
-static bool describe_block(const char *block, unsigned char free_class, struct block_info *info)
+static bool describe_block(const struct bsd_heap *heap, const char *block, unsigned char free_class,
+                           struct block_info *info)
 {
     char *payload = (char *)(uintptr_t)block + BSD_HEADER_BYTES;
     unsigned size_class = free_class;
     info->state = BLOCK_FREE;
     if (free_class == 0) {
-        struct located located = locate(payload);
+        struct located located = locate(heap, payload);
         if (!located.header || located.offset > 0)
             return false;
         size_class = located.size_class;
@@ -209,7 +208,7 @@ static bool walk_segment(const struct bsd_heap *heap, const char *start, const c
     const char *block = start + BSD_HEADER_BYTES;
     while (valid && block + ((size_t)1 << BSD_MIN_CLASS) <= end) {
         struct block_info info;
-        valid = describe_block(block, map[(block - start) / BLOCK_ALIGNMENT], &info) &&
+        valid = describe_block(heap, block, map[(block - start) / BLOCK_ALIGNMENT], &info) &&
                 info.block_bytes <= (size_t)(end - block);
         if (!valid)
             break;

@@ -371,11 +371,18 @@ static __attribute__((noinline)) void release_nodeless(struct cartesian_heap *he
     }
 }
 
-static size_t allocated_block_bytes(const char *function, const void *payload)
+/* What stands before a payload; not intact where no block can be. */
+static uint64_t head_of(const struct cartesian_heap *heap, const void *payload)
 {
-    uint64_t opened = 0;
-    if ((uintptr_t)payload % BLOCK_ALIGNMENT == 0)
-        opened = tag_read(header_before(payload));
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
+        return UINT64_MAX;
+    return tag_read(header_before(payload));
+}
+
+static size_t allocated_block_bytes(const struct cartesian_heap *heap, const char *function,
+                                    const void *payload)
+{
+    uint64_t opened = head_of(heap, payload);
     if (!tag_is(opened, TAG_LIVE))
         report_not_live(function, payload);
     return tag_size(opened);
@@ -384,7 +391,7 @@ static size_t allocated_block_bytes(const char *function, const void *payload)
 static void cartesian_free(void *state, void *payload)
 {
     struct cartesian_heap *heap = state;
-    size_t bytes = allocated_block_bytes("free", payload);
+    size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, header_before(payload), bytes);
 }
 
@@ -459,7 +466,7 @@ static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
     if (!payload)
         return NULL;
     char *block = header_before(payload);
-    size_t bytes = allocated_block_bytes("memalign", payload);
+    size_t bytes = allocated_block_bytes(heap, "memalign", payload);
     size_t front = (size_t)(-(uintptr_t)payload & (alignment - 1));
     if (front > 0) {
         tag_write(block + front, bytes - front, TAG_LIVE);
@@ -472,7 +479,7 @@ static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
 static bool cartesian_resize(void *state, void *payload, size_t size)
 {
     struct cartesian_heap *heap = state;
-    size_t bytes = allocated_block_bytes("realloc", payload);
+    size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = header_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return false;
@@ -492,8 +499,7 @@ static bool cartesian_resize(void *state, void *payload, size_t size)
 
 static size_t cartesian_usable_size(void *state, const void *payload)
 {
-    (void)state;
-    uint64_t opened = tag_read(header_before(payload));
+    uint64_t opened = head_of(state, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - CARTESIAN_HEADER_BYTES : 0;
 }
 

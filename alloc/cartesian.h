@@ -27,7 +27,7 @@ struct cartesian_heap {
     struct counters counters;
 };
 
-/* Options, in their order. */
+/* Options, in their order. From CARTESIAN_LEAST on they are set by the presets, not by users. */
 enum cartesian_option {
     CARTESIAN_TREE,
     CARTESIAN_COUNTERS,

@@ -7,6 +7,7 @@
 #include "alloc/cartesian.h"
 #include "alloc/classic.h"
 #include "alloc/layered.h"
+#include "alloc/size_bins.h"
 
 #define TITLE "better fit in a Cartesian tree (Stephenson, SunOS)"
 #define SOURCE "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983"
@@ -16,27 +17,26 @@
         "tree", "as published, or one that stays shallow", 0, 1, initial, cartesian_trees \
     }
 
-/* One bin for each multiple of 16, less the header. Blocks have 32 bytes at least, so that a byte
- * of state serves 32. */
-enum { CARTESIAN_BINS = BINS, LEAST_BYTES = 32 };
+/* A bin holds blocks by their bytes, header included. The least have 32, so that a byte of state
+ * serves 32; the first bin, of 16, is left out. */
+enum { LEAST_BYTES = 32 };
 
 static inline unsigned bin_of(size_t size)
 {
-    size_t least = LEAST_BYTES - CARTESIAN_HEADER_BYTES;
-    return size <= least ? 0 : (unsigned)((size - least + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT);
+    size_t bytes = size + CARTESIAN_HEADER_BYTES;
+    return bytes <= LEAST_BYTES ? 0 : size_bin_of(bytes) - 1;
 }
 
 static inline size_t bin_request(unsigned bin)
 {
-    return LEAST_BYTES - CARTESIAN_HEADER_BYTES + bin * (size_t)BLOCK_ALIGNMENT;
+    return size_bin_bytes(bin + 1) - CARTESIAN_HEADER_BYTES;
 }
 
 static const struct layered_policy layers = {
     .heap = &cartesian_policy,
     .shadow_shift = 5,
-    .bins = CARTESIAN_BINS,
-    .largest_binned =
-        LEAST_BYTES - CARTESIAN_HEADER_BYTES + (CARTESIAN_BINS - 1) * (size_t)BLOCK_ALIGNMENT,
+    .bins = BINS,
+    .largest_binned = SIZE_BINS_LARGEST(BINS) - CARTESIAN_HEADER_BYTES,
     .bin_of = bin_of,
     .bin_request = bin_request,
 };

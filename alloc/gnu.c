@@ -25,8 +25,8 @@
  * returned; the table begins with 1,024 entries (4 MiB); realloc keeps a fragment while more
  * than half of it is needed, sheds pages at the end of a run, and frees a run that must grow
  * before it looks for the new one. Blocks aligned to more than 16 are powers of two, or runs
- * whose ends are shed. Memory need not adjoin, but only
- * grows upwards: what lies between is never free.
+ * whose ends are shed. Memory need not adjoin, but only grows upwards: what lies between is never
+ * free.
  *
  * Source: M. Haertel, malloc of the GNU C library; as measured by B. Zorn, CU-CS-573-92, 2.1.
  */
@@ -34,11 +34,11 @@
 
 #include <string.h>
 
+#include "vm/message.h"
 #include "vm/pages.h"
 
 enum {
     FIRST_TABLE_ENTRIES = 1024,
-    FINAL_FREE_PAGES = 8,
     LARGEST_FRAGMENT = GNU_PAGE_BYTES / 2,
 };
 
@@ -48,17 +48,10 @@ static void gnu_init(void *state, struct page_source *pages, const uint64_t *opt
     heap->pages = pages;
     heap->counters.on = options[GNU_COUNTERS] != 0;
     heap->least_log = (unsigned)options[GNU_LEAST_LOG];
+    heap->final_free_pages = options[GNU_FINAL_FREE_PAGES];
 }
 
 /* Page numbers. */
-
-/* The logarithm of the fragment that serves a request of up to half a page. */
-static unsigned fragment_log(const struct gnu_heap *heap, size_t size)
-{
-    if (size <= (size_t)1 << heap->least_log)
-        return heap->least_log;
-    return 64 - (unsigned)__builtin_clzll(size - 1);
-}
 
 static size_t pages_for(size_t bytes)
 {
@@ -77,6 +70,12 @@ static char *address_of(const struct gnu_heap *heap, size_t index)
 }
 
 /* Memory. */
+
+static void set_run(struct gnu_heap *heap, size_t index, size_t pages)
+{
+    heap->table[index].busy.fragment_log = 0;
+    heap->table[index].busy.pages = pages;
+}
 
 static void free_pages(struct gnu_heap *heap, size_t index, bool may_return);
 
@@ -131,8 +130,7 @@ static bool grow_table(struct gnu_heap *heap, size_t entries)
     memcpy(table, heap->table, old_bytes);
     heap->table = table;
     heap->table_entries = new_entries;
-    table[old_index].busy.fragment_log = 0;
-    table[old_index].busy.pages = pages_for(old_bytes);
+    set_run(heap, old_index, pages_for(old_bytes));
     free_pages(heap, old_index, true);
     return true;
 }
@@ -174,14 +172,7 @@ static void take_pages(struct gnu_heap *heap, size_t index, size_t pages)
         unlink_cluster(heap, index);
         heap->search_index = table[index].free.next;
     }
-    table[index].busy.fragment_log = 0;
-    table[index].busy.pages = pages;
-}
-
-static void set_run(struct gnu_heap *heap, size_t index, size_t pages)
-{
-    heap->table[index].busy.fragment_log = 0;
-    heap->table[index].busy.pages = pages;
+    set_run(heap, index, pages);
 }
 
 /* Extends the last cluster, which ends where the memory ends, to `pages`. 0: refused, or the new
@@ -276,7 +267,7 @@ static void free_pages(struct gnu_heap *heap, size_t index, bool may_return)
         count_merge(&heap->counters);
     }
     pages = table[index].free.pages;
-    if (may_return && pages >= FINAL_FREE_PAGES && index + pages == heap->limit &&
+    if (may_return && pages >= heap->final_free_pages && index + pages == heap->limit &&
         return_pages(heap, pages)) {
         unlink_cluster(heap, index);
         index = table[index].free.previous;
@@ -296,6 +287,14 @@ static void shed_pages(struct gnu_heap *heap, size_t index, size_t pages)
 }
 
 /* Fragments. */
+
+/* The logarithm of the fragment that serves a request of up to half a page. */
+static unsigned fragment_log(const struct gnu_heap *heap, size_t size)
+{
+    if (size <= (size_t)1 << heap->least_log)
+        return heap->least_log;
+    return 64 - (unsigned)__builtin_clzll(size - 1);
+}
 
 /* Links a fragment in behind `before`. */
 static void link_fragment(struct gnu_fragment *before, struct gnu_fragment *fragment)
@@ -380,6 +379,23 @@ static void free_fragment(struct gnu_heap *heap, size_t index, struct gnu_fragme
 
 /* The seam. */
 
+/* The page number of a block that the program hands in. Only what is read anyway is checked: that
+ * the page is one in use and that the block can begin where it does. */
+static size_t block_index(const struct gnu_heap *heap, const char *function, const void *block)
+{
+    size_t index = index_of(heap, block);
+    if (index < heap->limit && index < heap->table_entries) {
+        const union gnu_page *page = &heap->table[index];
+        size_t log = page->busy.fragment_log;
+        size_t unit = log > 0 ? (size_t)1 << (log & 15) : GNU_PAGE_BYTES;
+        bool in_use =
+            log > 0 ? log >= heap->least_log && log <= GNU_MAX_FRAGMENT_LOG : page->busy.pages > 0;
+        if (in_use && (uintptr_t)block % unit == 0)
+            return index;
+    }
+    abort_on_pointer_fault(function, block, "not a block (never handed out, or points into one)");
+}
+
 static void *alloc_run(struct gnu_heap *heap, size_t pages)
 {
     size_t index = alloc_pages(heap, pages);
@@ -397,7 +413,7 @@ static void *gnu_alloc(void *state, size_t size)
 static void gnu_free(void *state, void *block)
 {
     struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block);
+    size_t index = block_index(heap, "free", block);
     if (heap->table[index].busy.fragment_log > 0)
         free_fragment(heap, index, block);
     else
@@ -430,7 +446,7 @@ static void *gnu_alloc_aligned(void *state, size_t alignment, size_t size)
 static bool gnu_resize(void *state, void *block, size_t size)
 {
     struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block);
+    size_t index = block_index(heap, "realloc", block);
     size_t log = heap->table[index].busy.fragment_log;
     if (log > 0)
         return size > (size_t)1 << (log - 1) && size <= (size_t)1 << log;
@@ -489,7 +505,10 @@ static void *gnu_move(void *state, void *block, size_t size)
 static size_t gnu_usable_size(void *state, const void *block)
 {
     const struct gnu_heap *heap = state;
-    size_t index = index_of(heap, block), log = heap->table[index].busy.fragment_log;
+    size_t index = index_of(heap, block);
+    if (index >= heap->limit)
+        return 0;
+    size_t log = heap->table[index].busy.fragment_log;
     return log > 0 ? (size_t)1 << log : heap->table[index].busy.pages << GNU_PAGE_LOG;
 }
 
@@ -667,6 +686,7 @@ static bool gnu_is_valid(void *state)
 static const struct option_description gnu_options[] = {
     COUNTERS_OPTION(0),
     {"least_log", "logarithm of the smallest fragment's size", 4, 11, 4, NULL},
+    {"final_free_pages", "free pages at the end that are returned", 1, 1 << 20, 8, NULL},
     {0},
 };
 

@@ -46,11 +46,12 @@ struct gnu_heap {
     size_t search_index;                                     /* where the next search starts */
     struct gnu_fragment fragments[GNU_MAX_FRAGMENT_LOG + 1]; /* heads, by logarithm of size */
     unsigned least_log;                                      /* of a fragment */
+    size_t final_free_pages; /* at the end, from which on they are returned */
     struct counters counters;
 };
 
-/* Options, in their order. */
-enum gnu_option { GNU_COUNTERS, GNU_LEAST_LOG, GNU_OPTIONS };
+/* Options, in their order. From GNU_LEAST_LOG on they are set by the presets, not by users. */
+enum gnu_option { GNU_COUNTERS, GNU_LEAST_LOG, GNU_FINAL_FREE_PAGES, GNU_OPTIONS };
 
 extern const struct heap_policy gnu_policy;
 

@@ -43,10 +43,16 @@ static const struct layered_policy layers = {
     .bin_request = bin_request,
 };
 
-/* The user chooses the counters and the layers' options; the least fragment is set here. */
+/* The user chooses the counters and the layers' options; the rest is set here. A megabyte at the
+ * end may stay: returning eight pages would make a loop that allocates and frees more than that
+ * one of system calls. */
 static bool default_init(const uint64_t *options)
 {
-    uint64_t all[GNU_OPTIONS + LAYERED_OPTION_COUNT] = {options[GNU_COUNTERS], LEAST_LOG};
+    uint64_t all[GNU_OPTIONS + LAYERED_OPTION_COUNT] = {
+        [GNU_COUNTERS] = options[GNU_COUNTERS],
+        [GNU_LEAST_LOG] = LEAST_LOG,
+        [GNU_FINAL_FREE_PAGES] = (1 << 20) / GNU_PAGE_BYTES,
+    };
     memcpy(&all[GNU_OPTIONS], &options[GNU_LEAST_LOG], LAYERED_OPTION_COUNT * sizeof *options);
     return layered_init(&layers, all, GNU_OPTIONS);
 }
@@ -79,7 +85,11 @@ const struct allocator gnu_default = {
 
 static bool init_classic(const uint64_t *options)
 {
-    uint64_t all[GNU_OPTIONS] = {options[GNU_COUNTERS], GNU_MIN_FRAGMENT_LOG};
+    uint64_t all[GNU_OPTIONS] = {
+        [GNU_COUNTERS] = options[GNU_COUNTERS],
+        [GNU_LEAST_LOG] = GNU_MIN_FRAGMENT_LOG,
+        [GNU_FINAL_FREE_PAGES] = 8,
+    };
     return classic_init(&gnu_policy, all);
 }
 

@@ -31,6 +31,20 @@ struct page_source {
     bool (*segment)(struct page_source *source, size_t index, char **start, char **end);
 };
 
+enum { SEGMENT_ALIGNMENT = 65536 };
+
+/* Whether a segment begins at an address: then there may be nothing readable before it. */
+static inline bool begins_segment(struct page_source *pages, const void *address)
+{
+    char *start, *end;
+    if ((uintptr_t)address % SEGMENT_ALIGNMENT != 0)
+        return false;
+    for (size_t index = 0; pages->segment(pages, index, &start, &end); index++)
+        if (start == address)
+            return true;
+    return false;
+}
+
 /* What a block is to a walk. CACHED: free to the program, but kept by a layer above the heap. */
 enum block_state { BLOCK_FREE, BLOCK_LIVE, BLOCK_CACHED };
 

@@ -94,12 +94,19 @@ static size_t free_block_bytes(const struct knuth_free_block *block)
     return tag_size(opened);
 }
 
-/* The tag of a block that the program hands in. */
-static size_t allocated_block_bytes(const char *function, const void *payload)
+/* What stands before a payload; not intact where no block can be. */
+static uint64_t head_of(const struct knuth_heap *heap, const void *payload)
 {
-    uint64_t opened = 0;
-    if ((uintptr_t)payload % BLOCK_ALIGNMENT == 0)
-        opened = tag_read(tag_before(payload));
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
+        return UINT64_MAX;
+    return tag_read(tag_before(payload));
+}
+
+/* The tag of a block that the program hands in. */
+static size_t allocated_block_bytes(const struct knuth_heap *heap, const char *function,
+                                    const void *payload)
+{
+    uint64_t opened = head_of(heap, payload);
     if (!tag_is(opened, TAG_LIVE))
         abort_on_pointer_fault(function, payload,
                                "not a live block (freed twice, never handed out, or its tag was "
@@ -301,7 +308,7 @@ static void *knuth_alloc(void *state, size_t size)
 static void knuth_free(void *state, void *payload)
 {
     struct knuth_heap *heap = state;
-    size_t bytes = allocated_block_bytes("free", payload);
+    size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, tag_before(payload), bytes);
 }
 
@@ -327,7 +334,7 @@ static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
     if (!payload)
         return NULL;
     char *block = tag_before(payload);
-    size_t bytes = allocated_block_bytes("memalign", payload);
+    size_t bytes = allocated_block_bytes(heap, "memalign", payload);
     if ((uintptr_t)payload % alignment != 0) {
         char *aligned = (char *)round_up((uintptr_t)payload + KNUTH_MIN_BLOCK, alignment);
         size_t front = (size_t)(aligned - payload);
@@ -344,7 +351,7 @@ static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
 static bool knuth_resize(void *state, void *payload, size_t size)
 {
     struct knuth_heap *heap = state;
-    size_t bytes = allocated_block_bytes("realloc", payload);
+    size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = tag_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return false;
@@ -364,8 +371,7 @@ static bool knuth_resize(void *state, void *payload, size_t size)
 
 static size_t knuth_usable_size(void *state, const void *payload)
 {
-    (void)state;
-    uint64_t opened = tag_read(tag_before(payload));
+    uint64_t opened = head_of(state, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - KNUTH_TAGS_BYTES : 0;
 }
 

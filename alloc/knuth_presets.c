@@ -7,6 +7,7 @@
 #include "alloc/classic.h"
 #include "alloc/knuth.h"
 #include "alloc/layered.h"
+#include "alloc/size_bins.h"
 
 #define TITLE "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)"
 #define SOURCE "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5"
@@ -15,24 +16,22 @@
         "cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts \
     }
 
-/* One bin for each multiple of 16. */
-enum { KNUTH_BINS = BINS };
-
+/* A bin holds blocks by what the program may use of them. */
 static inline unsigned bin_of(size_t size)
 {
-    return (unsigned)((size + !size - 1) / BLOCK_ALIGNMENT);
+    return size_bin_of(size + !size);
 }
 
 static inline size_t bin_request(unsigned bin)
 {
-    return (bin + 1) * (size_t)BLOCK_ALIGNMENT;
+    return size_bin_bytes(bin);
 }
 
 static const struct layered_policy layers = {
     .heap = &knuth_policy,
     .shadow_shift = 5,
-    .bins = KNUTH_BINS,
-    .largest_binned = KNUTH_BINS * (size_t)BLOCK_ALIGNMENT,
+    .bins = BINS,
+    .largest_binned = SIZE_BINS_LARGEST(BINS - 1),
     .bin_of = bin_of,
     .bin_request = bin_request,
 };

@@ -188,11 +188,13 @@ static void set_live(const void *block, unsigned bin)
     *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
 }
 
-/* The last bin whose requests a block with so many usable bytes serves. */
+/* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
+ * exceeds it by a bin's width would be wasted on its requests. */
 static unsigned bin_that_takes(size_t usable)
 {
     const struct layered_policy *policy = layers.policy;
-    if (usable < policy->bin_request(0) || usable >= 2 * policy->largest_binned)
+    size_t width = policy->largest_binned - policy->bin_request(policy->bins - 2);
+    if (usable < policy->bin_request(0) || usable >= policy->largest_binned + width)
         return UNBINNED;
     if (usable >= policy->largest_binned)
         return policy->bins - 1;

@@ -182,6 +182,8 @@ def test_bad_pointer_is_named(fault: str, size: int, under: Under) -> None:
         pytest.skip("a mapped block begins at the granule")
     if fault == "granule" and under.allocator in ("blocks", "gc"):
         pytest.skip("a block begins at every granule")
+    if under.name == "gnu:classic" and fault not in ("interior", "unaligned", "realloc-interior"):
+        pytest.skip("the algorithm keeps nothing that would tell")
     result = run(under, "bad_pointers", fault, str(size))
     lines = our_lines(result)
     assert len(lines) == 1 and "0x" in lines[0], result.stderr
