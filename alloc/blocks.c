@@ -732,6 +732,14 @@ static void free_slowly(void *block)
         free_remotely(slab, block, index);
 }
 
+void blocks_check(const void *block, const char *function)
+{
+    struct slab *slab = slab_of_block(block, function);
+    size_t index;
+    if (slab)
+        live_word(slab, block, &index, function);
+}
+
 /* Other requests. */
 
 void *blocks_alloc_zeroed(size_t size)

@@ -79,6 +79,9 @@ void blocks_settle_thread(void);
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);
 
+/* Reports a pointer that is not a live block of the program, as free would, and does nothing. */
+void blocks_check(const void *block, const char *function);
+
 /* Where the heap keeps its own state: addresses of blocks that are no use of them. */
 void blocks_state(const void **start, size_t *bytes);
 

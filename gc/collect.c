@@ -223,7 +223,7 @@ bool collect(enum collect_cause cause, size_t wanted)
         lock_release(&state.lock); /* another thread has just done it */
         return true;
     }
-    mark_wait_for_helpers();
+    mark_prepare();
     blocks_lock();
     uint64_t all = ~UINT64_C(0), mask;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);

@@ -6,8 +6,9 @@
  *     free=honour,leaks=keep   no collections: `blocks`, by another name
  *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
  *
- * With free=ignore realloc too leaves the old block to the collector: a second pointer to it, the
- * bug that such a heap forgives, stays good.
+ * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
+ * That a block is freed twice cannot be seen, since it never was. With free=ignore realloc too leaves the old block to the collector: a second pointer to it, the
+ * bug that such a heap forgives, stays good. Only large blocks move with their pages.
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so.
@@ -44,7 +45,7 @@ static const char *const leaks_words[] = {"collect", "keep", NULL};
 static const char *const policy_words[] = {"auto", "boehm", NULL};
 
 static const struct option_description options[] = {
-    {"free", "what free does", 0, 1, FREE_IGNORE, free_words},
+    {"free", "what free does", 0, 1, FREE_HONOUR, free_words},
     {"leaks", "what becomes of blocks that cannot be reached and were not freed", 0, 1,
      LEAKS_COLLECT, leaks_words},
     {"policy", "when to collect; boehm: the study's rule", 0, 1, POLICY_AUTO, policy_words},
@@ -56,8 +57,8 @@ static const struct option_description options[] = {
      (uint64_t)1 << 40, 0, NULL},
     {"markers", "threads that mark at once in a large heap", 1, 16, 2, NULL},
     BLOCKS_OPTIONS,
-    {"stack", "bytes of each marker's stack, for tests", 65536, (uint64_t)1 << 32,
-     (uint64_t)64 << 20, NULL},
+    {"stack", "bytes that each marker's stack may grow to", 65536, (uint64_t)1 << 32,
+     (uint64_t)256 << 20, NULL},
     {0},
 };
 
@@ -93,8 +94,8 @@ static void report_unavailable(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "gc: no collections here (/proc cannot be read, or no memory for the "
-                           "marker's stack; stack= makes it smaller); free is honoured");
+    message_text(&message, "gc: no collections here (/proc cannot be read, or there is no memory for "
+                           "the collector); free is honoured");
     message_send(&message);
 }
 
@@ -152,15 +153,13 @@ static bool unpin(const void *block)
 
 static void gc_free(void *block)
 {
-    if (!gc.free_ignored) {
-        if (__builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0))
-            unpin(block);
+    bool pinned = __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
+                  unpin(block);
+    /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
+    if (!gc.free_ignored || pinned)
         blocks_free(block);
-        return;
-    }
-    /* What the kernel may know cannot be found out of use: its free is honoured. */
-    if (atomic_load_explicit(&gc.has_pins, memory_order_relaxed) && unpin(block))
-        blocks_free(block);
+    else
+        blocks_check(block, "free");
 }
 
 static void *gc_resize(void *block, size_t size)

@@ -19,7 +19,8 @@
  * block, and what programs keep in memory along with such a pointer is one to the block itself.
  *
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
- * searched for marked blocks, which are scanned again, until none was dropped.
+ * searched for marked blocks, which are scanned again, until none was dropped. The next
+ * collection's stack is larger.
  *
  * Helpers are threads made for one collection, while the world is stopped, by clone. Whoever has
  * much on its stack gives half of it away when others have nothing. A helper that comes too late
@@ -49,7 +50,9 @@ enum {
     PIECE_BYTES = 4096,        /* of a block scanned at a time */
     LARGE_BYTES = 256 << 10,   /* from which only pages that were touched are scanned */
     GIVE_WORDS = 1024,         /* given to a marker that has nothing, at least and at most */
+    GIVEN_WORDS = 16 * GIVE_WORDS,
     RANGES = 4096,
+    FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
 };
 
@@ -73,7 +76,7 @@ struct marker {
     size_t range_count;
     struct target queue[QUEUE];
     unsigned first, queued;
-    bool overflowed;
+    bool overflowed, was_too_small;
     uint64_t blocks, bytes, words;
     char *thread_stack;
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
@@ -81,36 +84,57 @@ struct marker {
 
 static struct {
     unsigned most_markers;
+    size_t most_stack_bytes;
     struct marker *markers;
     uintptr_t low, span; /* where blocks are */
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
-    size_t given_count, given_limit;
+    size_t given_count;
     _Atomic uint32_t given_now;
     _Atomic uint32_t idle, working;
 } mark;
 
-static bool init_marker(struct marker *marker, size_t stack_bytes)
+static bool give_stack(struct marker *marker, size_t bytes)
 {
-    marker->stack = own_memory_map(stack_bytes);
-    marker->limit = stack_bytes / sizeof *marker->stack;
-    marker->ranges = own_memory_map(RANGES * sizeof *marker->ranges);
-    return marker->stack && marker->ranges;
+    uintptr_t *stack = own_memory_map(bytes);
+    if (!stack)
+        return false;
+    if (marker->stack)
+        own_memory_unmap(marker->stack, marker->limit * sizeof *stack);
+    marker->stack = stack;
+    marker->limit = bytes / sizeof *stack;
+    return true;
 }
 
-bool mark_init(unsigned most_markers, size_t stack_bytes)
+bool mark_init(unsigned most_markers, size_t most_stack_bytes)
 {
     mark.most_markers = most_markers < MOST_MARKERS ? most_markers : MOST_MARKERS;
+    mark.most_stack_bytes = most_stack_bytes;
     mark.markers = own_memory_map(mark.most_markers * sizeof *mark.markers);
-    mark.given_limit = (size_t)1 << 20;
-    mark.given = own_memory_map(mark.given_limit * sizeof *mark.given);
+    mark.given = own_memory_map(GIVEN_WORDS * sizeof *mark.given);
     if (!mark.markers || !mark.given)
         return false;
-    for (unsigned i = 0; i < mark.most_markers; i++)
-        if (!init_marker(&mark.markers[i], stack_bytes))
+    size_t bytes = most_stack_bytes < FIRST_STACK_BYTES ? most_stack_bytes : FIRST_STACK_BYTES;
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        struct marker *marker = &mark.markers[i];
+        marker->ranges = own_memory_map(RANGES * sizeof *marker->ranges);
+        if (!marker->ranges || !give_stack(marker, bytes))
             return false;
+    }
     return true;
+}
+
+/* A stack that was too small is four times as large next time, if the kernel gives the memory. */
+static void grow_stacks(void)
+{
+    for (unsigned i = 0; i < mark.most_markers; i++) {
+        struct marker *marker = &mark.markers[i];
+        size_t bytes = 4 * marker->limit * sizeof *marker->stack;
+        if (marker->was_too_small && bytes <= mark.most_stack_bytes)
+            give_stack(marker, bytes);
+        marker->was_too_small = false;
+    }
 }
 
 static void clear_marks(void *argument, struct slab *slab)
@@ -350,7 +374,7 @@ static void give_some(struct marker *marker)
 {
     size_t count = marker->depth / 2 < 8 * GIVE_WORDS ? marker->depth / 2 : 8 * GIVE_WORDS;
     lock_given();
-    if (mark.given_count + count <= mark.given_limit && mark.given_count < 4 * GIVE_WORDS) {
+    if (mark.given_count + count <= GIVEN_WORDS && mark.given_count < 4 * GIVE_WORDS) {
         for (size_t i = 0; i < count; i++)
             mark.given[mark.given_count + i] = marker->stack[i];
         mark.given_count += count;
@@ -447,13 +471,14 @@ static bool start_helper(struct marker *marker)
     return !syscall_failed(result);
 }
 
-void mark_wait_for_helpers(void)
+void mark_prepare(void)
 {
     for (unsigned i = 0; i < mark.most_markers; i++) {
         uint32_t running;
         while ((running = atomic_load(&mark.markers[i].running)) != 0)
             SYSCALL_4(SYS_futex, &mark.markers[i].running, FUTEX_WAIT, running, NULL);
     }
+    grow_stacks();
 }
 
 void mark_forget_helpers(void)
@@ -495,6 +520,7 @@ static bool take_overflow(void)
     bool any = false;
     for (unsigned i = 0; i < mark.most_markers; i++) {
         any = any || mark.markers[i].overflowed;
+        mark.markers[i].was_too_small |= mark.markers[i].overflowed;
         mark.markers[i].overflowed = false;
     }
     return any;

@@ -18,12 +18,12 @@ struct mark_result {
     unsigned markers;       /* that worked */
 };
 
-/* Called once. stack_bytes: for each marker's stack, which takes memory only as it is used. False:
- * without memory. */
-bool mark_init(unsigned most_markers, size_t stack_bytes);
+/* Called once. most_stack_bytes: what each marker's stack may grow to. False: without memory. */
+bool mark_init(unsigned most_markers, size_t most_stack_bytes);
 
-/* Waits until the helpers of the last collection have ended; the world runs. */
-void mark_wait_for_helpers(void);
+/* Before the world is stopped: waits until the helpers of the last collection have ended, and makes
+ * larger what was too small for it. */
+void mark_prepare(void);
 /* In the child of a fork, which has none of them. */
 void mark_forget_helpers(void);
 
