@@ -65,13 +65,15 @@ struct allocator {
     void (*walk)(heap_visitor *visit, void *argument);
     bool (*is_valid)(void);
 
-    /* What only some allocators have: both may be NULL. */
+    /* What only some allocators have; NULL in the others. */
 
     /* Counters of the allocator's own, for statistics: visits each as a key in a group. */
     void (*more_statistics)(statistic_visitor *visit, void *argument);
     /* The block that `address` points into is known to someone who cannot be seen (the kernel):
      * it stays until it is freed. */
     void (*pin)(const void *address);
+    /* From now on any system call but those of memory may be the process's end. */
+    void (*enter_sandbox)(void);
 };
 
 /* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,

@@ -38,7 +38,7 @@ enum { STACK_BYTES = 64 << 10 };
 
 static struct {
     struct lock lock; /* of all that follows */
-    bool available;
+    _Atomic bool available;
     unsigned markers;
     long process;
     char *stack;
@@ -216,8 +216,11 @@ bool collect(enum collect_cause cause, size_t wanted)
 {
     uint64_t finished = atomic_load(&state.finished);
     /* A vfork child runs in its parent's memory, but is not it. */
-    if (!state.available || SYSCALL_0(SYS_getpid) != state.process)
+    if (!state.available || SYSCALL_0(SYS_getpid) != state.process) {
+        state.statistics.unavailable++;
+        pace_given_up(blocks_used_bytes(), wanted);
         return false;
+    }
     lock_acquire(&state.lock);
     if (atomic_load(&state.finished) != finished && cause != CAUSE_ASKED) {
         lock_release(&state.lock); /* another thread has just done it */
@@ -238,6 +241,13 @@ bool collect(enum collect_cause cause, size_t wanted)
     blocks_unlock();
     lock_release(&state.lock);
     return reclaimed;
+}
+
+void collect_never_again(void)
+{
+    lock_acquire(&state.lock);
+    state.available = false;
+    lock_release(&state.lock);
 }
 
 const struct collect_statistics *collect_statistics(void)

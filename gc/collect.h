@@ -42,6 +42,9 @@ bool collect_init(unsigned markers, size_t stack_bytes);
  * nothing was reclaimed. No lock of the heap is held. wanted: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t wanted);
 
+/* Every collection from now on is given up: for a sandbox. */
+void collect_never_again(void);
+
 const struct collect_statistics *collect_statistics(void);
 
 void collect_fork_prepare(void);

@@ -63,7 +63,7 @@ static const struct option_description options[] = {
 };
 
 static struct {
-    bool free_ignored;
+    _Atomic bool free_ignored;
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
@@ -176,6 +176,13 @@ static void *gc_resize(void *block, size_t size)
     return moved ? memcpy(moved, block, usable < size ? usable : size) : NULL;
 }
 
+/* Without collections nothing else gives memory back: frees count from here on. */
+static void gc_enter_sandbox(void)
+{
+    collect_never_again();
+    gc.free_ignored = false;
+}
+
 static size_t gc_trim(void)
 {
     collect(CAUSE_ASKED, 0);
@@ -252,6 +259,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     for (unsigned i = 1; i < STOP_FAILURES; i++)
         visit(argument, "gc_given_up", failures[i], statistics->given_up[i]);
     visit(argument, "gc_given_up", "roots_unreadable", statistics->given_up_roots);
+    visit(argument, "gc_given_up", "not_available", statistics->unavailable);
     visit_histogram(visit, argument, statistics->pauses);
 }
 
@@ -272,5 +280,6 @@ const struct allocator gc_default = {
     .trim = gc_trim,
     .more_statistics = gc_statistics,
     .pin = gc_pin,
+    .enter_sandbox = gc_enter_sandbox,
     BLOCKS_FUNCTIONS,
 };

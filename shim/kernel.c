@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kernel.c: pointers that go where no collector can see them, and sandboxes.
+ *
+ * What a program gives the kernel to keep (the data of an epoll event, the value of a timer or of
+ * a queued signal) may be its only pointer to a block. These calls pin what they are given: the
+ * block stays until it is freed. Except for timer_create they are plain system calls in glibc,
+ * and are made as such here, so no other library need be asked for its own.
+ *
+ * A program that gives up privileges for good is about to enter a sandbox, which may kill it for
+ * any system call that it does not expect, the collector's among them: it is told beforehand.
+ *
+ * Under allocators without a collector all of this changes nothing.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/interpose.h"
+#include "shim/route.h"
+#include "vm/syscall.h"
+
+static void pin(const void *address)
+{
+    const struct allocator *allocator = route_settle()->allocator;
+    if (allocator->pin)
+        allocator->pin(address);
+}
+
+static int result_of(long result)
+{
+    if (!syscall_failed(result))
+        return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
+EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_event *event)
+{
+    if (event && operation != EPOLL_CTL_DEL)
+        pin(event->data.ptr);
+    return result_of(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
+}
+
+EXPORT int sigqueue(pid_t process, int number, const union sigval value)
+{
+    siginfo_t info = {0};
+    info.si_signo = number;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value = value;
+    pin(value.sival_ptr);
+    return result_of(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
+}
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+    int (*next)(clockid_t, struct sigevent *, timer_t *) = dlsym(RTLD_NEXT, "timer_create");
+    if (event)
+        pin(event->sigev_value.sival_ptr);
+    if (next)
+        return next(clock, event, timer);
+    errno = ENOSYS;
+    return -1;
+}
+
+EXPORT int prctl(int option, ...)
+{
+    va_list list;
+    va_start(list, option);
+    unsigned long arguments[4];
+    for (int i = 0; i < 4; i++)
+        arguments[i] = va_arg(list, unsigned long);
+    va_end(list);
+    const struct allocator *allocator = route_settle()->allocator;
+    if ((option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) && allocator->enter_sandbox)
+        allocator->enter_sandbox();
+    return result_of(SYSCALL_5(SYS_prctl, option, arguments[0], arguments[1], arguments[2],
+                               arguments[3]));
+}
