@@ -691,7 +691,8 @@ void blocks_thread_exit(void)
 
 static void report_not_live(const char *function, const void *block)
 {
-    abort_on_pointer_fault(function, block, "not a live block (freed twice, or points into one, or handed out twice "
+    abort_on_pointer_fault(function, block,
+                           "not a live block (freed twice, or points into one, or handed out twice "
                            "because a signal handler called malloc)");
 }
 

@@ -7,8 +7,9 @@
  *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * That a block is freed twice cannot be seen, since it never was. With free=ignore realloc too leaves the old block to the collector: a second pointer to it, the
- * bug that such a heap forgives, stays good. Only large blocks move with their pages.
+ * That a block is freed twice cannot be seen, since it never was. With free=ignore realloc too
+ * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
+ * stays good. Only large blocks move with their pages.
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so.
@@ -74,8 +75,8 @@ static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
     size_t used = blocks_used_bytes();
     if (tries == 0 && !exhausted && pace_is_full(used, bytes))
         return collect(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes) ? RETRY
-               : pace_is_over_limit(used, bytes)                                          ? REFUSE
-                                                                                          : GROW;
+               : pace_is_over_limit(used, bytes) ? REFUSE
+                                                 : GROW;
     if (exhausted)
         return tries <= 2 && collect(CAUSE_EXHAUSTED, bytes) ? RETRY : REFUSE;
     return pace_is_over_limit(used, bytes) ? REFUSE : GROW;
@@ -94,8 +95,9 @@ static void report_unavailable(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "gc: no collections here (/proc cannot be read, or there is no memory for "
-                           "the collector); free is honoured");
+    message_text(&message,
+                 "gc: no collections here (/proc cannot be read, or there is no memory for "
+                 "the collector); free is honoured");
     message_send(&message);
 }
 

@@ -14,9 +14,10 @@
  * goes on a second stack of ranges, scanned a piece at a time.
  *
  * A pointer to the byte behind a block's end keeps the block: a word among the roots keeps what
- * the byte before it belongs to as well. A word inside a block keeps the block that ends there only if
- * no live block begins there: two neighbours cannot be told apart without a padding byte in every
- * block, and what programs keep in memory along with such a pointer is one to the block itself.
+ * the byte before it belongs to as well. A word inside a block keeps the block that ends there only
+ * if no live block begins there: two neighbours cannot be told apart without a padding byte in
+ * every block, and what programs keep in memory along with such a pointer is one to the block
+ * itself.
  *
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
  * searched for marked blocks, which are scanned again, until none was dropped. The next
@@ -27,12 +28,14 @@
  * ends at once, and nobody has waited for it.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
- * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM 2000.
+ * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM
+ * 2000.
  */
 #include "gc/mark.h"
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -47,9 +50,9 @@
 enum {
     QUEUE = 16,
     MOST_MARKERS = 16,
-    PIECE_BYTES = 4096,        /* of a block scanned at a time */
-    LARGE_BYTES = 256 << 10,   /* from which only pages that were touched are scanned */
-    GIVE_WORDS = 1024,         /* given to a marker that has nothing, at least and at most */
+    PIECE_BYTES = 4096,      /* of a block scanned at a time */
+    LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
+    GIVE_WORDS = 1024,       /* given to a marker that has nothing, at least and at most */
     GIVEN_WORDS = 16 * GIVE_WORDS,
     RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
@@ -87,6 +90,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     uintptr_t low, span; /* where blocks are */
+    uintptr_t guard;     /* see demangled */
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
@@ -137,6 +141,20 @@ static void grow_stacks(void)
     }
 }
 
+/* glibc's setjmp keeps rbp, which may be any pointer of the program, rotated and combined with a
+ * secret that every thread has at fs:0x30. */
+static uintptr_t pointer_guard(void)
+{
+    uintptr_t guard;
+    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
+    return guard;
+}
+
+static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
+{
+    return (word >> 17 | word << 47) ^ guard;
+}
+
 static void clear_marks(void *argument, struct slab *slab)
 {
     uintptr_t *bounds = argument;
@@ -153,6 +171,7 @@ void mark_begin(void)
 {
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
+    mark.guard = pointer_guard();
     mark.low = bounds[0];
     mark.span = bounds[1] > bounds[0] ? bounds[1] - bounds[0] + 1 : 0; /* one behind the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
@@ -176,6 +195,18 @@ static inline bool may_point_to_block(uintptr_t word)
     return word - mark.low < mark.span;
 }
 
+/* For a block that is large enough to hold a jmp_buf. */
+static void scan_with_jumps(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
+{
+    marker->words += (uint64_t)(end - at);
+    for (; at < end; at++) {
+        if (may_point_to_block(*at))
+            push(marker, *at);
+        else if (may_point_to_block(demangled(*at, mark.guard)))
+            push(marker, demangled(*at, mark.guard));
+    }
+}
+
 static inline void scan(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
 {
     marker->words += (uint64_t)(end - at);
@@ -187,7 +218,7 @@ static inline void scan(struct marker *marker, const uintptr_t *at, const uintpt
 static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
 {
     if (marker->range_count == RANGES)
-        scan(marker, start, end);
+        scan_with_jumps(marker, start, end);
     else
         marker->ranges[marker->range_count++] = (struct range){start, end};
 }
@@ -209,8 +240,10 @@ static inline void scan_block(struct marker *marker, const uintptr_t *start, siz
 {
     marker->blocks++;
     marker->bytes += bytes;
-    if (__builtin_expect(bytes <= PIECE_BYTES, 1))
+    if (__builtin_expect(bytes < sizeof(jmp_buf), 1))
         scan(marker, start, start + bytes / sizeof *start);
+    else if (bytes <= PIECE_BYTES)
+        scan_with_jumps(marker, start, start + bytes / sizeof *start);
     else
         push_many_words(marker, (uintptr_t)start, bytes);
 }
@@ -303,7 +336,7 @@ static void scan_piece(struct marker *marker)
     } else {
         range->start = end;
     }
-    scan(marker, piece, end);
+    scan_with_jumps(marker, piece, end);
 }
 
 static void give_some(struct marker *marker);
@@ -343,8 +376,10 @@ static inline void mark_root(struct marker *marker, uintptr_t word)
 void mark_roots(const void *start, const void *end)
 {
     const uintptr_t *at = (const uintptr_t *)round_up((uintptr_t)start, sizeof *at);
-    for (; at + 1 <= (const uintptr_t *)end; at++)
+    for (; at + 1 <= (const uintptr_t *)end; at++) {
         mark_root(&mark.markers[0], *at);
+        mark_root(&mark.markers[0], demangled(*at, mark.guard));
+    }
 }
 
 void mark_roots_in_code(const void *start, const void *end)

@@ -13,8 +13,8 @@ enum pace_policy { POLICY_AUTO, POLICY_BOEHM };
 
 struct pace_options {
     enum pace_policy policy;
-    size_t initial_bytes; /* 0: the policy's own */
-    size_t limit_bytes;   /* 0: none */
+    size_t initial_bytes;   /* 0: the policy's own */
+    size_t limit_bytes;     /* 0: none */
     uint64_t pause_goal_ns; /* 0: none */
 };
 
@@ -28,8 +28,8 @@ bool pace_is_over_limit(size_t used, size_t bytes);
 
 /* What a collection has found. All bytes. */
 struct pace_report {
-    size_t used;    /* by the heap, as it is now or when its threads next look at it */
-    size_t wanted;  /* what did not fit */
+    size_t used;   /* by the heap, as it is now or when its threads next look at it */
+    size_t wanted; /* what did not fit */
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
     uint64_t ran_ns; /* of the program since the last collection */

@@ -50,7 +50,8 @@ bool process_open(void)
 static bool still_open(void)
 {
     struct stat status;
-    return proc.descriptor >= 0 && !syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)) &&
+    return proc.descriptor >= 0 &&
+           !syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)) &&
            status.st_dev == proc.device && status.st_ino == proc.inode;
 }
 
@@ -99,8 +100,8 @@ static pid_t number_in(const char *text)
     return *text ? 0 : number;
 }
 
-static bool each_entry(const char *buffer, long bytes,
-                       bool (*each)(void *argument, pid_t thread), void *argument)
+static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argument, pid_t thread),
+                       void *argument)
 {
     for (long at = 0; at < bytes;) {
         const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);

@@ -84,8 +84,7 @@ static bool each_by_scan(uintptr_t start, uintptr_t end, resident_visitor *visit
     return true;
 }
 
-static bool each_by_entries(uintptr_t start, uintptr_t end, resident_visitor *visit,
-                            void *argument)
+static bool each_by_entries(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
 {
     enum { ENTRIES = 128 };
     uint64_t entries[ENTRIES];

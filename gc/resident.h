@@ -13,7 +13,8 @@ typedef void resident_visitor(void *argument, uintptr_t start, uintptr_t end, bo
 
 /* Visits all runs of pages of a private mapping that the process has written to, in order; pages
  * of a file that it has only read are left out. False: the kernel does not tell; nothing has been
- * visited. The process's page map is opened by resident_open and closed again by each collection. */
+ * visited. The process's page map is opened by resident_open and closed again by each collection.
+ */
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
 bool resident_open(void);

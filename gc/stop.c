@@ -77,7 +77,7 @@ static struct {
     pid_t process, self;
     enum stop_failure failure;
     size_t added;
-    _Atomic uint32_t word;    /* the generation; odd while the world is stopped */
+    _Atomic uint32_t word; /* the generation; odd while the world is stopped */
     _Atomic uint32_t answers;
 } stop;
 
@@ -207,7 +207,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 
 static bool install_handler(void)
 {
-    struct kernel_action action = {on_signal, SA_SIGINFO | SA_RESTART | SA_ONSTACK | KERNEL_RESTORER,
+    struct kernel_action action = {on_signal,
+                                   SA_SIGINFO | SA_RESTART | SA_ONSTACK | KERNEL_RESTORER,
                                    restore_from_signal, ~UINT64_C(0)};
     struct kernel_action current;
     if (syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, NULL, &current, 8)))

@@ -7,5 +7,5 @@
 #include "gc/gc.h"
 #include "shim/configuration.h"
 
-const struct allocator *const allocators[] = {&blocks_default, &bsd_default, &bsd_classic, &gc_default,
-                                            NULL};
+const struct allocator *const allocators[] = {&blocks_default, &bsd_default, &bsd_classic,
+                                              &gc_default, NULL};

@@ -82,6 +82,6 @@ EXPORT int prctl(int option, ...)
     const struct allocator *allocator = route_settle()->allocator;
     if ((option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) && allocator->enter_sandbox)
         allocator->enter_sandbox();
-    return result_of(SYSCALL_5(SYS_prctl, option, arguments[0], arguments[1], arguments[2],
-                               arguments[3]));
+    return result_of(
+        SYSCALL_5(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]));
 }
