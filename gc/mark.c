@@ -35,6 +35,7 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     uintptr_t low, span; /* where blocks are */
+    uintptr_t guard;     /* see demangled */
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
@@ -139,6 +141,20 @@ static void grow_stacks(void)
     }
 }
 
+/* glibc's setjmp keeps rbp, which may be any pointer of the program, rotated and combined with a
+ * secret that every thread has at fs:0x30. */
+static uintptr_t pointer_guard(void)
+{
+    uintptr_t guard;
+    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
+    return guard;
+}
+
+static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
+{
+    return (word >> 17 | word << 47) ^ guard;
+}
+
 static void clear_marks(void *argument, struct slab *slab)
 {
     uintptr_t *bounds = argument;
@@ -155,6 +171,7 @@ void mark_begin(void)
 {
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
+    mark.guard = pointer_guard();
     mark.low = bounds[0];
     mark.span = bounds[1] > bounds[0] ? bounds[1] - bounds[0] + 1 : 0; /* one behind the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
@@ -178,6 +195,18 @@ static inline bool may_point_to_block(uintptr_t word)
     return word - mark.low < mark.span;
 }
 
+/* For a block that is large enough to hold a jmp_buf. */
+static void scan_with_jumps(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
+{
+    marker->words += (uint64_t)(end - at);
+    for (; at < end; at++) {
+        if (may_point_to_block(*at))
+            push(marker, *at);
+        else if (may_point_to_block(demangled(*at, mark.guard)))
+            push(marker, demangled(*at, mark.guard));
+    }
+}
+
 static inline void scan(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
 {
     marker->words += (uint64_t)(end - at);
@@ -189,7 +218,7 @@ static inline void scan(struct marker *marker, const uintptr_t *at, const uintpt
 static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
 {
     if (marker->range_count == RANGES)
-        scan(marker, start, end);
+        scan_with_jumps(marker, start, end);
     else
         marker->ranges[marker->range_count++] = (struct range){start, end};
 }
@@ -211,8 +240,10 @@ static inline void scan_block(struct marker *marker, const uintptr_t *start, siz
 {
     marker->blocks++;
     marker->bytes += bytes;
-    if (__builtin_expect(bytes <= PIECE_BYTES, 1))
+    if (__builtin_expect(bytes < sizeof(jmp_buf), 1))
         scan(marker, start, start + bytes / sizeof *start);
+    else if (bytes <= PIECE_BYTES)
+        scan_with_jumps(marker, start, start + bytes / sizeof *start);
     else
         push_many_words(marker, (uintptr_t)start, bytes);
 }
@@ -305,7 +336,7 @@ static void scan_piece(struct marker *marker)
     } else {
         range->start = end;
     }
-    scan(marker, piece, end);
+    scan_with_jumps(marker, piece, end);
 }
 
 static void give_some(struct marker *marker);
@@ -345,8 +376,10 @@ static inline void mark_root(struct marker *marker, uintptr_t word)
 void mark_roots(const void *start, const void *end)
 {
     const uintptr_t *at = (const uintptr_t *)round_up((uintptr_t)start, sizeof *at);
-    for (; at + 1 <= (const uintptr_t *)end; at++)
+    for (; at + 1 <= (const uintptr_t *)end; at++) {
         mark_root(&mark.markers[0], *at);
+        mark_root(&mark.markers[0], demangled(*at, mark.guard));
+    }
 }
 
 void mark_roots_in_code(const void *start, const void *end)

@@ -156,7 +156,8 @@ void pace_collected(const struct pace_report *report)
 
 void pace_given_up(size_t used, size_t wanted)
 {
-    set_target(used + used / 2, used, wanted);
+    size_t target = pace_target(), more = used + used / 2;
+    set_target(more > target ? more : target, used, wanted);
 }
 
 unsigned pace_helpers(unsigned most)

@@ -237,6 +237,14 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     return resident_each(first_page, mapping->end, scan_written, NULL);
 }
 
+/* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
+ * runs. */
+static void keep_stack(const struct stopped_thread *thread)
+{
+    uintptr_t words[] = {thread->stack_pointer, thread->frame, thread->alternate_start};
+    mark_roots(words, words + sizeof words / sizeof words[0]);
+}
+
 bool roots_scan(uintptr_t stack_pointer, struct root_result *result)
 {
     const struct mapping *mappings;
@@ -251,6 +259,11 @@ bool roots_scan(uintptr_t stack_pointer, struct root_result *result)
     }
     *result = (struct root_result){0};
     roots.result = result;
+    keep_stack(&self);
+    for (size_t i = 0; i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        keep_stack(&thread);
+    }
     roots.memory_file = process_open_file("mem");
     bool read = roots.memory_file >= 0 && process_read_mappings(&mappings, &count);
     for (size_t i = 0; read && i < count; i++)

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * threads.c: the pointer is held by another thread, in a register or on an unusual stack, while
+ * this one collects. The argument names how.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "tests/gc_traps/trap.h"
+
+static _Atomic int ready, stop;
+static struct disguised held;
+
+static void wait_for(_Atomic int *flag)
+{
+    while (!*flag)
+        sched_yield();
+}
+
+/* Spins with the pointer in one register only. */
+static void *in_register(void *unused)
+{
+    void *block = signed_block();
+    held = disguise(block);
+    register void *r12 __asm__("r12") = block;
+    block = NULL;
+    __asm__ volatile("movl $1, %1\n\t"
+                     "1: pause\n\tcmpl $0, %2\n\tje 1b"
+                     : "+r"(r12), "=m"(ready)
+                     : "m"(stop)
+                     : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r13", "memory");
+    return unused;
+}
+
+static void *in_vector_register(void *unused)
+{
+    void *block = signed_block();
+    held = disguise(block);
+    __asm__ volatile("vmovq %0, %%xmm7\n\t"
+                     "vinsertf128 $1, %%xmm7, %%ymm9, %%ymm9\n\t"
+                     "vpxor %%xmm7, %%xmm7, %%xmm7\n\t"
+                     "xor %0, %0\n\t"
+                     "movl $1, %1\n\t"
+                     "1: pause\n\tcmpl $0, %2\n\tje 1b"
+                     : "+r"(block), "=m"(ready)
+                     : "m"(stop)
+                     : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "xmm7", "xmm9", "memory");
+    return unused;
+}
+
+static void *on_stack(void *unused)
+{
+    void *volatile block = signed_block();
+    held = disguise(block);
+    ready = 1;
+    wait_for(&stop);
+    return block ? NULL : unused;
+}
+
+/* Blocks every signal, those of glibc included: it cannot be stopped, so nothing is reclaimed. */
+static void *blocking_signals(void *unused)
+{
+    uint64_t all = ~UINT64_C(0);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8);
+    void *volatile block = signed_block();
+    held = disguise(block);
+    ready = 1;
+    wait_for(&stop);
+    return block ? NULL : unused;
+}
+
+static void *blocking_filled_set(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    return on_stack(unused);
+}
+
+/* Made by clone, without libc's knowledge. */
+__attribute__((noreturn)) static int cloned(void *unused)
+{
+    on_stack(unused);
+    for (;;)
+        syscall(SYS_exit, 0);
+}
+
+static void start_clone(void)
+{
+    enum { STACK = 256 << 10 };
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(stack != MAP_FAILED);
+    require(clone(cloned, stack + STACK,
+                  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+                  NULL) > 0);
+}
+
+/* The collection is done on an alternate signal stack that lies among the frames of this one. */
+static void collect_in_handler(int signal)
+{
+    (void)signal;
+    collect();
+}
+
+__attribute__((noinline)) static void *deep(void)
+{
+    void *volatile block = signed_block();
+    held = disguise(block);
+    require(raise(SIGUSR1) == 0);
+    return block;
+}
+
+static void on_alternate_stack(void)
+{
+    char alternate[128 << 10];
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    struct sigaction action = {.sa_handler = collect_in_handler, .sa_flags = SA_ONSTACK};
+    require(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    require(deep() != NULL && is_kept(held));
+}
+
+/* The same in a thread that another one stops there. */
+static void spin_in_handler(int signal)
+{
+    (void)signal;
+    ready = 1;
+    wait_for(&stop);
+}
+
+static void *stopped_on_alternate_stack(void *unused)
+{
+    char alternate[128 << 10];
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    struct sigaction action = {.sa_handler = spin_in_handler, .sa_flags = SA_ONSTACK};
+    require(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    require(deep() != NULL);
+    return unused;
+}
+
+/* A coroutine, on a stack from malloc to which nothing points while it runs. */
+static ucontext_t outside, inside;
+static struct disguised stack_of_coroutine;
+static int small;
+
+static void coroutine(void)
+{
+    void *volatile block = signed_block();
+    held = disguise(block);
+    if (small) {
+        malloc_trim(0); /* with little room left */
+    } else {
+        collect();
+        require(is_kept(held) && malloc_usable_size(reveal(stack_of_coroutine)) > 0);
+    }
+    swapcontext(&inside, &outside);
+    require(block != NULL);
+}
+
+__attribute__((noinline)) static void enter_coroutine(size_t bytes)
+{
+    char *stack = malloc(bytes);
+    stack_of_coroutine = disguise(stack);
+    require(getcontext(&inside) == 0);
+    inside.uc_stack.ss_sp = stack;
+    inside.uc_stack.ss_size = bytes;
+    inside.uc_link = &outside;
+    makecontext(&inside, coroutine, 0);
+    inside.uc_stack.ss_sp = NULL;
+    stack = NULL;
+    swapcontext(&outside, &inside);
+}
+
+static void suspended_coroutine(void)
+{
+    small = 1;
+    enter_coroutine(16384);
+    collect(); /* only its saved context leads to it now */
+    require(is_kept(held));
+}
+
+static void in_thread(void *(*start)(void *))
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, start, NULL) == 0);
+    wait_for(&ready);
+    collect();
+    require(is_kept(held));
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* The argument of a thread that has not begun. */
+
+static void *take_argument(void *block)
+{
+    require(malloc_usable_size(block) >= TRAP_BYTES && *(unsigned char *)block == 0x5A);
+    return NULL;
+}
+
+static void starting_threads(void)
+{
+    for (int i = 0; i < 300; i++) {
+        pthread_t thread;
+        require(pthread_create(&thread, NULL, take_argument, signed_block()) == 0);
+        malloc_trim(0);
+        require(pthread_join(thread, NULL) == 0);
+    }
+}
+
+/* Threads come and go while others collect. */
+static void *collect_and_end(void *unused)
+{
+    for (int i = 0; i < 3; i++) {
+        void *volatile block = signed_block();
+        struct disguised mine = disguise(block);
+        malloc_trim(0);
+        require(is_kept(mine) && block);
+        free(block);
+    }
+    return unused;
+}
+
+static void coming_and_going(void)
+{
+    for (int round = 0; round < 40; round++) {
+        pthread_t threads[8];
+        for (int i = 0; i < 8; i++)
+            require(pthread_create(&threads[i], NULL, collect_and_end, NULL) == 0);
+        for (int i = 0; i < 8; i++)
+            require(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+static void *outlive_main(void *unused)
+{
+    usleep(20000);
+    for (int i = 0; i < 20; i++) {
+        void *volatile block = signed_block();
+        held = disguise(block);
+        collect();
+        require(is_kept(held) && block);
+    }
+    exit(0);
+    return unused;
+}
+
+int main(int count, char **arguments)
+{
+    require(count == 2);
+    static const struct {
+        const char *name;
+        void *(*thread)(void *);
+        void (*run)(void);
+    } ways[] = {
+        {"register", in_register, NULL},
+        {"vector", in_vector_register, NULL},
+        {"stack", on_stack, NULL},
+        {"blocks-all", blocking_signals, NULL},
+        {"blocks-filled", blocking_filled_set, NULL},
+        {"stopped-on-alternate", stopped_on_alternate_stack, NULL},
+        {"alternate", NULL, on_alternate_stack},
+        {"suspended", NULL, suspended_coroutine},
+        {"starting", NULL, starting_threads},
+        {"coming-and-going", NULL, coming_and_going},
+    };
+    if (!strcmp(arguments[1], "clone")) {
+        start_clone();
+        wait_for(&ready);
+        collect();
+        require(is_kept(held));
+        stop = 1;
+        return 0;
+    }
+    if (!strcmp(arguments[1], "coroutine")) {
+        enter_coroutine(256 << 10);
+        return 0;
+    }
+    if (!strcmp(arguments[1], "main-ends")) {
+        pthread_t thread;
+        require(pthread_create(&thread, NULL, outlive_main, NULL) == 0);
+        pthread_exit(NULL);
+    }
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (!strcmp(arguments[1], ways[i].name)) {
+            if (ways[i].thread)
+                in_thread(ways[i].thread);
+            else
+                ways[i].run();
+            return 0;
+        }
+    require(!"a known way");
+}

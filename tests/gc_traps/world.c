@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * world.c: what the rest of a program does that a collector could be in the way of, or the
+ * other way round. The argument names it.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/gc_traps/trap.h"
+
+static _Atomic int stop;
+
+static void *collect_until_told(void *unused)
+{
+    while (!stop) {
+        malloc_trim(0);
+        sched_yield();
+    }
+    return unused;
+}
+
+static pthread_t start(void *(*function)(void *))
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, function, NULL) == 0);
+    return thread;
+}
+
+/* Pointers that only the kernel has. */
+
+__attribute__((noinline)) static struct disguised give_to_epoll(int epoll, int target)
+{
+    void *block = signed_block();
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = block};
+    require(epoll_ctl(epoll, EPOLL_CTL_ADD, target, &event) == 0);
+    memset(&event, 0, sizeof event);
+    return disguise(block);
+}
+
+static void epoll_data(void)
+{
+    int ends[2], epoll = epoll_create1(0);
+    require(pipe(ends) == 0);
+    struct disguised block = give_to_epoll(epoll, ends[0]);
+    collect();
+    require(is_kept(block) && write(ends[1], "x", 1) == 1);
+    struct epoll_event event;
+    require(epoll_wait(epoll, &event, 1, -1) == 1 && event.data.ptr == reveal(block));
+    free(event.data.ptr);
+}
+
+__attribute__((noinline)) static struct disguised give_to_timer(timer_t *timer)
+{
+    void *block = signed_block();
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    event.sigev_value.sival_ptr = block;
+    require(timer_create(CLOCK_MONOTONIC, &event, timer) == 0);
+    union sigval value = {.sival_ptr = block};
+    require(sigqueue(getpid(), SIGUSR2, value) == 0);
+    memset(&event, 0, sizeof event);
+    return disguise(block);
+}
+
+static void signal_values(void)
+{
+    sigset_t set;
+    timer_t timer;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct disguised block = give_to_timer(&timer);
+    collect();
+    siginfo_t info;
+    require(is_kept(block) && sigwaitinfo(&set, &info) == SIGUSR2);
+    require(info.si_value.sival_ptr == reveal(block));
+    timer_delete(timer);
+}
+
+/* A block that was pinned is freed by a free, and what comes in its place is not pinned. */
+static void pins_end(void)
+{
+    enum { BLOCKS = 100 };
+    static struct disguised blocks[BLOCKS];
+    int ends[2], epoll = epoll_create1(0), kept = 0;
+    require(pipe(ends) == 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        int target = dup(ends[0]);
+        blocks[i] = give_to_epoll(epoll, target);
+        require(epoll_ctl(epoll, EPOLL_CTL_DEL, target, NULL) == 0 && close(target) == 0);
+        free(reveal(blocks[i]));
+    }
+    close(epoll);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = disguise(signed_block());
+    collect();
+    for (int i = 0; i < BLOCKS; i++)
+        kept += is_kept(blocks[i]);
+    require(kept < BLOCKS / 2);
+}
+
+/* Signals. */
+
+static _Atomic int signals_seen;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals_seen++;
+}
+
+/* Every real-time signal is the program's, and none that it did not send arrives. */
+static void real_time_signals(void)
+{
+    struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+        require(sigaction(number, &action, NULL) == 0);
+    pthread_t thread = start(collect_until_told);
+    for (int i = 0; i < 20; i++)
+        for (int number = SIGRTMIN; number <= SIGRTMAX; number++) {
+            require(raise(number) == 0);
+            malloc_trim(0);
+        }
+    stop = 1;
+    pthread_join(thread, NULL);
+    require(signals_seen == 20 * (SIGRTMAX - SIGRTMIN + 1));
+}
+
+static void *wait_for_any_signal(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    int number;
+    require(sigwait(&all, &number) == 0 && number == SIGUSR1);
+    return unused;
+}
+
+static void *read_signal_descriptor(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    int descriptor = signalfd(-1, &all, 0);
+    struct signalfd_siginfo info;
+    require(read(descriptor, &info, sizeof info) == sizeof info && info.ssi_signo == SIGUSR1);
+    return unused;
+}
+
+static void waiting_for(void *(*wait)(void *))
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_t thread = start(wait);
+    for (int i = 0; i < 100; i++) {
+        malloc_trim(0);
+        usleep(1000);
+    }
+    require(pthread_kill(thread, SIGUSR1) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+/* glibc's own use of the same signals. */
+static void *sleep_long(void *unused)
+{
+    for (;;)
+        sleep(100);
+    return unused;
+}
+
+static void setuid_and_cancel(void)
+{
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread = start(sleep_long);
+        malloc_trim(0);
+        require(setuid(getuid()) == 0 && setgid(getgid()) == 0);
+        malloc_trim(0);
+        require(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+    }
+    stop = 0;
+    pthread_t collector = start(collect_until_told);
+    for (int i = 0; i < 200; i++)
+        require(setuid(getuid()) == 0);
+    stop = 1;
+    pthread_join(collector, NULL);
+}
+
+/* Processes. */
+
+static void child_uses_heap(void)
+{
+    void *volatile block = signed_block();
+    struct disguised mine = disguise(block);
+    collect();
+    _exit(is_kept(mine) && block ? 0 : 1);
+}
+
+static void forks(void)
+{
+    pthread_t threads[2] = {start(collect_until_told), start(collect_until_told)};
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            child_uses_heap();
+        int status;
+        require(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void spawns(void)
+{
+    static char *const command[] = {"true", NULL};
+    extern char **environ;
+    pthread_t thread = start(collect_until_told);
+    for (int i = 0; i < 60; i++) {
+        pid_t child;
+        int status;
+        require(posix_spawnp(&child, "true", NULL, NULL, command, environ) == 0);
+        require(waitpid(child, &status, 0) == child && status == 0);
+        child = vfork();
+        if (child == 0) {
+            free(malloc(100000));
+            _exit(0);
+        }
+        require(waitpid(child, &status, 0) == child && status == 0);
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+/* A pointer in memory that is shared across fork, put there by the parent. */
+static void shared_across_fork(void)
+{
+    void *volatile *shared =
+        mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    require(shared != MAP_FAILED);
+    void *block = signed_block();
+    struct disguised mine = disguise(block);
+    shared[700] = block;
+    block = NULL;
+    pid_t child = fork();
+    if (child == 0) {
+        collect();
+        _exit(is_kept(mine) ? 0 : 1);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* Mappings that are not what they seem. */
+
+static void guard_pages(void)
+{
+    enum { INSTALL_GUARD = 102 };
+    char *mapping = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(mapping != MAP_FAILED);
+    *(void *volatile *)mapping = signed_block();
+    struct disguised mine = disguise(*(void **)mapping);
+    if (madvise(mapping + 8192, 65536, INSTALL_GUARD) != 0)
+        exit(77); /* the kernel does not know them */
+    collect();
+    require(is_kept(mine));
+}
+
+static void reserved_terabytes(void)
+{
+    char *mapping = mmap(NULL, (size_t)8 << 40, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(mapping != MAP_FAILED);
+    mapping[(size_t)5 << 40] = 1;
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    collect();
+    getrusage(RUSAGE_SELF, &after);
+    require(after.ru_maxrss < before.ru_maxrss + 64 * 1024);
+}
+
+static void every_descriptor_closed(void)
+{
+    malloc_trim(0);
+    for (int descriptor = 3; descriptor < 2000; descriptor++)
+        close(descriptor);
+    char name[] = "/tmp/trapXXXXXX";
+    int first = mkstemp(name);
+    for (int descriptor = 3; descriptor < 1100; descriptor++)
+        dup2(first, descriptor);
+    unlink(name);
+    void *volatile block = signed_block();
+    struct disguised mine = disguise(block);
+    collect();
+    require(is_kept(mine) && block);
+    require(lseek(first, 0, SEEK_END) == 0);
+}
+
+static void kernel_worker(void)
+{
+    struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 10000};
+    long ring = syscall(SYS_io_uring_setup, 8, &parameters);
+    if (ring < 0)
+        exit(77); /* not allowed here */
+    void *volatile block = signed_block();
+    struct disguised mine = disguise(block);
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (int i = 0; i < 10; i++)
+        collect();
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    require(is_kept(mine) && block);
+    require(ended.tv_sec - begun.tv_sec < 20);
+}
+
+static void *load_and_unload(void *unused)
+{
+    while (!stop) {
+        void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+        require(library != NULL);
+        dlclose(library);
+    }
+    return unused;
+}
+
+static void libraries(void)
+{
+    pthread_t thread = start(load_and_unload);
+    for (int i = 0; i < 300; i++)
+        malloc_trim(0);
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+static void *map_and_unmap(void *unused)
+{
+    while (!stop) {
+        void *mapping =
+            mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(mapping, 1, 65536);
+        munmap(mapping, 65536);
+    }
+    return unused;
+}
+
+static void mappings(void)
+{
+    pthread_t thread = start(map_and_unmap);
+    for (int i = 0; i < 300; i++)
+        malloc_trim(0);
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+static void wait_any(void)
+{
+    waiting_for(wait_for_any_signal);
+}
+
+static void signal_descriptor(void)
+{
+    waiting_for(read_signal_descriptor);
+}
+
+int main(int count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {
+        {"epoll", epoll_data},
+        {"signal-values", signal_values},
+        {"pins-end", pins_end},
+        {"real-time-signals", real_time_signals},
+        {"sigwait", wait_any},
+        {"signalfd", signal_descriptor},
+        {"setuid-and-cancel", setuid_and_cancel},
+        {"forks", forks},
+        {"spawns", spawns},
+        {"shared-across-fork", shared_across_fork},
+        {"guard-pages", guard_pages},
+        {"reserved-terabytes", reserved_terabytes},
+        {"descriptors", every_descriptor_closed},
+        {"kernel-worker", kernel_worker},
+        {"libraries", libraries},
+        {"mappings", mappings},
+    };
+    require(count == 2);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(arguments[1], parts[i].name)) {
+            parts[i].run();
+            return 0;
+        }
+    require(!"a known part");
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""The traps of a collector under existing binaries: no pointer is lost, nothing hangs.
+
+Each case is a program of tests/gc_traps with an argument; its exit status says what it found, 77
+that this kernel lacks what it is about."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from under import BUILD, LIBRARY, Under
+
+PROGRAMS = BUILD / "tests" / "gc_traps"
+
+PLACES = (
+    "nowhere disguised data bss interior last-byte behind thread-local specific heap large "
+    "aligned jump break mapping read-only no-access code shared file"
+)
+THREADS = (
+    "register vector stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
+    "starting coming-and-going clone coroutine main-ends"
+)
+WAITS = "poll ppoll select read epoll sem-wait nanosleep select-limit clock-nanosleep sem-timedwait"
+WORLD = (
+    "epoll signal-values pins-end real-time-signals sigwait signalfd setuid-and-cancel forks "
+    "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "
+    "libraries mappings"
+)
+CASES = [
+    (program, case)
+    for program, cases in (
+        ("places", PLACES),
+        ("threads", THREADS),
+        ("waits", WAITS),
+        ("world", WORLD),
+    )
+    for case in cases.split()
+]
+COLLECTORS = [
+    Under("ignore", LIBRARY, "gc:free=ignore"),
+    Under("honour", LIBRARY, "gc:free=honour,leaks=collect"),
+    Under("small-stack", LIBRARY, "gc:free=ignore,stack=64K"),
+    Under("many-markers", LIBRARY, "gc:free=ignore,markers=4,pause=1"),
+]
+
+
+def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
+    extra = {"ALLOTROPE_STATS": str(statistics)} if statistics else {}
+    result = under.run([str(PROGRAMS / program), case], extra, timeout=120)
+    if result.returncode == 77:
+        pytest.skip("not on this kernel")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
+@pytest.mark.parametrize("program, case", CASES)
+def test_trap(program: str, case: str, under: Under) -> None:
+    run(under, program, case)
+
+
+@pytest.mark.parametrize("under", COLLECTORS[2:], ids=str)
+@pytest.mark.parametrize("case", ("nowhere", "heap", "large", "shared", "interior"))
+def test_place_with_unusual_markers(case: str, under: Under) -> None:
+    run(under, "places", case)
+
+
+def figures(path: Path) -> dict[str, dict[str, int]]:
+    return json.loads(path.read_text())
+
+
+def test_statistics_count_what_was_done(tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    run(COLLECTORS[0], "places", "nowhere", path)
+    gc = figures(path)
+    assert gc["gc"]["collections"] == gc["gc_causes"]["asked"] == 1
+    assert gc["gc"]["freed_bytes"] > 40 * 104
+    assert sum(gc["gc_pauses"].values()) == 1
+    assert sum(gc["gc_given_up"].values()) == 0
+    assert 0 < gc["gc"]["stop_ns"] <= gc["gc"]["pause_ns"] == gc["gc"]["longest_pause_ns"]
+
+
+def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    run(COLLECTORS[0], "threads", "blocks-all", path)
+    gc = figures(path)
+    assert gc["gc"]["collections"] == 0
+    assert gc["gc_given_up"]["thread_does_not_stop"] == 1
