@@ -48,9 +48,7 @@ class Behaviour:
 
 def programs() -> list[Program]:
     table = tomllib.loads((TESTS / "matrix.toml").read_text())
-    return [
-        Program(**{**entry, "packages": tuple(entry["packages"])}) for entry in table["program"]
-    ]
+    return [Program(packages=tuple(entry.pop("packages")), **entry) for entry in table["program"]]
 
 
 @functools.cache
