@@ -5,7 +5,8 @@
 #include "alloc/blocks.h"
 #include "alloc/bsd_presets.h"
 #include "gc/gc.h"
+#include "gc/gc_classic.h"
 #include "shim/configuration.h"
 
-const struct allocator *const allocators[] = {&blocks_default, &bsd_default, &bsd_classic, &gc_default,
-                                            NULL};
+const struct allocator *const allocators[] = {&blocks_default, &bsd_default, &bsd_classic,
+                                              &gc_default,     &gc_classic,  NULL};
