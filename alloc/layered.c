@@ -45,7 +45,7 @@ static const struct heap_policy *heap_policy(void)
 /* Counted here: libc's function lies on a page that short processes use for nothing else. */
 static unsigned processors(void)
 {
-    uint64_t set[16];
+    uint64_t set[16] = {0};
     long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, set);
     unsigned count = 0;
     for (size_t i = 0; !syscall_failed(bytes) && i < (size_t)bytes / sizeof *set; i++)

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "alloc/blocks.h"
+#include "gc/call_on_stack.h"
 #include "gc/mark.h"
 #include "gc/memory.h"
 #include "gc/pace.h"
@@ -149,7 +150,9 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     struct sweep_result swept;
     times->stopped = now_ns();
     mark_begin();
-    bool read = resident_open() && roots_scan(stack_pointer, &roots);
+    struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
+    blocks_state(&sink.own_state, &sink.own_bytes);
+    bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
     times->rooted = now_ns();
     mark_finish(pace_helpers(state.markers - 1), &marked);
     resident_close();
@@ -181,35 +184,6 @@ static void stop_and_collect(uintptr_t stack_pointer)
         collect_in_stopped_world(stack_pointer, &times);
     else
         give_up(&state.statistics.given_up[failure]);
-}
-
-/* Calls function(stack pointer) on another stack, with all registers that a callee keeps saved
- * where that stack pointer points. */
-__attribute__((naked, noinline)) static void call_on_stack(void (*function)(uintptr_t),
-                                                           char *stack_top)
-{
-    (void)function;
-    (void)stack_top;
-    __asm__("push %rbp\n\t"
-            "mov %rsp, %rbp\n\t"
-            "push %rbx\n\t"
-            "push %r12\n\t"
-            "push %r13\n\t"
-            "push %r14\n\t"
-            "push %r15\n\t"
-            "mov %rdi, %rax\n\t"
-            "mov %rsp, %rdi\n\t"
-            "mov %rsp, %rbx\n\t"
-            "mov %rsi, %rsp\n\t"
-            "call *%rax\n\t"
-            "mov %rbx, %rsp\n\t"
-            "pop %r15\n\t"
-            "pop %r14\n\t"
-            "pop %r13\n\t"
-            "pop %r12\n\t"
-            "pop %rbx\n\t"
-            "pop %rbp\n\t"
-            "ret");
 }
 
 bool collect(enum collect_cause cause, size_t wanted)

@@ -33,8 +33,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "alloc/blocks.h"
-#include "gc/mark.h"
 #include "gc/memory.h"
 #include "gc/process.h"
 #include "gc/resident.h"
@@ -50,6 +48,7 @@ static struct {
     int memory_file;
     bool indirect; /* the mapping at hand is read through the file */
     bool code;     /* it holds code that the process has generated */
+    const struct root_sink *sink;
     struct root_result *result;
 } roots;
 
@@ -61,22 +60,19 @@ bool roots_init(void)
 
 static void scan_words(uintptr_t start, uintptr_t end)
 {
-    if (roots.code)
-        mark_roots_in_code((const void *)start, (const void *)end);
+    if (roots.code && roots.sink->words_in_code)
+        roots.sink->words_in_code((const void *)start, (const void *)end);
     else
-        mark_roots((const void *)start, (const void *)end);
+        roots.sink->words((const void *)start, (const void *)end);
 }
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
 {
-    const void *own_start;
-    size_t own_bytes;
-    blocks_state(&own_start, &own_bytes);
-    uintptr_t own = (uintptr_t)own_start;
+    uintptr_t own = (uintptr_t)roots.sink->own_state;
     roots.result->bytes += end - start;
     if (own >= start && own < end) {
         scan_words(start, own);
-        start = round_up(own + own_bytes, sizeof(uintptr_t));
+        start = round_up(own + roots.sink->own_bytes, sizeof(uintptr_t));
         if (start > end)
             return;
     }
@@ -242,10 +238,10 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
 static void keep_stack(const struct stopped_thread *thread)
 {
     uintptr_t words[] = {thread->stack_pointer, thread->frame, thread->alternate_start};
-    mark_roots(words, words + sizeof words / sizeof words[0]);
+    roots.sink->words(words, words + sizeof words / sizeof words[0]);
 }
 
-bool roots_scan(uintptr_t stack_pointer, struct root_result *result)
+bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct root_result *result)
 {
     const struct mapping *mappings;
     size_t count;
@@ -258,6 +254,7 @@ bool roots_scan(uintptr_t stack_pointer, struct root_result *result)
         self.alternate_end = self.alternate_start + alternate.ss_size;
     }
     *result = (struct root_result){0};
+    roots.sink = sink;
     roots.result = result;
     keep_stack(&self);
     for (size_t i = 0; i < stopped_count(); i++) {

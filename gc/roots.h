@@ -6,6 +6,7 @@
 #define ALLOTROPE_GC_ROOTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct root_result {
@@ -14,11 +15,22 @@ struct root_result {
     uint64_t indirect_bytes; /* scanned through a copy */
 };
 
+/* Who marks. */
+struct root_sink {
+    /* Each word in [start, end), aligned to its size. */
+    void (*words)(const void *start, const void *end);
+    /* Words at any address, in code that the process has generated. NULL: as `words`. */
+    void (*words_in_code)(const void *start, const void *end);
+    /* The heap's own state, if it lies among the roots: it is left out. */
+    const void *own_state;
+    size_t own_bytes;
+};
+
 /* Called once. False: without memory. */
 bool roots_init(void);
 
 /* The world is stopped and marking has begun. stack_pointer: of the calling thread, below which
  * nothing of the program is. False: something could not be read, so nothing must be reclaimed. */
-bool roots_scan(uintptr_t stack_pointer, struct root_result *result);
+bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct root_result *result);
 
 #endif

@@ -269,7 +269,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes)
         return -1;
     const char *wanted = getenv("FUZZ_HEAP");
     unsigned variant = data[0] % VARIANTS;
-    for (unsigned i = 0; wanted && i < VARIANTS && strcmp(variants[variant].heap, wanted); i++)
+    for (unsigned i = 0; wanted && i < VARIANTS && strcmp(variants[variant].heap, wanted) != 0; i++)
         variant = (variant + 1) % VARIANTS;
     play(variant, data + 1, bytes - 1);
     return 0;

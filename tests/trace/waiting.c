@@ -35,7 +35,7 @@ int main(int count, char **words)
     wait(NULL);
     puts("ready");
     fflush(stdout);
-    while (count > 1)
+    while (count > 1) // NOLINT(bugprone-infinite-loop): until it is killed
         work(1000);
     return 3;
 }
