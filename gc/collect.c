@@ -220,6 +220,8 @@ bool collect(enum collect_cause cause, size_t wanted)
 void collect_never_again(void)
 {
     lock_acquire(&state.lock);
+    if (state.available)
+        wait_for_resumed();
     state.available = false;
     lock_release(&state.lock);
 }

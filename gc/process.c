@@ -143,6 +143,20 @@ static size_t append_number(char *path, size_t length, unsigned long number)
     return length;
 }
 
+static uintptr_t parse_address(const char **at)
+{
+    uintptr_t address = 0;
+    for (;; ++*at) {
+        char digit = **at;
+        if (digit >= '0' && digit <= '9')
+            address = address * 16 + (uintptr_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            address = address * 16 + (uintptr_t)(digit - 'a' + 10);
+        else
+            return address;
+    }
+}
+
 bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
 {
     char path[48], text[256];
@@ -168,6 +182,26 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
     for (at++; *at >= '0' && *at <= '9'; at++)
         *flags = *flags * 10 + (unsigned long)(*at - '0');
     return true;
+}
+
+bool process_thread_blocks(pid_t thread, int signal)
+{
+    char path[48], text[2048];
+    size_t length = append_number(path, append(path, 0, "task/"), (unsigned long)thread);
+    append(path, length, "/status");
+    int file = open_below(path, O_RDONLY);
+    if (file < 0)
+        return false;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes))
+        return false;
+    text[bytes] = '\0';
+    const char *at = strstr(text, "\nSigBlk:\t");
+    if (!at)
+        return false;
+    at += strlen("\nSigBlk:\t");
+    return parse_address(&at) >> (signal - 1) & 1;
 }
 
 /* Mappings. */
@@ -209,20 +243,6 @@ static bool grow_buffers(size_t text_bytes)
     maps.text = own_memory_map(text_bytes);
     maps.mappings = own_memory_map(maps.capacity * sizeof *maps.mappings);
     return maps.text && maps.mappings;
-}
-
-static uintptr_t parse_address(const char **at)
-{
-    uintptr_t address = 0;
-    for (;; ++*at) {
-        char digit = **at;
-        if (digit >= '0' && digit <= '9')
-            address = address * 16 + (uintptr_t)(digit - '0');
-        else if (digit >= 'a' && digit <= 'f')
-            address = address * 16 + (uintptr_t)(digit - 'a' + 10);
-        else
-            return address;
-    }
 }
 
 /* "start-end rwxp offset device inode   name" */

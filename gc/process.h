@@ -29,6 +29,9 @@ bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argum
 /* State letter and flags (PF_*) of a thread from its stat file. False: it is gone. */
 bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
 
+/* Whether a thread blocks a signal now. False also when it is gone. */
+bool process_thread_blocks(pid_t thread, int signal);
+
 /* One line of the process's maps. */
 struct mapping {
     uintptr_t start, end;

@@ -357,6 +357,20 @@ void resume_world(void)
     futex_wake_all(&stop.word);
 }
 
+static bool wait_for_return(void *argument, pid_t thread)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    (void)argument;
+    for (int tries = 0; tries < 100 && process_thread_blocks(thread, STOP_SIGNAL); tries++)
+        SYSCALL_2(SYS_nanosleep, &pause, NULL);
+    return true;
+}
+
+void wait_for_resumed(void)
+{
+    process_each_thread(wait_for_return, NULL);
+}
+
 size_t stopped_count(void)
 {
     return stop.count;

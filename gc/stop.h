@@ -39,4 +39,8 @@ struct stopped_thread stopped_thread(size_t index);
 
 void resume_world(void);
 
+/* Waits a moment until the threads that were stopped are back in the program: they still have to
+ * return from the signal, which is a system call. */
+void wait_for_resumed(void);
+
 #endif

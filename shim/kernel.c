@@ -20,7 +20,6 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "shim/interpose.h"
 #include "shim/route.h"
@@ -53,8 +52,8 @@ EXPORT int sigqueue(pid_t process, int number, const union sigval value)
     siginfo_t info = {0};
     info.si_signo = number;
     info.si_code = SI_QUEUE;
-    info.si_pid = getpid();
-    info.si_uid = getuid();
+    info.si_pid = (pid_t)SYSCALL_0(SYS_getpid);
+    info.si_uid = (uid_t)SYSCALL_0(SYS_getuid);
     info.si_value = value;
     pin(value.sival_ptr);
     return result_of(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));

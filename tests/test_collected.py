@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The benchmarks of collection print the same line, whoever manages their memory."""
+
+import subprocess
+
+import pytest
+
+from under import BUILD, GLIBC, LIBRARY, Under
+
+ARGUMENTS = {
+    "binary_trees": ["depth=12"],
+    "destroy": ["depth=13", "replace=3000"],
+    "gcbench": ["depth=11"],
+    "rewriter": ["rounds=40"],
+    "session_cache": ["entries=5000", "requests=5000"],
+    "thread_churn": ["tasks=8", "replace=20000"],
+}
+COLLECTORS = [
+    Under("ignore", LIBRARY, "gc:free=ignore,initial=256K"),
+    Under("honour", LIBRARY, "gc:initial=256K"),
+    Under("boehm", LIBRARY, "gc:free=ignore,policy=boehm"),
+    Under("every", LIBRARY, "gc:free=ignore,every=1000"),
+    Under("small-stack", LIBRARY, "gc:free=ignore,initial=256K,stack=64K"),
+    Under("markers", LIBRARY, "gc:free=ignore,initial=256K,markers=3,pause=1"),
+]
+
+
+def line(name: str, under: Under = GLIBC, variant: str = "") -> str:
+    program = BUILD / "bench_programs" / (name + variant)
+    if not program.exists():
+        pytest.skip("libgc-dev is not installed")
+    result = under.run([str(program), *ARGUMENTS[name]], timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert name in result.stdout
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("variant", ["_forgets", "_libgc"])
+def test_variants_agree(name: str, variant: str) -> None:
+    assert line(name, variant=variant) == line(name)
+
+
+@pytest.mark.parametrize("under", COLLECTORS, ids=str)
+@pytest.mark.parametrize("variant", ["", "_forgets"])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_collected_program_computes_the_same(name: str, variant: str, under: Under) -> None:
+    assert line(name, under, variant) == line(name)
+
+
+def test_a_limit_is_kept_and_memory_comes_back() -> None:
+    """4 MB live, some 400 MB allocated, at most 12 MB used; and far too little is refused."""
+    program = [str(BUILD / "bench_programs" / "destroy_forgets"), "depth=16", "replace=50000"]
+    enough = Under("gc", LIBRARY, "gc:free=ignore,limit=12M").run(program, timeout=120)
+    assert enough.returncode == 0 and enough.stdout == GLIBC.run(program, timeout=120).stdout
+    scarce = Under("gc", LIBRARY, "gc:free=ignore,limit=2M").run(program, timeout=120)
+    assert scarce.returncode == 4 and "no memory for" in scarce.stderr
+
+
+def test_bad_argument_is_named() -> None:
+    program = str(BUILD / "bench_programs" / "destroy")
+    result = subprocess.run([program, "depth=99"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "depth=99" in result.stderr
