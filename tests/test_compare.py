@@ -85,7 +85,8 @@ SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": ["schema", "command", "date", "machine", "baseline", "rounds", "confidence",
-                 "settings", "deterministic", "interrupted", "incomplete", "results"],
+                 "settings", "deterministic", "interrupted", "incomplete", "results",
+                 "witness"],
     "properties": {
         "schema": {"const": "allotrope.compare/1"},
         "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
@@ -116,6 +117,12 @@ SCHEMA = {
         "interrupted": {"type": "boolean"},
         "incomplete": MAYBE_TEXT,
         "results": {"type": "array", "minItems": 1, "items": RESULT},
+        "witness": {"type": ["object", "null"], "additionalProperties": False,
+                    "required": ["hyperfine", "hyperfine_missing", "perf", "perf_missing"],
+                    "properties": {"hyperfine": {"type": ["array", "null"]},
+                                   "hyperfine_missing": MAYBE_TEXT,
+                                   "perf": {"type": ["array", "null"]},
+                                   "perf_missing": MAYBE_TEXT}},
     },
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ from .recommendation import Document, Sentence, recommend
 from .simulate import simulate
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
+from .witness import call_witnesses, witness_lines, witness_rows
 
 PROGRAM = "allotrope"
 TABLE_WIDTH = 100
@@ -249,6 +250,9 @@ def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
     metavar="FILE",
     help="write wall times as hyperfine --export-json does",
 )
+@click.option(
+    "--witness", is_flag=True, help="afterwards ask hyperfine and perf about the same commands"
+)
 @click.option("--suite", "suite_file", metavar="FILE", help="compare the programs in a TOML file")
 @click.option("--only", multiple=True, metavar="NAME", help="of the suite, this one; repeatable")
 @click.option(
@@ -270,6 +274,7 @@ def compare_command(
     csv_file: str | None,
     markdown_file: str | None,
     hyperfine_file: str | None,
+    witness: bool,
     suite_file: str | None,
     only: tuple[str, ...],
     state_file: str | None,
@@ -308,12 +313,15 @@ def compare_command(
     if html_file is not None:
         check_page_modules()
     comparison = compare_with_progress(plan)
+    if witness and comparison.incomplete is None:
+        comparison.witness = call_witnesses(comparison)
     write_results(comparison, [(file, write) for _, file, write in outputs])
     return exit_status(comparison)
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume")
-WITH_COMMAND = ("prepare", "input", "check", "ignore_failure", "markdown_file", "hyperfine_file")
+WITH_COMMAND = ("prepare", "input", "check", "ignore_failure", "markdown_file", "hyperfine_file",
+                "witness")  # fmt: skip
 
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
@@ -465,6 +473,14 @@ def say(console: Console, sentences: Sequence[Sentence]) -> None:
         console.print(str(sentence), markup=False, highlight=False)
 
 
+def show_witness(console: Console, found: dict[str, Any]) -> None:
+    rows = witness_rows(found)
+    if rows[1:]:
+        console.print(suite_output.as_table(rows, "Independent witnesses"))
+    for line in witness_lines(found):
+        console.print(line, markup=False, highlight=False)
+
+
 def write_file(file: str, text: str) -> None:
     if file == "-":
         click.echo(text, nl=False)
@@ -487,6 +503,9 @@ def write_results(
         console.print(line, markup=False, highlight=False)
     console.print()
     say(console, recommend(document))
+    if comparison.witness is not None:
+        console.print()
+        show_witness(console, comparison.witness)
     for file, write in outputs:
         write_file(file, write(comparison, document))
 

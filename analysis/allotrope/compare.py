@@ -102,6 +102,7 @@ class Comparison:
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
+        self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
 
     def deterministic(self) -> bool | None:
         """Whether all runs under glibc wrote the same; None when that was not looked at."""

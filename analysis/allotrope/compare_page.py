@@ -7,6 +7,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
 from .recommendation import memory_quantity, recommend
 from .units import format_bytes, format_count, format_seconds
+from .witness import witness_lines, witness_rows
 
 Document = Mapping[str, Any]
 Result = dict[str, Any]
@@ -58,6 +59,7 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
         trade_off_section(document, prefix),
         quantities_section(document, prefix),
         waste_section(document, prefix),
+        *witness_sections(document),
         Section(
             "Figures",
             tables=[allocators_table(document), summary_table(document), rounds_table(document)],
@@ -356,6 +358,15 @@ def _heap_table(known: Sequence[Result]) -> Table:
     parts = [title for _, title, _ in PARTS[1:]]
     header = ["allocator", "asked for at most", "heap at most", "ratio", "held at exit", *parts]
     return Table("The heap's own account", header, rows)
+
+
+def witness_sections(document: Document) -> list[Section]:
+    found = document["witness"]
+    if found is None:
+        return []
+    rows = witness_rows(found)
+    tables = [Table("What other tools say", rows[0], rows[1:])] if rows[1:] else []
+    return [Section("Independent witnesses", witness_lines(found), tables=tables)]
 
 
 # Tables

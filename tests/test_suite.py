@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: MIT
+"""Suites: what a file may say, what is measured, interruption, and the means over programs."""
+
+import json
+import math
+import random
+import signal
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from allotrope import page, suite_page
+from allotrope.resampling import geometric_mean
+from allotrope.suite_output import mean_ratio, recommend_suite
+from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
+from conftest import SOURCE, Command
+from test_compare import SCHEMA as COMPARISON
+
+MEAN = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["ratio", "low", "high", "programs", "rounds"],
+    "properties": {key: {"type": "number"}
+                   for key in ("ratio", "low", "high", "programs", "rounds")},
+}  # fmt: skip
+PROGRAM = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "status", "reason", "comparison"],
+    "properties": {
+        "name": {"type": "string"},
+        "status": {"enum": ["measured", "skipped", "failed"]},
+        "reason": {"type": ["string", "null"]},
+        "comparison": {"anyOf": [{"type": "null"}, COMPARISON]},
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schema", "suite", "title", "date", "machine", "baseline", "rounds", "confidence",
+                 "resampling", "interrupted", "allocators", "programs", "means"],
+    "properties": {
+        "schema": {"const": "allotrope.suite/1"}, "suite": {}, "title": {}, "date": {},
+        "machine": {}, "baseline": {"type": "string"}, "rounds": {"type": "integer"},
+        "confidence": {"const": 0.95}, "resampling": {"required": ["replicates", "seed"]},
+        "interrupted": {"type": "boolean"},
+        "allocators": {"items": {"required": ["spec", "allocator", "preset", "options",
+                                              "version"]}},
+        "programs": {"items": PROGRAM},
+        "means": {"additionalProperties": {"additionalProperties": MEAN, "required": [
+            "cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults"]}},
+    },
+}  # fmt: skip
+
+TWO = """
+title = "two"
+[environment]
+WORD = "common"
+[[program]]
+name = "echo"
+command = ["echo", "$SUITE"]
+[[program]]
+name = "shell"
+setup = "echo made > input; echo >> $SUITE/setups"
+input = "input"
+command = 'cat; echo "$WORD $HOME" | sed "s|$PWD|here|"'
+environment = { WORD = "own" }
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Any:
+    """Writes a suite and measures it; returns the process, and the JSON, checked."""
+
+    def measure(
+        command: Command, text: str, *options: str, rounds: int = 2
+    ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any] | None]:
+        (tmp_path / "suite.toml").write_text(text)
+        words = ["--suite", str(tmp_path / "suite.toml"), "--rounds", str(rounds)]
+        words += ["--json", str(tmp_path / "suite.json"), "--state", str(tmp_path / "state")]
+        if "-a" not in options:
+            options = ("-a", "glibc", "-a", "mock", *options)
+        done = command.run("compare", *words, *options)
+        if not (tmp_path / "suite.json").exists():
+            return done, None
+        document = json.loads((tmp_path / "suite.json").read_text())
+        jsonschema.validate(document, SCHEMA)
+        return done, document
+
+    return measure
+
+
+class TestMeasuring:
+    def test_every_program_is_compared(self, mock: Command, suite: Any, tmp_path: Path) -> None:
+        done, document = suite(mock, TWO, rounds=7)
+        assert done.returncode == 0, done.stderr
+        assert [entry["name"] for entry in document["programs"]] == ["echo", "shell"]
+        for entry in document["programs"]:
+            comparison = entry["comparison"]
+            assert [one["status"] for one in comparison["results"]] == ["ok", "ok"]
+            for result in comparison["results"]:
+                assert len(result["wall_seconds"]["rounds"]) == 7
+                assert None not in result["wall_seconds"]["rounds"]
+        assert document["means"]["mock"]["cpu_seconds"]["programs"] == 2
+        assert document["means"]["glibc"]["cpu_seconds"]["ratio"] == 1
+        assert not (tmp_path / "state").exists()
+        assert (tmp_path / "setups").read_text() == "\n"
+
+    def test_estimate_comes_before_the_rounds(self, mock: Command, suite: Any) -> None:
+        done, _ = suite(mock, TWO)
+        lines = done.stderr.splitlines()
+        # Each program: mock's warm-up and account, and two rounds of two.
+        assert lines[0].startswith("2 programs × 2 allocators × 2 rounds: 12 runs, about ")
+        assert [line.split(",")[0] for line in lines[1:]] == ["round 1 of 2", "round 2 of 2"]
+
+    def test_rounds_of_programs_take_turns(self, mock: Command, suite: Any, tmp_path: Path) -> None:
+        program = '[[program]]\nname = "{0}"\ncommand = "printf {0} >> $SUITE/trace"\n'
+        suite(mock, program.format("p") + program.format("q"), "--warmup", "0", rounds=3)
+        # References, mock's accounts, then the rounds: glibc and mock of p, of q, of p, ...
+        assert (tmp_path / "trace").read_text() == "ppqq" + "pq" + "ppqq" * 3
+
+    def test_only(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, "--only", "shell")
+        assert [entry["name"] for entry in document["programs"]] == ["shell"]
+
+    def test_check_and_prepare(self, mock: Command, suite: Any) -> None:
+        text = """
+        [[program]]
+        name = "p"
+        prepare = "echo x > fresh"
+        check = "grep -q x"
+        command = "cat fresh; rm fresh; echo $$"
+        """
+        _, document = suite(mock, text)
+        assert {one["status"] for one in document["programs"][0]["comparison"]["results"]} == {"ok"}
+
+
+class TestTrouble:
+    def test_missing_package_skips(self, mock: Command, suite: Any) -> None:
+        text = TWO + '[[program]]\nname = "none"\ncommand = ["none"]\npackages = ["no-such-one"]\n'
+        done, document = suite(mock, text)
+        assert done.returncode == 0
+        skipped = document["programs"][2]
+        assert skipped["status"] == "skipped" and "no-such-one" in skipped["reason"]
+        assert "none: needs the Debian package no-such-one" in done.stdout
+
+    @pytest.mark.parametrize(
+        "line, reason",
+        [
+            ('command = ["false"]', "fails under glibc"),
+            ('command = ["no-such-program"]', "command not found"),
+            ('command = ["true"]\nsetup = "echo why >&2; exit 3"', "status 3 (why)"),
+        ],
+    )
+    def test_a_program_that_fails_fails_alone(
+        self, mock: Command, suite: Any, line: str, reason: str
+    ) -> None:
+        done, document = suite(mock, TWO + f'[[program]]\nname = "bad"\n{line}\n')
+        assert done.returncode == 1
+        assert document["programs"][2]["status"] == "failed"
+        assert reason in document["programs"][2]["reason"]
+        assert document["means"]["mock"]["cpu_seconds"]["programs"] == 2
+
+    def test_an_allocator_that_fails_is_out_of_the_mean(self, mock: Command, suite: Any) -> None:
+        specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
+        done, document = suite(mock, TWO, *specs)
+        assert done.returncode == 1
+        assert document["means"]["mock:crash"]["cpu_seconds"] is None
+        assert "mock:crash: echo (failed) and shell (failed)" in " ".join(done.stdout.split())
+
+    def test_output_that_varies_is_out_of_the_mean(self, mock: Command, suite: Any) -> None:
+        text = TWO + '[[program]]\nname = "varies"\ncommand = "echo $$"\n'
+        done, document = suite(mock, text)
+        assert done.returncode == 0
+        assert document["means"]["mock"]["cpu_seconds"]["programs"] == 2
+        assert "varies: its output differs" in done.stdout
+
+    @pytest.mark.parametrize(
+        "text, message",
+        [
+            ("x = 1", "unknown key 'x'"),
+            ("title = 'x'", "has no [[program]]"),
+            ("[[program]]\nname='p'", "program 'p' has no command"),
+            ("[[program]]\ncommand='p'", "has no name"),
+            ("[[program]]\nname='p'\ncommand='x'\nfoo=1", "unknown key 'foo'"),
+            ("[[program]]\nname='p'\ncommand=3", "command must be list or str, not 3"),
+            ("[[program]]\nname='p'\ncommand=['x', 3]", "must hold strings only"),
+            ("[[program]]\nname='p'\ncommand='x'\nenvironment={A=1}", "table of strings"),
+            ("[[program]]\nname='p'\ncommand='x'\n" * 2, "two programs are called 'p'"),
+            ("= nonsense", "is no TOML"),
+        ],
+    )
+    def test_bad_files_are_named(self, mock: Command, suite: Any, text: str, message: str) -> None:
+        done, _ = suite(mock, text)
+        assert done.returncode == 2 and message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            (["--suite", "x.toml"], "cannot read x.toml"),
+            (["--suite", "x.toml", "--check", "none"], "--check does not go with --suite"),
+            (["--suite", "x.toml", "--", "echo"], "leave out 'echo'"),
+            (["--resume", "--", "echo"], "--resume needs --suite"),
+            (["--only", "x", "--", "echo"], "--only needs --suite"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, mock: Command, options: list[str], message: str) -> None:
+        done = mock.run("compare", *options)
+        assert done.returncode == 2 and message in done.stderr
+
+    def test_unknown_only(self, mock: Command, suite: Any) -> None:
+        done, _ = suite(mock, TWO, "--only", "ls")
+        assert done.returncode == 2 and "there are: echo, shell" in done.stderr
+
+
+SLOW = """
+[[program]]
+name = "p"
+command = "sleep 0.05; echo p"
+[[program]]
+name = "q"
+setup = "echo >> $SUITE/setups"
+command = "sleep 0.05; printf q >> $SUITE/trace; echo q"
+"""
+
+
+class TestResuming:
+    def interrupt(self, mock: Command, tmp_path: Path) -> list[str]:
+        """A suite of ten rounds, interrupted in the middle; returns its words."""
+        (tmp_path / "suite.toml").write_text(SLOW)
+        words = ["compare", "--suite", str(tmp_path / "suite.toml"), "--rounds", "10",
+                 "-a", "glibc", "-a", "mock", "--state", str(tmp_path / "state"), "--json",
+                 str(tmp_path / "json")]  # fmt: skip
+        started = mock.start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        trace = tmp_path / "trace"
+        while started.poll() is None and (not trace.exists() or len(trace.read_text()) < 10):
+            time.sleep(0.01)
+        started.send_signal(signal.SIGINT)
+        out, error = started.communicate(timeout=60)
+        assert started.returncode == 130, error
+        assert "--resume continues from" in error and "interrupted" in out
+        return words
+
+    def test_interrupted_suite_goes_on(self, mock: Command, tmp_path: Path) -> None:
+        words = self.interrupt(mock, tmp_path)
+        document = json.loads((tmp_path / "json").read_text())
+        jsonschema.validate(document, SCHEMA)
+        assert document["interrupted"] is True
+        before = document["programs"][0]["comparison"]["results"][0]["wall_seconds"]["rounds"]
+        assert 0 < len(before) < 10 and None not in before
+        done = mock.run(*words, "--resume")
+        assert done.returncode == 0, done.stderr
+        document = json.loads((tmp_path / "json").read_text())
+        jsonschema.validate(document, SCHEMA)
+        assert document["interrupted"] is False
+        for entry in document["programs"]:
+            for result in entry["comparison"]["results"]:
+                rounds = result["wall_seconds"]["rounds"]
+                assert len(rounds) == 10 and None not in rounds
+        after = document["programs"][0]["comparison"]["results"][0]["wall_seconds"]["rounds"]
+        assert after[: len(before)] == before
+        assert document["programs"][0]["comparison"]["results"][1]["heap"] is not None
+        assert not (tmp_path / "state").exists()
+        assert (tmp_path / "setups").read_text() == "\n\n"
+
+    def test_state_is_not_overwritten(self, mock: Command, tmp_path: Path) -> None:
+        words = self.interrupt(mock, tmp_path)
+        kept = (tmp_path / "state").read_text()
+        done = mock.run(*words)
+        assert done.returncode == 2 and "continue it with --resume" in done.stderr
+        assert (tmp_path / "state").read_text() == kept
+
+    def test_another_question_is_refused(self, mock: Command, tmp_path: Path) -> None:
+        words = self.interrupt(mock, tmp_path)
+        done = mock.run(*words, "--resume", "--rounds", "11")
+        assert done.returncode == 2 and "begun with other rounds" in done.stderr
+        (tmp_path / "suite.toml").write_text(SLOW + "\n# changed\n")
+        done = mock.run(*words, "--resume")
+        assert done.returncode == 2 and "begun with other suite" in done.stderr
+
+    @pytest.mark.parametrize(
+        "text, message", [(None, "cannot read"), ("{", "damaged"), ("{}", "not the state")]
+    )
+    def test_bad_state(
+        self, mock: Command, suite: Any, tmp_path: Path, text: str | None, message: str
+    ) -> None:
+        if text is not None:
+            (tmp_path / "state").write_text(text)
+        done, _ = suite(mock, TWO, "--resume")
+        assert done.returncode == 2 and message in done.stderr
+
+
+class TestMeans:
+    def test_mean_of_medians(self) -> None:
+        mean = geometric_mean([[2.0] * 7, [0.5] * 7, [4.0] * 7])
+        assert mean is not None and math.isclose(mean.ratio, 4 ** (1 / 3))
+        assert math.isclose(mean.low, mean.high) and (mean.programs, mean.rounds) == (3, 7)
+
+    def test_same_figures_give_the_same_interval(self) -> None:
+        ratios = [[random.Random(3).lognormvariate(0, 0.1) for _ in range(11)]]
+        assert geometric_mean(ratios) == geometric_mean(ratios)
+
+    def test_one_round_is_no_sample(self) -> None:
+        assert geometric_mean([[1.0], [1.1]]) is None
+
+    def test_disturbance_of_a_round_is_kept_together(self) -> None:
+        """Rounds that hit all programs alike are not averaged away by many programs."""
+        chance = random.Random(1)
+        hits = [chance.lognormvariate(0, 0.1) for _ in range(11)]
+        alike = geometric_mean([hits] * 20)
+        single = geometric_mean([hits])
+        assert alike is not None and single is not None
+        assert math.isclose(alike.low, single.low) and math.isclose(alike.high, single.high)
+
+    @pytest.mark.parametrize("programs, rounds", [(1, 11), (6, 11), (12, 7)])
+    def test_intervals_cover_what_they_promise(self, programs: int, rounds: int) -> None:
+        """Of 300 simulated suites whose true mean is 1.1; by chance 95% would give 285 and less
+        than 272 once in ten thousand."""
+        chance = random.Random(programs)
+        covered = 0
+        for _ in range(300):
+            mean = geometric_mean(
+                [[chance.lognormvariate(math.log(1.1), 0.05) for _ in range(rounds)]
+                 for _ in range(programs)]
+            )  # fmt: skip
+            assert mean is not None
+            covered += mean.low <= 1.1 <= mean.high
+        assert covered >= 272
+
+    def test_means_follow_from_the_rounds(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, rounds=5)
+        logarithms = []
+        for entry in document["programs"]:
+            base, mine = (one["minor_faults"]["rounds"] for one in entry["comparison"]["results"])
+            logarithms.append(statistics.median(math.log(a / b) for a, b in zip(mine, base)))
+        expected = math.exp(statistics.fmean(logarithms))
+        assert math.isclose(document["means"]["mock"]["minor_faults"]["ratio"], expected)
+        back = mean_ratio(document, "glibc", "mock", "minor_faults")
+        assert back is not None and math.isclose(back.ratio, 1 / expected)
+
+
+def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
+    """A suite in which mock takes `factor` times glibc's CPU and memory, but for a little."""
+    from allotrope.intervals import summarize
+    from allotrope.suite_output import means
+
+    for entry in document["programs"]:
+        base, mine = entry["comparison"]["results"]
+        for key in ("cpu_seconds", "wall_seconds", "peak_rss_bytes"):
+            values = [1 + place / 1000 for place in range(7)]
+            ours = [factor * value for value in values[::-1]]
+            base[key] = vars(summarize(values, values))
+            mine[key] = vars(summarize(ours, values))
+    document["means"] = means(document)
+    return document
+
+
+class TestWords:
+    def test_faster_suite(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, rounds=7)
+        sentences = recommend_suite(grown(document, 0.8))
+        assert sentences[0].text.startswith("mock: nothing measured is noticeably faster")
+        assert "20% less CPU" in sentences[0].text
+        assert any("geometric means over 2 programs" in one.text for one in sentences)
+
+    def test_slower_suite(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, rounds=7)
+        assert recommend_suite(grown(document, 1.2))[0].text.startswith("stay with glibc")
+
+    def test_two_rounds_do_not_decide(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, rounds=2)
+        assert recommend_suite(document)[0].kind == "undecided"
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_page_in_a_browser(
+    browser: Browser, mock: Command, suite: Any, tmp_path: Path, size: Any  # noqa: F811
+) -> None:
+    specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
+    _, document = suite(mock, TWO, *specs, rounds=6)
+    (tmp_path / "page.html").write_text(page.render(suite_page.suite_page(document)))
+    browser.open(tmp_path / "page.html", size)
+    assert browser.errors() == []
+    assert len(browser.requests()) == 1
+    assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+    assert browser.run("return document.querySelectorAll('.plot .scatterlayer .trace').length") >= 8
+
+
+@pytest.mark.parametrize("name", ["real", "micro"])
+def test_our_own_suites_are_sound(name: str) -> None:
+    from allotrope.suite import read_suite
+
+    programs = read_suite(SOURCE / "bench_programs" / f"{name}.toml").programs
+    assert len(programs) >= 12
+    for program in programs:
+        paths = [word for word in program.command if word.startswith(str(SOURCE))]
+        assert all(Path(path).exists() for path in paths if "tests/matrix" in path), paths
+
+
+def test_document_names_every_key() -> None:
+    text = (SOURCE / "docs" / "suites.md").read_text()
+    for part in (SCHEMA, PROGRAM, MEAN):
+        for key in part["required"]:  # type: ignore[attr-defined]
+            assert f"`{key}`" in text, key
