@@ -184,6 +184,8 @@ def test_bad_pointer_is_named(fault: str, size: int, under: Under) -> None:
         pytest.skip("a block begins at every granule")
     if under.name == "gnu:classic" and fault not in ("interior", "unaligned", "realloc-interior"):
         pytest.skip("the algorithm keeps nothing that would tell")
+    if under.name == "knuth:classic" and fault == "aligned-twice":
+        pytest.skip("the block has merged with the one below, and its tag is left as it was")
     result = run(under, "bad_pointers", fault, str(size))
     lines = our_lines(result)
     assert len(lines) == 1 and "0x" in lines[0], result.stderr
