@@ -324,12 +324,13 @@ def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
         f"{_both(evidence, fast, lean)}."
     )
     sentences.append(Sentence("price", "The price", price))
+    if base in (fast, lean):
+        return sentences
     for name in (fast, lean):
-        if name != base:
-            text = f"{_both(evidence, name, base)}."
-            sentences.append(Sentence("note", f"{name} against {base}", text))
+        text = f"{_both(evidence, name, base)}."
+        sentences.append(Sentence("note", f"{name} against {base}", text))
     free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
-    if free and base not in (fast, lean):
+    if free:
         chosen = least(evidence, free, "CPU")
         if chosen not in (fast, lean):
             text = f"{chosen} against {base}: {_both(evidence, chosen, base)}."
