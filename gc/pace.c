@@ -8,8 +8,9 @@
  * policy=auto lets the heap grow by a share of what is live, and of the roots, since both cost a
  * collection its time. The share follows what collections have cost: when they take more than
  * MUCH of the program's time it rises, when less than LITTLE it falls, within bounds. So a program
- * that allocates little keeps a tight heap and one that allocates furiously is not
- * collected to death.
+ * that allocates little keeps a tight heap and one that allocates furiously is not collected to
+ * death. What is free between live blocks may be of the wrong sizes for what comes next: so
+ * however much the heap uses, it may take half of that room anew before the next collection.
  *
  * Below a control group's memory.max the heap is kept to what leaves the rest of the process an
  * eighth of it, as long as that is possible: a collection is cheaper than being killed.
@@ -24,11 +25,12 @@
 #include "vm/syscall.h"
 
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
-static const size_t AUTO_INITIAL_BYTES = (size_t)4 << 20;
+static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
+static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
 /* In percent: the share of live bytes by which the heap may grow, and of time. */
-enum { SHARE_FIRST = 75, SHARE_LEAST = 50, SHARE_MOST = 150, LITTLE = 4, MUCH = 12 };
+enum { SHARE_FIRST = 100, SHARE_LEAST = 60, SHARE_MOST = 200, LITTLE = 3, MUCH = 8 };
 
 /* Starting a helper takes some 50 us: worth it for a mark of a few milliseconds. */
 static const uint64_t WORTH_HELPERS_NS = 4000000;
@@ -79,9 +81,10 @@ static size_t control_group_limit(void)
     return bytes;
 }
 
-static void set_target(size_t target, size_t used, size_t wanted)
+/* step: what the heap may take at least before the next collection, however much it uses. */
+static void set_target(size_t target, size_t used, size_t wanted, size_t step)
 {
-    size_t least = used + wanted + used / 16 + LEAST_STEP_BYTES;
+    size_t least = used + wanted + step;
     if (pace.group_bytes > 0 && target > pace.group_bytes)
         target = pace.group_bytes;
     if (target < least)
@@ -100,7 +103,7 @@ void pace_init(const struct pace_options *options)
     size_t initial = options->initial_bytes;
     if (initial == 0)
         initial = options->policy == POLICY_BOEHM ? BOEHM_INITIAL_BYTES : AUTO_INITIAL_BYTES;
-    set_target(initial, 0, 0);
+    set_target(initial, 0, 0, 0);
 }
 
 size_t pace_target(void)
@@ -145,19 +148,21 @@ void pace_collected(const struct pace_report *report)
         size_t target = pace_target();
         if (report->freed < target / 4)
             target += target / 2;
-        set_target(target, report->used, report->wanted);
+        set_target(target, report->used, report->wanted, LEAST_STEP_BYTES);
         return;
     }
     adapt_share(cost_percent(report));
     size_t initial = pace.options.initial_bytes ? pace.options.initial_bytes : AUTO_INITIAL_BYTES;
     size_t room = (report->live + report->roots) / 100 * pace.share;
-    set_target(report->live + (room > initial ? room : initial), report->used, report->wanted);
+    size_t step = room / 2 > AUTO_LEAST_STEP_BYTES ? room / 2 : AUTO_LEAST_STEP_BYTES;
+    set_target(report->live + (room > initial ? room : initial), report->used, report->wanted,
+               step);
 }
 
 void pace_given_up(size_t used, size_t wanted)
 {
     size_t target = pace_target(), more = used + used / 2;
-    set_target(more > target ? more : target, used, wanted);
+    set_target(more > target ? more : target, used, wanted, LEAST_STEP_BYTES);
 }
 
 unsigned pace_helpers(unsigned most)

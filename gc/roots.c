@@ -10,8 +10,8 @@
  *     private       pages that the process has written to, even if it may not write them now
  *     shared        writable ones; all pages that the kernel has in memory, for another process
  *                   may have written them, and a forked child's own page tables do not show them
- *     left out      devices; read-only shared files; the kernel's own (vdso); whatever the page
- *                   map knows to be ours
+ *     left out      devices; read-only shared files; the text of programs and libraries; the
+ *                   kernel's own (vdso); whatever the page map knows to be ours
  *
  * Pages are read in place where nothing can go wrong with that. Where it can (swapped pages, which
  * is also what the kernel calls guard pages; pages without read permission; mappings of files,
@@ -214,7 +214,9 @@ static bool is_file(const struct mapping *mapping)
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
-    if (is_kernels(mapping) || (mapping->shared && (!mapping->writable || is_device(mapping))))
+    bool is_text = mapping->executable && !mapping->writable && is_file(mapping);
+    if (is_kernels(mapping) || is_text ||
+        (mapping->shared && (!mapping->writable || is_device(mapping))))
         return true;
     roots.result->mappings++;
     roots.code = false;
