@@ -6,6 +6,7 @@
     setup.py packages              the names of the packages that are missing, for apt-get install
     setup.py prepare [NAME]...     makes the programs and inputs of all, or of those named
     setup.py run NAME FORM         becomes that form of the program
+    setup.py suite ROW FORM        a suite of a row's programs in that form, for compare --suite
 
 --study DIRECTORY says where things are made; else ALLOTROPE_STUDY_DIR, else
 ~/.cache/allotrope/study. --build DIRECTORY is the build tree, else ALLOTROPE_BUILD_DIR, else the
@@ -15,6 +16,7 @@ source tree.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -156,6 +158,20 @@ def run(form: Form) -> None:
         raise StudyError(f"cannot run {form.command[0]}: {error.strerror}") from None
 
 
+def print_suite(chosen: list[Program], title: str, form_name: str) -> None:
+    """As docs/suites.md says. JSON's strings and lists are TOML's, too."""
+    print(f"title = {json.dumps(title)}")
+    for program in chosen:
+        form = program.form(form_name)
+        print(f"\n[[program]]\nname = {json.dumps(program.name)}")
+        print(f"packages = {json.dumps(program.packages)}")
+        print(f"command = {json.dumps(form.command)}")
+        if form.stdin:
+            print(f"input = {json.dumps(form.stdin)}")
+        for key, value in form.environment.items():
+            print(f"environment.{key} = {json.dumps(value)}")
+
+
 def print_list(all_programs: list[Program]) -> None:
     for program in all_programs:
         print(f"{program.name:12} {program.row:7} {', '.join(program.forms)}")
@@ -178,6 +194,9 @@ def parse_arguments() -> argparse.Namespace:
     runner = actions.add_parser("run")
     runner.add_argument("name")
     runner.add_argument("form", choices=FORMS)
+    suite = actions.add_parser("suite")
+    suite.add_argument("row", choices=ROWS)
+    suite.add_argument("form", choices=FORMS)
     return parser.parse_args()
 
 
@@ -194,6 +213,10 @@ def main() -> int:
             for program in choose(found, arguments.name):
                 print(f"{program.name} ...", flush=True)
                 prepare(program, places)
+        elif arguments.action == "suite":
+            chosen = [program for program in found if program.row == arguments.row]
+            title = f"the study's programs, {arguments.row}, {arguments.form}"
+            print_suite(chosen, title, arguments.form)
         else:
             run(choose(found, [arguments.name])[0].form(arguments.form))
     except StudyError as error:

@@ -401,14 +401,18 @@ static void mark_word(struct classic_heap *heap, uintptr_t word)
         (char *)chunk + chunk->offset + number * bytes_of(heap, chunk);
 }
 
-/* The roots of a running program lie where a sanitizer would object to anyone's reading. */
+/* The roots of a running program lie where a sanitizer would object to anyone's reading. With
+ * interior pointers the one behind an object's last byte counts, as C allows it to be held. */
 __attribute__((no_sanitize("address"))) void classic_heap_mark(struct classic_heap *heap,
                                                                const void *start, const void *end)
 {
     const uintptr_t *word = (const uintptr_t *)round_up((uintptr_t)start, sizeof *word);
-    for (; (const char *)(word + 1) <= (const char *)end; word++)
+    for (; (const char *)(word + 1) <= (const char *)end; word++) {
         if (is_in_extent(heap, *word))
             mark_word(heap, *word);
+        if (heap->interior && is_in_extent(heap, *word - 1))
+            mark_word(heap, *word - 1);
+    }
 }
 
 static void scan_object(struct classic_heap *heap, const void *object)

@@ -22,7 +22,7 @@ struct classic_chunk;
 
 struct classic_heap {
     struct page_source *pages;
-    bool interior;   /* pointers into an object count too */
+    bool interior;   /* pointers into an object, or behind its last byte, count too */
     char *base;      /* of the lowest chunk */
     size_t extent;   /* chunks from the lowest to the highest, holes included */
     size_t chunks;   /* the heap's own */

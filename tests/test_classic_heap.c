@@ -129,6 +129,18 @@ static void test_with_interior_any_byte_keeps_an_object(void **state)
     assert_int_equal(swept.live_bytes, 112 + 3 * CLASSIC_CHUNK_BYTES - CLASSIC_HEADER_BYTES);
 }
 
+static void test_with_interior_a_pointer_behind_the_end_keeps_an_object(void **state)
+{
+    (void)state;
+    assert_true(classic_heap_grow(&heap, 8 * CLASSIC_CHUNK_BYTES));
+    char *small = classic_heap_alloc(&heap, 32), *next = classic_heap_alloc(&heap, 32);
+    char *large = classic_heap_alloc(&heap, 3 * CLASSIC_CHUNK_BYTES - CLASSIC_HEADER_BYTES);
+    uintptr_t roots[] = {(uintptr_t)small + 32,
+                         (uintptr_t)large + 3 * CLASSIC_CHUNK_BYTES - CLASSIC_HEADER_BYTES};
+    assert_ptr_equal(next, small + 32);
+    assert_int_equal(collect(roots, roots + 2).live_objects, 3);
+}
+
 static void test_a_chain_is_followed_and_a_cycle_ends(void **state)
 {
     (void)state;
@@ -375,6 +387,8 @@ int main(void)
         TEST(test_objects_lie_behind_the_header_of_their_chunk),
         TEST(test_only_a_pointer_to_the_start_keeps_an_object),
         cmocka_unit_test_setup_teardown(test_with_interior_any_byte_keeps_an_object,
+                                        set_up_interior, tear_down),
+        cmocka_unit_test_setup_teardown(test_with_interior_a_pointer_behind_the_end_keeps_an_object,
                                         set_up_interior, tear_down),
         TEST(test_a_chain_is_followed_and_a_cycle_ends),
         TEST(test_more_than_the_stack_holds_is_found_all_the_same),

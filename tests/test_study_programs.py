@@ -118,6 +118,23 @@ def test_a_bad_table_is_refused(text: str, complaint: str, tmp_path: Path) -> No
     assert complaint in str(error.value)
 
 
+@pytest.mark.parametrize("form", study.FORMS)
+@pytest.mark.parametrize("row", study.ROWS)
+def test_a_suite_is_one_that_compare_reads(row: str, form: str, tmp_path: Path) -> None:
+    from allotrope.suite import read_suite
+
+    result = setup("--study", "/study", "suite", row, form)
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "suite.toml").write_text(result.stdout)
+    suite = read_suite(tmp_path / "suite.toml")
+    expected = [program for program in PROGRAMS if program.row == row]
+    assert [program.name for program in suite.programs] == [p.name for p in expected]
+    for written, meant in zip(suite.programs, expected):
+        assert list(written.command) == meant.form(form).command
+        assert dict(written.environment) == meant.form(form).environment
+        assert written.input == meant.form(form).stdin
+
+
 def test_an_unknown_program_is_named_with_those_that_exist() -> None:
     result = setup("run", "doom", "optimised")
     assert result.returncode == 1
