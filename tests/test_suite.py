@@ -382,7 +382,8 @@ def test_page_in_a_browser(
     browser: Browser, mock: Command, suite: Any, tmp_path: Path, size: Any  # noqa: F811
 ) -> None:
     specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
-    _, document = suite(mock, TWO, *specs, rounds=6)
+    text = TWO.replace('"$SUITE"', f'"{"long" * 100}"')
+    _, document = suite(mock, text, *specs, rounds=6)
     (tmp_path / "page.html").write_text(page.render(suite_page.suite_page(document)))
     browser.open(tmp_path / "page.html", size)
     assert browser.errors() == []

@@ -272,6 +272,7 @@ def _dots(place: int, spec: str, summary: Result, base: Result,
             "size": [1, 11, 1],
             "symbol": symbol(place),
             "opacity": 1,
+            "line": {"width": 0},
         },
         "hovertemplate": f"<b>{name}</b><br>{_with_interval(summary, write)}<extra></extra>",
     }

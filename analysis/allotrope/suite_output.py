@@ -22,6 +22,8 @@ from .suite import SuiteRun
 SCHEMA = "allotrope.suite/1"
 # The quantities of which means are taken; memory is whichever peak matters in each program.
 QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
+# Fewer rounds give no interval, in a comparison as in a suite.
+LEAST_ROUNDS = 6
 Document = Mapping[str, Any]
 
 
@@ -161,8 +163,11 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
         return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
-    if baseline["rounds"] < 6:
-        text = f"{baseline['rounds']} rounds do not tell chance from difference; it takes 6."
+    if baseline["rounds"] < LEAST_ROUNDS:
+        text = (
+            f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
+            f"{LEAST_ROUNDS}, better 11."
+        )
         return [Sentence("undecided", "Not decided", text)]
     if len(evidence.candidates) < 2:
         return [Sentence("undecided", "Not decided", f"only {evidence.baseline} was measured.")]

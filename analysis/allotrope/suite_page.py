@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 from .compare_page import machine_section, plain, summary_table
 from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
 from .recommendation import memory_quantity, recommend
-from .suite_output import means_rows, program_rows, recommend_suite
+from .suite_output import LEAST_ROUNDS, means_rows, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -62,12 +62,15 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         _interval(specs.index(spec), plain(spec), specs.index(spec), mean)
         for spec, mean in known.items()
     ]
+    fewest = min(mean["rounds"] for mean in known.values())
+    interval = f"{100 * document['confidence']:.0f}% interval"
+    if fewest < LEAST_ROUNDS:
+        interval = f"range (an interval needs {LEAST_ROUNDS} rounds)"
     labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
     return Figure(
         name=name,
         title=title,
-        caption=f"Geometric mean of the ratios to {base} with its "
-        f"{100 * document['confidence']:.0f}% interval; left of 1 is less.",
+        caption=f"Geometric mean of the ratios to {base} with its {interval}; left of 1 is less.",
         data=data,
         layout=_strip_layout(labels, base),
         height=90 + 32 * len(specs),
@@ -90,7 +93,7 @@ def _interval(
         "y": [row] * 3,
         "line": {"color": colour(place), "width": 3},
         "marker": {"color": colour(place), "size": [1, 10, 1], "symbol": symbol(place),
-                   "opacity": 1},
+                   "opacity": 1, "line": {"width": 0}},
         "hovertemplate": f"<b>{name}</b><br>{text}<extra></extra>",
     } | more  # fmt: skip
 
