@@ -14,10 +14,10 @@
  * and it begins with 256 KiB. Roots and the stop are those of `gc`: the original scanned one data
  * segment and one stack, which today would lose everything that a library or a thread holds.
  *
- * pointers=base is the original's rule: only a pointer to an object's start keeps it. Few of today's
- * programs keep to it: libc holds the thread-local storage of later threads by its inside, and a
- * compiler may leave the inside alone in a register. It reproduces the study for programs whose
- * output has been checked under it; any other needs pointers=interior.
+ * pointers=base is the original's rule: only a pointer to an object's start keeps it. Few of
+ * today's programs keep to it: libc holds the thread-local storage of later threads by its inside,
+ * and a compiler may leave the inside alone in a register. It reproduces the study for programs
+ * whose output has been checked under it; any other needs pointers=interior.
  *
  * Whatever goes wrong before the sweep, nothing is reclaimed and the heap grows.
  */
