@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Real programs behave under every allocator as under glibc; the table is tests/matrix.toml.
 
-`make check` runs the quick ones. ALLOTROPE_MATRIX=all runs all, ALLOTROPE_TEST_ALLOCATORS="bsd"
+`make check` runs the light ones. ALLOTROPE_MATRIX=all runs all, ALLOTROPE_TEST_ALLOCATORS="bsd"
 chooses allocators, -k chooses programs. tests/install_matrix.py lists or installs the packages.
 """
 
@@ -30,7 +30,7 @@ class Program:
     packages: tuple[str, ...]
     script: str
     prepare: str = ""
-    slow: bool = False
+    light: bool = False
     own_malloc: bool = False
 
     def __str__(self) -> str:
@@ -123,8 +123,8 @@ def skip_unless_possible(program: Program) -> None:
     missing = [package for package in program.packages if not is_installed(package)]
     if missing:
         pytest.skip(f"needs the Debian package {' '.join(missing)}")
-    if program.slow and not WHOLE:
-        pytest.skip("takes long; ALLOTROPE_MATRIX=all runs it")
+    if not program.light and not WHOLE:
+        pytest.skip("not light; ALLOTROPE_MATRIX=all runs it")
 
 
 @pytest.mark.parametrize("under", allocators_under_test(), ids=str)

@@ -4,6 +4,7 @@ tests and measurements of the native wing share."""
 
 import json
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +56,22 @@ class Under:
             for name, value in os.environ.items()
             if name != "LD_PRELOAD" and not name.startswith("ALLOTROPE")
         }
-        return subprocess.run(
+        timeout = settings.pop("timeout", None)
+        for stream in ("stdout", "stderr") if settings.pop("capture_output") else ():
+            settings[stream] = subprocess.PIPE
+        process = subprocess.Popen(
             command,
             env=inherited | self.environment() | (environment or {}),
-            check=False,
+            start_new_session=True,
             **settings,
         )
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except BaseException:  # a timeout above all: what the command started ends with it
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 GLIBC = Under("glibc")

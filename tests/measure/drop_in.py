@@ -4,8 +4,9 @@
 
     tests/measure/drop_in.py pages|start-up|freed|limit|routing|live-set|programs|all [ROUNDS]
 
-Rounds are interleaved and the order rotates, so that drift of the machine hits all alike; figures
-are medians, ratios the medians of the ratios round by round.
+ALLOTROPE_TEST_ALLOCATORS="bsd bsd:classic" chooses among ours. Rounds are interleaved and the order
+rotates, so that drift of the machine hits all alike; figures are medians, ratios the medians of the
+ratios round by round.
 """
 
 import json
@@ -25,7 +26,7 @@ SOURCE = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(SOURCE / "tests"))
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(Path.cwd()))
 
-from under import BUILD, GLIBC, LIBRARY, Under, described_specs  # noqa: E402
+from under import BUILD, GLIBC, Under, allocators_under_test  # noqa: E402
 
 DEBIAN = Path("/usr/lib/x86_64-linux-gnu")
 PEERS = [
@@ -37,7 +38,7 @@ PEERS = [
     )
     if (DEBIAN / library).exists()
 ]
-OURS = [Under(spec, LIBRARY, spec) for spec in described_specs()]
+OURS = allocators_under_test()
 DEFAULTS = [under for under in OURS if under.preset == "default"]
 LIVE_SET = str(BUILD / "bench_programs" / "live_set")
 
