@@ -204,6 +204,10 @@ class TestTrouble:
         [
             (["--suite", "x.toml"], "cannot read x.toml"),
             (["--suite", "x.toml", "--check", "none"], "--check does not go with --suite"),
+            (
+                ["--suite", "x.toml", "--witness"],
+                "--witness does not go with --suite; it is for one",
+            ),
             (["--suite", "x.toml", "--", "echo"], "leave out 'echo'"),
             (["--resume", "--", "echo"], "--resume needs --suite"),
             (["--only", "x", "--", "echo"], "--only needs --suite"),
@@ -215,7 +219,7 @@ class TestTrouble:
 
     def test_unknown_only(self, mock: Command, suite: Any) -> None:
         done, _ = suite(mock, TWO, "--only", "ls")
-        assert done.returncode == 2 and "there are: echo, shell" in done.stderr
+        assert done.returncode == 2 and "there are: echo; shell" in done.stderr
 
 
 SLOW = """

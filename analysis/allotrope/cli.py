@@ -320,8 +320,12 @@ def compare_command(
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume")
-WITH_COMMAND = ("prepare", "input", "check", "ignore_failure", "markdown_file", "hyperfine_file",
-                "witness")  # fmt: skip
+# Options of one command, and what serves instead of them in a suite.
+WITH_COMMAND = dict.fromkeys(
+    ("prepare", "input", "check", "ignore_failure"), "the suite's file says it for each program"
+) | dict.fromkeys(
+    ("markdown_file", "hyperfine_file", "witness"), "it is for one command; name one instead"
+)
 
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
@@ -333,8 +337,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
         if given is not click.core.ParameterSource.COMMANDLINE:
             continue
         if suite and parameter.name in WITH_COMMAND:
-            raise UserError(f"{parameter.opts[0]} does not go with --suite; "
-                            "the suite's file says it for each program")  # fmt: skip
+            instead = WITH_COMMAND[parameter.name]
+            raise UserError(f"{parameter.opts[0]} does not go with --suite; {instead}")
         if not suite and parameter.name in WITHOUT_SUITE:
             raise UserError(f"{parameter.opts[0]} needs --suite")
 

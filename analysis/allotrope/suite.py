@@ -171,7 +171,7 @@ def choose_programs(suite: Suite, names: Sequence[str]) -> Suite:
     for name in names:
         if name not in known:
             raise UserError(f"--only: no program '{name}' in {suite.file}; there are: "
-                            f"{', '.join(known)}")  # fmt: skip
+                            f"{'; '.join(known)}")  # fmt: skip
     kept = [program for program in suite.programs if not names or program.name in names]
     return dataclasses.replace(suite, programs=kept)
 
