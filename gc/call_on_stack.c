@@ -4,10 +4,10 @@
  */
 #include "gc/call_on_stack.h"
 
-__attribute__((naked, noinline)) void call_on_stack(void (*function)(uintptr_t), char *stack_top)
+__attribute__((naked, noinline)) void call_on_stack(
+    __attribute__((unused)) void (*function)(uintptr_t),
+    __attribute__((unused)) char *stack_top) // NOLINT(readability-non-const-parameter)
 {
-    (void)function;
-    (void)stack_top;
     __asm__("push %rbp\n\t"
             "mov %rsp, %rbp\n\t"
             "push %rbx\n\t"

@@ -317,6 +317,8 @@ static bool number_of(const struct classic_heap *heap, const struct classic_chun
                       uintptr_t word, size_t *number)
 {
     size_t distance = word - (uintptr_t)chunk - chunk->offset, bytes = bytes_of(heap, chunk);
+    if (bytes == 0)
+        return false;
     *number = distance / bytes;
     return word >= (uintptr_t)chunk + chunk->offset && *number < chunk->objects &&
            (heap->interior || distance % bytes == 0);
@@ -479,7 +481,7 @@ static void sweep_run(struct classic_heap *heap, size_t first, size_t chunks)
 {
     struct classic_chunk *run = chunk_at(heap, first), *next = heap->free_runs;
     *run = (struct classic_chunk){.run = (uint32_t)chunks, .next = next};
-    if (next == chunk_at(heap, first + chunks)) {
+    if (next && next == chunk_at(heap, first + chunks)) {
         run->run += next->run;
         run->next = next->next;
     }
