@@ -182,6 +182,19 @@ def prepare(program: Program, places: Places) -> None:
             raise StudyError(f"the set-up of {program.name} failed: {' '.join(command)}")
 
 
+def prepare_all(chosen: list[Program], places: Places) -> int:
+    """One program that cannot be had does not keep the others away. Returns the exit status."""
+    status = 0
+    for program in chosen:
+        print(f"{program.name} ...", flush=True)
+        try:
+            prepare(program, places)
+        except StudyError as error:
+            print(f"setup.py: {error}", file=sys.stderr)
+            status = 1
+    return status
+
+
 def run(form: Form) -> None:
     """Becomes the program."""
     if form.stdin:
@@ -264,9 +277,7 @@ def main() -> int:
         elif arguments.action == "packages":
             print(" ".join(missing_packages(found)))
         elif arguments.action == "prepare":
-            for program in choose(found, arguments.name):
-                print(f"{program.name} ...", flush=True)
-                prepare(program, places)
+            return prepare_all(choose(found, arguments.name), places)
         elif arguments.action == "suite":
             chosen = [program for program in found if program.row == arguments.row]
             title = f"the study's programs, {arguments.row}, {arguments.form}"

@@ -120,7 +120,15 @@ def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
     plot.set_ylabel(axis)
     plot.grid(axis="y")
     if log:
+        from matplotlib import ticker
+
         plot.set_yscale("log")
+        bottom, top = plot.get_ylim()
+        steps = (1.0, 2.0, 5.0) if top < 300 * bottom else (1.0,)
+        plot.yaxis.set_major_locator(ticker.LogLocator(base=10, subs=steps))
+        plot.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        plot.minorticks_off()
+        plot.tick_params(axis="x", length=0)
     if plot.get_legend_handles_labels()[0]:
         plot.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
     return _svg(figure, name)
@@ -173,8 +181,8 @@ def _panels(name: str, programs: Sequence[str], pairs: Sequence[Pair],
     figure.supxlabel(axes_titles[0], fontsize=9)
     figure.supylabel(axes_titles[1], fontsize=9)
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="upper center", bbox_to_anchor=(0.5, 0), fontsize=8,
-                      ncols=min(4, len(handles)))  # fmt: skip
+        figure.legend(handles.values(), handles.keys(), loc="upper center",
+                      bbox_to_anchor=(0.5, 0), fontsize=8, ncols=min(4, len(handles)))  # fmt: skip
     return _svg(figure, name)
 
 
@@ -259,7 +267,8 @@ def domain_figure(results: Results) -> Sheet:
 
 
 def faults_figure(results: Results) -> Sheet:
-    names, pairs = _names(results), measured(results, LOCALITY_PAIRS)
+    names = _names(results)
+    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
 
     def ratio(name: str, pair: Pair, memory: int | None) -> float | None:
         if memory is None:
@@ -287,7 +296,8 @@ def faults_figure(results: Results) -> Sheet:
         value = ratio(name, pair, tight(name))
         return None if not value else (value, None, None)
 
-    svg = _dots("figure-4", [f"{name}\n{_size(tight(name) or 0)}" for name in names], pairs,
+    labels = [f"{name}\n{_size(memory) if (memory := tight(name)) else '–'}" for name in names]
+    svg = _dots("figure-4", labels, pairs,
                 lambda name, pair: point(name.partition("\n")[0], pair),
                 "replacement faults, ratio to BSD's",
                 lambda _, pair: paper.COLLECTOR_FAULTS if pair == COLLECTED else None,
@@ -326,7 +336,8 @@ def fault_curves(results: Results) -> Sheet:
 
 
 def misses_figure(results: Results) -> Sheet:
-    names, pairs = _names(results), measured(results, LOCALITY_PAIRS)
+    names = _names(results)
+    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
 
     def ratio(name: str, pair: Pair) -> float | None:
         rate = results.miss_rate(name, *pair, paper.CACHE_1992)

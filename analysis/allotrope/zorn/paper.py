@@ -13,6 +13,8 @@ ALGORITHMS = {
     "gc:classic": "Boehm–Weiser collector",
 }
 
+PROGRAMS = ("cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr")
+
 # Table 2: objects allocated, where the text gives them, in millions.
 OBJECTS_MILLIONS = {"gawk": 4.5, "ghostscript": 0.92}
 

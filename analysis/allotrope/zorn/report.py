@@ -40,7 +40,7 @@ def make_report(results: Results) -> Report:
         claims=all_claims(results),
         tables=list(all_tables(results)),
         figures=list(all_figures(results)),
-        beyond=[sheet for sheet in further_tables(results) if sheet.rows],
+        beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
     )
 
 
