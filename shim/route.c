@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 
 #include "shim/calls.h"
-#include "shim/environment.h"
+#include "shim/next.h"
+#include "shim/observer.h"
 #include "shim/start.h"
-#include "shim/statistics.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -67,6 +67,8 @@ union route_page route_page
                                                 .usable_size = settle_then_usable_size,
                                                 .owns = settle_then_owns}};
 
+const struct allocator *const pass_through = &next_allocator;
+
 static struct configuration configuration;
 
 struct route route_to(const struct allocator *allocator)
@@ -84,11 +86,7 @@ struct route route_to(const struct allocator *allocator)
 static void settle(void)
 {
     start_allocator(&configuration);
-    struct route chosen = route_to(configuration.allocator);
-    const char *destination = environment_get("ALLOTROPE_STATS");
-    if (destination)
-        chosen = statistics_start(&configuration, chosen, destination);
-    route_page.route = chosen;
+    route_page.route = observers_start(&configuration, route_to(configuration.allocator));
     SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
 }
 

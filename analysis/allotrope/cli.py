@@ -26,6 +26,7 @@ from .simulate import simulate
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
 from .witness import call_witnesses, witness_lines, witness_rows
+from .zorn.command import zorn
 
 PROGRAM = "allotrope"
 TABLE_WIDTH = 100
@@ -68,6 +69,7 @@ cli.add_command(simulate)
 cli.add_command(record.record)
 cli.add_command(trace_commands.trace)
 cli.add_command(locality)
+cli.add_command(zorn)
 
 
 class BareStats(click.Command):
