@@ -775,8 +775,14 @@ static void signal_ends(ThreadId thread, Int signal)
 
 /* ------------------------------------------------------------------ mappings */
 
-static void named_region_appears(Addr start, SizeT bytes, UInt kind, const HChar *name)
+static void region_appears(Addr start, SizeT bytes, UInt kind)
 {
+    if (bytes == 0)
+        return;
+    const NSegment *segment = VG_(am_find_nsegment)(start);
+    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    if (kind == TRACE_REGION_ANONYMOUS && name)
+        kind = TRACE_REGION_FILE;
     settle();
     ULong *payload = begin_event(RAW_MAP, 0);
     payload[0] = start;
@@ -787,17 +793,6 @@ static void named_region_appears(Addr start, SizeT bytes, UInt kind, const HChar
     end_event(words);
 }
 
-static void region_appears(Addr start, SizeT bytes, UInt kind)
-{
-    if (bytes == 0)
-        return;
-    const NSegment *segment = VG_(am_find_nsegment)(start);
-    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
-    if (kind == TRACE_REGION_ANONYMOUS && name)
-        kind = TRACE_REGION_FILE;
-    named_region_appears(start, bytes, kind, name);
-}
-
 static void region_goes(Addr start, SizeT bytes)
 {
     if (bytes == 0)
@@ -806,31 +801,42 @@ static void region_goes(Addr start, SizeT bytes)
     event2(RAW_UNMAP, start, bytes);
 }
 
-/* Static data is what can be written of a file that has just been mapped to be executed, and the
- * memory for zeros right behind it. */
-static void mapping_appears(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
+/* Static data is what can be written of a file that is mapped to be executed, and the memory for
+ * zeros right behind it: ld.so maps a library's whole extent at first and then, over it, its parts.
+ * The program itself is mapped before anything else could lie there. */
+static Bool is_static_data(Addr start, SizeT bytes, Bool w, Bool x, Bool at_start)
 {
-    static const HChar *text, *data;
-    static Addr data_end;
+    static const HChar *object, *text;
+    static Addr object_end, data_end;
     const NSegment *segment = VG_(am_find_nsegment)(start);
     const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    Addr end = start + bytes;
+    if (name && name != object) {
+        object = name;
+        object_end = end;
+    }
     if (x && name)
         text = name;
-    if (w && name && name == text) {
-        data = name;
-    } else if (name || !w || start != data_end || !data) {
-        region_appears(start, bytes, TRACE_REGION_ANONYMOUS);
-        return;
-    }
-    data_end = start + bytes;
-    named_region_appears(start, bytes, TRACE_REGION_DATA, data);
+    Bool is_data =
+        w && text && text == object &&
+        (name == text || (!name && start == data_end && (at_start || end <= object_end)));
+    if (is_data)
+        data_end = end;
+    return is_data;
+}
+
+static void mapping_appears(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
+{
+    Bool is_data = is_static_data(start, bytes, w, x, False);
+    region_appears(start, bytes, is_data ? TRACE_REGION_DATA : TRACE_REGION_ANONYMOUS);
 }
 
 static void startup_mapping(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
 {
     if (start + bytes - 1 == VG_(clstk_end))
         return; /* told in full by prepare_address_space() */
-    mapping_appears(start, bytes, r, w, x, handle);
+    Bool is_data = is_static_data(start, bytes, w, x, True);
+    region_appears(start, bytes, is_data ? TRACE_REGION_DATA : TRACE_REGION_ANONYMOUS);
 }
 
 static void break_grows(Addr start, SizeT bytes, ThreadId thread)
