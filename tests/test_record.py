@@ -377,6 +377,24 @@ def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) 
     assert error is not None and "at byte" in error
 
 
+def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -> None:
+    """A shell, its subshell, and the two programs that subshells become; the second trace of a
+    process id is that of its exec. All are sound, and attributed."""
+    settings = {"LD_PRELOAD": LIBRARY, "ALLOTROPE": "bsd"}
+    words = tuple(word for item in settings.items() for word in ("-e", "{}={}".format(*item)))
+    script = "(echo one; /bin/echo two | /bin/cat >/dev/null; :); exit 5"
+    assert record(tmp_path / "run-%p.alt", "/bin/sh", "-c", script, options=words) == 5
+    traces = sorted(tmp_path.iterdir())
+    assert len(traces) == 6 and len([name for name in traces if ".2.alt" in name.name]) == 2
+    for trace in traces:
+        done = subprocess.run([TRACER, "info", trace], capture_output=True, check=True)
+        facts = json.loads(done.stdout)
+        assert facts["error"] is None and facts["totals"]["references"] > 500
+        assert facts["totals"]["by_class"]["allocator"] > 10 and len(facts["threads"]) == 1
+        unmapped = facts["regions"][0]["references"]
+        assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
+
+
 def test_a_full_disk_stops_the_program_with_an_error() -> None:
     done = subprocess.run(
         [RECORDER, "-o", "/dev/full", "-t", TOOLS, "--", PROGRAMS / "sorting"],
@@ -432,7 +450,7 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
     "arguments, message",
     [
         (["record", "-o", "x.alt"], "no command given"),
-        (["record", "-o", "x-%p.alt", "--", "ls"], "%p"),
+        (["record", "-o", "/nowhere/x-%p.alt", "--", "ls"], "/nowhere/x-"),
         (["record", "-o", "/nowhere/x.alt", "--", "ls"], "/nowhere/x.alt"),
         (["record", "-o", "x.alt", "--", "no-such-program"], "no-such-program"),
         (["record", "-o", "x.alt", "-a", "nonsense", "--", "ls"], "nonsense"),
