@@ -17,7 +17,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "vm": set(),
     "alloc": {"vm"},
     "gc": {"vm", "alloc"},
-    "shim": {"vm", "alloc", "gc"},
+    "shim": {"vm", "alloc", "gc", "trace"},
     "trace": set(),
     "analysis": {"trace"},
 }
