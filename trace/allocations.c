@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,9 @@ struct allocations {
 
     struct trace_batch batch; /* of a trace */
     size_t at;
+    FILE *map_lines; /* as /proc/PID/maps would tell them */
+    char *maps;
+    size_t maps_length;
 
     uint32_t *waiting; /* of a recording: threads that have events, a heap by their stamps */
     uint32_t waiting_count;
@@ -173,6 +177,13 @@ static bool happens_after_free(struct allocations *all, struct allocation *alloc
 
 /* Traces: their order is exact. */
 
+static void note_map(struct allocations *all, const struct trace_event *event)
+{
+    if (all->map_lines && event->value[2] == TRACE_REGION_FILE)
+        fprintf(all->map_lines, "%" PRIx64 "-%" PRIx64 " r-xp 0 00:00 0 %s\n", event->value[0],
+                event->value[0] + event->value[1], event->name);
+}
+
 /* True: `allocation` is filled in. */
 static bool take_trace_event(struct allocations *all, const struct trace_event *event,
                              struct allocation *allocation)
@@ -190,6 +201,8 @@ static bool take_trace_event(struct allocations *all, const struct trace_event *
             all->counts.unknown_frees += event->value[0] != 0;
         return live != NULL;
     }
+    if (event->type == TRACE_EVENT_MAP)
+        note_map(all, event);
     if ((event->type != TRACE_EVENT_MALLOC && event->type != TRACE_EVENT_REALLOC) ||
         !event->value[0])
         return false;
@@ -410,6 +423,7 @@ static bool open_either(struct allocations *all, const char *path, char *reason)
                                                                          sizeof magic) == 0)
         return open_recording(all, reason);
     all->trace = trace_reader_open(all->fd, reason);
+    all->map_lines = open_memstream(&all->maps, &all->maps_length);
     return all->trace != NULL;
 }
 
@@ -441,6 +455,9 @@ void allocations_close(struct allocations *all)
         event_reader_close(all->events);
     if (all->fd > STDIN_FILENO)
         close(all->fd);
+    if (all->map_lines)
+        fclose(all->map_lines);
+    free(all->maps);
     free(all->table);
     free(all->waiting);
     free(all->blocked);
@@ -481,5 +498,9 @@ const char *allocations_end(const struct allocations *all)
 
 const char *allocations_maps(const struct allocations *all)
 {
-    return all->trace ? "" : event_reader_maps(all->events);
+    if (all->map_lines)
+        fflush(all->map_lines);
+    if (all->trace)
+        return all->maps ? all->maps : "";
+    return event_reader_maps(all->events);
 }

@@ -61,7 +61,8 @@ const struct allocation_counts *allocations_counts(const struct allocations *all
 /* JSON objects; "" where there is none. */
 const char *allocations_description(const struct allocations *allocations);
 const char *allocations_end(const struct allocations *allocations);
-/* The text of /proc/PID/maps, of a recording; "" of a trace. */
+/* Lines as of /proc/PID/maps: of a recording that very text, of a trace the files alone. Current
+ * until the next allocation. */
 const char *allocations_maps(const struct allocations *allocations);
 
 #endif
