@@ -106,8 +106,14 @@ static bool take_place(void)
     uint32_t only = atomic_load(&ring->only);
     for (place = 0; place < EVENT_PROCESSES && (only == 0 || only == pid); place++) {
         uint32_t none = 0;
-        if (atomic_compare_exchange_strong(&ring->process[place].pid, &none, pid))
-            return true;
+        struct event_process *process = &ring->process[place];
+        if (!atomic_compare_exchange_strong(&process->pid, &none, pid))
+            continue;
+        long length = SYSCALL_4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", process->program,
+                                EVENT_PROGRAM_BYTES - 1);
+        process->program[syscall_failed(length) ? 0 : length] = '\0';
+        atomic_store(&process->ready, 1);
+        return true;
     }
     atomic_fetch_add(&ring->declined, 1);
     return false;

@@ -36,6 +36,7 @@ enum {
     EVENT_BUFFER_WORDS = EVENT_BUFFER_BYTES / 8,
     EVENT_BUFFERS = 2048,
     EVENT_PROCESSES = 1024,
+    EVENT_PROGRAM_BYTES = 244,
     EVENT_STAMP_WORDS = 256,
     EVENT_MOST_FRAMES = 64, /* the caller included */
 };
@@ -79,6 +80,8 @@ struct event_buffer {
 struct event_process {
     _Atomic uint32_t pid; /* 0: the place is free */
     _Atomic uint32_t threads;
+    _Atomic uint32_t ready;            /* what follows is set */
+    char program[EVENT_PROGRAM_BYTES]; /* its path; "" where it is not known */
 };
 
 struct event_ring {

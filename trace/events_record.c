@@ -96,18 +96,6 @@ static char *quote(const char *text)
     return quoted;
 }
 
-/* The path of the program that a process runs, quoted; "null" when it is not known any more. */
-static char *program_of(pid_t pid)
-{
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/%d/exe", pid);
-    ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0)
-        return strdup("null");
-    path[length] = '\0';
-    return quote(path);
-}
-
 /* The output's name with the process's number in the place of each %p. */
 static char *name_for(const char *pattern, pid_t pid)
 {
@@ -237,6 +225,7 @@ static void drop_buffers(struct recorder *recorder, uint32_t place)
             clear(recorder, i);
     }
     atomic_store(&recorder->ring->process[place].threads, 0);
+    atomic_store(&recorder->ring->process[place].ready, 0);
     atomic_store(&recorder->ring->process[place].pid, 0);
 }
 
@@ -244,7 +233,7 @@ static void begin(struct recorder *recorder, uint32_t place, pid_t pid)
 {
     struct recording *recording = &recorder->recordings[place];
     *recording = (struct recording){.on = true, .pid = pid, .fd = -1, .pidfd = -1};
-    recording->program = program_of(pid);
+    recording->program = quote(recorder->ring->process[place].program);
     struct recording *before = find(recorder, pid, recording);
     if (before) {
         uint32_t old_place = (uint32_t)(before - recorder->recordings);
@@ -403,7 +392,7 @@ static void find_new(struct recorder *recorder)
 {
     for (uint32_t i = 0; i < EVENT_PROCESSES; i++) {
         pid_t pid = (pid_t)atomic_load(&recorder->ring->process[i].pid);
-        if (pid && !recorder->recordings[i].on)
+        if (pid && atomic_load(&recorder->ring->process[i].ready) && !recorder->recordings[i].on)
             begin(recorder, i, pid);
     }
 }

@@ -18,10 +18,13 @@ from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .compare_page import compare_page
 from .errors import UserError
+from .events import events
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .lifetimes_output import lifetimes
 from .locality import locality
 from .page import Page, check_page_modules, render
 from .recommendation import Document, Sentence, recommend
+from .replay import replay
 from .simulate import simulate
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
@@ -68,6 +71,9 @@ cli.add_command(simulate)
 cli.add_command(record.record)
 cli.add_command(trace_commands.trace)
 cli.add_command(locality)
+cli.add_command(events)
+cli.add_command(replay)
+cli.add_command(lifetimes)
 
 
 class BareStats(click.Command):

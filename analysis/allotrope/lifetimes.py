@@ -14,6 +14,7 @@ import json
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,12 @@ def sites(lives: Lives) -> list[dict[str, Any]]:
         chosen = order[bounds[number] : bounds[number + 1]]
         name = lives.symbols.name(int(site))
         rows.append({"site": int(site), "name": name} | _group(lives, chosen, ages))
-    return sorted(rows, key=lambda row: -row["bytes"])
+    return sorted(rows, key=itemgetter("bytes"), reverse=True)
+
+
+def _counts(clocks: NDArray[Any], edges: Numbers, weights: Numbers | None = None) -> NDArray[Any]:
+    """What falls between each two edges."""
+    return np.histogram(clocks, edges, weights=weights)[0]
 
 
 def rates(lives: Lives, parts: int = 100) -> list[dict[str, Any]]:
@@ -188,9 +194,9 @@ def rates(lives: Lives, parts: int = 100) -> list[dict[str, Any]]:
     edges = np.linspace(0, max(lives.length, 1), parts + 1)
     size = lives.objects["size"].astype(float)
     born, died = lives.objects["born_clock"], lives.objects["died_clock"][lives.freed]
-    bins = lambda clocks, weights=None: np.histogram(clocks, edges, weights=weights)[0]  # noqa: E731
-    allocated, allocated_bytes = bins(born), bins(born, size)
-    freed, freed_bytes = bins(died), bins(died, size[lives.freed])
+    allocated, freed = _counts(born, edges), _counts(died, edges)
+    allocated_bytes = _counts(born, edges, size)
+    freed_bytes = _counts(died, edges, size[lives.freed])
     live = np.cumsum(allocated - freed)
     live_bytes = np.cumsum(allocated_bytes - freed_bytes)
     return [

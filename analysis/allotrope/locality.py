@@ -10,25 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .outputs import check_outputs, deliver, output_options, terminal
 from .places import PLACES
 from .simulate import (
     PROGRAM,
-    TABLE_WIDTH,
     THREADED,
     Document,
     binary_size,
-    check_outputs,
     faults_with,
     simulator,
-    write_csv,
-    write_json,
 )
 
 SCHEMA = "allotrope.locality/1"
@@ -69,7 +65,7 @@ def page_tables(runs: list[Document]) -> Iterator[Table]:
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
         parts = [run["pages"]["pages"][number] for run in runs]
-        table = Table(title=f"Replacement faults, pages of {binary_size(size)}", width=TABLE_WIDTH)
+        table = Table(title=f"Replacement faults, pages of {binary_size(size)}")
         table.add_column("memory", justify="right")
         for run in runs:
             table.add_column(run["allocator"], justify="right")
@@ -92,7 +88,7 @@ def cache_tables(runs: list[Document]) -> Iterator[Table]:
         results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
         for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
             kind = "direct-mapped" if ways == 1 else f"{ways} ways"
-            table = Table(title=f"Miss rate, {kind}, blocks of {block} bytes", width=TABLE_WIDTH)
+            table = Table(title=f"Miss rate, {kind}, blocks of {block} bytes")
             table.add_column("cache", justify="right")
             for run in runs:
                 table.add_column(run["allocator"], justify="right")
@@ -140,7 +136,7 @@ def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocat
 
 
 def print_runs(runs: list[Document]) -> None:
-    console = Console(width=TABLE_WIDTH)
+    console = terminal()
     for table in [*page_tables(runs), *cache_tables(runs)]:
         console.print(table)
     for run in runs:
@@ -162,26 +158,32 @@ def print_runs(runs: list[Document]) -> None:
 @click.option("--block", metavar="LIST",
               help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8")  # fmt: skip
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
-@click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON")
-@click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
+              help="also this cache, by set, class, region and function; repeatable")  # fmt: skip
+@output_options
 @click.argument("command", nargs=-1)
 def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, causes: bool,
-             json_path: str | None, csv_path: str | None,
-             command: tuple[str, ...]) -> None:  # fmt: skip
+             shapes: tuple[str, ...], json_path: str | None, csv_path: str | None,
+             html_path: str | None, command: tuple[str, ...]) -> None:  # fmt: skip
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
     if not command:
         raise UserError("no command given; usage: allotrope locality [-a ALLOCATOR]... -- CMD...")
-    check_outputs(json_path, csv_path)
+    check_outputs(json_path, csv_path, html_path)
     options = [f"--{name}={value}" for name, value in (("page-size", page_size), ("block", block))
                if value is not None] + (["--causes"] if causes else [])  # fmt: skip
-    to_stdout = "-" in (json_path, csv_path)
+    options += [f"--shape={shape}" for shape in shapes]
+    to_stdout = "-" in (json_path, csv_path, html_path)
     runs = [run_one(allocator, options, command, sys.stderr if to_stdout else None)
             for allocator in choose_all(specs, command)]  # fmt: skip
-    if json_path is not None:
-        write_json(json_path, {"schema": SCHEMA, "command": list(command), "runs": runs})
-    if csv_path is not None:
-        write_csv(csv_path, rows(runs))
-    if not to_stdout:
+    document = {"schema": SCHEMA, "command": list(command), "runs": runs}
+
+    def page() -> str:
+        from .locality_page import locality_page
+        from .page import render
+
+        return render(locality_page(document))
+
+    if deliver(document, rows(runs), page, json_path, csv_path, html_path):
         print_runs(runs)
