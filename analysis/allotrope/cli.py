@@ -29,6 +29,7 @@ from .simulate import simulate
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
 from .witness import call_witnesses, witness_lines, witness_rows
+from .zorn.command import zorn
 
 PROGRAM = "allotrope"
 TABLE_WIDTH = 100
@@ -74,6 +75,7 @@ cli.add_command(locality)
 cli.add_command(events)
 cli.add_command(replay)
 cli.add_command(lifetimes)
+cli.add_command(zorn)
 
 
 class BareStats(click.Command):
