@@ -152,8 +152,10 @@ static int lives(const char *path)
 {
     struct allocations *all = open_file(path);
     struct allocation one;
-    struct life *life = NULL;
-    size_t capacity = 0;
+    size_t capacity = 1 << 16;
+    struct life *life = calloc(capacity, sizeof *life);
+    if (!life)
+        refuse(EXIT_DAMAGED, "memory is short");
     while (allocations_next(all, &one)) {
         if (one.type == ALLOCATION_FREE) {
             end_life(&life[one.object], &one);
@@ -165,7 +167,7 @@ static int lives(const char *path)
             continue;
         }
         if (one.object == capacity) {
-            capacity = capacity ? 2 * capacity : 1 << 16;
+            capacity *= 2;
             life = reallocarray(life, capacity, sizeof *life);
             if (!life)
                 refuse(EXIT_DAMAGED, "memory is short");
@@ -200,7 +202,7 @@ struct slots {
 static void take_slot(struct slots *slots, uint64_t object)
 {
     if (object >= slots->objects) {
-        slots->objects = slots->objects ? 2 * slots->objects : 1 << 16;
+        slots->objects *= 2;
         slots->of_object = reallocarray(slots->of_object, slots->objects, sizeof *slots->of_object);
         if (!slots->of_object)
             refuse(EXIT_DAMAGED, "memory is short");
@@ -222,8 +224,11 @@ static void give_slot(struct slots *slots, uint32_t slot)
 static int operations(const char *path, const char *output)
 {
     struct allocations *all = open_file(path);
-    struct slots slots = {0};
+    struct slots slots = {.objects = 1 << 16};
     struct operations_head head = {.magic = OPERATIONS_MAGIC};
+    slots.of_object = calloc(slots.objects, sizeof *slots.of_object);
+    if (!slots.of_object)
+        refuse(EXIT_DAMAGED, "memory is short");
     struct allocation one;
     FILE *file = fopen(output, "we");
     if (!file)

@@ -417,9 +417,10 @@ static unsigned wait_and_finish(struct recorder *recorder, int milliseconds)
     for (size_t i = 0; i < EVENT_PROCESSES; i++)
         if (recorder->recordings[i].on) {
             of[count] = &recorder->recordings[i];
-            polled[count++] = (struct pollfd){of[count - 1]->pidfd, POLLIN, 0};
-            if (of[count - 1]->pidfd < 0)
+            polled[count] = (struct pollfd){of[count]->pidfd, POLLIN, 0};
+            if (of[count]->pidfd < 0)
                 milliseconds = 0;
+            count++;
         }
     poll(polled, count, milliseconds);
     reap(recorder);
