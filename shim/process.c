@@ -14,10 +14,11 @@
 #include <stdlib.h>
 
 #include "shim/environment.h"
+#include "shim/observer.h"
 #include "shim/route.h"
-#include "shim/statistics.h"
 #include "vm/lock.h"
 #include "vm/message.h"
+#include "vm/syscall.h"
 
 static const struct allocator *attached;
 static pthread_key_t thread_end;
@@ -27,6 +28,7 @@ static bool thread_end_known;
 static void on_thread_end(void *unused)
 {
     (void)unused;
+    observers_thread_end();
     attached->thread_exit();
 }
 
@@ -43,6 +45,12 @@ static void on_thread_start(void)
         pthread_setspecific(thread_end, attached);
 }
 
+void observer_watch_thread(void)
+{
+    if (SYSCALL_0(SYS_gettid) != SYSCALL_0(SYS_getpid))
+        on_thread_start();
+}
+
 static void set_errno(void)
 {
     errno = ENOMEM;
@@ -50,7 +58,7 @@ static void set_errno(void)
 
 static void before_fork(void)
 {
-    statistics_fork_prepare();
+    observers_fork_prepare();
     attached->fork_prepare();
     atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
 }
@@ -59,14 +67,14 @@ static void after_fork_in_parent(void)
 {
     atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_parent();
-    statistics_fork_parent();
+    observers_fork_parent();
 }
 
 static void after_fork_in_child(void)
 {
     atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
     attached->fork_child();
-    statistics_fork_child();
+    observers_fork_child();
 }
 
 /* A malloc that comes before ours in the order of search (the program's own, as browsers have, or

@@ -7,9 +7,8 @@
 #include <sys/mman.h>
 
 #include "shim/calls.h"
-#include "shim/environment.h"
+#include "shim/observer.h"
 #include "shim/start.h"
-#include "shim/statistics.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -84,11 +83,7 @@ struct route route_to(const struct allocator *allocator)
 static void settle(void)
 {
     start_allocator(&configuration);
-    struct route chosen = route_to(configuration.allocator);
-    const char *destination = environment_get("ALLOTROPE_STATS");
-    if (destination)
-        chosen = statistics_start(&configuration, chosen, destination);
-    route_page.route = chosen;
+    route_page.route = observers_start(&configuration, route_to(configuration.allocator));
     SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
 }
 

@@ -4,11 +4,14 @@
  */
 #include "shim/calls.h"
 
+#include "shim/observer.h"
 #include "shim/route.h"
 #include "shim/start.h"
 #include "vm/lock.h"
 
 const struct allocator *const allocators[] = {&SINGLE_ALLOCATOR, NULL};
+
+const struct observer *const observers[] = {NULL}; /* there is no route to put one in */
 
 static struct configuration configuration;
 

@@ -198,8 +198,8 @@ static void *counted_resize(void *block, size_t size)
     return resized;
 }
 
-struct route statistics_start(const struct configuration *configuration, struct route inner,
-                              const char *destination)
+static struct route start(const struct configuration *configuration, struct route inner,
+                          const char *destination)
 {
     account.on = true;
     account.inner = inner;
@@ -418,10 +418,8 @@ static void report_unwritable(const char *name)
     message_send(&message);
 }
 
-static __attribute__((destructor)) void write_at_exit(void)
+static void write_at_exit(void)
 {
-    if (!account.on)
-        return;
     const char *destination = account.destination;
     if (!*destination || strcmp(destination, "-") == 0) {
         if (standard_error_is_ours())
@@ -439,21 +437,24 @@ static __attribute__((destructor)) void write_at_exit(void)
         SYSCALL_1(SYS_close, file);
 }
 
-/* When off, fork need not write here: each page written is copied for parent and child. */
-void statistics_fork_prepare(void)
+static void fork_prepare(void)
 {
-    if (account.on)
-        lock_acquire(&account.lock);
+    lock_acquire(&account.lock);
 }
 
-void statistics_fork_parent(void)
+static void fork_parent(void)
 {
-    if (account.on)
-        lock_release(&account.lock);
+    lock_release(&account.lock);
 }
 
-void statistics_fork_child(void)
+static void fork_child(void)
 {
-    if (account.on)
-        lock_reset(&account.lock);
+    lock_reset(&account.lock);
 }
+
+const struct observer statistics_observer = {.variable = "ALLOTROPE_STATS",
+                                             .start = start,
+                                             .fork_prepare = fork_prepare,
+                                             .fork_parent = fork_parent,
+                                             .fork_child = fork_child,
+                                             .at_exit = write_at_exit};

@@ -6,6 +6,18 @@ browser since 2023 unpacks by itself: 2 MB instead of 9), and a content security
 what is not in the file. A figure is plotly's own JSON, in which colours are written as
 "var(--series-0)", names of the template's CSS variables, so that light, dark and print are the
 stylesheet's business alone.
+
+To make a page of another kind: a function from its JSON document to a Page, as compare_page.py
+has, and `check_page_modules()` before the measurements, `render(page, version)` after them:
+
+    figure = Figure("survival", "What lives on", "Further right is older.",
+                    data=[{"type": "scatter", "x": ages, "y": shares, "line": {"color": colour(0)}}],
+                    layout=layout(xaxis=axis("age, bytes", type="log"), yaxis=axis("share")))
+    Page("Lifetimes", subtitle, [Sentence("lifetimes", "What follows", "...")],
+         [Section("Survival", ["..."], [figure], [Table("Survival by age", header, rows)])])
+
+tests/browser.py looks at pages in headless Chromium. Every figure in a picture is in a table too,
+for print, for those who cannot see it, and for browsers that cannot draw.
 """
 
 import base64

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * observers.c: what the routing library can observe; see observer.h.
+ */
+#include "shim/observer.h"
+#include "shim/statistics.h"
+
+const struct observer *const observers[] = {&statistics_observer, NULL};
