@@ -19,7 +19,6 @@ from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .places import PLACES
 from .simulate import (
-from .words import Word
     PROGRAM,
     TABLE_WIDTH,
     THREADED,
@@ -31,6 +30,7 @@ from .words import Word
     write_csv,
     write_json,
 )
+from .words import TAKES_COMMAND, Word
 
 SCHEMA = "allotrope.locality/1"
 
@@ -156,7 +156,7 @@ def print_runs(runs: list[Document]) -> None:
         console.print(THREADED)
 
 
-@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False}, cls=Word)
+@click.command(cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
               help="under this one; repeatable (default: glibc)")  # fmt: skip
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096")

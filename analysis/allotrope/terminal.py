@@ -44,14 +44,15 @@ def _total(widths: Sequence[int]) -> int:
 
 def columns_that_fit(rows: Rows, width: int, least_wanted: Sequence[int]) -> list[int]:
     """The columns to show: all but the first few of `least_wanted` (indexes), as few of them as
-    it takes. They may still be too wide together."""
+    it takes. All where that does not help, for they go below each other then."""
     widths = _widths(rows)
     kept = list(range(len(widths)))
     for column in least_wanted:
         if _total([widths[one] for one in kept]) <= width:
             break
         kept.remove(column)
-    return kept
+    fits = _total([widths[one] for one in kept]) <= width
+    return kept if fits else list(range(len(widths)))
 
 
 def lay_out(rows: Rows, width: int, left: Sequence[int] = (0,)) -> list[list[str]]:
