@@ -23,6 +23,7 @@ WORDS = {
     "trace": ("trace_commands", "trace"),
     "simulate": ("simulate", "simulate"),
     "locality": ("locality", "locality"),
+    "zorn": ("zorn.command", "zorn"),
 }
 
 
