@@ -9,13 +9,23 @@ import json
 import os
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 
 import click
 
 from . import allocators
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
-from .lifetimes import tool
+from .places import PLACES
+from .words import TAKES_COMMAND, Word, need_command
+
+
+def tool() -> Path:
+    """The C program that writes and reads recordings."""
+    program = PLACES.tracer.parent / "allotrope-events"
+    if not program.exists():
+        raise UserError(f"{program} is missing; run make")
+    return program
 
 
 def recording_line(output: str, command: tuple[str, ...], spec: str, level: int) -> list[str]:
@@ -56,7 +66,7 @@ def check_output(output: str) -> None:
         raise UserError(f"cannot write {output}: {error.strerror}") from None
 
 
-@click.command("events", context_settings={"allow_interspersed_args": False})
+@click.command("events", cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-o", "--output", required=True, metavar="FILE",
               help="the recording to write; with %p in it each process has a file")  # fmt: skip
 @click.option("-a", "--allocator", "spec", default="blocks", show_default=True,
@@ -70,8 +80,7 @@ def events(output: str, spec: str, level: int, command: tuple[str, ...]) -> None
     The first process alone, unless %p stands in the name of the output. A program that replaces
     itself (exec) begins the recording anew, so `sh -c` and `env` do no harm. For `allotrope
     lifetimes` and `allotrope replay`."""
-    if not command:
-        raise UserError("no command given; usage: allotrope events -o run.ale -- CMD...")
+    need_command(command, "events -o run.ale")
     check_output(output)
     line = recording_line(output, command, spec, level)
     sys.stdout.flush()

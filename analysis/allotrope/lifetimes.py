@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UserError
-from .places import PLACES
+from .events import tool
 from .symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
@@ -70,14 +70,6 @@ class Lives:
     @cached_property
     def symbols(self) -> Symbols:
         return Symbols(self.facts["maps"])
-
-
-def tool() -> Path:
-    """The C program that reads recordings."""
-    program = PLACES.tracer.parent / "allotrope-events"
-    if not program.exists():
-        raise UserError(f"{program} is missing; run make")
-    return program
 
 
 def read_lives(path: str | Path) -> Lives:

@@ -8,9 +8,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from .lifetimes import document, read_lives
-from .outputs import check_outputs, deliver, output_options, terminal
+from .outputs import check_outputs, deliver, output_options
+from .terminal import terminal
 from .units import format_bytes
+from .words import Word
 
 Document = dict[str, Any]
 
@@ -123,7 +124,7 @@ def print_tables(found: Document, site_count: int, console: Console) -> None:
         console.print(line, highlight=False)
 
 
-@click.command("lifetimes")
+@click.command("lifetimes", cls=Word)
 @click.argument("file")
 @click.option("--sites", "site_count", type=click.IntRange(min=0), default=15, show_default=True,
               help="how many allocation sites the table shows")  # fmt: skip
@@ -133,6 +134,8 @@ def lifetimes(file: str, site_count: int, json_path: str | None, csv_path: str |
     """How long objects live, how large they are, and who asks for them. FILE is a recording of
     `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
     instructions; in bytes both."""
+    from .lifetimes import document, read_lives
+
     check_outputs(json_path, csv_path, html_path)
     lives = read_lives(file)
     if lives.warning is not None:

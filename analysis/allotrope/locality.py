@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.table import Table
-
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
-from .outputs import check_outputs, deliver, output_options, terminal
+from .outputs import check_outputs, deliver, output_options
 from .places import PLACES
+from .record import allocator_environment
+from .terminal import print_in_parts, print_wrapped, terminal
 from .simulate import (
     PROGRAM,
     THREADED,
@@ -26,6 +26,7 @@ from .simulate import (
     faults_with,
     simulator,
 )
+from .words import TAKES_COMMAND, Word
 
 SCHEMA = "allotrope.locality/1"
 
@@ -42,7 +43,9 @@ def recorder_directory() -> str:
 def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
             stdout: Any) -> Document:  # fmt: skip
     """Runs the command once under the recorder and an allocator."""
-    settings = [f"--env={name}={value}" for name, value in allocator.environment().items()]
+    asked = None if allocator.name == "glibc" else allocator.spec
+    environment = allocator_environment(find_program(command[0]), command[0], asked, False)
+    settings = [f"--env={name}={value}" for name, value in environment.items()]
     with tempfile.NamedTemporaryFile(suffix=".json") as result:
         words = [str(simulator()), "locality", f"--output={result.name}", *options,
                  f"--tools={recorder_directory()}", *settings, "--", *command]  # fmt: skip
@@ -60,42 +63,35 @@ def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
             "pages": run["pages"], "caches": run["caches"]}  # fmt: skip
 
 
-def page_tables(runs: list[Document]) -> Iterator[Table]:
+def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
     """Replacement faults: a row for each memory, a column for each allocator."""
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
         parts = [run["pages"]["pages"][number] for run in runs]
-        table = Table(title=f"Replacement faults, pages of {binary_size(size)}")
-        table.add_column("memory", justify="right")
-        for run in runs:
-            table.add_column(run["allocator"], justify="right")
+        table = [["memory", *(run["allocator"] for run in runs)]]
         frames = 1
         while True:
             faults = [faults_with(part["curve"], frames) - part["cold"] for part in parts]
-            table.add_row(binary_size(frames * size), *(f"{count:,}" for count in faults))
+            table.append([binary_size(frames * size), *(f"{count:,}" for count in faults)])
             if not any(faults):
                 break
             frames *= 2
-        table.add_section()
-        table.add_row("first touches", *(f"{part['cold']:,}" for part in parts))
-        yield table
+        table.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
+        yield f"Replacement faults, pages of {binary_size(size)}", table
 
 
-def cache_tables(runs: list[Document]) -> Iterator[Table]:
+def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
     """Miss rates at the smallest and the largest associativity simulated."""
     for number, first in enumerate(runs[0]["caches"]["blocks"]):
         block = first["block"]
         results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
         for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
             kind = "direct-mapped" if ways == 1 else f"{ways} ways"
-            table = Table(title=f"Miss rate, {kind}, blocks of {block} bytes")
-            table.add_column("cache", justify="right")
-            for run in runs:
-                table.add_column(run["allocator"], justify="right")
+            table = [["cache", *(run["allocator"] for run in runs)]]
             for sets in sorted({result["sets"] for result in results}):
                 rates = [miss_rate(run, number, block, sets, ways) for run in runs]
-                table.add_row(binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates))
-            yield table
+                table.append([binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates)])
+            yield f"Miss rate, {kind}, blocks of {block} bytes", table
 
 
 def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
@@ -137,8 +133,8 @@ def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocat
 
 def print_runs(runs: list[Document]) -> None:
     console = terminal()
-    for table in [*page_tables(runs), *cache_tables(runs)]:
-        console.print(table)
+    for title, table in [*page_tables(runs), *cache_tables(runs)]:
+        print_in_parts(console, table, title)
     for run in runs:
         counts = run["pages"]
         line = (
@@ -146,12 +142,12 @@ def print_runs(runs: list[Document]) -> None:
         )
         shares = [f"{part['class']} {part['references'] / counts['references']:.1%}"
                   for part in counts["classes"]]  # fmt: skip
-        console.print(f"{line}; {', '.join(shares)}", highlight=False)
+        print_wrapped(console, f"{line}; {', '.join(shares)}")
     if any(run["pages"]["threaded"] for run in runs):
-        console.print(THREADED)
+        print_wrapped(console, THREADED)
 
 
-@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.command(cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
               help="under this one; repeatable (default: glibc)")  # fmt: skip
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096")

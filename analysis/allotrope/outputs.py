@@ -9,17 +9,8 @@ from collections.abc import Iterable
 from typing import Any, Callable, TextIO
 
 import click
-from rich.console import Console
 
 from .errors import UserError
-
-
-MOST_COLUMNS = 100
-
-
-def terminal() -> Console:
-    """Standard output, no wider than is easily read."""
-    return Console(width=min(Console().width, MOST_COLUMNS))
 
 
 def open_output(path: str) -> TextIO:

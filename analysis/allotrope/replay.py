@@ -21,11 +21,13 @@ from rich.table import Table
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
+from .events import tool
 from .launch import launch
-from .lifetimes import tool
-from .outputs import check_outputs, deliver, output_options, terminal
+from .outputs import check_outputs, deliver, output_options
 from .places import PLACES
+from .terminal import terminal
 from .units import format_bytes
+from .words import Word
 
 SCHEMA = "allotrope.replay/1"
 COLLECTOR = "gc"
@@ -194,7 +196,7 @@ def print_table(document: Document, console: Console) -> None:
         console.print(line, highlight=False)
 
 
-@click.command("replay")
+@click.command("replay", cls=Word)
 @click.argument("recording")
 @click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
               help="under this one; repeatable (default: glibc, each explicit one of ours, and "
