@@ -19,7 +19,8 @@
  *   63..3 time stamp counter                             | 2..0 type   TIME
  *
  * No word is zero, and none looks like a pointer to a collector. TIME stands at the start of a
- * buffer and again at least once per EVENT_STAMP_WORDS; once a process has a second thread, before each of its events.
+ * buffer and again at least once per EVENT_STAMP_WORDS; once a process has a second thread, before
+ * each of its events.
  */
 #ifndef TRACE_EVENT_RING_H
 #define TRACE_EVENT_RING_H
