@@ -44,6 +44,7 @@ static void knuth_init(void *state, struct page_source *pages, const uint64_t *o
     struct knuth_heap *heap = state;
     heap->pages = pages;
     heap->cut_from_end = options[KNUTH_CUT] != 0;
+    heap->bounded = options[KNUTH_SEARCH] != 0;
     heap->counters.on = options[KNUTH_COUNTERS] != 0;
 }
 
@@ -154,6 +155,20 @@ static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free
     return (const char *)block + bytes == heap->fence;
 }
 
+static size_t wilderness_bytes(const struct knuth_heap *heap)
+{
+    if (!heap->fence)
+        return 0;
+    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
+    return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
+}
+
+static void raise_bound(struct knuth_heap *heap, size_t bytes)
+{
+    if (heap->bounded && bytes > heap->bound)
+        heap->bound = bytes;
+}
+
 static void move_rover(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
     heap->rover = is_wilderness(heap, block, bytes) ? block->next : block;
@@ -188,6 +203,8 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
     if (!in_ring)
         link_before_rover(heap, merged);
     set_tags(merged, bytes, TAG_FREE);
+    if (!is_wilderness(heap, merged, bytes))
+        raise_bound(heap, bytes);
     move_rover(heap, merged, bytes);
 }
 
@@ -200,6 +217,8 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
         return false;
     char *block = heap->fence;
     if (!block || start != block + TAG_BYTES) {
+        if (heap->bounded)
+            raise_bound(heap, wilderness_bytes(heap));
         tag_write(start, 0, TAG_FENCE);
         block = start + TAG_BYTES;
         bytes -= 2 * TAG_BYTES;
@@ -209,14 +228,6 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
     set_tags(block, bytes, TAG_LIVE);
     release(heap, block, bytes);
     return true;
-}
-
-static size_t wilderness_bytes(const struct knuth_heap *heap)
-{
-    if (!heap->fence)
-        return 0;
-    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
-    return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
 }
 
 /* Makes the wilderness at least `bytes` large and returns it. The second attempt is for memory
@@ -231,9 +242,18 @@ static struct knuth_free_block *grow(struct knuth_heap *heap, size_t bytes)
     return (struct knuth_free_block *)(heap->fence - wilderness_bytes(heap));
 }
 
-/* First fit from the rover on. NULL when no block is large enough. */
+static struct knuth_free_block *wilderness_of(const struct knuth_heap *heap, size_t bytes)
+{
+    size_t found = wilderness_bytes(heap);
+    return found >= bytes ? (struct knuth_free_block *)(heap->fence - found) : NULL;
+}
+
+/* First fit from the rover on. NULL when no block is large enough. A bounded search ends before it
+ * begins where it could find the wilderness only, or nothing; it finds what the other would. */
 static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
 {
+    if (heap->bounded && bytes > heap->bound)
+        return wilderness_of(heap, bytes);
     size_t unseen_bytes = heap->free_bytes;
     struct knuth_free_block *block = heap->rover;
     uint64_t length = 0;
@@ -246,6 +266,8 @@ static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
         block = block->next;
     }
     count_search(&heap->counters, length);
+    if (heap->bounded && unseen_bytes < bytes)
+        heap->bound = bytes - 1;
     return unseen_bytes >= bytes ? block : NULL;
 }
 
@@ -261,6 +283,8 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t
         replace_in_ring(block, remainder);
     }
     set_tags(remainder, rest, TAG_FREE);
+    if (!is_wilderness(heap, remainder, rest))
+        raise_bound(heap, rest);
     struct knuth_free_block *next = remainder->next;
     size_t next_bytes = free_block_bytes(next);
     if (next_bytes > rest && !is_wilderness(heap, next, next_bytes))
@@ -444,7 +468,8 @@ static void knuth_statistics(void *state, struct heap_statistics *statistics)
 }
 
 struct census {
-    size_t free_blocks, free_bytes;
+    const struct knuth_heap *heap;
+    size_t free_blocks, free_bytes, largest;
     bool last_was_free, unmerged;
     const char *last_end;
 };
@@ -457,6 +482,9 @@ static void count_block(void *argument, const struct block_info *info)
     if (is_free) {
         census->free_blocks++;
         census->free_bytes += info->block_bytes;
+        if (!is_wilderness(census->heap, (struct knuth_free_block *)block, info->block_bytes) &&
+            info->block_bytes > census->largest)
+            census->largest = info->block_bytes;
     }
     if (is_free && census->last_was_free && census->last_end == block)
         census->unmerged = true;
@@ -483,19 +511,22 @@ static bool ring_is_valid(const struct knuth_heap *heap, size_t count)
 static bool knuth_is_valid(void *state)
 {
     const struct knuth_heap *heap = state;
-    struct census census = {0};
+    struct census census = {.heap = heap};
     if (!walk_segments(heap, count_block, &census) || census.unmerged ||
-        census.free_bytes != heap->free_bytes || !ring_is_valid(heap, census.free_blocks))
+        (heap->bounded && census.largest > heap->bound) || census.free_bytes != heap->free_bytes ||
+        !ring_is_valid(heap, census.free_blocks))
         return false;
     return census.free_blocks < 2 ||
            !is_wilderness(heap, heap->rover, free_block_bytes(heap->rover));
 }
 
 const char *const knuth_cuts[] = {"start", "end", NULL};
+const char *const knuth_searches[] = {"published", "bounded", NULL};
 
 static const struct option_description knuth_options[] = {
     {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
     COUNTERS_OPTION(0),
+    {"search", "as published, or not where it must fail", 0, 1, 0, knuth_searches},
     {0},
 };
 
