@@ -109,15 +109,21 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     }
 }
 
+static bool is_ours(uintptr_t address)
+{
+    return pagemap_get((const void *)address) != NULL ||
+           pagemap_look_up(&beside_heaps, (const void *)address) != NULL;
+}
+
 /* Leaves out what is ours, granule by granule. */
 static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
 {
     while (start < end) {
-        bool ours = pagemap_get((const void *)start) != NULL;
+        bool ours = is_ours(start);
         uintptr_t same = start;
         do
             same = round_down(same, GRANULE_BYTES) + GRANULE_BYTES;
-        while (same < end && (pagemap_get((const void *)same) != NULL) == ours);
+        while (same < end && is_ours(same) == ours);
         if (same > end)
             same = end;
         if (!ours && in_place)

@@ -25,12 +25,14 @@ enum { PAGEMAP_LEAF_BITS = 16, PAGEMAP_ROOT_BITS = 15, GRANULE_BITS = 16 };
 
 typedef void *_Atomic pagemap_entry;
 
-/* All zero is an empty map. There is one of owners, and statistics keep another. */
+/* All zero is an empty map. There is one of owners, one of memory that belongs to us but to no heap
+ * (the statistics' tables: no root of a collection), and statistics keep another. */
 struct pagemap {
     pagemap_entry *_Atomic root[1 << PAGEMAP_ROOT_BITS];
 };
 
 extern struct pagemap owners __attribute__((visibility("hidden")));
+extern struct pagemap beside_heaps __attribute__((visibility("hidden")));
 
 /* What is entered for the granule that holds `address`, or NULL. Any thread, no lock. */
 static inline void *pagemap_look_up(const struct pagemap *map, const void *address)
