@@ -92,6 +92,9 @@ PROGRAMS = {
     "gcc": [
         "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
         "-quiet",
+        "-imultiarch",
+        "x86_64-linux-gnu",
+        "-D_GNU_SOURCE",
         "-O2",
         "-o",
         "/dev/null",

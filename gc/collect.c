@@ -32,6 +32,7 @@
 #include "gc/sweep.h"
 #include "vm/clock.h"
 #include "vm/lock.h"
+#include "vm/metadata.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -137,6 +138,20 @@ static void give_up(uint64_t *counter)
     pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
 }
 
+/* In order of address: which of the two sections comes first is the linker's choice. */
+static void find_own(struct root_sink *sink)
+{
+    const void *state_of_heap;
+    size_t bytes;
+    blocks_state(&state_of_heap, &bytes);
+    metadata_first_chunk(&sink->own[0].start, &sink->own[0].bytes);
+    bool after = (uintptr_t)state_of_heap > (uintptr_t)sink->own[0].start;
+    if (!after)
+        sink->own[1] = sink->own[0];
+    sink->own[after].start = state_of_heap;
+    sink->own[after].bytes = bytes;
+}
+
 static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *times)
 {
     struct root_result roots;
@@ -145,7 +160,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     times->stopped = monotonic_ns();
     mark_begin();
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
-    blocks_state(&sink.own_state, &sink.own_bytes);
+    find_own(&sink);
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
     times->rooted = monotonic_ns();
     mark_finish(pace_helpers(state.markers - 1), &marked);

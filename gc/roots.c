@@ -68,14 +68,7 @@ static void scan_words(uintptr_t start, uintptr_t end)
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
 {
-    uintptr_t own = (uintptr_t)roots.sink->own_state;
     roots.result->bytes += end - start;
-    if (own >= start && own < end) {
-        scan_words(start, own);
-        start = round_up(own + roots.sink->own_bytes, sizeof(uintptr_t));
-        if (start > end)
-            return;
-    }
     scan_words(start, end);
 }
 
@@ -115,6 +108,30 @@ static bool is_ours(uintptr_t address)
            pagemap_look_up(&beside_heaps, (const void *)address) != NULL;
 }
 
+static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
+{
+    if (in_place)
+        scan_in_place(start, end);
+    else
+        scan_through_file(start, end);
+}
+
+/* Leaves out what is ours among the program's data. */
+static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
+{
+    for (size_t i = 0; i < ROOT_OWN; i++) {
+        uintptr_t own = round_down((uintptr_t)roots.sink->own[i].start, sizeof own);
+        uintptr_t own_end = round_up(own + roots.sink->own[i].bytes, sizeof own);
+        if (own_end <= start || own >= end)
+            continue;
+        if (own > start)
+            scan_somehow(start, own, in_place);
+        start = own_end;
+    }
+    if (start < end)
+        scan_somehow(start, end, in_place);
+}
+
 /* Leaves out what is ours, granule by granule. */
 static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
 {
@@ -126,10 +143,8 @@ static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
         while (same < end && is_ours(same) == ours);
         if (same > end)
             same = end;
-        if (!ours && in_place)
-            scan_in_place(start, same);
-        else if (!ours)
-            scan_through_file(start, same);
+        if (!ours)
+            scan_between_own(start, same, in_place);
         start = same;
     }
 }
