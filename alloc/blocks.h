@@ -82,6 +82,10 @@ void blocks_settle_thread(void);
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);
 
+/* So many free bytes may keep their memory however small the heap is: what a collection has freed
+ * will be taken again before the next. Needs blocks_lock. */
+void blocks_retain(size_t bytes);
+
 /* Bytes that threads have taken to hand out since the process began, whatever was freed. Counted
  * only if the collector has may_collect. */
 size_t blocks_taken_bytes(void);

@@ -18,6 +18,7 @@ void runs_init(struct runs *runs, unsigned retain_percent)
 {
     area_init(&runs->area, &unused_memory);
     runs->retain_percent = retain_percent;
+    runs->retain_least = RETAIN_LEAST;
 }
 
 static size_t list_of(size_t granules)
@@ -205,7 +206,7 @@ static void merge_and_insert(struct runs *runs, struct free_run *run)
 static bool too_much_is_free(const struct runs *runs, size_t more)
 {
     size_t bound = runs->used_granules * runs->retain_percent / 100;
-    return runs->dirty_granules + more > (bound > RETAIN_LEAST ? bound : RETAIN_LEAST);
+    return runs->dirty_granules + more > (bound > runs->retain_least ? bound : runs->retain_least);
 }
 
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero)

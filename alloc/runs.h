@@ -39,6 +39,7 @@ struct runs {
     size_t used_runs, used_granules;
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     unsigned retain_percent;              /* of the used that may be free and still take memory */
+    size_t retain_least;                  /* granules that may in any case */
 };
 
 void runs_init(struct runs *runs, unsigned retain_percent);

@@ -178,6 +178,8 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     resume_world();
     times->resumed = monotonic_ns();
     set_pace(times, &roots, &swept);
+    if (pace_room() > 0)
+        blocks_retain(pace_room());
     blocks_swept();
     count_times(times);
     state.ended_ns = times->resumed;

@@ -47,7 +47,8 @@ static const size_t UNHURRIED_BYTES = (size_t)256 << 20;
 /* What a collection of a heap is taken to cost before there has been one. */
 static const uint64_t GUESSED_BYTES_PER_NS = 1;
 
-/* Starting a helper takes some 50 us: worth it for a mark of a few milliseconds. */
+/* Starting a helper takes some 50 us: worth it for a mark of a few milliseconds, where there is an
+ * idle processor for it. One that is not given any is no help, and what it holds is waited for. */
 static const uint64_t WORTH_HELPERS_NS = 4000000;
 
 static struct {
@@ -55,6 +56,7 @@ static struct {
     size_t group_bytes; /* what the control group leaves for the heap; 0: no limit */
     unsigned share;
     size_t least_room;
+    size_t room, live; /* of the last collection; room: see pace_room */
     uint64_t last_mark_ns;
     uint64_t smoothed_cost, smoothed_run; /* ns */
     _Atomic size_t target;
@@ -147,15 +149,22 @@ void pace_init(const struct pace_options *options)
     if (initial == 0)
         initial = options->policy == POLICY_BOEHM ? BOEHM_INITIAL_BYTES : AUTO_INITIAL_BYTES;
     set_target(counts_taken() ? SIZE_MAX / 2 : initial, 0, 0, 0);
+    pace.room = counts_taken() ? initial : 0;
     set(&pace.due, counts_taken() ? initial : SIZE_MAX);
     set(&pace.hurried, may_wait() ? at_most(UNHURRIED_BYTES, pace.group_bytes) : 0);
     pace.cost = (1 << 20) / GUESSED_BYTES_PER_NS;
     pace.last_ns = monotonic_ns();
 }
 
+size_t pace_room(void)
+{
+    return pace.room;
+}
+
 size_t pace_target(void)
 {
-    return get(&pace.target);
+    size_t target = get(&pace.target);
+    return counts_taken() ? at_most(pace.live + pace.room, target) : target;
 }
 
 static bool is_affordable(size_t used)
@@ -166,7 +175,7 @@ static bool is_affordable(size_t used)
 
 bool pace_is_full(size_t used, size_t bytes)
 {
-    if (used + bytes <= pace_target())
+    if (used + bytes <= get(&pace.target))
         return false;
     if (used + bytes > get(&pace.hurried) || is_affordable(used))
         return true;
@@ -231,6 +240,8 @@ void pace_collected(const struct pace_report *report)
         room = pace.least_room;
     size_t step = room / 2 > AUTO_LEAST_STEP_BYTES ? room / 2 : AUTO_LEAST_STEP_BYTES;
     if (counts_taken()) {
+        pace.room = room;
+        pace.live = report->live;
         set(&pace.due, report->taken + room);
         set_target(SIZE_MAX / 2, report->used, report->wanted, step);
         return;
@@ -256,5 +267,8 @@ unsigned pace_helpers(unsigned most)
     uint64_t worth = WORTH_HELPERS_NS;
     if (pace.options.pause_goal_ns > 0 && pace.options.pause_goal_ns < worth)
         worth = pace.options.pause_goal_ns;
-    return pace.last_mark_ns >= worth ? most : 0;
+    if (most == 0 || pace.last_mark_ns < worth)
+        return 0;
+    unsigned idle = process_idle_processors();
+    return idle < most ? idle : most;
 }

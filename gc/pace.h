@@ -47,7 +47,10 @@ void pace_given_up(size_t used, size_t taken, size_t wanted);
 /* How many of `most` helpers a collection of a heap like the last is worth. */
 unsigned pace_helpers(unsigned most);
 
-/* The size of the heap at which the next collection is due, in so far as that depends on it. */
+/* How much may be handed out until the next collection; 0: that depends on the heap's size. */
+size_t pace_room(void);
+
+/* The size of the heap at which the next collection is due, or what it will be about then. */
 size_t pace_target(void);
 
 #endif

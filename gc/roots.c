@@ -132,27 +132,40 @@ static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
         scan_somehow(start, end, in_place);
 }
 
-/* Leaves out what is ours, granule by granule. */
-static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
-{
-    while (start < end) {
-        bool ours = is_ours(start);
-        uintptr_t same = start;
-        do
-            same = round_down(same, GRANULE_BYTES) + GRANULE_BYTES;
-        while (same < end && is_ours(same) == ours);
-        if (same > end)
-            same = end;
-        if (!ours)
-            scan_between_own(start, same, in_place);
-        start = same;
-    }
-}
-
 static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)unused;
-    scan_foreign(start, end, readable && !roots.indirect);
+    scan_between_own(start, end, readable && !roots.indirect);
+}
+
+static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
+{
+    while (start < end && !is_ours(start)) {
+        uintptr_t heaps = pagemap_skip_empty(&owners, start, end);
+        uintptr_t beside = pagemap_skip_empty(&beside_heaps, start, end);
+        uintptr_t next = heaps < beside ? heaps : beside;
+        start = next > start ? next : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    }
+    return start < end ? start : end;
+}
+
+static uintptr_t skip_ours(uintptr_t start, uintptr_t end)
+{
+    while (start < end && is_ours(start))
+        start = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    return start < end ? start : end;
+}
+
+/* The pages of a mapping that the process has written to and that are not ours. The kernel is not
+ * asked for ours: a heap's page tables take it longer to walk than the rest. */
+static bool scan_theirs(uintptr_t start, uintptr_t end)
+{
+    for (uintptr_t same; start < end; start = skip_ours(same, end)) {
+        same = skip_theirs(start, end);
+        if (same > start && !resident_each(start, same, scan_written, NULL))
+            return false;
+    }
+    return true;
 }
 
 /* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
@@ -253,7 +266,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    return resident_each(first_page, mapping->end, scan_written, NULL);
+    return scan_theirs(first_page, mapping->end);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it

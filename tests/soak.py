@@ -107,7 +107,7 @@ class Server:
 def load_http(server: Server) -> None:
     number = server.requests % 1000
     address = f"http://127.0.0.1:{server.port}/{number}"
-    with urllib.request.urlopen(address, timeout=60) as answer:
+    with urllib.request.urlopen(address, timeout=900) as answer:
         text = answer.read().decode()
     if text != str(20000 + number):
         server.faults.append(f"request {number}: wrong answer '{text}'")
@@ -117,7 +117,7 @@ def load_http(server: Server) -> None:
 def load_redis(server: Server) -> None:
     words = ["redis-benchmark", "-q", "-p", str(server.port), "-n", "20000", "-r", "20000"]
     words += ["-d", "300", "-t", "set,get,lpush,lpop,sadd,hset,zadd,mset"]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+    result = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
     trim = ["redis-cli", "-p", str(server.port), "del", "mylist"]
     subprocess.run(trim, capture_output=True, timeout=60, check=False)
     if result.returncode != 0 or "rror" in result.stdout:

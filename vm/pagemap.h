@@ -47,6 +47,18 @@ static inline void *pagemap_look_up(const struct pagemap *map, const void *addre
     return atomic_load_explicit(&leaf[index], memory_order_acquire);
 }
 
+/* The first address of [start, end), in steps of granules, that the map may know something of;
+ * `end` if it knows nothing. Empty leaves are passed in one step. */
+static inline uintptr_t pagemap_skip_empty(const struct pagemap *map, uintptr_t start,
+                                           uintptr_t end)
+{
+    const uintptr_t leaf_span = (uintptr_t)1 << (GRANULE_BITS + PAGEMAP_LEAF_BITS);
+    while (start < end && start >> (GRANULE_BITS + PAGEMAP_LEAF_BITS) < 1 << PAGEMAP_ROOT_BITS &&
+           !atomic_load_explicit(&map->root[start / leaf_span], memory_order_acquire))
+        start = (start / leaf_span + 1) * leaf_span;
+    return start < end ? start : end;
+}
+
 /* Enters `value` for every granule that [start, start + bytes) touches; `start` is a multiple of
  * GRANULE_BYTES. NULL forgets them, which never fails. False when there is no memory for a
  * leaf: nothing has changed that a second call with NULL would not undo. The range must be the
