@@ -319,8 +319,9 @@ def pauses(rounds: int) -> None:
                 f"    gc, {markers} marker(s): longest"
                 f" {middle(lambda one: one['longest_pause_ns'] / 1e6):6.1f} ms, mark"
                 f" {middle(lambda one: one['marked_bytes'] / one['mark_ns']):.2f} GB/s"
-                f" {middle(lambda one: one['marked_blocks'] / one['mark_ns'] * 1e3):.0f} M blocks/s,"
-                f" roots {middle(lambda one: one['root_bytes'] / one['root_ns']):.2f} GB/s, sweep"
+                f" {middle(lambda one: one['marked_blocks'] / one['mark_ns'] * 1e3):.0f} M"
+                f" blocks/s, roots {middle(lambda one: one['root_bytes'] / one['root_ns']):.2f} GB/s,"
+                f" sweep"
                 f" {middle(lambda one: one['sweep_ns'] / one['pause_ns']):.1%} of"
                 f" {middle(lambda one: one['pause_ns'] / 1e6):.1f} ms in"
                 f" {middle(lambda one: one['collections']):.0f} collections",
@@ -365,8 +366,8 @@ def foreign(rounds: int) -> None:
                 print(
                     f"{name}: {one['collections']} collections, longest pause"
                     f" {one['longest_pause_ns'] / 1e6:.0f} ms, longest stop"
-                    f" {one['longest_stop_ns'] / 1e6:.2f} ms, {one['stopped_threads']} threads stopped,"
-                    f" {one['root_bytes'] / collections / 1e6:.0f} MB of roots each at"
+                    f" {one['longest_stop_ns'] / 1e6:.2f} ms, {one['stopped_threads']} threads"
+                    f" stopped, {one['root_bytes'] / collections / 1e6:.0f} MB of roots each at"
                     f" {one['root_bytes'] / max(1, one['root_ns']):.2f} GB/s",
                     flush=True,
                 )

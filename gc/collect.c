@@ -30,6 +30,7 @@
 #include "gc/resident.h"
 #include "gc/roots.h"
 #include "gc/sweep.h"
+#include "gc/traced.h"
 #include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
@@ -161,13 +162,19 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     mark_begin();
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
     find_own(&sink);
+    doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
+    doorbell_leave();
     times->rooted = monotonic_ns();
+    doorbell_enter_mark();
     mark_finish(pace_helpers(state.markers - 1), &marked);
+    doorbell_leave();
     resident_close();
     times->marked = monotonic_ns();
+    doorbell_enter_sweep();
     if (read)
         sweep(&swept);
+    doorbell_leave();
     times->swept = monotonic_ns();
     if (!read) {
         resume_world();
@@ -218,7 +225,11 @@ bool collect(enum collect_cause cause, size_t wanted)
     state.cause = cause;
     state.wanted = wanted;
     state.reclaimed = false;
+    doorbell_enter_collector();
+    doorbell_collection_begin(state.statistics.collections);
     call_on_stack(stop_and_collect, state.stack + STACK_BYTES);
+    doorbell_collection_end(state.statistics.live_bytes);
+    doorbell_leave();
     bool reclaimed = state.reclaimed;
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
