@@ -346,8 +346,15 @@ void blocks_settle_thread(void)
 
 /* Memory for a bin. */
 
+void count_taken(size_t bytes)
+{
+    if (blocks_heap.collector && blocks_heap.collector->may_collect)
+        atomic_fetch_add_explicit(&blocks_heap.taken_bytes, bytes, memory_order_relaxed);
+}
+
 static void make_current(struct bin *bin, struct slab *slab)
 {
+    count_taken(count_free(slab) * slab->block_bytes);
     slab->place = SLAB_CURRENT;
     slab->credit = NO_CREDIT_LIMIT;
     bin->current = slab;
@@ -364,8 +371,11 @@ static bool use_current(struct bin *bin)
     if (bin->free != &no_free_blocks && find_word(bin, (size_t)(at - slab->words) + 1))
         return true;
     collect_remote(slab);
-    if (count_free(slab) >= worthwhile(slab))
+    uint32_t count = count_free(slab);
+    if (count >= worthwhile(slab)) {
+        count_taken(count * slab->block_bytes);
         return find_word(bin, 0);
+    }
     leave_current(bin);
     put_in_place(bin, slab);
     return false;
@@ -533,6 +543,12 @@ static bool take_new_slab(struct blocks_thread *thread, struct bin *bin, unsigne
     return true;
 }
 
+static bool has_collected(void)
+{
+    const struct blocks_collector *collector = blocks_heap.collector;
+    return collector && collector->may_collect && collector->may_collect();
+}
+
 enum growth ask_collector(size_t bytes, unsigned tries, bool exhausted)
 {
     if (!blocks_heap.collector)
@@ -548,6 +564,8 @@ static bool refill(struct blocks_thread *thread, unsigned class_index)
     for (unsigned tries = 0;; tries++) {
         if (use_current(bin))
             return true;
+        if (tries == 0 && has_collected())
+            settle_all(thread); /* what is empty now serves any class */
         settle(bin);
         read_inbox(thread);
         if (use_available(bin) || adopt_slab(thread, bin, class_index))

@@ -53,6 +53,9 @@ struct blocks_collector {
     /* Before the heap takes `bytes` more from its space. tries: how often it has been asked for
      * this very request. exhausted: the kernel has refused. */
     enum growth (*may_grow)(size_t bytes, unsigned tries, bool exhausted);
+    /* Before a thread goes on to its next stock of free blocks. True: a collection has freed
+     * blocks, look again. NULL: only growth counts. */
+    bool (*may_collect)(void);
     /* Before every allocation; NULL unless the collector must see each one, which then all go
      * the slow way. */
     void (*before_allocation)(void);
@@ -78,6 +81,14 @@ void blocks_settle_thread(void);
 
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);
+
+/* So many free bytes may keep their memory however small the heap is: what a collection has freed
+ * will be taken again before the next. Needs blocks_lock. */
+void blocks_retain(size_t bytes);
+
+/* Bytes that threads have taken to hand out since the process began, whatever was freed. Counted
+ * only if the collector has may_collect. */
+size_t blocks_taken_bytes(void);
 
 /* Reports a pointer that is not a live block of the program, as free would, and does nothing. */
 void blocks_check(const void *block, const char *function);

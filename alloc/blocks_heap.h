@@ -55,6 +55,7 @@ struct blocks_heap {
     uint64_t large_blocks, large_bytes;
     _Atomic size_t mapped_granules; /* of SLAB_MAPPINGs */
     _Atomic size_t used_granules;   /* a copy of runs.used_granules */
+    _Atomic size_t taken_bytes;     /* see blocks_taken_bytes */
     uint64_t shared_sweep;          /* see struct bin */
     _Atomic uint64_t sweeps;
     const struct blocks_collector *collector;
@@ -73,6 +74,7 @@ struct blocks_thread *new_thread_record(void);
 /* Memory for a slab or a large block: asks the collector, then the kernel. No lock held. NULL:
  * out of memory. *retry: look for free blocks again instead. */
 enum growth ask_collector(size_t bytes, unsigned tries, bool exhausted);
+void count_taken(size_t bytes);
 
 /* blocks_large.c; no lock held. */
 void *large_block_alloc(size_t alignment, size_t size);

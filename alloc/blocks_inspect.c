@@ -183,6 +183,16 @@ size_t blocks_used_bytes(void)
     return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;
 }
 
+void blocks_retain(size_t bytes)
+{
+    blocks_heap.runs.retain_least = bytes / GRANULE_BYTES;
+}
+
+size_t blocks_taken_bytes(void)
+{
+    return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
+}
+
 static void free_if_dead(void *argument, struct slab *slab)
 {
     (void)argument;

@@ -98,8 +98,10 @@ void *large_block_alloc(size_t alignment, size_t size)
         void *block = slab ? slab->base : NULL;
         keep_in_register(block);
         lock_release(&blocks_heap.lock);
-        if (block)
+        if (block) {
+            count_taken(usable);
             return block;
+        }
         if (exhausted && !blocks_heap.collector)
             return NULL;
         exhausted = true;
@@ -223,8 +225,9 @@ void *large_block_resize(struct slab *slab, size_t size)
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
     size_t usable = usable_for(size);
+    size_t more = usable > slab->block_bytes ? usable - slab->block_bytes : 0;
     bool mapping = slab->place == SLAB_MAPPING;
-    if (usable > slab->block_bytes && ask_collector(usable - slab->block_bytes, 0, false) == REFUSE)
+    if (more > 0 && ask_collector(more, 0, false) == REFUSE)
         return NULL;
     lock_acquire(&blocks_heap.lock);
     bool resized;
@@ -236,5 +239,7 @@ void *large_block_resize(struct slab *slab, size_t size)
     void *block = resized ? slab->base : NULL;
     keep_in_register(block);
     lock_release(&blocks_heap.lock);
+    if (block)
+        count_taken(more);
     return block;
 }

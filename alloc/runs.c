@@ -18,6 +18,7 @@ void runs_init(struct runs *runs, unsigned retain_percent)
 {
     area_init(&runs->area, &unused_memory);
     runs->retain_percent = retain_percent;
+    runs->retain_least = RETAIN_LEAST;
 }
 
 static void count_used(struct runs *runs, size_t granules)
@@ -214,7 +215,7 @@ static size_t bound(const struct runs *runs)
     size_t share = runs->used_granules * runs->retain_percent / 100;
     size_t recent = runs->recent / FADING_GRANULES;
     size_t larger = share > recent ? share : recent;
-    return larger > RETAIN_LEAST ? larger : RETAIN_LEAST;
+    return larger > runs->retain_least ? larger : runs->retain_least;
 }
 
 static void count_unused(struct runs *runs, size_t granules)

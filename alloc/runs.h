@@ -47,6 +47,7 @@ struct runs {
     size_t used_runs, used_granules;
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     unsigned retain_percent;              /* of the used that may be free and still take memory */
+    size_t retain_least;                  /* granules that may in any case */
     size_t recent;                        /* granules that were in use not long ago and are not now,
                                              times FADING_GRANULES */
 };

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Compares collectors and allocators on the programs of collected.h and on real ones.
 
-    /usr/bin/python3 bench_programs/collectors.py trees|limits|programs|pauses [ROUNDS]
+    /usr/bin/python3 bench_programs/collectors.py trees|limits|programs|pauses|foreign [ROUNDS]
 
-Rounds are interleaved; what is printed are medians of processor time (user and system, which a
-busy machine disturbs less than the clock) and of peak resident memory. Run in the build directory.
+Rounds are interleaved in rotated order. What is printed are medians: processor time (user and
+system), time by the clock, peak resident memory, and the ratios to the first contender's. Each
+run is started by allotrope-launch, so that no parent's memory shows. Run in the build directory.
 """
 
 import json
@@ -16,8 +17,10 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Callable, Iterable, Sequence
 
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
+SOURCE = Path(__file__).resolve().parent.parent
 LIBRARY = str(BUILD / ".libs" / "liballotrope.so")
 MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"
 
@@ -40,7 +43,7 @@ TREES = {
     "destroy depth=21": ["destroy", "depth=21", "replace=30000"],
     "rewriter": ["rewriter"],
     "session_cache": ["session_cache", "requests=20000"],
-    "thread_churn": ["thread_churn"],
+    "thread_churn": ["thread_churn", "tasks=128"],
 }
 TREE_CONTENDERS = [
     Contender("glibc"),
@@ -48,21 +51,55 @@ TREE_CONTENDERS = [
     ours("blocks", "blocks"),
     ours("gc honour", "gc:free=honour,leaks=collect"),
     ours("gc ignore", "gc:free=ignore", "_forgets"),
-    ours("gc ignore, 1 marker", "gc:free=ignore,markers=1", "_forgets"),
+    ours("gc ignore, frees called", "gc:free=ignore"),
     Contender("libgc", "_libgc"),
 ]
+
+# Half a second of work or more each, one process, its input there already: {numbers} are those
+# from 1 to 600,000, a line each.
 PROGRAMS = {
-    "gawk": "seq 1 300000 | gawk '{c[$1%5003]=c[$1%5003] \" \" $1; n++}"
-    " END {for (k in c) m+=length(c[k]); print n, m}'",
-    "perl": "seq 1 300000 | perl -ne '$c{$_%5003}.=$_; END {print scalar keys %c}'",
-    "python3": "/usr/bin/python3 -c 'import json; d=[{\"a\": i, \"b\": str(i)} for i in"
-    " range(100000)]; print(len(json.dumps(json.loads(json.dumps(d)))))'",
-    "sqlite3": "sqlite3 :memory: 'create table t(a,b); with recursive c(x) as (select 1 union all"
-    " select x+1 from c where x<200000) insert into t select x,x*x%1000 from c;"
-    " create index i on t(b); select count(*) from t group by b limit 1'",
-    "jq": "seq 1 120000 | jq -s 'map({a:., b:tostring}) | group_by(.a%100) | length'",
-    "git log": "git -C {source} log --stat",
-    "gcc": "gcc -O2 -S -o /dev/null -std=gnu11 -D_GNU_SOURCE -I{source} {source}/shim/statistics.c",
+    "gawk": [
+        "gawk",
+        '{c[$1%5003]=c[$1%5003] " " $1; n++} END {for (k in c) m+=length(c[k]); print n, m}',
+        "{numbers}",
+    ],
+    "perl": [
+        "perl",
+        "-ne",
+        "$c{$_%5003}.=$_; $d{$_}=[$_,$_*2]; END {print scalar keys %d}",
+        "{numbers}",
+    ],
+    "python3": [
+        "/usr/bin/python3",
+        "-c",
+        "import json; d=[{'a': i, 'b': str(i)} for i in range(200000)];"
+        " print(len(json.dumps(json.loads(json.dumps(d)))))",
+    ],
+    "sqlite3": [
+        "sqlite3",
+        ":memory:",
+        "create table t(a,b); with recursive c(x) as (select 1 union all"
+        " select x+1 from c where x<400000) insert into t select x,x*x%1000 from c;"
+        " create index i on t(b); select count(*) from t group by b limit 1",
+    ],
+    "jq": [
+        "jq",
+        "-n",
+        "[inputs] | map({a:., b:tostring}) | group_by(.a%100) | length",
+        "{numbers}",
+    ],
+    "git log": ["git", "-C", "{source}", "log", "--stat", "-p", "-C"],
+    "gcc": [
+        "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
+        "-quiet",
+        "-imultiarch",
+        "x86_64-linux-gnu",
+        "-D_GNU_SOURCE",
+        "-O2",
+        "-o",
+        "/dev/null",
+        "{cxx}",
+    ],
 }
 PROGRAM_CONTENDERS = [
     Contender("glibc"),
@@ -72,48 +109,73 @@ PROGRAM_CONTENDERS = [
 ]
 
 
+@dataclass(frozen=True)
+class Run:
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+
+
 def run(
-    command: list[str], environment: dict[str, str], errors: str = os.devnull
-) -> tuple[float, float] | None:
-    """Processor seconds and peak megabytes; None when it failed."""
-    with open(os.devnull, "wb") as null, open(errors, "wb") as standard_error:
-        process = subprocess.Popen(
-            command, env=os.environ | environment, stdout=null, stderr=standard_error
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = status
-    if status != 0:
+    command: Sequence[str], environment: dict[str, str], errors: str = os.devnull
+) -> Run | None:
+    """None when it failed."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        launch = [str(BUILD / "allotrope-launch"), "--report", report.name, "--stdout", os.devnull]
+        launch += ["--stderr", errors]
+        for name, value in environment.items():
+            launch += ["--env", f"{name}={value}"]
+        subprocess.run([*launch, "--", *command], stdin=subprocess.DEVNULL, check=False)
+        figures = json.loads(report.read())
+    if figures["exit_status"] != 0:
         return None
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return Run(
+        (figures["user_us"] + figures["system_us"]) / 1e6,
+        figures["wall_ns"] / 1e9,
+        figures["peak_rss_bytes"] / 1e6,
+    )
+
+
+def median(runs: Iterable[Run], value: Callable[[Run], float]) -> float:
+    return statistics.median(value(one) for one in runs)
+
+
+def row(name: str, runs: list[Run], base: list[Run]) -> dict[str, float]:
+    """Prints a contender's line and returns its ratios to the first."""
+    values = {
+        "cpu": lambda one: one.cpu_s,
+        "wall": lambda one: one.wall_s,
+        "peak": lambda one: one.peak_mb,
+    }
+    own = {key: median(runs, value) for key, value in values.items()}
+    ratios = {key: own[key] / median(base, value) for key, value in values.items()} if base else {}
+    text = "".join(f"  x{ratio:.2f}" for ratio in ratios.values())
+    print(
+        f"    {name:24} {own['cpu']:7.3f} s CPU {own['wall']:7.3f} s {own['peak']:7.1f} MB{text}",
+        flush=True,
+    )
+    return ratios
 
 
 def compare(
-    commands: dict[str, dict[str, list[str]]], contenders: list[Contender], rounds: int
-) -> None:
-    """commands: by row, then by contender. The first contender is what the others' ratios are to."""
-    for row, by_contender in commands.items():
-        samples: dict[str, list[tuple[float, float]]] = {one.name: [] for one in contenders}
-        for turn in range(rounds):
-            for place in range(len(contenders)):
-                one = contenders[(turn + place) % len(contenders)]
-                measured = run(by_contender[one.name], one.environment)
-                if measured:
-                    samples[one.name].append(measured)
-        base = samples[contenders[0].name]
-        base_time = statistics.median(time for time, _ in base)
-        base_memory = statistics.median(memory for _, memory in base)
-        print(row)
-        for one in contenders:
-            if len(samples[one.name]) < rounds:
-                print(f"    {one.name:22} failed")
-                continue
-            time = statistics.median(time for time, _ in samples[one.name])
-            memory = statistics.median(memory for _, memory in samples[one.name])
-            print(
-                f"    {one.name:22} {time:8.3f} s {memory:8.1f} MB"
-                f"   x{time / base_time:.2f} x{memory / base_memory:.2f}",
-                flush=True,
-            )
+    title: str, commands: dict[str, list[str]], contenders: list[Contender], rounds: int
+) -> dict[str, dict[str, float]]:
+    """commands: by contender. Ratios are to the first one's, where that could run."""
+    samples: dict[str, list[Run]] = {one.name: [] for one in contenders}
+    for turn in range(rounds):
+        for place in range(len(contenders)):
+            one = contenders[(turn + place) % len(contenders)]
+            measured = run(commands[one.name], one.environment)
+            if measured:
+                samples[one.name].append(measured)
+    print(title)
+    ratios = {}
+    for one in contenders:
+        if len(samples[one.name]) < rounds:
+            print(f"    {one.name:24} failed (out of memory?)")
+        else:
+            ratios[one.name] = row(one.name, samples[one.name], samples[contenders[0].name])
+    return ratios
 
 
 def program(name: str, variant: str) -> str:
@@ -121,49 +183,103 @@ def program(name: str, variant: str) -> str:
 
 
 def trees(rounds: int) -> None:
-    commands = {
-        row: {one.name: [program(words[0], one.variant), *words[1:]] for one in TREE_CONTENDERS}
-        for row, words in TREES.items()
-    }
-    compare(commands, TREE_CONTENDERS, rounds)
+    for title, words in TREES.items():
+        commands = {
+            one.name: [program(words[0], one.variant), *words[1:]] for one in TREE_CONTENDERS
+        }
+        compare(title, commands, TREE_CONTENDERS, rounds)
+
+
+# Live bytes as the program asks for them; of binary_trees the stretch tree, its largest.
+LIMITED = {
+    "destroy depth=18": (["destroy", "depth=18", "replace=30000"], (2**19 - 1) * 32),
+    "binary_trees depth=16": (["binary_trees", "depth=16"], (2**18 - 1) * 16),
+    "gcbench depth=16": (["gcbench", "depth=16"], (2**18 - 1) * 24 + 4000000),
+}
+
+
+# Live bytes at most, as the program asks for them.
+LIMITED = {
+    "destroy depth=18": (["destroy", "depth=18", "replace=30000"], (2**19 - 1) * 32),
+    "binary_trees depth=18": (["binary_trees", "depth=18"], (2**19 - 1 + 2**17 - 1) * 16),
+}
 
 
 def limits(rounds: int) -> None:
-    live = (2**19 - 1) * 32
-    for words in (["destroy", "depth=18", "replace=10000"], ["binary_trees", "depth=16"]):
-        if words[0] == "binary_trees":
-            live = (2**17 - 1) * 16
+    """One marker each; GC_MARKERS is libgc's."""
+    for title, (words, live) in LIMITED.items():
         for factor in (1.25, 1.5, 2, 3, 5):
-            limit = int(live * factor) + 2**20
+            limit = int(live * factor)
             contenders = [
-                Contender("libgc", "_libgc", {"GC_MAXIMUM_HEAP_SIZE": str(limit)}),
+                Contender(
+                    "libgc", "_libgc", {"GC_MAXIMUM_HEAP_SIZE": str(limit), "GC_MARKERS": "1"}
+                ),
                 ours("gc ignore", f"gc:free=ignore,limit={limit},markers=1", "_forgets"),
             ]
-            row = f"{words[0]}, {factor} times the live size and 1 MB"
-            commands = {one.name: [program(words[0], one.variant), *words[1:]] for one in contenders}
-            try:
-                compare({row: commands}, contenders, rounds)
-            except statistics.StatisticsError:
-                print(f"{row}: libgc runs out of memory")
+            commands = {
+                one.name: [program(words[0], one.variant), *words[1:]] for one in contenders
+            }
+            compare(
+                f"{title}, {factor} times {live / 1e6:.1f} MB live", commands, contenders, rounds
+            )
+
+
+CXX = """#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+int main() {
+    std::map<std::string, int> words;
+    for (std::string word; std::cin >> word;) words[word]++;
+    std::for_each(words.begin(), words.end(), [](auto &w) { std::cout << w.first << w.second; });
+}
+"""
 
 
 def programs(rounds: int) -> None:
-    source = Path(__file__).resolve().parent.parent
-    commands = {
-        row: {one.name: ["sh", "-c", line.replace("{source}", str(source))]
-              for one in PROGRAM_CONTENDERS}
-        for row, line in PROGRAMS.items()
-    }
-    compare(commands, PROGRAM_CONTENDERS, rounds)
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        numbers, cxx = Path(folder) / "numbers", Path(folder) / "words.cc"
+        numbers.write_text("".join(f"{number}\n" for number in range(1, 600001)))
+        cxx.write_text(CXX)
+        places = {"{source}": str(SOURCE), "{numbers}": str(numbers), "{cxx}": str(cxx)}
+        for title, words in PROGRAMS.items():
+            command = [places.get(word, word) for word in words]
+            commands = {one.name: command for one in PROGRAM_CONTENDERS}
+            ratios.append(compare(title, commands, PROGRAM_CONTENDERS, rounds))
+    for one in PROGRAM_CONTENDERS[1:]:
+        means = [
+            statistics.geometric_mean(ratio[one.name][what] for ratio in ratios)
+            for what in ("cpu", "peak")
+        ]
+        print(f"{one.name}, geometric means: CPU x{means[0]:.2f}, peak x{means[1]:.2f}")
 
 
-def longest_of_libgc(command: list[str]) -> float:
-    """Milliseconds, from what libgc writes of its pauses."""
+@dataclass(frozen=True)
+class Marking:
+    """What a run's longest pause was, in ms, and how fast it marked where most was live."""
+
+    longest_ms: float
+    bytes_per_ns: float
+
+
+def marking_of_libgc(command: list[str], markers: int) -> Marking:
+    """From what libgc writes of each collection."""
     with tempfile.NamedTemporaryFile() as log:
-        run(command, {"GC_PRINT_STATS": "1"}, log.name)
+        run(command, {"GC_PRINT_STATS": "1", "GC_MARKERS": str(markers)}, log.name)
         text = Path(log.name).read_text(errors="replace")
-    found = re.findall(r"marking took (\d+) ms (\d+) ns", text)
-    return max((int(ms) + int(ns) / 1e6 for ms, ns in found), default=float("nan"))
+    found = re.findall(
+        r"marking took (\d+) ms (\d+) ns.*?In-use heap: \d+% \((\d+) KiB pointers"
+        r".*?Complete collection took (\d+) ms (\d+) ns",
+        text,
+        re.S,
+    )
+    pauses = [int(one[3]) + int(one[4]) / 1e6 for one in found]
+    live = sum(int(one[2]) * 1024 for one in found)
+    return Marking(
+        max(pauses, default=float("nan")),
+        live / max(1, sum(int(one[0]) * 1e6 + int(one[1]) for one in found)),
+    )
 
 
 def figures_of_ours(command: list[str], spec: str) -> dict[str, int]:
@@ -171,37 +287,108 @@ def figures_of_ours(command: list[str], spec: str) -> dict[str, int]:
         path = Path(folder) / "figures.json"
         added = {"LD_PRELOAD": LIBRARY, "ALLOTROPE": spec, "ALLOTROPE_STATS": str(path)}
         run(command, added)
-        return json.loads(path.read_text())["gc"]
+        return dict(json.loads(path.read_text())["gc"])
+
+
+# libgc gives every object at least a byte more than was asked for.
+NODE_BYTES_OF_LIBGC = {"gcbench": 32, "binary_trees": 32, "destroy": 48}
 
 
 def pauses(rounds: int) -> None:
-    for row, words in TREES.items():
-        theirs = statistics.median(
-            longest_of_libgc([program(words[0], "_libgc"), *words[1:]]) for _ in range(rounds)
-        )
+    for title, words in TREES.items():
+        print(title)
         for markers in (1, 2):
-            command = [program(words[0], "_forgets"), *words[1:]]
-            spec = f"gc:free=ignore,markers={markers}"
-            samples = [figures_of_ours(command, spec) for _ in range(rounds)]
-            longest = statistics.median(one["longest_pause_ns"] / 1e6 for one in samples)
-            rate = statistics.median(one["marked_bytes"] / one["mark_ns"] for one in samples)
-            blocks = statistics.median(one["marked_blocks"] / one["mark_ns"] * 1e3 for one in samples)
-            roots = statistics.median(one["root_bytes"] / one["root_ns"] for one in samples)
-            sweeps = statistics.median(one["sweep_ns"] / one["pause_ns"] for one in samples)
+            command = [program(words[0], "_libgc"), *words[1:]]
+            theirs = [marking_of_libgc(command, markers) for _ in range(rounds)]
+            rate = statistics.median(one.bytes_per_ns for one in theirs)
+            node = NODE_BYTES_OF_LIBGC.get(words[0])
             print(
-                f"{row:24} {markers} marker(s): longest {longest:6.1f} ms (libgc {theirs:6.1f}),"
-                f" mark {rate:.2f} GB/s {blocks:.0f} M blocks/s, roots {roots:.2f} GB/s,"
-                f" sweep {sweeps:.1%} of the pause",
+                f"    libgc, {markers} marker(s): longest"
+                f" {statistics.median(one.longest_ms for one in theirs):6.1f} ms,"
+                f" mark {rate:.2f} GB/s" + (f" {rate * 1e3 / node:.0f} M blocks/s" if node else "")
+            )
+            command = [program(words[0], "_forgets"), *words[1:]]
+            samples = [
+                figures_of_ours(command, f"gc:free=ignore,markers={markers}") for _ in range(rounds)
+            ]
+
+            def middle(value: Callable[[dict[str, int]], float]) -> float:
+                return statistics.median(value(one) for one in samples)
+
+            print(
+                f"    gc, {markers} marker(s): longest"
+                f" {middle(lambda one: one['longest_pause_ns'] / 1e6):6.1f} ms, mark"
+                f" {middle(lambda one: one['marked_bytes'] / one['mark_ns']):.2f} GB/s"
+                f" {middle(lambda one: one['marked_blocks'] / one['mark_ns'] * 1e3):.0f} M"
+                f" blocks/s, roots {middle(lambda one: one['root_bytes'] / one['root_ns']):.2f} GB/s,"
+                f" sweep"
+                f" {middle(lambda one: one['sweep_ns'] / one['pause_ns']):.1%} of"
+                f" {middle(lambda one: one['pause_ns'] / 1e6):.1f} ms in"
+                f" {middle(lambda one: one['collections']):.0f} collections",
                 flush=True,
             )
 
 
+JAVA = """class Foreign {
+    public static void main(String[] words) {
+        byte[][] held = new byte[1000][];
+        for (int i = 0; i < held.length; i++) {
+            held[i] = new byte[1 << 20];
+            java.util.Arrays.fill(held[i], (byte) i);
+        }
+        System.gc();
+        System.out.println(held.length);
+    }
+}
+"""
+PYTHON = """import mmap, json
+held = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, 1 << 30, 4096):
+    held[page] = 1
+for _ in range(8):
+    json.dumps([{"a": i, "b": "x" * 600} for i in range(20000)])
+"""
+
+
+def foreign(rounds: int) -> None:
+    """Pauses of programs with a gigabyte that is not ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "Foreign.java"
+        source.write_text(JAVA)
+        commands = {"python3": (["/usr/bin/python3", "-c", PYTHON], "gc:free=ignore,initial=64M")}
+        if Path("/usr/bin/java").exists():
+            java = ["java", "-Xmx2500m", "-XX:+UseSerialGC", str(source)]
+            commands["java"] = (java, "gc:free=ignore,every=20000")
+        for name, (command, spec) in commands.items():
+            for _ in range(rounds):
+                one = figures_of_ours(command, spec)
+                collections = max(1, one["collections"])
+                print(
+                    f"{name}: {one['collections']} collections, longest pause"
+                    f" {one['longest_pause_ns'] / 1e6:.0f} ms, longest stop"
+                    f" {one['longest_stop_ns'] / 1e6:.2f} ms, {one['stopped_threads']} threads"
+                    f" stopped, {one['root_bytes'] / collections / 1e6:.0f} MB of roots each at"
+                    f" {one['root_bytes'] / max(1, one['root_ns']):.2f} GB/s",
+                    flush=True,
+                )
+
+
+PARTS: dict[str, Callable[[int], None]] = {
+    "trees": trees,
+    "limits": limits,
+    "programs": programs,
+    "pauses": pauses,
+    "foreign": foreign,
+}
+
+
 def main() -> None:
-    parts = {"trees": trees, "limits": limits, "programs": programs, "pauses": pauses}
     words = sys.argv[1:]
-    if not words or words[0] not in parts or (len(words) > 1 and not words[1].isdigit()):
-        sys.exit(f"collectors.py: '{' '.join(words)}': give {'|'.join(parts)} and a number of rounds")
-    parts[words[0]](int(words[1]) if len(words) > 1 else 5)
+    if not words or words[0] not in PARTS or (len(words) > 1 and not words[1].isdigit()):
+        sys.exit(
+            f"collectors.py: '{' '.join(words)}': give {'|'.join(PARTS)} and a number of rounds"
+        )
+    PARTS[words[0]](int(words[1]) if len(words) > 1 else 5)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@
 #include "gc/collect.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include "alloc/blocks.h"
 #include "gc/call_on_stack.h"
@@ -32,7 +31,9 @@
 #include "gc/roots.h"
 #include "gc/sweep.h"
 #include "gc/traced.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
+#include "vm/metadata.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -52,18 +53,11 @@ static struct {
     struct collect_statistics statistics;
 } state = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 bool collect_init(unsigned markers, size_t stack_bytes)
 {
     state.markers = markers;
     state.process = SYSCALL_0(SYS_getpid);
-    state.ended_ns = now_ns();
+    state.ended_ns = monotonic_ns();
     state.stack = own_memory_map(STACK_BYTES);
     state.available = state.stack && process_open() && stop_init() && roots_init() &&
                       mark_init(markers, stack_bytes);
@@ -127,6 +121,7 @@ static void set_pace(const struct times *times, const struct root_result *roots,
     size_t used = blocks_used_bytes();
     struct pace_report report = {
         .used = used > swept->empty_bytes ? used - swept->empty_bytes : 0,
+        .taken = blocks_taken_bytes(),
         .wanted = state.wanted,
         .live = swept->live_bytes,
         .freed = swept->bytes,
@@ -141,7 +136,21 @@ static void set_pace(const struct times *times, const struct root_result *roots,
 static void give_up(uint64_t *counter)
 {
     ++*counter;
-    pace_given_up(blocks_used_bytes(), state.wanted);
+    pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
+}
+
+/* In order of address: which of the two sections comes first is the linker's choice. */
+static void find_own(struct root_sink *sink)
+{
+    const void *state_of_heap;
+    size_t bytes;
+    blocks_state(&state_of_heap, &bytes);
+    metadata_first_chunk(&sink->own[0].start, &sink->own[0].bytes);
+    bool after = (uintptr_t)state_of_heap > (uintptr_t)sink->own[0].start;
+    if (!after)
+        sink->own[1] = sink->own[0];
+    sink->own[after].start = state_of_heap;
+    sink->own[after].bytes = bytes;
 }
 
 static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *times)
@@ -149,24 +158,24 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     struct root_result roots;
     struct mark_result marked;
     struct sweep_result swept;
-    times->stopped = now_ns();
+    times->stopped = monotonic_ns();
     mark_begin();
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
-    blocks_state(&sink.own_state, &sink.own_bytes);
+    find_own(&sink);
     doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
     doorbell_leave();
-    times->rooted = now_ns();
+    times->rooted = monotonic_ns();
     doorbell_enter_mark();
     mark_finish(pace_helpers(state.markers - 1), &marked);
     doorbell_leave();
     resident_close();
-    times->marked = now_ns();
+    times->marked = monotonic_ns();
     doorbell_enter_sweep();
     if (read)
         sweep(&swept);
     doorbell_leave();
-    times->swept = now_ns();
+    times->swept = monotonic_ns();
     if (!read) {
         resume_world();
         give_up(&state.statistics.given_up_roots);
@@ -174,8 +183,10 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     }
     count_work(&roots, &marked, &swept);
     resume_world();
-    times->resumed = now_ns();
+    times->resumed = monotonic_ns();
     set_pace(times, &roots, &swept);
+    if (pace_room() > 0)
+        blocks_retain(pace_room());
     blocks_swept();
     count_times(times);
     state.ended_ns = times->resumed;
@@ -185,7 +196,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
 /* On the collector's own stack. stack_pointer: of the program's. */
 static void stop_and_collect(uintptr_t stack_pointer)
 {
-    struct times times = {.begun = now_ns()};
+    struct times times = {.begun = monotonic_ns()};
     enum stop_failure failure = stop_world();
     if (failure == STOP_DONE)
         collect_in_stopped_world(stack_pointer, &times);
@@ -199,7 +210,7 @@ bool collect(enum collect_cause cause, size_t wanted)
     /* A vfork child runs in its parent's memory, but is not it. */
     if (!state.available || SYSCALL_0(SYS_getpid) != state.process) {
         state.statistics.unavailable++;
-        pace_given_up(blocks_used_bytes(), wanted);
+        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), wanted);
         return false;
     }
     lock_acquire(&state.lock);

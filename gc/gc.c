@@ -70,10 +70,16 @@ static struct {
     _Atomic bool has_pins;
 } gc;
 
+static bool may_collect(void)
+{
+    return pace_is_due(blocks_taken_bytes()) && collect(CAUSE_FULL, 0);
+}
+
 static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
-    if (tries == 0 && !exhausted && pace_is_full(used, bytes))
+    if (tries == 0 && !exhausted &&
+        (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
         return collect(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes) ? RETRY
                : pace_is_over_limit(used, bytes) ? REFUSE
                                                  : GROW;
@@ -103,14 +109,18 @@ static void report_unavailable(void)
 
 static bool init(const uint64_t *values)
 {
-    bool collects = values[OPTION_FREE] == FREE_IGNORE || values[OPTION_LEAKS] == LEAKS_COLLECT;
+    bool ignored = values[OPTION_FREE] == FREE_IGNORE;
+    bool collects = ignored || values[OPTION_LEAKS] == LEAKS_COLLECT;
     struct pace_options pace = {
         .policy = (enum pace_policy)values[OPTION_POLICY],
+        .frees = !ignored,
         .initial_bytes = values[OPTION_INITIAL],
         .limit_bytes = values[OPTION_LIMIT],
         .pause_goal_ns = values[OPTION_PAUSE] * 1000000,
     };
     pace_init(&pace);
+    if (pace.policy == POLICY_AUTO && ignored)
+        collector.may_collect = may_collect;
     gc.every = values[OPTION_EVERY];
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -119,7 +129,7 @@ static bool init(const uint64_t *values)
     if (collects && !collect_init((unsigned)values[OPTION_MARKERS], values[OPTION_STACK]))
         report_unavailable();
     else
-        gc.free_ignored = values[OPTION_FREE] == FREE_IGNORE;
+        gc.free_ignored = ignored;
     return true;
 }
 

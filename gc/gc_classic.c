@@ -25,7 +25,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include "alloc/owner.h"
 #include "gc/call_on_stack.h"
@@ -37,6 +36,7 @@
 #include "gc/stop.h"
 #include "gc/traced.h"
 #include "vm/area.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/metadata.h"
@@ -139,13 +139,6 @@ static bool init(const uint64_t *values)
 
 /* Collection. */
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 static void mark_words(const void *start, const void *end)
 {
     classic_heap_mark(&classic->heap, start, end);
@@ -180,12 +173,12 @@ static void collect_in_stopped_world(uintptr_t stack_pointer)
 /* On the collector's own stack. stack_pointer: of the program's. */
 static void stop_and_collect(uintptr_t stack_pointer)
 {
-    uint64_t begun = now_ns();
+    uint64_t begun = monotonic_ns();
     if (stop_world() != STOP_DONE)
         return;
     collect_in_stopped_world(stack_pointer);
     resume_world();
-    uint64_t pause = now_ns() - begun;
+    uint64_t pause = monotonic_ns() - begun;
     classic->counters.pause_ns += pause;
     if (pause > classic->counters.longest_pause_ns)
         classic->counters.longest_pause_ns = pause;

@@ -39,6 +39,7 @@
 #include <stdint.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "alloc/blocks.h"
 #include "gc/memory.h"
@@ -53,8 +54,10 @@ enum {
     MOST_MARKERS = 16,
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
     LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
-    GIVE_WORDS = 1024,       /* given to a marker that has nothing, at least and at most */
-    GIVEN_WORDS = 16 * GIVE_WORDS,
+    GIVE_LEAST = 16,         /* words on a stack of which half may be given away */
+    GIVE_MOST = 8192,        /* words given at once */
+    TAKE_MOST = 1024,        /* words taken at once */
+    GIVEN_WORDS = 2 * GIVE_MOST,
     RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
@@ -74,7 +77,9 @@ struct target {
 };
 
 struct marker {
-    uintptr_t *stack;
+    /* No cache line of one marker's is another's: with their counters and stack heights on one, two
+     * markers were slower than one. */
+    _Alignas(128) uintptr_t *stack;
     size_t depth, limit;
     struct range *ranges;
     size_t range_count;
@@ -97,7 +102,7 @@ static struct {
     uintptr_t *given;
     size_t given_count;
     _Atomic uint32_t given_now;
-    _Atomic uint32_t idle, working;
+    _Atomic uint32_t idle, working, asleep;
 } mark;
 
 static bool give_stack(struct marker *marker, size_t bytes)
@@ -211,9 +216,9 @@ static void scan_with_jumps(struct marker *marker, const uintptr_t *at, const ui
 static inline void scan(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
 {
     marker->words += (uint64_t)(end - at);
-    for (; at < end; at++)
-        if (may_point_to_block(*at))
-            push(marker, *at);
+    while (end-- > at)
+        if (may_point_to_block(*end))
+            push(marker, *end);
 }
 
 static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
@@ -353,7 +358,7 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
             scan_piece(marker);
         else
             return;
-        if (shared && marker->depth > 2 * GIVE_WORDS &&
+        if (shared && marker->depth >= GIVE_LEAST &&
             atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0)
             give_some(marker);
     }
@@ -405,52 +410,69 @@ static void unlock_given(void)
     atomic_store_explicit(&mark.lock, 0, memory_order_release);
 }
 
-/* Gives the older half of the stack away, which leads to more than the newer. */
+/* Gives the older half of the stack away, which leads to more than the newer: in a tree that is
+ * marked depth first a stack of twenty words is a million blocks. */
 static void give_some(struct marker *marker)
 {
-    size_t count = marker->depth / 2 < 8 * GIVE_WORDS ? marker->depth / 2 : 8 * GIVE_WORDS;
+    size_t count = marker->depth / 2 < GIVE_MOST ? marker->depth / 2 : GIVE_MOST;
+    if (atomic_load_explicit(&mark.given_now, memory_order_relaxed))
+        return; /* nobody has fetched the last yet */
     lock_given();
-    if (mark.given_count + count <= GIVEN_WORDS && mark.given_count < 4 * GIVE_WORDS) {
-        for (size_t i = 0; i < count; i++)
-            mark.given[mark.given_count + i] = marker->stack[i];
+    if (mark.given_count + count <= GIVEN_WORDS) {
+        memcpy(mark.given + mark.given_count, marker->stack, count * sizeof *mark.given);
         mark.given_count += count;
-        atomic_store_explicit(&mark.given_now, 1, memory_order_relaxed);
         marker->depth -= count;
-        for (size_t i = 0; i < marker->depth; i++)
-            marker->stack[i] = marker->stack[count + i];
+        size_t moved = marker->depth < count ? marker->depth : count;
+        memmove(marker->stack, marker->stack + marker->depth + count - moved,
+                moved * sizeof *marker->stack);
+        atomic_store_explicit(&mark.given_now, 1, memory_order_release);
     }
     unlock_given();
+    if (atomic_load_explicit(&mark.asleep, memory_order_relaxed) > 0)
+        SYSCALL_3(SYS_futex, &mark.given_now, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }
 
 static bool take_some(struct marker *marker)
 {
     lock_given();
-    size_t count = mark.given_count < GIVE_WORDS ? mark.given_count : GIVE_WORDS;
-    for (size_t i = 0; i < count; i++)
-        marker->stack[marker->depth++] = mark.given[--mark.given_count];
+    size_t count = mark.given_count < TAKE_MOST ? mark.given_count : TAKE_MOST;
+    mark.given_count -= count;
+    memcpy(marker->stack + marker->depth, mark.given + mark.given_count,
+           count * sizeof *marker->stack);
+    marker->depth += count;
     if (mark.given_count == 0)
         atomic_store_explicit(&mark.given_now, 0, memory_order_relaxed);
     unlock_given();
     return count > 0;
 }
 
+/* Looks for work by turns: at first without giving the processor up, later now and then. */
+static void wait_for_work(unsigned turn)
+{
+    enum { SPINS = 1000 };
+    static const struct timespec nap = {.tv_nsec = 50000};
+    if (turn < SPINS) {
+        __builtin_ia32_pause();
+        return;
+    }
+    atomic_fetch_add(&mark.asleep, 1);
+    SYSCALL_4(SYS_futex, &mark.given_now, FUTEX_WAIT_PRIVATE, 0, &nap);
+    atomic_fetch_sub(&mark.asleep, 1);
+}
+
 /* Until everybody has nothing: `idle` counts those that look for work. A helper that the processor
  * has no time for does not count as working until it runs, so nobody waits for it. */
 static void drain_together(struct marker *marker)
 {
-    enum { SPINS = 200 };
     for (;;) {
         drain(marker, true);
         if (take_some(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);
-        for (unsigned spins = 0; !atomic_load(&mark.given_now); spins++) {
+        for (unsigned turn = 0; !atomic_load(&mark.given_now); turn++) {
             if (atomic_load(&mark.idle) == atomic_load(&mark.working))
                 return;
-            if (spins < SPINS)
-                __builtin_ia32_pause();
-            else
-                SYSCALL_0(SYS_sched_yield);
+            wait_for_work(turn);
         }
         atomic_fetch_sub(&mark.idle, 1);
     }

@@ -13,6 +13,7 @@ enum pace_policy { POLICY_AUTO, POLICY_BOEHM };
 
 struct pace_options {
     enum pace_policy policy;
+    bool frees;             /* the program's frees count: collections only find what it forgot */
     size_t initial_bytes;   /* 0: the policy's own */
     size_t limit_bytes;     /* 0: none */
     uint64_t pause_goal_ns; /* 0: none */
@@ -23,12 +24,15 @@ void pace_init(const struct pace_options *options);
 
 /* Whether the heap, now of `used` bytes, is full for what is asked for. Any thread. */
 bool pace_is_full(size_t used, size_t bytes);
+/* Whether `taken` bytes, all that threads have ever taken to hand out, make a collection due. */
+bool pace_is_due(size_t taken);
 /* Whether it would pass the limit that the user has set. */
 bool pace_is_over_limit(size_t used, size_t bytes);
 
 /* What a collection has found. All bytes. */
 struct pace_report {
     size_t used;   /* by the heap, as it is now or when its threads next look at it */
+    size_t taken;  /* by threads to hand out, ever */
     size_t wanted; /* what did not fit */
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
@@ -38,11 +42,15 @@ struct pace_report {
 /* Sets the size at which the next collection is due. */
 void pace_collected(const struct pace_report *report);
 /* A collection was given up: the heap grows instead. */
-void pace_given_up(size_t used, size_t wanted);
+void pace_given_up(size_t used, size_t taken, size_t wanted);
 
 /* How many of `most` helpers a collection of a heap like the last is worth. */
 unsigned pace_helpers(unsigned most);
 
+/* How much may be handed out until the next collection; 0: that depends on the heap's size. */
+size_t pace_room(void);
+
+/* The size of the heap at which the next collection is due, or what it will be about then. */
 size_t pace_target(void);
 
 #endif

@@ -204,6 +204,40 @@ bool process_thread_blocks(pid_t thread, int signal)
     return parse_address(&at) >> (signal - 1) & 1;
 }
 
+/* Processors. */
+
+static unsigned allowed_processors(void)
+{
+    uint64_t mask[16];
+    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    unsigned count = 0;
+    for (long i = 0; i < bytes / (long)sizeof mask[0]; i++)
+        count += (unsigned)__builtin_popcountl(mask[i]);
+    return count;
+}
+
+/* "0.20 0.18 0.12 2/80 11206": two threads of 80 can run, the caller among them. */
+unsigned process_idle_processors(void)
+{
+    char text[64];
+    int file = open_below("../loadavg", O_RDONLY);
+    if (file < 0)
+        return 0;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes))
+        return 0;
+    text[bytes] = '\0';
+    const char *at = text;
+    for (int field = 0; field < 3; field++)
+        at += strcspn(at, " ") + 1;
+    unsigned running = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        running = running * 10 + (unsigned)(*at - '0');
+    unsigned allowed = allowed_processors();
+    return running < allowed ? allowed - running : 0;
+}
+
 /* Mappings. */
 
 static struct {

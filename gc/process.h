@@ -32,6 +32,9 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
 /* Whether a thread blocks a signal now. False also when it is gone. */
 bool process_thread_blocks(pid_t thread, int signal);
 
+/* How many of the processors that the process may use have nothing to run. */
+unsigned process_idle_processors(void);
+
 /* One line of the process's maps. */
 struct mapping {
     uintptr_t start, end;

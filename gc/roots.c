@@ -69,14 +69,7 @@ static void scan_words(uintptr_t start, uintptr_t end)
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
 {
-    uintptr_t own = (uintptr_t)roots.sink->own_state;
     roots.result->bytes += end - start;
-    if (own >= start && own < end) {
-        scan_words(start, own);
-        start = round_up(own + roots.sink->own_bytes, sizeof(uintptr_t));
-        if (start > end)
-            return;
-    }
     scan_words(start, end);
 }
 
@@ -110,29 +103,70 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
     }
 }
 
-/* Leaves out what is ours, granule by granule. */
-static void scan_foreign(uintptr_t start, uintptr_t end, bool in_place)
+static bool is_ours(uintptr_t address)
 {
-    while (start < end) {
-        bool ours = pagemap_get((const void *)start) != NULL;
-        uintptr_t same = start;
-        do
-            same = round_down(same, GRANULE_BYTES) + GRANULE_BYTES;
-        while (same < end && (pagemap_get((const void *)same) != NULL) == ours);
-        if (same > end)
-            same = end;
-        if (!ours && in_place)
-            scan_in_place(start, same);
-        else if (!ours)
-            scan_through_file(start, same);
-        start = same;
+    return pagemap_get((const void *)address) != NULL ||
+           pagemap_look_up(&beside_heaps, (const void *)address) != NULL;
+}
+
+static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
+{
+    if (in_place)
+        scan_in_place(start, end);
+    else
+        scan_through_file(start, end);
+}
+
+/* Leaves out what is ours among the program's data. */
+static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
+{
+    for (size_t i = 0; i < ROOT_OWN; i++) {
+        uintptr_t own = round_down((uintptr_t)roots.sink->own[i].start, sizeof own);
+        uintptr_t own_end = round_up(own + roots.sink->own[i].bytes, sizeof own);
+        if (own_end <= start || own >= end)
+            continue;
+        if (own > start)
+            scan_somehow(start, own, in_place);
+        start = own_end;
     }
+    if (start < end)
+        scan_somehow(start, end, in_place);
 }
 
 static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)unused;
-    scan_foreign(start, end, readable && !roots.indirect);
+    scan_between_own(start, end, readable && !roots.indirect);
+}
+
+static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
+{
+    while (start < end && !is_ours(start)) {
+        uintptr_t heaps = pagemap_skip_empty(&owners, start, end);
+        uintptr_t beside = pagemap_skip_empty(&beside_heaps, start, end);
+        uintptr_t next = heaps < beside ? heaps : beside;
+        start = next > start ? next : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    }
+    return start < end ? start : end;
+}
+
+static uintptr_t skip_ours(uintptr_t start, uintptr_t end)
+{
+    while (start < end && is_ours(start))
+        start = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    return start < end ? start : end;
+}
+
+/* The pages of a mapping that the process has written to and that are not ours. The kernel is not
+ * asked for ours: a heap's page tables take it longer to walk than the rest. */
+static bool scan_theirs(uintptr_t start, uintptr_t end)
+{
+    for (uintptr_t same; start < end; start = skip_ours(same, end)) {
+        same = skip_theirs(start, end);
+        if (same > start && !resident_each(start, same, scan_written, NULL))
+            return false;
+    }
+    return true;
 }
 
 /* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
@@ -244,7 +278,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    return resident_each(first_page, mapping->end, scan_written, NULL);
+    return scan_theirs(first_page, mapping->end);
 }
 
 /* The kernel may have joined memory of the recorder's to the program's. */

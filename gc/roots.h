@@ -15,15 +15,19 @@ struct root_result {
     uint64_t indirect_bytes; /* scanned through a copy */
 };
 
+enum { ROOT_OWN = 2 };
+
 /* Who marks. */
 struct root_sink {
     /* Each word in [start, end), aligned to its size. */
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);
-    /* The heap's own state, if it lies among the roots: it is left out. */
-    const void *own_state;
-    size_t own_bytes;
+    /* What we keep of the heap among the program's data, in order of address: it is left out. */
+    struct {
+        const void *start;
+        size_t bytes;
+    } own[ROOT_OWN];
 };
 
 /* Called once. False: without memory. */

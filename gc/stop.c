@@ -44,6 +44,7 @@
 #include "gc/memory.h"
 #include "gc/process.h"
 #include "gc/traced.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/syscall.h"
 
@@ -271,13 +272,6 @@ static bool stop_if_new(void *argument, pid_t thread)
     return true;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* A thread that will never run the program's code again, or never has. */
 static bool is_out_of_the_way(pid_t thread)
 {
@@ -307,10 +301,10 @@ static size_t count_waiting(bool ask)
 static bool wait_for_answers(void)
 {
     static const struct timespec slice = {.tv_nsec = FIRST_LOOK_NS};
-    uint64_t begun = now_ns();
+    uint64_t begun = monotonic_ns();
     for (;;) {
         uint32_t answers = atomic_load(&stop.answers);
-        uint64_t waited = now_ns() - begun;
+        uint64_t waited = monotonic_ns() - begun;
         if (count_waiting(waited >= FIRST_LOOK_NS) == 0)
             return true;
         if (waited >= PATIENCE_NS) {

@@ -4,7 +4,7 @@
  *
  * What a block was asked for is not known to the allocators, only what can be used of it. The
  * difference of the two, the block's slack, is kept apart, in a table beside the heap: four bytes
- * for every 16 bytes of heap, in tables of 64 KiB of heap each, made when the first block in
+ * for every 16 bytes of heap, in tables of 256 KiB of heap each, made when the first block in
  * them is handed out.
  *
  * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
@@ -27,6 +27,9 @@
 #include "vm/syscall.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096 };
+
+/* What of the heap one table serves; the table is as large as a granule. */
+static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
 
 struct sums {
     uint64_t blocks, requested, usable, header, alignment; /* all but the first in bytes */
@@ -64,15 +67,15 @@ static uint64_t now(void)
 /* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
 static uint32_t *slack_of(const void *block)
 {
-    const size_t table_bytes = GRANULE_BYTES / BLOCK_ALIGNMENT * sizeof(uint32_t);
-    void *granule = (void *)round_down((uintptr_t)block, GRANULE_BYTES);
+    uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
     uint32_t *table = pagemap_look_up(&slack_tables, block);
     if (!table) {
-        table = pages_map(table_bytes, PAGE_BYTES);
-        if (!table || !pagemap_enter(&slack_tables, granule, GRANULE_BYTES, table))
+        table = pages_map(GRANULE_BYTES, GRANULE_BYTES);
+        if (!table || !pagemap_enter(&beside_heaps, table, GRANULE_BYTES, table) ||
+            !pagemap_enter(&slack_tables, (void *)served, SERVED_BYTES, table))
             return NULL;
     }
-    return &table[((uintptr_t)block - (uintptr_t)granule) / BLOCK_ALIGNMENT];
+    return &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT];
 }
 
 static void add_resident(void *sum, char *start, size_t bytes)

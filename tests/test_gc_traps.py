@@ -86,3 +86,48 @@ def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
     gc = figures(path)
     assert gc["gc"]["collections"] == 0
     assert gc["gc_given_up"]["thread_does_not_stop"] == 1
+
+
+CHURN = """
+import sys
+for i in range(6000):
+    block = bytes(36000 + i % 19 * 4096)
+print(len(block))
+"""
+
+
+def test_the_heaps_own_records_keep_nothing(tmp_path: Path) -> None:
+    """Records of free runs tell where large blocks lay."""
+    path = tmp_path / "statistics.json"
+    result = COLLECTORS[0].run(
+        ["/usr/bin/python3", "-c", CHURN], {"ALLOTROPE_STATS": str(path)}, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)
+    assert seen["gc"]["collections"] > 5
+    assert seen["heap"]["large_bytes"] < 30 << 20
+    assert seen["mapped_peak_bytes"] < 80 << 20
+
+
+def test_a_heap_with_a_live_block_in_every_slab_does_not_grow_for_ever(tmp_path: Path) -> None:
+    """1 MB live, 900 MB handed out: the heap keeps to the room that a collection is due after."""
+    path = tmp_path / "statistics.json"
+    program = BUILD / "bench_programs" / "thread_churn_forgets"
+    result = COLLECTORS[0].run(
+        [str(program), "tasks=48", "threads=2"], {"ALLOTROPE_STATS": str(path)}, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)
+    assert seen["gc"]["collections"] > 5
+    assert seen["gc"]["next_collection_bytes"] < 40 << 20
+    assert seen["mapped_peak_bytes"] < 80 << 20
+
+
+def test_honoured_frees_are_not_collected_for_nothing(tmp_path: Path) -> None:
+    """A heap that grows because the program fills it is left alone while that is cheaper."""
+    path = tmp_path / "statistics.json"
+    program = [str(BUILD / "bench_programs" / "destroy"), "depth=18", "replace=20000"]
+    result = COLLECTORS[1].run(program, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)["gc"]
+    assert seen["pause_ns"] < 50_000_000 or seen["collections"] <= 2

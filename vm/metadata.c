@@ -5,9 +5,10 @@
 #include "vm/metadata.h"
 
 #include "vm/lock.h"
+#include "vm/pagemap.h"
 #include "vm/pages.h"
 
-enum { CHUNK_BYTES = 65536, ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 };
 
 struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
 
@@ -19,9 +20,9 @@ static char *next_free = first_chunk, *chunk_end = first_chunk + sizeof first_ch
 static void *take(size_t bytes)
 {
     if (bytes > (size_t)(chunk_end - next_free)) {
-        size_t chunk = bytes > CHUNK_BYTES ? round_up(bytes, PAGE_BYTES) : CHUNK_BYTES;
-        char *start = pages_map(chunk, PAGE_BYTES);
-        if (!start)
+        size_t chunk = round_up(bytes, GRANULE_BYTES);
+        char *start = pages_map(chunk, GRANULE_BYTES);
+        if (!start || !pagemap_enter(&beside_heaps, start, chunk, start))
             return NULL;
         next_free = start;
         chunk_end = start + chunk;
@@ -38,4 +39,10 @@ void *metadata_alloc(size_t bytes)
     void *result = take(round_up(bytes, ALIGNMENT));
     lock_release(&metadata_lock);
     return result;
+}
+
+void metadata_first_chunk(const void **start, size_t *bytes)
+{
+    *start = first_chunk;
+    *bytes = sizeof first_chunk;
 }

@@ -13,6 +13,10 @@
 /* `bytes` of zero, aligned to 64. NULL when the kernel refuses. Any thread; takes metadata_lock. */
 void *metadata_alloc(size_t bytes);
 
+/* The chunk that every process has, among the library's data; all others are in `beside_heaps`. The
+ * records tell where blocks lie, or lay: to a collector they are no pointers. */
+void metadata_first_chunk(const void **start, size_t *bytes);
+
 /* For fork: the lock's rank is RANK_PAGES. */
 extern struct lock metadata_lock;
 

@@ -8,6 +8,7 @@
 
 /* Common symbols come behind all other data, which thus stays together on few pages. */
 struct pagemap owners __attribute__((common));
+struct pagemap beside_heaps __attribute__((common));
 
 static const size_t LEAF_BYTES = sizeof(pagemap_entry) << PAGEMAP_LEAF_BITS;
 

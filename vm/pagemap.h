@@ -25,12 +25,14 @@ enum { PAGEMAP_LEAF_BITS = 16, PAGEMAP_ROOT_BITS = 15, GRANULE_BITS = 16 };
 
 typedef void *_Atomic pagemap_entry;
 
-/* All zero is an empty map. There is one of owners, and statistics keep another. */
+/* All zero is an empty map. There is one of owners, one of memory that belongs to us but to no heap
+ * (the statistics' tables: no root of a collection), and statistics keep another. */
 struct pagemap {
     pagemap_entry *_Atomic root[1 << PAGEMAP_ROOT_BITS];
 };
 
 extern struct pagemap owners __attribute__((visibility("hidden")));
+extern struct pagemap beside_heaps __attribute__((visibility("hidden")));
 
 /* What is entered for the granule that holds `address`, or NULL. Any thread, no lock. */
 static inline void *pagemap_look_up(const struct pagemap *map, const void *address)
@@ -43,6 +45,18 @@ static inline void *pagemap_look_up(const struct pagemap *map, const void *addre
         return NULL;
     size_t index = ((uintptr_t)address >> GRANULE_BITS) & ((1 << PAGEMAP_LEAF_BITS) - 1);
     return atomic_load_explicit(&leaf[index], memory_order_acquire);
+}
+
+/* The first address of [start, end), in steps of granules, that the map may know something of;
+ * `end` if it knows nothing. Empty leaves are passed in one step. */
+static inline uintptr_t pagemap_skip_empty(const struct pagemap *map, uintptr_t start,
+                                           uintptr_t end)
+{
+    const uintptr_t leaf_span = (uintptr_t)1 << (GRANULE_BITS + PAGEMAP_LEAF_BITS);
+    while (start < end && start >> (GRANULE_BITS + PAGEMAP_LEAF_BITS) < 1 << PAGEMAP_ROOT_BITS &&
+           !atomic_load_explicit(&map->root[start / leaf_span], memory_order_acquire))
+        start = (start / leaf_span + 1) * leaf_span;
+    return start < end ? start : end;
 }
 
 /* Enters `value` for every granule that [start, start + bytes) touches; `start` is a multiple of

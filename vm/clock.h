@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * clock.h: time, without libc.
+ */
+#ifndef ALLOTROPE_VM_CLOCK_H
+#define ALLOTROPE_VM_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "vm/syscall.h"
+
+/* Nanoseconds of a clock that only goes forward. Any thread, any state. */
+static inline uint64_t monotonic_ns(void)
+{
+    struct timespec time;
+    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+#endif
