@@ -2,7 +2,7 @@
  *
  * stress.c: everything at once against one allocator, for as long as is asked.
  *
- *   ALLOTROPE=SPEC stress SECONDS [SEED]
+ *   ALLOTROPE=SPEC stress SECONDS [SEED [unexamined]]
  *   stress_table                          every explicit allocator and preset in turn, briefly
  *
  * From 1 to 8 threads share a table of blocks: whoever takes an entry finds in it a block that
@@ -15,7 +15,8 @@
  *
  * A block's contents are made from a number of its own, over all that malloc_usable_size
  * promises, so a block that is handed out twice, moved without its contents or written to by the
- * heap is found. Prints one line of counts; on a fault says what is wrong and aborts.
+ * heap is found. `unexamined`: the heap does not examine itself, for which it may need memory that
+ * it will not get. Prints one line of counts; on a fault says what is wrong and aborts.
  *
  * Linked with the archive of the library it calls malloc itself. Built with -DSTRESS_TABLE, as
  * stress_table, it calls the allocator's own table: then a sanitizer keeps the malloc of the
@@ -110,33 +111,49 @@ static void open_heap(void)
     heap = route_settle()->allocator;
 }
 
+static _Noreturn void fault(const char *what, const void *where);
+
+/* What malloc, calloc or realloc returns: NULL means ENOMEM. */
+static void *obtained(void *block)
+{
+    if (!block && errno != ENOMEM)
+        fault("no memory, but errno does not say so", NULL);
+    return block;
+}
+
 static void *heap_malloc(size_t size)
 {
-    return malloc(size);
+    return obtained(malloc(size));
 }
 
 static void *heap_calloc(size_t size)
 {
-    return calloc(1, size);
+    return obtained(calloc(1, size));
 }
 
 static void *heap_aligned(size_t alignment, size_t size)
 {
     void *block = NULL;
     if (alignment % 3 == 1) /* powers of two are 1 and 2 by turns */
-        return memalign(alignment, size);
+        return obtained(memalign(alignment, size));
     size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
-    return posix_memalign(&block, least, size) == 0 ? block : NULL;
+    int error = posix_memalign(&block, least, size);
+    if (error != 0 && error != ENOMEM)
+        fault("posix_memalign: an error that is not ENOMEM", NULL);
+    return error == 0 ? block : NULL;
 }
 
 static void *heap_resize(void *block, size_t size)
 {
-    return realloc(block, size);
+    return obtained(realloc(block, size));
 }
 
 static void heap_free(void *block)
 {
+    errno = EDOM;
     free(block);
+    if (errno != EDOM)
+        fault("free has changed errno", block);
 }
 
 static size_t heap_usable(void *block)
@@ -170,6 +187,7 @@ struct entry {
 };
 
 static struct entry table[ENTRIES];
+static bool unexamined;
 static _Atomic size_t live_bytes;
 static _Atomic uint64_t operations, lives, refusals;
 static uint64_t phases, forks;
@@ -361,7 +379,7 @@ static _Noreturn void be_child(uint64_t random)
     if (pthread_create(&thread, NULL, operate_in_child, &random) != 0 ||
         pthread_join(thread, NULL) != 0)
         fault("a child cannot start a thread", NULL);
-    if (!heap->is_valid())
+    if (!unexamined && !heap->is_valid())
         fault("the heap of a child is not valid", NULL);
     _exit(0);
 }
@@ -479,6 +497,8 @@ static void examine(void)
             look_at(&table[i], table[i].start, table[i].usable);
             meeting.starts[meeting.count++] = table[i].start;
         }
+    if (unexamined)
+        return;
     if (!heap->is_valid())
         fault("the heap is not valid", NULL);
     qsort(meeting.starts, meeting.count, sizeof *meeting.starts, by_start);
@@ -563,13 +583,14 @@ int main(void)
 int main(int count, char **words)
 {
     char *rest = "";
-    double seconds = count == 2 || count == 3 ? strtod(words[1], &rest) : 0;
-    if (!(seconds > 0) || *rest) {
-        fprintf(stderr, "usage: ALLOTROPE=SPEC stress SECONDS [SEED]\n");
+    double seconds = count >= 2 && count <= 4 ? strtod(words[1], &rest) : 0;
+    unexamined = count == 4 && strcmp(words[3], "unexamined") == 0;
+    if (!(seconds > 0) || *rest || (count == 4 && !unexamined)) {
+        fprintf(stderr, "usage: ALLOTROPE=SPEC stress SECONDS [SEED [unexamined]]\n");
         return 2;
     }
     open_heap();
-    run(seconds, count == 3 ? strtoull(words[2], NULL, 10) : 1);
+    run(seconds, count >= 3 ? strtoull(words[2], NULL, 10) : 1);
     return 0;
 }
 
