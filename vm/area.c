@@ -114,12 +114,13 @@ bool area_retract(struct area *area, size_t bytes)
 {
     if (bytes > (size_t)(area->brk - area->base))
         return false;
+    char *end = area->brk - bytes;
     char *old_pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
-    publish(area->brk, area->brk - bytes);
+    char *pages_end = (char *)round_up((uintptr_t)end, PAGE_BYTES);
+    if (pages_end < old_pages_end && !pages_discard(pages_end, (size_t)(old_pages_end - pages_end)))
+        return false;
+    publish(area->brk, end);
     area->bytes -= bytes;
-    char *pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
-    if (pages_end < old_pages_end)
-        pages_discard(pages_end, (size_t)(old_pages_end - pages_end));
     account(-(ptrdiff_t)bytes);
     return true;
 }

@@ -46,7 +46,7 @@ void area_init(struct area *area, void *owner);
 void *area_extend(struct area *area, size_t bytes);
 
 /* Moves the break down by `bytes`, at most to the segment's base; contents are given back to the
- * kernel by whole pages. False when the segment is smaller than that. */
+ * kernel by whole pages. False when the segment is smaller than that, or the kernel refuses. */
 bool area_retract(struct area *area, size_t bytes);
 
 /* The index-th segment in the order in which they were begun, the current one included. False
