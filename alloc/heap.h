@@ -24,8 +24,7 @@ struct page_source {
      * compare. Memory that does not adjoin is aligned to 64 KiB. Fresh memory is zero; retracted
      * memory that is extended again is zero by whole pages only. */
     void *(*extend)(struct page_source *source, size_t bytes);
-    /* Moves the end down again by `bytes`; false when the last segment is smaller, or
-     * the kernel refuses. */
+    /* Moves the end down again by `bytes`; false when the last segment is smaller. */
     bool (*retract)(struct page_source *source, size_t bytes);
     /* The index-th contiguous segment [*start, *end) that was handed out, in order of age; false
      * behind the last. For walks only. */

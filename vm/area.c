@@ -5,6 +5,7 @@
 #include "vm/area.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "vm/pagemap.h"
 #include "vm/pages.h"
@@ -55,6 +56,7 @@ static bool add_chunk(struct area *area, char *chunk, size_t bytes)
             return false;
         publish(area->base, chunk);
         publish(area->brk, chunk);
+        area->stale_end = NULL;
     }
     area->limit = chunk + bytes;
     return true;
@@ -104,6 +106,10 @@ void *area_extend(struct area *area, size_t bytes)
     if (bytes > WINDOW_BYTES || !make_room(area, bytes))
         return NULL;
     char *start = area->brk;
+    if (start < area->stale_end)
+        memset(start, 0,
+               bytes < (size_t)(area->stale_end - start) ? bytes
+                                                         : (size_t)(area->stale_end - start));
     publish(area->brk, start + bytes);
     area->bytes += bytes;
     account((ptrdiff_t)bytes);

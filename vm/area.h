@@ -32,6 +32,7 @@ enum { AREA_SEGMENTS = 1024 };
 
 struct area {
     char *base, *brk, *limit;
+    char *stale_end;      /* up to here lies what a refused discard left above the break */
     void *owner;          /* entered in the page map */
     size_t bytes;         /* handed out in all segments */
     size_t segment_count; /* finished segments; the current one is [base, brk) */
@@ -46,7 +47,7 @@ void area_init(struct area *area, void *owner);
 void *area_extend(struct area *area, size_t bytes);
 
 /* Moves the break down by `bytes`, at most to the segment's base; contents are given back to the
- * kernel by whole pages. False when the segment is smaller than that, or the kernel refuses. */
+ * kernel by whole pages. False when the segment is smaller than that. */
 bool area_retract(struct area *area, size_t bytes);
 
 /* The index-th segment in the order in which they were begun, the current one included. False

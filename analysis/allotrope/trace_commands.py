@@ -11,6 +11,7 @@ import click
 
 from .errors import UserError
 from .places import PLACES
+from .words import Word
 
 
 def run_tracer(*arguments: str) -> NoReturn:
@@ -31,7 +32,7 @@ def trace() -> None:
     """Look into traces."""
 
 
-@trace.command("info")
+@trace.command("info", cls=Word)
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.trace.info/1)")
 def info(file: str, as_json: bool) -> None:
@@ -72,6 +73,7 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
     threads = {str(row["thread"]): row["references"] for row in facts["threads"]}
     _print_shares("thread", threads, references)
     _print_shares("region", _regions(facts["regions"]), references)
+    _print_matrix(facts["regions"], references)
     print("events")
     for name, count in facts["events"].items():
         print(f"  {count:>16,}  {name}")
@@ -88,7 +90,21 @@ def _print_shares(title: str, counts: dict[str, int], whole: int) -> None:
             print(f"  {count:>16,}  {share(count, whole)}  {name}")
 
 
-@trace.command("dump")
+def _print_matrix(rows: list[dict[str, Any]], whole: int) -> None:
+    """Who refers to what: shares of all references, kinds of regions against classes."""
+    matrix: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts = matrix.setdefault(row["kind"], {})
+        for name, count in row["references"].items():
+            counts[name] = counts.get(name, 0) + count
+    names = [name for name in rows[0]["references"] if any(row[name] for row in matrix.values())]
+    print("class and region" + "".join(f"{name:>12}" for name in names))
+    for kind, counts in sorted(matrix.items(), key=lambda item: -sum(item[1].values())):
+        if any(counts.values()):
+            print(f"  {kind:<14}" + "".join(f"{share(counts[name], whole):>12}" for name in names))
+
+
+@trace.command("dump", cls=Word)
 @click.argument("file")
 @click.option("--format", "form", type=click.Choice(["csv", "din", "lackey"]), default="csv",
               show_default=True, help="din is Dinero's, lackey Valgrind's")  # fmt: skip
@@ -101,7 +117,7 @@ def dump(file: str, form: str, events: bool) -> None:
     run_tracer(*(["events"] if events else ["dump", form]), file)
 
 
-@trace.command("cut")
+@trace.command("cut", cls=Word)
 @click.argument("file")
 @click.option("--count", type=click.IntRange(min=0), required=True, metavar="N",
               help="keep the first N references")  # fmt: skip
