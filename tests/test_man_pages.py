@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from under import BUILD, LIBRARY
@@ -38,8 +37,9 @@ def test_every_word_and_option_of_the_command_is_there() -> None:
     assert "run" in words and "compare" in words
     for word in words:
         assert f".Ss {word}\n" in text
-        told = subprocess.run([*command, word, "--help"], capture_output=True, text=True, check=True)
-        for option in re.findall(r"^  (?:-\w, )?--([\w-]+)", told.stdout, flags=re.MULTILINE):
+        help_of = [*command, word, "--help"]
+        told = subprocess.run(help_of, capture_output=True, text=True, check=True).stdout
+        for option in re.findall(r"^  (?:-\w, )?--([\w-]+)", told, flags=re.MULTILINE):
             assert f'"-{option}"' in text or option == "help", f"{word} --{option}"
 
 

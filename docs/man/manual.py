@@ -29,7 +29,7 @@ def escaped(text: str) -> str:
 
 def word(text: str) -> str:
     """An argument of a macro."""
-    return '"' + escaped(text).replace('"', '\\(dq') + '"'
+    return '"' + escaped(text).replace('"', "\\(dq") + '"'
 
 
 def paragraphs(text: str) -> Iterator[str]:
