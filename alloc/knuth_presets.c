@@ -15,9 +15,10 @@
     {                                                                         \
         "cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts \
     }
-#define SEARCH(initial)                                                                    \
-    {                                                                                      \
-        "search", "as published, or not where it must fail", 0, 1, initial, knuth_searches \
+
+#define SEARCH(initial)                                             \
+    {                                                               \
+        "search", KNUTH_SEARCH_TITLE, 0, 1, initial, knuth_searches \
     }
 
 /* A bin holds blocks by what the program may use of them. */
@@ -56,7 +57,7 @@ void knuth_default_free(void *block)
 }
 
 static const struct option_description default_options[] = {
-    CUT, COUNTERS_OPTION(1), SEARCH(1), LAYERED_OPTIONS, {0}};
+    CUT, SEARCH(1), COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
 
 const struct allocator knuth_default = {
     .name = "knuth",
@@ -77,7 +78,7 @@ static bool init_classic(const uint64_t *options)
 }
 
 static const struct option_description classic_options[] = {
-    CUT, COUNTERS_OPTION(0), SEARCH(0), {0}};
+    CUT, SEARCH(0), COUNTERS_OPTION(0), {0}};
 
 const struct allocator knuth_classic = {
     .name = "knuth",

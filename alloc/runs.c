@@ -236,11 +236,13 @@ static struct free_run *any_dirty(const struct runs *runs)
     return NULL;
 }
 
+/* Bytes given back; 0: the kernel would not take them. */
 static size_t discard(struct runs *runs, struct free_run *run)
 {
     size_t bytes = run->granules * GRANULE_BYTES;
+    if (!pages_discard(run->start, bytes))
+        return 0;
     unlink_run(runs, run);
-    pages_discard(run->start, bytes);
     run->zero = true;
     merge_and_insert(runs, run);
     return bytes;
@@ -249,10 +251,8 @@ static size_t discard(struct runs *runs, struct free_run *run)
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 {
     count_unused(runs, granules);
-    if (!zero && runs->dirty_granules + granules > bound(runs)) {
-        pages_discard(start, granules * GRANULE_BYTES);
-        zero = true;
-    }
+    if (!zero && runs->dirty_granules + granules > bound(runs))
+        zero = pages_discard(start, granules * GRANULE_BYTES);
     pagemap_set(start, granules * GRANULE_BYTES, &unused_memory);
     struct free_run *run = take_record(runs);
     run->start = start;
@@ -265,9 +265,9 @@ void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 
 size_t runs_trim(struct runs *runs)
 {
-    size_t bytes = 0;
-    while (runs->dirty_granules > 0)
-        bytes += discard(runs, any_dirty(runs));
+    size_t bytes = 0, more;
+    while (runs->dirty_granules > 0 && (more = discard(runs, any_dirty(runs))) > 0)
+        bytes += more;
     return bytes;
 }
 
