@@ -3,6 +3,7 @@
  * observers.c: what the routing library can observe; see observer.h.
  */
 #include "shim/observer.h"
+#include "shim/sites.h"
 #include "shim/statistics.h"
 
-const struct observer *const observers[] = {&statistics_observer, NULL};
+const struct observer *const observers[] = {&statistics_observer, &sites_observer, NULL};

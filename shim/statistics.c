@@ -13,13 +13,12 @@
  */
 #include "shim/statistics.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "shim/emitter.h"
 #include "shim/environment.h"
+#include "shim/output.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/pagemap.h"
@@ -381,43 +380,6 @@ void statistics_write_table(const struct configuration *configuration, int descr
     write_to(descriptor, false, configuration);
 }
 
-/* Puts the process id in the place of each "%p". False when the name grows too long. */
-static bool expand_name(const char *pattern, char *name, size_t room)
-{
-    size_t length = 0;
-    while (*pattern && length + 1 < room) {
-        if (pattern[0] != '%' || pattern[1] != 'p') {
-            name[length++] = *pattern++;
-            continue;
-        }
-        char digits[20];
-        size_t count = 0;
-        for (unsigned long pid = (unsigned long)SYSCALL_0(SYS_getpid); pid > 0; pid /= 10)
-            digits[count++] = (char)('0' + pid % 10);
-        while (count > 0 && length + 1 < room)
-            name[length++] = digits[--count];
-        pattern += 2;
-    }
-    name[length] = '\0';
-    return *pattern == '\0';
-}
-
-static bool ends_in_json(const char *name)
-{
-    size_t length = strlen(name);
-    return length >= 5 && strcmp(name + length - 5, ".json") == 0;
-}
-
-static void report_unwritable(const char *name)
-{
-    struct message message;
-    message_begin(&message);
-    message_text(&message, "cannot write the statistics to \"");
-    message_text(&message, name);
-    message_text(&message, "\"; ALLOTROPE_STATS names a file that can be created");
-    message_send(&message);
-}
-
 static void write_at_exit(void)
 {
     const char *destination = account.destination;
@@ -426,15 +388,10 @@ static void write_at_exit(void)
             write_to(2, false, account.configuration);
         return;
     }
-    char name[512];
-    long file = -1;
-    if (expand_name(destination, name, sizeof name))
-        file =
-            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (syscall_failed(file) || !write_to((int)file, ends_in_json(name), account.configuration))
-        report_unwritable(name);
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    char name[OUTPUT_NAME_BYTES];
+    int file = output_open(destination, name);
+    bool written = file >= 0 && write_to(file, output_is_json(name), account.configuration);
+    output_close(file, name, written, "ALLOTROPE_STATS");
 }
 
 static void fork_prepare(void)
