@@ -23,6 +23,7 @@ from .locality import locality
 from .page import Page, check_page_modules, render
 from .recommendation import Document, Sentence, recommend
 from .simulate import simulate
+from .sites_command import sites
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
 from .witness import call_witnesses, witness_lines, witness_rows
@@ -68,6 +69,7 @@ cli.add_command(simulate)
 cli.add_command(record.record)
 cli.add_command(trace_commands.trace)
 cli.add_command(locality)
+cli.add_command(sites)
 
 
 class BareStats(click.Command):

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Names for addresses of a process that has ended, from its /proc/PID/maps.
+
+elfutils' eu-addr2line reads what there is: debugging information, also where Debian's -dbgsym
+packages put it, else the symbol table, else the exported symbols. What has no name is called by
+its file and the address in it.
+
+    symbols = Symbols(lines_of_proc_maps)
+    places = symbols.find(addresses)             # a return address is looked up a byte before
+    print(*places[address])                      # innermost first: what was inlined has a place too
+"""
+
+import bisect
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterable, Sequence
+
+TOOL = "eu-addr2line"
+WITHOUT_TOOL = "functions have no names: install the Debian package elfutils"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an address is in the program's text."""
+
+    function: str | None
+    file: str | None
+    line: int | None
+    object: str  # path of the program or library; "" where nothing is mapped
+    offset: int  # in the object, as nm and objdump write it
+
+    def __str__(self) -> str:
+        where = f" ({os.path.basename(self.file)}:{self.line})" if self.file else ""
+        return f"{self.name}{where}"
+
+    @property
+    def name(self) -> str:
+        """Its function, or something to tell it from others by."""
+        return self.function or f"{os.path.basename(self.object) or '?'}+{self.offset:#x}"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+def read_maps(lines: Iterable[str]) -> list[Mapping]:
+    """The mappings of files, in order of address."""
+    mappings = []
+    for line in lines:
+        words = line.split(None, 5)
+        if len(words) == 6 and words[5].startswith("/"):
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            path = words[5].strip().removesuffix(" (deleted)")
+            mappings.append(Mapping(start, end, int(words[2], 16), path))
+    return sorted(mappings, key=lambda mapping: mapping.start)
+
+
+class Symbols:
+    def __init__(self, maps: Iterable[str]) -> None:
+        self.mappings = read_maps(maps)
+        self.starts = [mapping.start for mapping in self.mappings]
+        self.tool = shutil.which(TOOL)
+
+    def mapping_of(self, address: int) -> Mapping | None:
+        place = bisect.bisect_right(self.starts, address) - 1
+        if place < 0 or address >= self.mappings[place].end:
+            return None
+        return self.mappings[place]
+
+    def find(self, addresses: Iterable[int]) -> dict[int, tuple[Place, ...]]:
+        """For each return address the places of its call, innermost first; never none."""
+        found: dict[int, tuple[Place, ...]] = {}
+        by_object: dict[str, dict[int, int]] = {}
+        for address in set(addresses):
+            mapping = self.mapping_of(address - 1)
+            if mapping is None:
+                found[address] = (Place(None, None, None, "", address),)
+            else:
+                in_file = address - 1 - mapping.start + mapping.offset
+                by_object.setdefault(mapping.path, {})[address] = in_file
+        for path, wanted in by_object.items():
+            virtual = _virtual_addresses(path, wanted)
+            named = _ask(self.tool, path, sorted(set(virtual.values()))) if self.tool else {}
+            for address, one in virtual.items():
+                found[address] = named.get(one) or (Place(None, None, None, path, one),)
+        return found
+
+
+def _virtual_addresses(path: str, offsets: dict[int, int]) -> dict[int, int]:
+    """Offsets in a file as the addresses that its symbols have."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with open(path, "rb") as file:
+            segments = [
+                (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
+                for segment in ELFFile(file).iter_segments("PT_LOAD")
+            ]
+    except (OSError, ELFError):
+        return offsets
+    virtual = {}
+    for address, offset in offsets.items():
+        inside = [
+            start - begin for begin, size, start in segments if begin <= offset < begin + size
+        ]
+        virtual[address] = offset + (inside[0] if inside else 0)
+    return virtual
+
+
+def _ask(tool: str, path: str, addresses: Sequence[int]) -> dict[int, tuple[Place, ...]]:
+    asked = subprocess.run(
+        [tool, "-e", path, "-a", "-f", "-i", "-C"],
+        input="".join(f"{address:#x}\n" for address in addresses),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    named: dict[int, list[Place]] = {}
+    lines = iter(asked.stdout.splitlines())
+    address = None
+    for line in lines:
+        if line.startswith("0x"):
+            address = int(line, 16)
+        elif line and address is not None:
+            named.setdefault(address, []).append(_place(line, next(lines, ""), path, address))
+    return {address: tuple(places) for address, places in named.items()}
+
+
+def _place(function: str, where: str, path: str, address: int) -> Place:
+    """From a pair of lines: "function[ inlined at ... in ...]" and "file:line[:column]"."""
+    name = function.partition(" inlined at ")[0]
+    words = where.split(" (", 1)[0].split(":")
+    known = len(words) >= 2 and words[0] != "??" and words[1].isdigit() and words[1] != "0"
+    return Place(
+        function=None if name == "??" else name,
+        file=str(Path(words[0])) if known else None,
+        line=int(words[1]) if known else None,
+        object=path,
+        offset=address,
+    )
