@@ -47,7 +47,7 @@ static inline double chance_of_any(double x)
 
 /* xorshift64*; the state is never 0 (Vigna, "An experimental exploration of Marsaglia's xorshift
  * generators, scrambled", 2016). */
-static inline uint64_t next_random(uint64_t *state)
+static inline uint64_t sample_random(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -55,13 +55,14 @@ static inline uint64_t next_random(uint64_t *state)
     return *state * UINT64_C(2685821657736338717);
 }
 
-/* Bytes to the next sample; rate 1 samples every allocation. */
+/* Bytes to the next sample: an allocation of as many or more is sampled. Rate 1 gives 0: all are.
+ */
 static inline uint64_t bytes_to_next_sample(uint64_t rate, uint64_t *random)
 {
     if (rate <= 1)
         return 0;
-    double uniform = ((double)(next_random(random) >> 11) + 0.5) / (double)(UINT64_C(1) << 53);
-    return (uint64_t)(-natural_logarithm(uniform) * (double)rate);
+    double uniform = ((double)(sample_random(random) >> 11) + 0.5) / (double)(UINT64_C(1) << 53);
+    return 1 + (uint64_t)(-natural_logarithm(uniform) * (double)rate);
 }
 
 /* For how many allocations of its size a sampled one of `bytes` stands. */

@@ -18,8 +18,8 @@ from .units import format_bytes
 
 SCHEMA = "allotrope.site-report/1"
 MOMENTS = ("peak", "exit", "total")
-# What stands between the program and malloc in every program says little about where.
-LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam")
+# The C++ library's own machinery between the program and malloc says little about where.
+LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam", "std::", "__gnu_cxx::", "void std::")
 # Who calls main is of no interest.
 START_NAMES = ("__libc_start_", "_start")
 SHOWN_CALLERS = 3
@@ -49,8 +49,13 @@ class Site:
         """All callers, innermost first, those that were inlined among them."""
         return [place for frame in self.frames for place in frame.places]
 
+    def shown_places(self) -> list[Place]:
+        """Without what starts every program."""
+        shown = [place for place in self.places() if not place.name.startswith(START_NAMES)]
+        return shown or self.places()
+
     def allocates_at(self) -> Place:
-        """The innermost place that is the program's rather than operator new's."""
+        """The innermost place that is the program's rather than the C++ library's."""
         places = self.places()
         own = (place for place in places if not place.name.startswith(LIBRARY_NAMES))
         return next(own, places[0])
@@ -106,7 +111,7 @@ def read_sites(folder: Path) -> Sites | None:
 
 def callers(site: Site, count: int = SHOWN_CALLERS) -> str:
     """Who called the place, outwards."""
-    names = [place.name for place in site.places() if not place.name.startswith(START_NAMES)]
+    names = [place.name for place in site.shown_places()]
     at = site.allocates_at().name
     start = names.index(at) + 1 if at in names else 0
     return " ← ".join(names[start : start + count])
@@ -123,7 +128,10 @@ def leaks(found: Sites) -> list[tuple[str, Tally, Site]]:
 
 
 def share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f}%" if whole else "0%"
+    if not whole:
+        return "0%"
+    percent = 100 * part / whole
+    return "<1%" if 0 < percent < 0.5 else f"{percent:.0f}%"
 
 
 def sentences(found: Sites) -> list[Sentence]:

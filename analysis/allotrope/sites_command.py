@@ -44,8 +44,15 @@ VARIABLES = ("ALLOTROPE", "ALLOTROPE_STATS", "ALLOTROPE_SITES", "ALLOTROPE_SITES
 @click.option("--pprof", "pprof_file", metavar="FILE", help="write a profile that pprof reads")
 @click.option("--json", "json_file", metavar="FILE", help="write everything as JSON")
 @click.argument("command", nargs=-1)
-def sites(spec: str | None, rate: str | None, frames: int, html_file: str | None,
-          pprof_file: str | None, json_file: str | None, command: tuple[str, ...]) -> int:  # fmt: skip
+def sites(
+    spec: str | None,
+    rate: str | None,
+    frames: int,
+    html_file: str | None,
+    pprof_file: str | None,
+    json_file: str | None,
+    command: tuple[str, ...],
+) -> int:
     """Run CMD and show where in it the memory was allocated that it held at its peak, and what it
     never freed. The report goes to standard error; standard output and the status are CMD's."""
     if not command:

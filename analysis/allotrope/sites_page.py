@@ -36,7 +36,7 @@ def tree(sites: Sequence[Site], moment: str) -> Node:
             continue
         node = root
         node.size += size
-        for place in reversed(site.places()):
+        for place in reversed(site.shown_places()):
             node = node.children.setdefault(str(place), Node(str(place)))
             node.size += size
     return root
@@ -63,7 +63,7 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
                 stack.append((child, own, level + 1))
     return Figure(
         name=f"flames-{moment}",
-        title=TITLES[moment],
+        title="By function",
         caption="Each box is a function, as wide as what was allocated in it and in what it calls; "
         "above it is who called it. The lowest box called malloc. Click a box to look into it, "
         "click the top one to come back.",
@@ -88,7 +88,9 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
                 "<extra></extra>",
             }
         ],
-        layout=layout(margin={"l": 0, "r": 0, "t": 0, "b": 0}),
+        layout=layout(
+            margin={"l": 0, "r": 0, "t": 0, "b": 0}, uniformtext={"minsize": 9, "mode": "hide"}
+        ),
         height=min(720, 60 + 26 * (depth + 1)),
         wide=True,
     )
@@ -116,7 +118,7 @@ def table(found: Sites, moment: str) -> Table:
         for name, tally, site in found.by_place(moment)[:MOST_ROWS]
     ]  # fmt: skip
     header = ["allocated at", "bytes", "share", "blocks", "called by (of the largest)"]
-    return Table(TITLES[moment], header, rows, folded=moment == "total")
+    return Table("By place of allocation", header, rows, folded=moment == "total")
 
 
 def sampling(found: Sites) -> str:

@@ -38,8 +38,29 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Its function, or something to tell it from others by."""
-        return self.function or f"{os.path.basename(self.object) or '?'}+{self.offset:#x}"
+        """Its function, without arguments, or something to tell it from others by."""
+        if self.function:
+            return brief(self.function)
+        return f"{os.path.basename(self.object) or '?'}+{self.offset:#x}"
+
+
+def brief(function: str) -> str:
+    """A C++ function without its arguments and with "<…>" for those of templates."""
+    function = function.replace("operator()", "operator\0").replace("(anonymous namespace)", "\1")
+    kept, depth = [], 0
+    for letter in function:
+        if letter in "<(" and not "".join(kept[-9:]).endswith(("operator", "operator<")):
+            if depth == 0 and letter == "<":
+                kept.append("<…>")
+            depth += 1
+        elif letter in ">)" and depth > 0:
+            depth -= 1
+        elif depth == 0:
+            kept.append(letter)
+    text = "".join(kept).replace("operator\0", "operator()").replace("\1", "(anonymous)")
+    text = text.removesuffix(" const")
+    words = text.split(" ")
+    return words[-1] if len(words) > 1 and "operator" not in text else text
 
 
 @dataclass(frozen=True)
