@@ -31,6 +31,7 @@
 #include "gc/resident.h"
 #include "gc/roots.h"
 #include "gc/sweep.h"
+#include "gc/traced.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -152,13 +153,19 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     mark_begin();
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
     blocks_state(&sink.own_state, &sink.own_bytes);
+    doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
+    doorbell_leave();
     times->rooted = now_ns();
+    doorbell_enter_mark();
     mark_finish(pace_helpers(state.markers - 1), &marked);
+    doorbell_leave();
     resident_close();
     times->marked = now_ns();
+    doorbell_enter_sweep();
     if (read)
         sweep(&swept);
+    doorbell_leave();
     times->swept = now_ns();
     if (!read) {
         resume_world();
@@ -207,7 +214,11 @@ bool collect(enum collect_cause cause, size_t wanted)
     state.cause = cause;
     state.wanted = wanted;
     state.reclaimed = false;
+    doorbell_enter_collector();
+    doorbell_collection_begin(state.statistics.collections);
     call_on_stack(stop_and_collect, state.stack + STACK_BYTES);
+    doorbell_collection_end(state.statistics.live_bytes);
+    doorbell_leave();
     bool reclaimed = state.reclaimed;
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);

@@ -35,6 +35,7 @@
 #include "gc/resident.h"
 #include "gc/roots.h"
 #include "gc/stop.h"
+#include "gc/traced.h"
 #include "vm/area.h"
 #include "vm/lock.h"
 #include "vm/message.h"
@@ -156,13 +157,19 @@ static void collect_in_stopped_world(uintptr_t stack_pointer)
     struct counters *counters = &classic->counters;
     struct root_result roots;
     classic_heap_clear_marks(&classic->heap);
+    doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
+    doorbell_leave();
     resident_close();
     if (!read)
         return;
     struct classic_sweep swept;
+    doorbell_enter_mark();
     classic_heap_mark_finish(&classic->heap);
+    doorbell_leave();
+    doorbell_enter_sweep();
     classic_heap_sweep(&classic->heap, &swept);
+    doorbell_leave();
     counters->collections++;
     counters->live_bytes = swept.live_bytes;
     counters->live_objects = swept.live_objects;
@@ -193,7 +200,11 @@ static bool collect(void)
     uint64_t all = ~UINT64_C(0), mask;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
     classic->reclaimed = false;
+    doorbell_enter_collector();
+    doorbell_collection_begin(classic->counters.collections);
     call_on_stack(stop_and_collect, classic->stack + STACK_BYTES);
+    doorbell_collection_end(classic->counters.live_bytes);
+    doorbell_leave();
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
     classic->counters.given_up += !classic->reclaimed;
     return classic->reclaimed;

@@ -43,6 +43,7 @@
 #include "alloc/blocks.h"
 #include "gc/memory.h"
 #include "gc/resident.h"
+#include "gc/traced.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -468,6 +469,7 @@ static bool join(void)
 
 static void help(struct marker *marker)
 {
+    doorbell_enter_mark();
     if (join())
         drain_together(marker);
     for (;;)

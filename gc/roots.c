@@ -37,6 +37,7 @@
 #include "gc/process.h"
 #include "gc/resident.h"
 #include "gc/stop.h"
+#include "gc/traced.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -55,7 +56,7 @@ static struct {
 bool roots_init(void)
 {
     roots.buffer = own_memory_map(BUFFER_BYTES);
-    return roots.buffer != NULL;
+    return roots.buffer && traced_init();
 }
 
 static void scan_words(uintptr_t start, uintptr_t end)
@@ -157,6 +158,17 @@ static bool is_in(uintptr_t address, const struct mapping *mapping)
     return address >= mapping->start && address < mapping->end;
 }
 
+extern void *__libc_stack_end __attribute__((weak));
+
+/* The first thread's. Valgrind makes it from other memory than the kernel does. */
+static bool is_first_stack(const struct mapping *mapping)
+{
+    size_t ranges;
+    traced_recorder_ranges(&ranges);
+    return mapping_is_named(mapping, "[stack]") ||
+           (ranges > 0 && &__libc_stack_end && is_in((uintptr_t)__libc_stack_end, mapping));
+}
+
 struct stack_use {
     unsigned threads; /* whose stack pointer is in the mapping */
     uintptr_t lowest; /* in use */
@@ -172,8 +184,8 @@ static void note_stack(struct stack_use *use, const struct stopped_thread *threa
     use->lowest = pointer - RED_ZONE;
     if (is_in(thread->frame, mapping) && thread->frame < use->lowest)
         use->lowest = thread->frame;
-    use->is_own = !on_alternate &&
-                  (mapping_is_named(mapping, "[stack]") || is_in(thread->thread_pointer, mapping));
+    use->is_own =
+        !on_alternate && (is_first_stack(mapping) || is_in(thread->thread_pointer, mapping));
 }
 
 /* Where the part in use of a stack mapping begins; the mapping's start for all others. */
@@ -188,7 +200,7 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
         if (is_in(thread.stack_pointer, mapping))
             note_stack(&use, &thread, mapping);
     }
-    bool guarded = mapping_is_named(mapping, "[stack]") ||
+    bool guarded = is_first_stack(mapping) ||
                    (below && below->end == mapping->start && !below->readable && !below->writable);
     if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
         return mapping->start;
@@ -235,6 +247,25 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     return resident_each(first_page, mapping->end, scan_written, NULL);
 }
 
+/* The kernel may have joined memory of the recorder's to the program's. */
+static bool scan_but_recorders(const struct mapping *mapping, const struct mapping *below,
+                               const struct stopped_thread *self)
+{
+    size_t count;
+    const uint64_t(*ranges)[2] = traced_recorder_ranges(&count);
+    struct mapping piece = *mapping;
+    for (size_t i = 0; i < count && ranges[i][0] < mapping->end; i++) {
+        if (ranges[i][1] <= piece.start)
+            continue;
+        piece.end = ranges[i][0];
+        if (piece.start < piece.end && !scan_mapping(&piece, below, self))
+            return false;
+        piece.start = ranges[i][1];
+        piece.end = mapping->end;
+    }
+    return piece.start >= piece.end || scan_mapping(&piece, below, self);
+}
+
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
  * runs. */
 static void keep_stack(const struct stopped_thread *thread)
@@ -264,9 +295,10 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
         keep_stack(&thread);
     }
     roots.memory_file = process_open_file("mem");
-    bool read = roots.memory_file >= 0 && process_read_mappings(&mappings, &count);
+    bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
+                process_read_mappings(&mappings, &count);
     for (size_t i = 0; read && i < count; i++)
-        read = scan_mapping(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+        read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (roots.memory_file >= 0)
         process_close(roots.memory_file);
     return read;

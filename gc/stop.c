@@ -43,6 +43,7 @@
 
 #include "gc/memory.h"
 #include "gc/process.h"
+#include "gc/traced.h"
 #include "vm/lock.h"
 #include "vm/syscall.h"
 
@@ -198,6 +199,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
             glibc_action.handler(signal, info, context);
         return;
     }
+    doorbell_enter_collector(); /* left by the return from the signal */
     struct frame frame = {.context = context, .thread_pointer = current_thread()};
     begin_interrupted_call_again(context);
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "shim/calls.h"
+#include "shim/next.h"
 #include "shim/observer.h"
 #include "shim/start.h"
 #include "vm/lock.h"
@@ -65,6 +66,8 @@ union route_page route_page
                                                 .resize = settle_then_resize,
                                                 .usable_size = settle_then_usable_size,
                                                 .owns = settle_then_owns}};
+
+const struct allocator *const pass_through = &next_allocator;
 
 static struct configuration configuration;
 

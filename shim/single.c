@@ -13,6 +13,8 @@ const struct allocator *const allocators[] = {&SINGLE_ALLOCATOR, NULL};
 
 const struct observer *const observers[] = {NULL}; /* there is no route to put one in */
 
+const struct allocator *const pass_through = NULL;
+
 static struct configuration configuration;
 
 const struct configuration *route_settle(void)

@@ -4,6 +4,8 @@
  */
 #include "shim/start.h"
 
+#include <string.h>
+
 #include "shim/environment.h"
 #include "shim/process.h"
 #include "vm/syscall.h"
@@ -21,7 +23,10 @@ void start_allocator(struct configuration *configuration)
 {
     struct message message;
     message_remember_stderr();
-    if (!configuration_parse(environment_get("ALLOTROPE"), configuration, &message))
+    const char *choice = environment_get("ALLOTROPE");
+    if (pass_through && choice && strcmp(choice, pass_through->name) == 0)
+        configuration->allocator = pass_through;
+    else if (!configuration_parse(choice, configuration, &message))
         stop_before_main(&message);
     if (!configuration->allocator->init(configuration->values)) {
         message_begin(&message);

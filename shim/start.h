@@ -7,6 +7,9 @@
 
 #include "shim/configuration.h"
 
+/* What "next" means; NULL in a library that has no route. */
+extern const struct allocator *const pass_through;
+
 /* Reads ALLOTROPE, initialises what it names and attaches it to the process. A value that cannot
  * be understood, or no memory at all, ends the process with one line and exit status 2. */
 void start_allocator(struct configuration *configuration);

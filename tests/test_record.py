@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import BUILD, SOURCE, Command
@@ -19,6 +20,7 @@ RECORDER = BUILD / "trace" / "allotrope-trace-record"
 TRACER = BUILD / "trace" / "allotrope-trace"
 TOOLS = BUILD / "trace" / "recorder"
 PROGRAMS = BUILD / "tests" / "trace"
+LIBRARY = BUILD / ".libs" / "liballotrope.so"
 
 pytestmark = pytest.mark.skipif(not RECORDER.exists(), reason="the recorder is not built")
 
@@ -51,6 +53,7 @@ def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
     it lies on the stack, and one address space layout."""
     surroundings = {
         "PATH": "/usr/bin",
+        "ALLOTROPE_DOORBELLS": "1",
         "VALGRIND_LIB": str(TOOLS),
         "VALGRIND_LAUNCHER": "/usr/bin/valgrind",
     }
@@ -158,6 +161,58 @@ def test_a_pass_through_attributes_a_foreign_allocator(tmp_path: Path) -> None:
     rung = np.concatenate([batch.events["type"] for batch in batches])
     assert (rung == trace_reader.EVENTS.index("malloc")).sum() >= 100000
     assert 0.5 < inside / sum(len(batch.references) for batch in batches) < 0.95
+
+
+def record_under(trace: Path, allocator: str, *command: str | Path, ring: bool = True) -> Any:
+    """What `trace info` says of a run under our library."""
+    settings = {"LD_PRELOAD": LIBRARY, "ALLOTROPE": allocator, "ALLOTROPE_DOORBELLS": int(ring)}
+    options = [word for item in settings.items() for word in ("-e", "{}={}".format(*item))]
+    assert record(trace, *command, options=tuple(options)) == 0
+    done = subprocess.run([TRACER, "info", trace], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("allocator", ["bsd", "bsd:classic", "knuth", "gc", "next"])
+def test_ringing_changes_no_reference(allocator: str, tmp_path: Path) -> None:
+    """With bells and without, a program makes the same references, but for the registration; and
+    each of its calls is told."""
+    program = PROGRAMS / "churning"
+    heard = record_under(tmp_path / "run.alt", allocator, program, "50000")
+    mute = record_under(tmp_path / "run.alt", allocator, program, "50000", ring=False)
+    assert abs(heard["totals"]["references"] - mute["totals"]["references"]) < 500
+    assert abs(heard["totals"]["instructions"] - mute["totals"]["instructions"]) < 2000
+    assert mute["totals"]["by_class"]["allocator"] == 0
+    assert heard["totals"]["by_class"]["allocator"] > 200000
+    program_alone = heard["totals"]["by_class"]["program"]
+    assert program_alone + heard["totals"]["by_class"]["allocator"] == heard["totals"]["references"]
+    assert 50000 <= heard["events"]["malloc"] < 51000
+    heap = [row for row in heard["regions"] if row["kind"] == "heap"]
+    assert sum(sum(row["references"].values()) for row in heap) >= 50000
+
+
+def test_events_of_every_name_of_malloc_carry_the_callers_site(tmp_path: Path) -> None:
+    """calloc, memalign and operator new go through functions of ours; the site is the program's."""
+    program = compiled(tmp_path / "names", "names.c", "-no-pie")
+    trace = tmp_path / "run.alt"
+    record_under(trace, "bsd", program)
+    at = symbols(program)
+    code = range(at["main"], at["main"] + 4096)
+    rung = [
+        (row[4], int(row[6], 16), int(row[8], 16) != 0)
+        for row in events(trace)
+        if (row[4] in ("malloc", "realloc") and int(row[7], 16) in code)
+        or (row[4] == "free" and int(row[6], 16) in code)
+    ]
+    sizes = [(kind, size, old) for kind, size, old in rung if kind != "free"]
+    assert sizes == [
+        ("malloc", 101, False),
+        ("malloc", 3 * 34, False),
+        ("malloc", 103, False),
+        ("malloc", 104, False),
+        ("malloc", 105, False),
+        ("realloc", 206, True),
+    ]
+    assert len(rung) - len(sizes) == 5
 
 
 def test_the_recorder_names_its_own_ranges(tmp_path: Path) -> None:

@@ -23,6 +23,20 @@ struct trace_file_header {
     uint32_t header_bytes; /* of every chunk's header */
 };
 
+/* A chunk ends at the first execution after so many references or executions, or so many bytes of
+ * events; a batch holds no more than these. Fuzzers build with less, to meet the boundaries. */
+#ifndef TRACE_CHUNK_REFERENCES
+#define TRACE_CHUNK_REFERENCES (4 << 20)
+#define TRACE_BATCH_REFERENCES 16384
+#endif
+enum {
+    CHUNK_REFERENCES = TRACE_CHUNK_REFERENCES,
+    CHUNK_EXECUTIONS = TRACE_CHUNK_REFERENCES,
+    CHUNK_EVENT_BYTES = 8 * TRACE_CHUNK_REFERENCES,
+    BATCH_REFERENCES = TRACE_BATCH_REFERENCES,
+    BATCH_EVENTS = TRACE_BATCH_REFERENCES / 2,
+};
+
 enum chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_DATA, CHUNK_END };
 
 /* Clocks and state at the chunk's start, and what it adds. */

@@ -163,6 +163,7 @@ DOORBELL_INLINE void doorbell_mark(uint64_t value)
 enum doorbell_request {
     DOORBELL_REQUEST_REGISTER = 0x414c0000, /* address and bytes of struct doorbells */
     DOORBELL_REQUEST_RANGES,                /* array of address pairs, number of pairs */
+    DOORBELL_REQUEST_SILENCE,               /* start and end of instructions that ring */
 };
 
 /* Asks Valgrind, if this runs inside it; returns 0 natively. The four rotations add up to
@@ -190,6 +191,13 @@ DOORBELL_INLINE int doorbell_register(void)
     if (listens)
         allotrope_doorbells.word[DOORBELL_ACTIVE] = 1;
     return listens != 0;
+}
+
+/* The instructions in [start, end) do nothing but ring: they and their references are left out of
+ * the trace, the bells alone are heard. Once, after registering. */
+DOORBELL_INLINE void doorbell_silence(const char *start, const char *end)
+{
+    doorbell_request(DOORBELL_REQUEST_SILENCE, (uintptr_t)start, (uintptr_t)end);
 }
 
 /* Address ranges [start, end) that belong to Valgrind and the recorder, the ring included, at

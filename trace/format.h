@@ -42,6 +42,7 @@ enum trace_region {
     TRACE_REGION_FILE,
     TRACE_REGION_BREAK,
     TRACE_REGION_STACK,
+    TRACE_REGION_DATA, /* static data of the program or a library */
     TRACE_REGIONS,
 };
 

@@ -21,8 +21,6 @@
 #include <zstd.h>
 
 enum {
-    BATCH_REFERENCES = 16384,
-    BATCH_EVENTS = 8192,
     MOST_SLOTS = 0xffff,
     /* Larger sizes in a header are damage, not data. */
     MOST_PAYLOAD_BYTES = 1 << 30,

@@ -16,7 +16,8 @@ enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
 static const char *const class_names[TRACE_CLASSES] = {"program", "allocator", "collector",
                                                        "roots",   "mark",      "sweep"};
-static const char *const region_names[TRACE_REGIONS] = {"anonymous", "file", "break", "stack"};
+static const char *const region_names[TRACE_REGIONS] = {"anonymous", "file", "break", "stack",
+                                                        "data"};
 static const char *const event_names[TRACE_EVENT_TYPES] = {
     [TRACE_EVENT_CLASS] = "class",
     [TRACE_EVENT_THREAD] = "thread",
@@ -35,6 +36,9 @@ static const char *const event_names[TRACE_EVENT_TYPES] = {
 };
 
 /* ------------------------------------------------------------------ regions and counts */
+
+/* A kind of mapping that a trace does not know: one that malloc hands out. */
+enum { HEAP = TRACE_REGIONS };
 
 /* Mappings that are alive, ordered by address; and counts by kind and name, kept for good. */
 struct region {
@@ -121,9 +125,40 @@ static void remove_range(struct census *census, uint64_t start, uint64_t end)
         insert_region(census, rest);
 }
 
+/* The mapping at an address; region_count when there is none. */
+static size_t find_region(const struct census *census, uint64_t address)
+{
+    size_t low = 0, high = census->region_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (census->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < census->region_count && census->regions[low].start <= address
+               ? low
+               : census->region_count;
+}
+
+/* A mapping that a block comes from is heap from then on. */
+static void note_heap(struct census *census, uint64_t block)
+{
+    size_t region = block ? find_region(census, block) : census->region_count;
+    if (region == census->region_count)
+        return;
+    const struct account *account = &census->accounts[census->regions[region].account];
+    if (account->kind == TRACE_REGION_ANONYMOUS)
+        census->regions[region].account = account_of(census, HEAP, "");
+    else if (account->kind == TRACE_REGION_BREAK)
+        census->regions[region].account = account_of(census, HEAP, "break");
+}
+
 static void count_event(struct census *census, const struct trace_event *event)
 {
     census->event_counts[event->type]++;
+    if (event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC)
+        note_heap(census, event->value[0]);
     if (event->type != TRACE_EVENT_MAP && event->type != TRACE_EVENT_UNMAP)
         return;
     uint64_t start = event->value[0], end = start + event->value[1];
@@ -140,18 +175,11 @@ static size_t find_account(struct census *census, uint64_t address)
     const struct region *last = &census->regions[census->last_region];
     if (census->region_count && address >= last->start && address < last->end)
         return last->account;
-    size_t low = 0, high = census->region_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (census->regions[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == census->region_count || census->regions[low].start > address)
+    size_t region = find_region(census, address);
+    if (region == census->region_count)
         return 0;
-    census->last_region = low;
-    return census->regions[low].account;
+    census->last_region = region;
+    return census->regions[region].account;
 }
 
 static struct thread_count *count_of_thread(struct census *census, uint32_t thread)
@@ -231,7 +259,9 @@ static void put_census(const struct census *census)
     for (size_t i = 0; i < census->account_count; i++) {
         const struct account *account = &census->accounts[i];
         printf("%s{\"kind\": \"%s\", \"name\": ", i ? ", " : "",
-               i == 0 ? "unmapped" : region_names[account->kind]);
+               i == 0                  ? "unmapped"
+               : account->kind == HEAP ? "heap"
+                                       : region_names[account->kind]);
         put_json_string(account->name);
         printf(", \"references\": {");
         for (int j = 0; j < TRACE_CLASSES; j++)
@@ -247,7 +277,7 @@ static int info(struct trace_reader *reader, uint64_t file_bytes)
     struct census census = {0};
     struct trace_batch batch;
     int status;
-    account_of(&census, TRACE_REGIONS, "");
+    account_of(&census, TRACE_REGIONS + 1, "");
     while ((status = trace_reader_next(reader, &batch)) > 0)
         count_batch(&census, &batch);
     printf("{\"schema\": \"allotrope.trace.info/1\", \"bytes\": %" PRIu64 ", \"description\": %s, ",

@@ -17,13 +17,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-enum {
-    /* A chunk ends at the first execution after any. */
-    CHUNK_REFERENCES = 4 << 20,
-    CHUNK_EXECUTIONS = 4 << 20,
-    CHUNK_EVENT_BYTES = 32 << 20,
-    MOST_SLOTS = 0xffff,
-};
+enum { MOST_SLOTS = 0xffff };
 
 struct writer_superblock {
     uint64_t address;

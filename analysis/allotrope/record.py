@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 
 import click
 
@@ -17,8 +18,50 @@ from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .places import PLACES
 
 
+def ringing_environment(chosen: allocators.Allocator) -> dict[str, str]:
+    """What a program needs in its environment so that the references of this allocator, whoever
+    made it, are told apart from its own (docs/doorbells.md)."""
+    if chosen.ours:
+        return chosen.environment()
+    missing = allocators.own_missing()
+    if missing is not None:
+        raise UserError(missing)
+    behind = [str(chosen.library)] if chosen.library is not None else []
+    others = os.environ.get("LD_PRELOAD", "")
+    preload = ":".join([str(PLACES.library), *behind, *([others] if others else [])])
+    return {"LD_PRELOAD": preload, "ALLOTROPE": "next"}
+
+
+def allocator_environment(
+    program: Path, name: str, spec: str | None, plain: bool
+) -> dict[str, str]:
+    """The environment to record `program` in. One that nothing can be preloaded into is recorded
+    as it is, unless an allocator was asked for."""
+    chosen = allocators.choose(spec or "glibc")
+    obstacle = preload_obstacle(program)
+    if plain:
+        if chosen.library is not None and obstacle is not None:
+            raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+        return chosen.environment()
+    if obstacle is None:
+        return ringing_environment(chosen)
+    if spec is not None:
+        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    click.echo(
+        f"allotrope: {name}: this program {obstacle}; it is recorded as it is, and its "
+        "allocator's references count as the program's",
+        err=True,
+    )
+    return {}
+
+
 def recorder_line(
-    output: str, command: tuple[str, ...], spec: str | None, level: int, progress: bool
+    output: str,
+    command: tuple[str, ...],
+    spec: str | None,
+    level: int,
+    progress: bool,
+    plain: bool = False,
 ) -> list[str]:
     """The command line that records `command`; raises UserError where that cannot work."""
     if not PLACES.recorder.exists() or not (PLACES.tools / "allotrope-amd64-linux").exists():
@@ -34,13 +77,8 @@ def recorder_line(
     line += ["--description", json.dumps(description), "--level", str(level)]
     if progress:
         line.append("--progress")
-    if spec is not None:
-        chosen = allocators.choose(spec)
-        obstacle = preload_obstacle(program) if chosen.library is not None else None
-        if obstacle is not None:
-            raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
-        for name, value in chosen.environment().items():
-            line += ["--env", f"{name}={value}"]
+    for name, value in allocator_environment(program, command[0], spec, plain).items():
+        line += ["--env", f"{name}={value}"]
     return [*line, "--", *command]
 
 
@@ -51,9 +89,20 @@ def recorder_line(
               help="record CMD under this allocator (default: its own)")  # fmt: skip
 @click.option("--level", type=click.IntRange(1, 19), default=1, show_default=True,
               help="zstd's level: higher is smaller and slower")  # fmt: skip
+@click.option("--plain", is_flag=True,
+              help="preload nothing that tells the allocator's references from CMD's")  # fmt: skip
 @click.argument("command", nargs=-1)
-def record(output: str, spec: str | None, level: int, command: tuple[str, ...]) -> None:
-    """Record every data reference of CMD."""
+def record(
+    output: str, spec: str | None, level: int, plain: bool, command: tuple[str, ...]
+) -> None:
+    """Record every data reference of CMD, with whom it belongs to: the program, its allocator, or a
+    phase of the collector; and every allocation.
+
+    \b
+    allotrope record -o run.alt -- gawk -f fill.awk words
+    allotrope record -o run.alt -a bsd:classic -- ./program
+    allotrope record -o - -- ./program | allotrope trace info -
+    """
     if not command:
         raise UserError("no command given; usage: allotrope record -o run.alt -- CMD...")
     if "%p" in output:
@@ -61,6 +110,6 @@ def record(output: str, spec: str | None, level: int, command: tuple[str, ...]) 
             f"'{output}': %p asks to follow forks and execs, which the recorder does not do yet; "
             "it records the first process"
         )
-    line = recorder_line(output, command, spec, level, sys.stderr.isatty())
+    line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     sys.stdout.flush()
     os.execv(line[0], line)

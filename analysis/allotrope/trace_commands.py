@@ -72,6 +72,7 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
     threads = {str(row["thread"]): row["references"] for row in facts["threads"]}
     _print_shares("thread", threads, references)
     _print_shares("region", _regions(facts["regions"]), references)
+    _print_matrix(facts["regions"], references)
     print("events")
     for name, count in facts["events"].items():
         print(f"  {count:>16,}  {name}")
@@ -86,6 +87,20 @@ def _print_shares(title: str, counts: dict[str, int], whole: int) -> None:
     for name, count in sorted(counts.items(), key=lambda item: -item[1]):
         if count:
             print(f"  {count:>16,}  {share(count, whole)}  {name}")
+
+
+def _print_matrix(rows: list[dict[str, Any]], whole: int) -> None:
+    """Who refers to what: shares of all references, kinds of regions against classes."""
+    matrix: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts = matrix.setdefault(row["kind"], {})
+        for name, count in row["references"].items():
+            counts[name] = counts.get(name, 0) + count
+    names = [name for name in rows[0]["references"] if any(row[name] for row in matrix.values())]
+    print("class and region" + "".join(f"{name:>12}" for name in names))
+    for kind, counts in sorted(matrix.items(), key=lambda item: -sum(item[1].values())):
+        if any(counts.values()):
+            print(f"  {kind:<14}" + "".join(f"{share(counts[name], whole):>12}" for name in names))
 
 
 @trace.command("dump")

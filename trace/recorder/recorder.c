@@ -318,8 +318,10 @@ struct builder {
     IRConst *footprint; /* bytes of the part in the ring: patched when known */
     UInt id;
     Addr entry;             /* where this part begins, as a jump would name it */
+    Addr first_address;     /* of its first instruction, silent or not */
     UInt first_instruction; /* of this part */
     UInt instructions;      /* so far, in the whole */
+    Bool silent;            /* the instruction at hand only rings */
     UInt slots;
     UInt paths;
     ULong slot[TRACE_RING_MAX_SLOTS];
@@ -401,6 +403,7 @@ static void add_check(struct builder *b)
 
 static void begin_part(struct builder *b, Addr entry)
 {
+    b->first_address = b->in->stmts[b->position]->Ist.IMark.addr;
     b->id = VG_(sizeXA)(superblocks);
     b->entry = entry;
     b->first_instruction = b->instructions;
@@ -454,7 +457,7 @@ static void add_exit(struct builder *b, Addr target)
 static void end_part(struct builder *b)
 {
     b->footprint->Ico.U64 = 8 * (1 + b->slots);
-    UInt function = function_of(b->instruction[0]);
+    UInt function = function_of(b->first_address);
     UInt words = 4 + b->slots + 2 * b->paths;
     ULong *payload = begin_event(RAW_DEFINE, words);
     *payload++ = b->id;
@@ -492,6 +495,20 @@ enum { MOST_DOORBELLS = 64 };
 static Addr doorbell_ranges[MOST_DOORBELLS];
 static UInt doorbell_range_count;
 
+/* Instructions that only ring; doorbell_silence() tells them. */
+static struct {
+    Addr start, end;
+} silences[MOST_DOORBELLS];
+static UInt silence_count;
+
+static Bool is_silent(Addr instruction)
+{
+    for (UInt i = 0; i < silence_count; i++)
+        if (instruction >= silences[i].start && instruction < silences[i].end)
+            return True;
+    return False;
+}
+
 /* Which doorbell an address expression means; -1 for none. */
 static Int doorbell_at(IRExpr *address)
 {
@@ -517,7 +534,7 @@ static void add_doorbell(struct builder *b, UInt index, IRExpr *value)
 
 static void add_reference(struct builder *b, UInt kind, IRExpr *address, UInt size, IRExpr *guard)
 {
-    if (doorbell_at(address) >= 0)
+    if (b->silent || doorbell_at(address) >= 0)
         return;
     if (guard)
         address = assign(b, Ity_I64, IRExpr_ITE(guard, address, constant(RAW_ABSENT)));
@@ -654,8 +671,11 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
                 end_part(b);
                 begin_part(b, statement->Ist.IMark.addr);
             }
-            b->instruction[part_instructions(b)] = statement->Ist.IMark.addr;
-            b->instructions++;
+            b->silent = is_silent(statement->Ist.IMark.addr);
+            if (!b->silent) {
+                b->instruction[part_instructions(b)] = statement->Ist.IMark.addr;
+                b->instructions++;
+            }
         }
         tl_assert(b->slots < MOST_SLOTS && b->paths < MOST_SLOTS);
         copy_statement(b, statement);
@@ -755,14 +775,8 @@ static void signal_ends(ThreadId thread, Int signal)
 
 /* ------------------------------------------------------------------ mappings */
 
-static void region_appears(Addr start, SizeT bytes, UInt kind)
+static void named_region_appears(Addr start, SizeT bytes, UInt kind, const HChar *name)
 {
-    if (bytes == 0)
-        return;
-    const NSegment *segment = VG_(am_find_nsegment)(start);
-    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
-    if (kind == TRACE_REGION_ANONYMOUS && name)
-        kind = TRACE_REGION_FILE;
     settle();
     ULong *payload = begin_event(RAW_MAP, 0);
     payload[0] = start;
@@ -773,6 +787,17 @@ static void region_appears(Addr start, SizeT bytes, UInt kind)
     end_event(words);
 }
 
+static void region_appears(Addr start, SizeT bytes, UInt kind)
+{
+    if (bytes == 0)
+        return;
+    const NSegment *segment = VG_(am_find_nsegment)(start);
+    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    if (kind == TRACE_REGION_ANONYMOUS && name)
+        kind = TRACE_REGION_FILE;
+    named_region_appears(start, bytes, kind, name);
+}
+
 static void region_goes(Addr start, SizeT bytes)
 {
     if (bytes == 0)
@@ -781,9 +806,24 @@ static void region_goes(Addr start, SizeT bytes)
     event2(RAW_UNMAP, start, bytes);
 }
 
+/* Static data is what can be written of a file that has just been mapped to be executed, and the
+ * memory for zeros right behind it. */
 static void mapping_appears(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
 {
-    region_appears(start, bytes, TRACE_REGION_ANONYMOUS);
+    static const HChar *text, *data;
+    static Addr data_end;
+    const NSegment *segment = VG_(am_find_nsegment)(start);
+    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    if (x && name)
+        text = name;
+    if (w && name && name == text) {
+        data = name;
+    } else if (name || !w || start != data_end || !data) {
+        region_appears(start, bytes, TRACE_REGION_ANONYMOUS);
+        return;
+    }
+    data_end = start + bytes;
+    named_region_appears(start, bytes, TRACE_REGION_DATA, data);
 }
 
 static void startup_mapping(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
@@ -848,6 +888,21 @@ static void register_doorbells(Addr start, SizeT bytes)
     VG_(discard_translations_safely)(0x1000, 0x7ffffffff000, "doorbells");
 }
 
+/* What is a library's own ringing is left out from here on. */
+static void silence(Addr start, Addr end)
+{
+    for (UInt i = 0; i < silence_count; i++)
+        if (silences[i].start == start)
+            return;
+    if (start >= end || silence_count == MOST_DOORBELLS) {
+        VG_(umsg)("error: instructions %#lx to %#lx cannot be left out\n", start, end);
+        VG_(exit)(1);
+    }
+    silences[silence_count].start = start;
+    silences[silence_count++].end = end;
+    VG_(discard_translations_safely)(start, end - start, "doorbells");
+}
+
 /* What is Valgrind's, gaps between neighbouring ranges not joined. */
 static UWord own_ranges(ULong (*pairs)[2], UWord capacity)
 {
@@ -869,6 +924,10 @@ static Bool client_request(ThreadId thread, UWord *arguments, UWord *result)
     switch (arguments[0]) {
     case DOORBELL_REQUEST_REGISTER:
         register_doorbells(arguments[1], arguments[2]);
+        *result = 1;
+        return True;
+    case DOORBELL_REQUEST_SILENCE:
+        silence(arguments[1], arguments[2]);
         *result = 1;
         return True;
     case DOORBELL_REQUEST_RANGES:
