@@ -19,6 +19,7 @@ from .compare import Comparison, Plan, check_plan, compare, steps
 from .compare_page import compare_page
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .live import stats
 from .locality import locality
 from .page import Page, check_page_modules, render
 from .recommendation import Document, Sentence, recommend
@@ -70,6 +71,7 @@ cli.add_command(record.record)
 cli.add_command(trace_commands.trace)
 cli.add_command(locality)
 cli.add_command(sites)
+cli.add_command(stats)
 
 
 class BareStats(click.Command):

@@ -23,6 +23,7 @@ LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam", "std::", "__gnu_cxx::", "void
 # Who calls main is of no interest.
 START_NAMES = ("__libc_start_", "_start")
 SHOWN_CALLERS = 3
+SUMMARIZED = 8
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,29 @@ def as_document(found: Sites) -> dict[str, Any]:
             }
             for site in sorted(found.sites, key=lambda site: -site.peak.bytes)
         ],
+    }
+
+
+def summarize_sites(found: Sites) -> dict[str, Any]:
+    """The "sites" of a comparison: the largest places at the peak and at exit."""
+    rows = {
+        moment: [
+            {
+                "place": name,
+                "blocks": tally.blocks,
+                "bytes": tally.bytes,
+                "called_by": callers(site),
+            }
+            for name, tally, site in found.by_place(moment)[:SUMMARIZED]
+        ]
+        for moment in ("peak", "exit")
+    }
+    return {
+        "command": found.raw["command"],
+        "samples": found.raw["samples"],
+        "peak_bytes": found.raw["peak_bytes"],
+        "exit_bytes": found.raw["exit_bytes"],
+        **rows,
     }
 
 

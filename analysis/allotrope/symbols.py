@@ -47,7 +47,8 @@ class Place:
 def brief(function: str) -> str:
     """A C++ function without its arguments and with "<…>" for those of templates."""
     function = function.replace("operator()", "operator\0").replace("(anonymous namespace)", "\1")
-    kept, depth = [], 0
+    kept: list[str] = []
+    depth = 0
     for letter in function:
         if letter in "<(" and not "".join(kept[-9:]).endswith(("operator", "operator<")):
             if depth == 0 and letter == "<":
