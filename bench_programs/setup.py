@@ -7,10 +7,11 @@
     setup.py prepare [NAME]...     makes the programs and inputs of all, or of those named
     setup.py run NAME FORM         becomes that form of the program
     setup.py suite ROW FORM        a suite of a row's programs in that form, for compare --suite
+    setup.py describe              the whole table as JSON, for `allotrope zorn`
 
 --study DIRECTORY says where things are made; else ALLOTROPE_STUDY_DIR, else
 ~/.cache/allotrope/study. --build DIRECTORY is the build tree, else ALLOTROPE_BUILD_DIR, else the
-source tree.
+source tree. --table FILE is another table than study.toml.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 TABLE = SOURCE / "bench_programs" / "study.toml"
 ROWS = ("1992", "today", "switch")
 FORMS = ("optimised", "unoptimised", "collected")
+PURPOSES = ("timed", "traced")  # what a program is run for, which decides {scale}
 
 
 class StudyError(Exception):
@@ -37,9 +39,11 @@ class StudyError(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """One way to run a program."""
+    """One way to run a program, at the scale at which it is timed; `traced` is its command at the
+    scale at which it is traced."""
 
     command: list[str]
+    traced: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     stdin: str | None = None
 
@@ -54,6 +58,8 @@ class Program:
     setup: list[list[str]]
     forms: dict[str, Form]
     note: str = ""
+    about: str = ""
+    pointers: str = "base"
 
     def form(self, name: str) -> Form:
         """The form itself, or what stands for it: see study.toml."""
@@ -76,12 +82,20 @@ class Places:
         return text
 
 
-def read_form(table: dict[str, Any], places: Places, where: str) -> Form:
+def read_form(table: dict[str, Any], scale: dict[str, str], places: Places, where: str) -> Form:
     unknown = set(table) - {"command", "environment", "stdin"}
     if unknown or not table.get("command"):
         raise StudyError(f"study.toml: {where}: needs 'command'; unknown keys: {sorted(unknown)}")
+    commands = {
+        purpose: [
+            places.fill(word).replace("{scale}", scale.get(purpose, ""))
+            for word in table["command"]
+        ]
+        for purpose in PURPOSES
+    }
     return Form(
-        command=[places.fill(word) for word in table["command"]],
+        command=commands["timed"],
+        traced=commands["traced"],
         environment={"LC_ALL": "C"}
         | {key: places.fill(value) for key, value in table.get("environment", {}).items()},
         stdin=places.fill(table["stdin"]) if "stdin" in table else None,
@@ -91,31 +105,51 @@ def read_form(table: dict[str, Any], places: Places, where: str) -> Form:
 def read_program(table: dict[str, Any], places: Places) -> Program:
     where = table.get("name", "a program without a name")
     missing = {"name", "row", "packages", "setup", "optimised"} - set(table)
-    unknown = set(table) - {"name", "row", "packages", "setup", "note", *FORMS}
+    unknown = set(table) - {
+        "name",
+        "row",
+        "packages",
+        "setup",
+        "about",
+        "note",
+        "scale",
+        "pointers",
+        *FORMS,
+    }
     if missing or unknown:
         raise StudyError(
             f"study.toml: {where}: missing keys {sorted(missing)}, unknown keys {sorted(unknown)}"
         )
     if table["row"] not in ROWS:
         raise StudyError(f"study.toml: {where}: bad row '{table['row']}'; valid are {ROWS}")
+    scale = table.get("scale", {})
+    if scale and set(scale) != set(PURPOSES):
+        raise StudyError(f"study.toml: {where}: scale needs {PURPOSES}, not {sorted(scale)}")
     return Program(
         name=table["name"],
         row=table["row"],
         packages=table["packages"],
         setup=[[places.fill(word) for word in command] for command in table["setup"]],
         forms={
-            form: read_form(table[form], places, f"{where}, {form}")
+            form: read_form(table[form], scale, places, f"{where}, {form}")
             for form in FORMS
             if form in table
         },
         note=table.get("note", ""),
+        about=table.get("about", ""),
+        pointers=table.get("pointers", "base"),
     )
 
 
 def programs(places: Places, table: Path = TABLE) -> list[Program]:
     """Every program of the table, in its order."""
-    with open(table, "rb") as file:
-        tables = tomllib.load(file)["program"]
+    try:
+        with open(table, "rb") as file:
+            tables = tomllib.load(file).get("program", [])
+    except OSError as error:
+        raise StudyError(f"cannot read {table}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{table} is no TOML: {error}") from None
     return [read_program(entry, places) for entry in tables]
 
 
@@ -148,6 +182,19 @@ def prepare(program: Program, places: Places) -> None:
             raise StudyError(f"the set-up of {program.name} failed: {' '.join(command)}")
 
 
+def prepare_all(chosen: list[Program], places: Places) -> int:
+    """One program that cannot be had does not keep the others away. Returns the exit status."""
+    status = 0
+    for program in chosen:
+        print(f"{program.name} ...", flush=True)
+        try:
+            prepare(program, places)
+        except StudyError as error:
+            print(f"setup.py: {error}", file=sys.stderr)
+            status = 1
+    return status
+
+
 def run(form: Form) -> None:
     """Becomes the program."""
     if form.stdin:
@@ -172,6 +219,22 @@ def print_suite(chosen: list[Program], title: str, form_name: str) -> None:
             print(f"environment.{key} = {json.dumps(value)}")
 
 
+def print_description(all_programs: list[Program]) -> None:
+    described = [
+        {
+            "name": program.name,
+            "row": program.row,
+            "about": program.about,
+            "note": program.note,
+            "pointers": program.pointers,
+            "missing_packages": missing_packages([program]),
+            "forms": {name: vars(form) for name, form in program.forms.items()},
+        }
+        for program in all_programs
+    ]
+    print(json.dumps({"programs": described}, indent=1))
+
+
 def print_list(all_programs: list[Program]) -> None:
     for program in all_programs:
         print(f"{program.name:12} {program.row:7} {', '.join(program.forms)}")
@@ -187,9 +250,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--study", type=Path, default=study, metavar="DIRECTORY")
     build = os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)
     parser.add_argument("--build", type=Path, default=build, metavar="DIRECTORY")
+    parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("list")
     actions.add_parser("packages")
+    actions.add_parser("describe")
     actions.add_parser("prepare").add_argument("name", nargs="*")
     runner = actions.add_parser("run")
     runner.add_argument("name")
@@ -204,15 +269,15 @@ def main() -> int:
     arguments = parse_arguments()
     places = Places(Path(arguments.build).resolve(), Path(arguments.study).resolve())
     try:
-        found = programs(places)
+        found = programs(places, arguments.table)
         if arguments.action == "list":
             print_list(found)
+        elif arguments.action == "describe":
+            print_description(found)
         elif arguments.action == "packages":
             print(" ".join(missing_packages(found)))
         elif arguments.action == "prepare":
-            for program in choose(found, arguments.name):
-                print(f"{program.name} ...", flush=True)
-                prepare(program, places)
+            return prepare_all(choose(found, arguments.name), places)
         elif arguments.action == "suite":
             chosen = [program for program in found if program.row == arguments.row]
             title = f"the study's programs, {arguments.row}, {arguments.form}"

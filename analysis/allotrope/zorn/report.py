@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The study's page, one file that fetches nothing and runs no script; CSV and JSON behind it."""
+
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+from .claims import Claim, all_claims
+from .figures import all_figures
+from .paper import ALGORITHMS
+from .results import Results
+from .sheets import Sheet
+from .store import SCHEMA, write_whole
+from .tables import all_tables, further_tables
+
+PAGE = "study.html"
+
+
+@dataclass(frozen=True)
+class Report:
+    study: dict[str, Any]
+    claims: Sequence[Claim]
+    tables: Sequence[Sheet]
+    figures: Sequence[Sheet]
+    beyond: Sequence[Sheet]
+
+    @property
+    def word(self) -> str:
+        """A quick study, or one of few rounds, indicates."""
+        return "indication" if self.study["quick"] else "verdict"
+
+
+def make_report(results: Results) -> Report:
+    return Report(
+        study=dict(results.study),
+        claims=all_claims(results),
+        tables=list(all_tables(results)),
+        figures=list(all_figures(results)),
+        beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
+    )
+
+
+def as_csv(sheet: Sheet) -> str:
+    columns = list(dict.fromkeys(key for record in sheet.records for key in record))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    for record in sheet.records:
+        writer.writerow({key: json.dumps(value) if isinstance(value, (dict, list)) else value
+                         for key, value in record.items()})  # fmt: skip
+    return out.getvalue()
+
+
+def claim_record(claim: Claim) -> dict[str, Any]:
+    return {
+        "claim": claim.number,
+        "text": claim.text,
+        "rule": claim.rule,
+        "verdict": claim.verdict,
+        "parts": [
+            {
+                "about": part.about,
+                "value": getattr(part.measured, "median", part.measured),
+                "low": (part.interval() or (None, None))[0],
+                "high": (part.interval() or (None, None))[1],
+                "wanted_low": part.wanted.low,
+                # JSON has no infinity.
+                "wanted_high": None if part.wanted.high == float("inf") else part.wanted.high,
+                "standing": part.standing(),
+            }
+            for part in claim.parts
+        ],
+    }
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Everything a reader gets, in the study's folder. Returns the page."""
+    document = {
+        "schema": SCHEMA,
+        "study": report.study,
+        "claims": [claim_record(claim) for claim in report.claims],
+        "sheets": {
+            sheet.name: {"title": sheet.title, "records": list(sheet.records)}
+            for sheet in [*report.tables, *report.figures, *report.beyond]
+        },
+    }
+    for sheet in [*report.tables, *report.figures, *report.beyond]:
+        write_whole(folder / "data" / f"{sheet.name}.csv", as_csv(sheet))
+        if sheet.svg is not None:
+            write_whole(folder / "data" / f"{sheet.name}.svg", sheet.svg)
+    write_whole(folder / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
+    page = folder / PAGE
+    write_whole(page, render(report))
+    return page
+
+
+def summary(report: Report) -> str:
+    counts = Counter(claim.verdict for claim in report.claims)
+    order = ("holds", "in part", "does not hold", "not decided", "not measured")
+    return ", ".join(f"{counts[one]} {one}" for one in order if counts[one])
+
+
+def render(report: Report) -> str:
+    import jinja2
+    from markupsafe import Markup
+
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+    template = environment.get_template("study.html.j2")
+    return template.render(
+        report=report, algorithms=ALGORITHMS, summary=summary(report), markup=Markup
+    )

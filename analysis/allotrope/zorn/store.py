@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Where a study keeps what it has measured: one file for each step, written whole or not at all.
+
+    DIR/study.json            the machine and the question; refuses to be continued by another
+    DIR/steps/KIND/NAME.json  {"fingerprint", "seconds", "result"}
+
+A step's fingerprint names all that its result depends on: command, allocator, the files of both.
+A result with another fingerprint is not used; that step is measured anew.
+"""
+
+import functools
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping
+
+from ..errors import UserError
+
+SCHEMA = "allotrope.zorn/1"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The file is the old one or the new one, whatever happens."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+@functools.cache
+def file_digest(path: str) -> str | None:
+    """Of a file that a result depends on; None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+    except OSError:
+        return None
+
+
+def digest(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to be measured. `depends`: all that the result depends on."""
+
+    kind: str
+    name: str
+    depends: Mapping[str, Any]
+    seconds: float  # estimated
+
+    def fingerprint(self) -> str:
+        return digest(dict(self.depends))
+
+
+class Store:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, question: Mapping[str, Any], resume: bool) -> None:
+        """Takes possession of the folder, or goes on in it."""
+        file = self.folder / "study.json"
+        if not file.exists():
+            if resume:
+                raise UserError(f"--resume: {self.folder} holds no study; leave out --resume")
+            if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+                raise UserError(f"--out: {self.folder} holds something else; name another")
+            write_whole(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
+            return
+        if not resume:
+            raise UserError(f"{self.folder} holds a study; continue it with --resume, or name "
+                            "another folder with --out")  # fmt: skip
+        was = self.study()
+        for key in ("machine", "quick"):
+            if was.get(key) != question[key]:
+                raise UserError(f"--resume: the study in {self.folder} was begun with other {key} "
+                                f"({was.get(key)}); begin anew with another --out")  # fmt: skip
+
+    def study(self) -> dict[str, Any]:
+        file = self.folder / "study.json"
+        try:
+            was: dict[str, Any] = json.loads(file.read_text())
+        except (OSError, ValueError):
+            raise UserError(f"{file} is damaged; begin anew with another --out") from None
+        if was.get("schema") != SCHEMA:
+            raise UserError(f"{file} is no study of this version; begin anew with another --out")
+        return was
+
+    def path(self, step: Step) -> Path:
+        safe = step.name.replace("/", "_").replace(":", "-").replace(",", "+")
+        return self.folder / "steps" / step.kind / f"{safe}.json"
+
+    def get(self, step: Step) -> Any | None:
+        """The step's result, None when it has not been measured, or in other circumstances."""
+        try:
+            saved = json.loads(self.path(step).read_text())
+        except (OSError, ValueError):
+            return None
+        return saved["result"] if saved.get("fingerprint") == step.fingerprint() else None
+
+    def put(self, step: Step, result: Any, seconds: float) -> None:
+        saved = {"fingerprint": step.fingerprint(), "seconds": round(seconds, 3), "result": result}
+        write_whole(self.path(step), json.dumps(saved) + "\n")

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT
+"""Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
+
+from typing import Any, Callable, Iterator, Sequence
+
+from . import paper
+from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN
+from .results import Results
+from .sheets import (
+    ABSENT,
+    Sheet,
+    bytes_cell,
+    count_cell,
+    estimate_fields,
+    number_cell,
+    percent_cell,
+    ratio_cell,
+    share_cell,
+)
+
+EXPLICIT = [("optimised", spec) for spec in CLASSIC]
+ALL_1992 = [*EXPLICIT, ("collected", COLLECTORS[0])]
+TODAY = [*(("optimised", spec) for spec in DEFAULT + MODERN),
+         *(("collected", spec) for spec in COLLECTORS[1:])]  # fmt: skip
+BSD = ("optimised", "bsd:classic")
+Pair = tuple[str, str]
+
+
+def measured(results: Results, pairs: Sequence[Pair]) -> list[Pair]:
+    """The configurations of which anything at all is known; a column of nothing is none."""
+    known = {(name, key) for store in (results.accounts, results.locality, results.samples)
+             for name, key in store}  # fmt: skip
+    known |= {(name, key) for name, rounds in results.rounds.items() for each in rounds
+              for key in each}  # fmt: skip
+    return [pair for pair in pairs
+            if any((one.name, results.key(one.name, *pair)) in known
+                   for one in results.programs)]  # fmt: skip
+
+
+def heading(pair: Pair) -> str:
+    return pair[1]
+
+
+def all_tables(results: Results) -> Iterator[Sheet]:
+    yield programs_table(results)
+    yield allocation_table(results)
+    yield cpu_table(results, "table-3", ALL_1992, False)
+    yield memory_table(results, "table-4", ALL_1992, False)
+    yield domain_table(results, "table-5", "CPU time", results.ratio)
+    yield domain_table(results, "table-6", "heap", None)
+
+
+def further_tables(results: Results) -> Iterator[Sheet]:
+    yield cpu_table(results, "cpu-today", TODAY, True)
+    yield memory_table(results, "memory-today", TODAY, True)
+    yield resident_table(results)
+    yield modern_programs_table(results, "cpu")
+    yield modern_programs_table(results, "rss")
+    yield shares_table(results)
+    yield causes_table(results)
+    yield sets_table(results)
+    yield shapes_table(results)
+    yield collections_table(results)
+
+
+def programs_table(results: Results) -> Sheet:
+    header = ["program", "what it does", "how it stands in for the 1992 one"]
+    kinds = {"1992": "the study's", "today": "of today: CPU and memory only",
+             "switch": "for its own allocator's switch"}  # fmt: skip
+    rows = [[one.name, one.about or one.name, "; ".join(filter(None, [kinds[one.row], one.note,
+             results.missing.get(one.name, "")]))] for one in results.programs]  # fmt: skip
+    records = [{"program": one.name, "row": one.row, "about": one.about, "note": one.note,
+                "missing": results.missing.get(one.name),
+                "commands": {name: list(form.command) for name, form in one.forms.items()}}
+               for one in results.programs]  # fmt: skip
+    return Sheet("table-1", "Table 1: the programs", "What each does.", records, header, rows,
+                 text_columns=3, words=True)  # fmt: skip
+
+
+def allocation_table(results: Results) -> Sheet:
+    header = ["program", "blocks asked for", "1992", "bytes asked for", "mean size",
+              "most bytes live", "CPU seconds", "in malloc and free, of samples",
+              "of instructions", "1992"]  # fmt: skip
+    rows, records = [], []
+    pair = ("unoptimised", "cartesian:classic")
+    for program in results.row("1992"):
+        account = results.account(program.name, *pair)
+        total = (account or {}).get("total") or {}
+        blocks, size = total.get("blocks"), total.get("requested_bytes")
+        most = account["peak"] if account else {}
+        peak = most.get("most_requested_bytes") or most.get("requested_bytes")
+        seconds = results.seconds(program.name, *pair)
+        share = results.share_in_allocator(program.name, *pair)
+        followed = results.followed(program.name)
+        by_instructions = followed and followed["instructions"]
+        told = None
+        if by_instructions:
+            told = (by_instructions["malloc"] + by_instructions["free"]) / by_instructions["all"]
+        millions = paper.OBJECTS_MILLIONS.get(program.name)
+        rows.append([
+            program.name, count_cell(blocks), f"{millions:g} million" if millions else "",
+            bytes_cell(size), bytes_cell(size / blocks if size and blocks else None),
+            bytes_cell(peak), number_cell(seconds.median if seconds else None),
+            share_cell(share), percent_cell(told, 1), "23 to 38%",
+        ])  # fmt: skip
+        records.append({
+            "program": program.name, "blocks": blocks, "requested_bytes": size,
+            "most_live_bytes": peak, "cpu_seconds": seconds and seconds.median,
+            **{f"sampled_share_{key}": value for key, value in estimate_fields(share).items()},
+            "instruction_share": told, "paper_blocks_millions": millions,
+            "paper_share_low": paper.MALLOC_SHARE.low, "paper_share_high": paper.MALLOC_SHARE.high,
+        })  # fmt: skip
+    return Sheet("table-2", "Table 2: what the programs allocate",
+                 "Without their own allocators, under SunOS's. The paper's 23 to 38% are of "
+                 "programs that allocate much.", records, header, rows)  # fmt: skip
+
+
+def _grid(results: Results, name: str, title: str, caption: str, pairs: Sequence[Pair],
+          cell: Callable[[str, Pair], tuple[str, dict[str, Any]]],
+          said: Callable[[str], str] | None,
+          row: str = "1992", beyond: bool = False) -> Sheet:  # fmt: skip
+    """A row for each program, a column for each configuration."""
+    pairs = measured(results, pairs)
+    header = ["program", *map(heading, pairs)] + (["the paper, collector"] if said else [])
+    rows, records = [], []
+    for program in results.row(row):
+        cells = []
+        for pair in pairs:
+            text, fields = cell(program.name, pair)
+            failure = results.failure(program.name, *pair)
+            cells.append("failed" if text == ABSENT and failure else text)
+            records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
+                            **fields, "failure": failure})  # fmt: skip
+        rows.append([program.name, *cells] + ([said(program.name)] if said else []))
+    return Sheet(name, title, caption, records, header, rows, beyond=beyond)
+
+
+def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio, seconds = results.ratio(program, pair, BASELINE), results.seconds(program, *pair)
+        return ratio_cell(ratio), {
+            **estimate_fields(ratio),
+            "cpu_seconds": seconds and seconds.median,
+        }
+
+    title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
+    return _grid(results, name, title,
+                 "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
+                 "of the rounds' ratios with its interval. Explicit allocators run the program as "
+                 "it is, collectors the one without its own allocator.", pairs, cell,
+                 None if beyond else lambda _: "0.70 to 1.27 over all",
+                 beyond=beyond)  # fmt: skip
+
+
+def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
+        text = ABSENT if ratio is None else f"{ratio:.2f} ({bytes_cell(peak)})"
+        return text, {"value": ratio, "heap_peak_bytes": peak}
+
+    def said(program: str) -> str:
+        best = paper.COLLECTOR_MEMORY
+        return ("0.79 of the best" if program == "yacr"
+                else f"{best.low:g} to {best.high:g} of the best")  # fmt: skip
+
+    title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
+    return _grid(results, name, title,
+                 "The heap's high-water mark, the allocator's own data included, as a ratio to "
+                 "SunOS's algorithm. Foreign allocators give no such account.", pairs, cell,
+                 None if beyond else said, beyond=beyond)  # fmt: skip
+
+
+def resident_table(results: Results) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, BASELINE, "rss")
+        return ratio_cell(ratio), estimate_fields(ratio)
+
+    return _grid(results, "resident", "Peak resident memory of the whole process",
+                 "As a ratio to SunOS's algorithm: the program's own pages are in it.",
+                 [*ALL_1992, *TODAY], cell, None, beyond=True)  # fmt: skip
+
+
+def modern_programs_table(results: Results, quantity: str) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, ("optimised", "glibc"), quantity)
+        return ratio_cell(ratio), estimate_fields(ratio)
+
+    what = {"cpu": "CPU time", "rss": "peak resident memory"}[quantity]
+    pairs = [*EXPLICIT, *TODAY, ("collected", COLLECTORS[0])]
+    pairs.remove(("optimised", "glibc"))
+    return _grid(results, f"today-{quantity}", f"Six programs of today: {what}",
+                 "As a ratio to glibc's allocator.", pairs, cell, None, "today",
+                 beyond=True)  # fmt: skip
+
+
+def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
+    """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
+    specs = [*CLASSIC, "glibc"]
+    having = [one for one in results.programs if "unoptimised" in one.forms]
+    pairs = measured(results, [("unoptimised", spec) for spec in specs])
+    header = ["program", *(heading(pair) for pair in pairs), "1992"]
+    said = {("table-5", "cfrac"): "1.6 under SunOS's"}
+    rows, records = [], []
+    for program in having:
+        cells = []
+        for _, spec in pairs:
+            one, base = ("unoptimised", spec), ("optimised", spec)
+            if ratio is not None:
+                found = ratio(program.name, one, base)
+                cells.append(ratio_cell(found))
+                fields: dict[str, Any] = estimate_fields(found)
+            else:
+                value = results.heap_ratio(program.name, one, base)
+                cells.append(number_cell(value))
+                fields = {"value": value, "low": value, "high": value}
+            records.append({"program": program.name, "allocator": spec, **fields})
+        rows.append([program.name, *cells, said.get((name, program.name), "")])
+    number = name[-1]
+    return Sheet(name, f"Table {number} / Figure 3: domain-specific allocators, {what}",
+                 f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
+                 "it: above 1 the program's own gains.", records, header, rows)  # fmt: skip
+
+
+def shares_table(results: Results) -> Sheet:
+    rows, records = [], []
+    for program in results.row("1992"):
+        for pair in measured(results, [*ALL_1992, *TODAY]):
+            shares = results.class_shares(program.name, *pair)
+            if shares is None:
+                continue
+            collector = sum(share for one, share in shares.items()
+                            if one not in ("program", "allocator"))  # fmt: skip
+            parts = [shares.get("program", 0.0), shares.get("allocator", 0.0), collector]
+            rows.append([program.name, pair[1], *(percent_cell(part, 1) for part in parts)])
+            records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
+                            **shares})  # fmt: skip
+    caption = "Whose the data references are."
+    if not rows:
+        rows, caption = [["all", ABSENT, "", "", ""]], caption + " Not measured in this run."
+    return Sheet("attribution", "References of the program, the allocator and the collector",
+                 caption, records, ["program", "allocator", "the program's", "the allocator's",
+                                    "the collector's"], rows, 2, beyond=True)  # fmt: skip
+
+
+def causes_table(results: Results) -> Sheet:
+    """Claim 9 asks for misses that are conflicts."""
+    rows, records = [], []
+    size = paper.CACHE_1992
+    for program in results.row("1992"):
+        for pair in measured(results, [*ALL_1992, ("optimised", "blocks"),
+                                       ("collected", "gc:free=ignore")]):  # fmt: skip
+            one = results.cache(program.name, *pair, size)
+            references = results.references(program.name, *pair)
+            if one is None or not references:
+                continue
+            parts = {key: one[key] / references for key in ("cold", "capacity", "conflict")}
+            rows.append([program.name, pair[1], percent_cell(one["misses"] / references, 3),
+                         *(percent_cell(part, 3) for part in parts.values())])  # fmt: skip
+            records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
+                            "cache_bytes": size, "misses": one["misses"],
+                            "references": references,
+                            **{key: one[key] for key in parts}})  # fmt: skip
+    return Sheet("causes", "Misses by cause in the paper's cache",
+                 "128 KiB, direct-mapped, 32-byte blocks; misses per data reference. A conflict is "
+                 "a miss that a fully associative cache of the size would not have: below zero "
+                 "where it would have more.", records,
+                 ["program", "allocator", "misses", "cold", "capacity", "conflict"], rows, 2,
+                 beyond=True)  # fmt: skip
+
+
+def busiest_share(misses: Sequence[int], parts: int = 64) -> float:
+    """The share of misses in the busiest 1/`parts` of the sets; 1/`parts` if all are alike."""
+    most = sorted(misses, reverse=True)[: max(1, len(misses) // parts)]
+    return sum(most) / (sum(misses) or 1)
+
+
+def page_start_share(misses: Sequence[int], block: int = 32, page: int = 4096) -> float:
+    """The share of misses in the sets to which the first two blocks of a page go: where headers at
+    the start of a page meet. 2 in page / block if all sets are alike."""
+    sets = page // block
+    return sum(count for number, count in enumerate(misses) if number % sets < 2) / (
+        sum(misses) or 1
+    )
+
+
+def sets_table(results: Results) -> Sheet:
+    rows, records = [], []
+    for program in results.row("1992"):
+        for pair in measured(results, [*ALL_1992, ("optimised", "blocks"),
+                                       ("collected", "gc:free=ignore")]):  # fmt: skip
+            shape = results.shape(program.name, *pair)
+            if shape is None:
+                continue
+            misses = shape["misses_by_set"]
+            busy, start = busiest_share(misses), page_start_share(misses)
+            rows.append([program.name, pair[1], percent_cell(busy, 1), percent_cell(start, 1)])
+            records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
+                            "busiest_64th": busy, "page_starts": start})  # fmt: skip
+    return Sheet("sets", "Misses per set in the paper's cache",
+                 "Of all misses, those in the busiest 64th of the sets (1.6% if all are alike), "
+                 "and those in sets where the first 64 bytes of a page go (1.6% as well).",
+                 records, ["program", "allocator", "in the busiest 64th", "at page starts"],
+                 rows, 2, beyond=True)  # fmt: skip
+
+
+TODAYS_CACHES = ((32 << 10, 64, 8), (1 << 20, 64, 8), (32 << 20, 64, 8))
+
+
+def shapes_table(results: Results) -> Sheet:
+    rows, records = [], []
+    for program in results.row("1992"):
+        for pair in measured(results, [*ALL_1992, *TODAY]):
+            rates = [results.miss_rate(program.name, *pair, *shape) for shape in TODAYS_CACHES]
+            if all(rate is None for rate in rates):
+                continue
+            rows.append([program.name, pair[1], *(percent_cell(rate, 4) for rate in rates)])
+            records += [{"program": program.name, "form": pair[0], "allocator": pair[1],
+                         "cache_bytes": size, "block": block, "ways": ways, "miss_rate": rate}
+                        for (size, block, ways), rate in zip(TODAYS_CACHES, rates)]  # fmt: skip
+    return Sheet("caches-today", "Misses in caches of today",
+                 "Misses per data reference in 8-way LRU caches of 64-byte blocks, each alone.",
+                 records, ["program", "allocator", "32 KiB", "1 MiB", "32 MiB"], rows, 2,
+                 beyond=True)  # fmt: skip
+
+
+def collections_table(results: Results) -> Sheet:
+    rows, records = [], []
+    for program in results.row("1992") + results.row("today"):
+        for spec in COLLECTORS[:2]:
+            account = results.account(program.name, "collected", spec)
+            found = account and account.get("gc")
+            if not found:
+                continue
+            pause = found.get("pause_ns")
+            rows.append([program.name, spec, count_cell(found.get("collections")),
+                         number_cell(pause / 1e9 if pause is not None else None),
+                         number_cell(found["longest_pause_ns"] / 1e6)
+                         if "longest_pause_ns" in found else ABSENT])  # fmt: skip
+            records.append({"program": program.name, "allocator": spec, **found})
+    return Sheet("collections", "Collections", "From the collectors' own statistics.", records,
+                 ["program", "collector", "collections", "seconds in them", "longest pause, ms"],
+                 rows, 2, beyond=True)  # fmt: skip

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""The study: its verdicts on figures made by hand, its steps, and the whole on tiny loads."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allotrope.errors import UserError
+from allotrope.intervals import Estimate
+from allotrope.zorn import paper
+from allotrope.zorn.claims import Claim, Part, all_claims, judge
+from allotrope.zorn.paper import Range
+from allotrope.zorn.programs import Form, Program
+from allotrope.zorn.results import Results
+from allotrope.zorn.store import Step, Store
+from allotrope.zorn.tables import busiest_share, page_start_share
+from browser import Browser, browser  # noqa: F401
+from conftest import BUILD, Command
+
+TINY = """
+[[program]]
+name = "cfrac"
+row = "1992"
+packages = []
+setup = []
+scale = { timed = "10000000000000061", traced = "1000003" }
+[program.optimised]
+command = ["{build}/bench_programs/cfrac/cfrac", "{scale}"]
+[program.unoptimised]
+command = ["{build}/bench_programs/cfrac/cfrac_malloc", "{scale}"]
+[program.collected]
+command = ["{build}/bench_programs/cfrac/cfrac_uncounted", "{scale}"]
+
+[[program]]
+name = "echo"
+row = "1992"
+packages = []
+setup = []
+[program.optimised]
+command = ["/bin/echo", "hello"]
+"""
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    "measured, standing",
+    [
+        (Estimate(1.5, 1.2, 1.8), "in"),
+        (Estimate(1.0, 1.0, 2.0), "in"),
+        (Estimate(1.5, 0.9, 1.8), "open"),
+        (Estimate(2.5, 2.1, 2.8), "out"),
+        (Estimate(0.5, 0.4, 0.6), "out"),
+        (1.0, "in"),
+        (2.1, "out"),
+        (None, "missing"),
+    ],
+)
+def test_a_part_stands_by_its_interval(measured: Any, standing: str) -> None:
+    assert Part("gawk", measured, Range(1, 2)).standing() == standing
+
+
+@pytest.mark.parametrize(
+    "values, verdict",
+    [
+        ([1.0, 2.0], "holds"),
+        ([0.0, 3.0], "does not hold"),
+        ([1.0, 3.0], "in part"),
+        ([1.0, None], "not decided"),
+        ([3.0, None], "not decided"),
+        ([1.0, 3.0, None], "in part"),
+        ([None, None], "not measured"),
+        ([], "not measured"),
+    ],
+)
+def test_a_verdict_follows_from_the_parts(values: list[float | None], verdict: str) -> None:
+    parts = [Part(str(number), value, Range(1, 2)) for number, value in enumerate(values)]
+    assert judge(parts) == verdict
+
+
+def test_a_part_outside_says_by_how_much() -> None:
+    assert str(Part("gawk", 2.5, Range(1, 2))) == "gawk 2.5, 0.5 above the range"
+    low = Part("perl", Estimate(0.5, 0.4, 0.75), Range(1, 2))
+    assert str(low) == "perl 0.5 [0.4, 0.75], 0.25 below the range"
+    assert str(Part("yacr", None, Range(1, 2))) == "yacr not measured"
+
+
+def program(name: str, *forms: str) -> Program:
+    commands = {form: Form([name], [name]) for form in ("optimised", *forms)}
+    return Program(name, "1992", "", "", "base", commands, None)
+
+
+def made_by_hand(collector: dict[str, float]) -> Results:
+    """Six programs in which every explicit allocator takes 1 s, and the collector as given."""
+    programs = [program(name, "unoptimised", "collected") for name in paper.PROGRAMS]
+    results = Results(programs, {"quick": False})
+    for one in programs:
+        explicit = {f"optimised {spec}:classic": {"cpu": 1.0, "rss": 1}
+                    for spec in ("cartesian", "knuth", "bsd", "gnu")}  # fmt: skip
+        took = {"collected gc:classic": {"cpu": collector[one.name], "rss": 1}}
+        results.rounds[one.name] = [explicit | took for _ in range(6)]
+    return results
+
+
+def claim_of(results: Results, number: str) -> Claim:
+    return next(claim for claim in all_claims(results) if claim.number == number)
+
+
+def test_the_collectors_time_is_judged_over_all_six() -> None:
+    alike = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+    assert claim_of(alike, "2a").verdict == "holds"
+    slow = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1) | {"perl": 1.5})
+    assert claim_of(slow, "2a").verdict == "in part"
+    assert "perl 1.5 [1.5, 1.5], 0.23 above the range" in claim_of(slow, "2a").figures()
+    del slow.rounds["gawk"], slow.rounds["perl"]
+    assert claim_of(slow, "2a").verdict == "not decided"
+
+
+def test_the_collectors_ranks_are_counted() -> None:
+    once_each = dict.fromkeys(paper.PROGRAMS, 1.0) | {"cfrac": 0.8, "gawk": 1.2}
+    ranks = claim_of(made_by_hand(once_each), "2b").parts
+    # Ties with the others count as slowest and as fastest alike.
+    assert [part.measured for part in ranks] == [5.0, 5.0]
+    clear = {name: 1.2 for name in paper.PROGRAMS} | {"cfrac": 0.8}
+    assert [part.measured for part in claim_of(made_by_hand(clear), "2b").parts] == [5.0, 1.0]
+
+
+def test_what_was_not_measured_is_said() -> None:
+    nothing = Results([program(name) for name in paper.PROGRAMS], {"quick": False})
+    assert {claim.verdict for claim in all_claims(nothing)} == {"not measured"}
+
+
+def test_sets_are_told_by_their_place_in_a_page() -> None:
+    even = [10] * 4096
+    assert busiest_share(even) == pytest.approx(1 / 64)
+    assert page_start_share(even) == pytest.approx(1 / 64)
+    headers = [100 if number % 128 < 2 else 0 for number in range(4096)]
+    assert page_start_share(headers) == 1
+    assert busiest_share(headers) == 1
+    assert page_start_share([0] * 4096) == 0
+
+
+def test_tight_memory_is_where_the_spread_is_largest() -> None:
+    results = Results([program("gawk", "collected")], {"quick": False})
+    curves = {"optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
+              "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)]}  # fmt: skip
+    for key, points in curves.items():
+        curve = [{"frames": frames, "faults": faults, "cold": 100} for frames, faults in points]
+        page = {"page_size": 4096, "cold": 100, "curve": curve}
+        results.locality["gawk", key] = {"pages": {"references": 10**6, "pages": [page]}}
+    pairs = [("optimised", "bsd:classic"), ("collected", "gc:classic")]
+    # 5,900 over 200 from 64 frames on; at 256 nothing is replaced any more.
+    assert results.tight_memory("gawk", pairs) == 128 * 4096
+    assert results.replacement_faults("gawk", *pairs[1], 64 * 4096) == 5900
+
+
+# Steps
+
+
+def test_a_step_is_used_only_as_it_was_measured(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study")
+    step = Step("round", "gawk 1", {"command": ["gawk"]}, 1.0)
+    assert store.get(step) is None
+    store.put(step, {"cpu": 1.0}, 0.5)
+    assert store.get(step) == {"cpu": 1.0}
+    assert store.get(Step("round", "gawk 1", {"command": ["mawk"]}, 1.0)) is None
+    store.path(step).write_text(store.path(step).read_text()[:20])
+    assert store.get(step) is None
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(UserError, match="holds something else"):
+        Store(tmp_path).begin({"machine": {}, "quick": True}, False)
+
+
+def test_another_machine_does_not_continue(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study")
+    store.begin({"machine": {"cpu": "a"}, "quick": False}, False)
+    store.begin({"machine": {"cpu": "a"}, "quick": False}, True)
+    with pytest.raises(UserError, match="other machine"):
+        store.begin({"machine": {"cpu": "b"}, "quick": False}, True)
+    with pytest.raises(UserError, match="--resume"):
+        store.begin({"machine": {"cpu": "a"}, "quick": False}, False)
+
+
+# The whole, on loads of milliseconds
+
+
+@pytest.fixture(scope="module")
+def command() -> Command:
+    return Command(BUILD)
+
+
+@pytest.fixture(scope="module")
+def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A quick study that was ended by TERM on its way, and resumed."""
+    folder = tmp_path_factory.mktemp("zorn")
+    (folder / "tiny.toml").write_text(TINY)
+    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder / "tiny.toml"),
+             "--only", "cfrac", "--only", "echo", "--out", str(folder / "out")]  # fmt: skip
+    first = command.start(*words)
+    steps = folder / "out" / "steps"
+    deadline = time.monotonic() + 60
+    while len(list(steps.glob("round/*.json"))) < 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 130
+    kept = {path: path.read_bytes() for path in steps.glob("*/*.json")}
+    assert kept and not (folder / "out" / "study.html").exists()
+    done = command.run(*words, "--resume", timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert "done before" in done.stderr
+    return folder / "out", done.stdout
+
+
+def test_every_table_and_figure_has_its_data(study: tuple[Path, str]) -> None:
+    folder, _ = study
+    document = json.loads((folder / "results.json").read_text())
+    assert document["schema"] == "allotrope.zorn/1"
+    wanted = {f"table-{number}" for number in range(1, 7)}
+    wanted |= {f"figure-{number}" for number in range(1, 9)}
+    assert wanted <= set(document["sheets"])
+    for name, sheet in document["sheets"].items():
+        with (folder / "data" / f"{name}.csv").open() as file:
+            assert len(list(csv.DictReader(file))) == len(sheet["records"])
+    cpu = document["sheets"]["table-3"]["records"]
+    assert {(one["program"], one["allocator"]) for one in cpu} == {
+        (name, spec)
+        for name in ("cfrac", "echo")
+        for spec in ("cartesian:classic", "bsd:classic", "gc:classic")
+    }
+    misses = document["sheets"]["figure-6"]["records"]
+    assert any(one["miss_rate"] for one in misses)
+
+
+def test_a_quick_study_indicates(study: tuple[Path, str]) -> None:
+    folder, said = study
+    page = (folder / "study.html").read_text()
+    assert "an indication, not a verdict" in page
+    assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
+    assert said.rstrip().endswith("study.html")
+
+
+def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) -> None:  # noqa: F811
+    folder, _ = study
+    browser.driver.get((folder / "study.html").resolve().as_uri())
+    assert browser.errors() == []
+    assert len(browser.driver.find_elements("css selector", "figure svg")) >= 7
+    width = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.run(width) <= 0
+    assert browser.print_pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    "words, complaint",
+    [
+        (["--only", "doom"], "--only: no program 'doom'; valid are cfrac, espresso"),
+        (["--programs", "/nowhere.toml"], "cannot read /nowhere.toml: No such file"),
+        (["--resume", "--out", "/nowhere"], "--resume: /nowhere holds no study"),
+        (["--report-only"], "--report-only needs --resume"),
+        (["--rounds", "0"], "0 is not in the range"),
+        (["gawk"], "unexpected extra argument"),
+    ],
+)
+def test_bad_input_is_one_line(command: Command, words: list[str], complaint: str) -> None:
+    done = command.run("zorn", *words)
+    assert done.returncode == 2
+    assert complaint in done.stderr and done.stderr.count("\n") == 1
