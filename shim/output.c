@@ -5,6 +5,7 @@
 #include "shim/output.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -32,27 +33,14 @@ static bool expand_name(const char *pattern, char *name)
     return *pattern == '\0';
 }
 
-int output_open(const char *pattern, char name[OUTPUT_NAME_BYTES])
-{
-    if (!expand_name(pattern, name))
-        return -1;
-    long file =
-        SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return syscall_failed(file) ? -1 : (int)file;
-}
-
-bool output_is_json(const char *name)
+static bool ends_in_json(const char *name)
 {
     size_t length = strlen(name);
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-void output_close(int file, const char *name, bool written, const char *variable)
+static void report_unwritable(const char *name, const char *variable)
 {
-    if (file >= 0)
-        SYSCALL_1(SYS_close, file);
-    if (written)
-        return;
     struct message message;
     message_begin(&message);
     message_text(&message, "cannot write to \"");
@@ -61,4 +49,22 @@ void output_close(int file, const char *name, bool written, const char *variable
     message_text(&message, variable);
     message_text(&message, " names a file that can be created");
     message_send(&message);
+}
+
+void output_write(const char *pattern, const char *variable, bool write(int file, bool json))
+{
+    if (!*pattern || strcmp(pattern, "-") == 0) {
+        if (standard_error_is_ours())
+            write(2, false);
+        return;
+    }
+    char name[OUTPUT_NAME_BYTES];
+    long file = -1;
+    if (expand_name(pattern, name))
+        file =
+            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (syscall_failed(file) || !write((int)file, ends_in_json(name)))
+        report_unwritable(name, variable);
+    if (!syscall_failed(file))
+        SYSCALL_1(SYS_close, file);
 }

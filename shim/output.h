@@ -9,15 +9,10 @@
 
 enum { OUTPUT_NAME_BYTES = 512 };
 
-/* Creates the file that `pattern` names, with the process id in the place of each "%p", and
- * leaves its name in `name`. -1 when it cannot be created. */
-int output_open(const char *pattern, char name[OUTPUT_NAME_BYTES]);
-
-/* Whether the name asks for JSON: it ends in ".json". */
-bool output_is_json(const char *name);
-
-/* Closes the file, if it is open. Not `written` is said in one line, with the environment variable
- * that named it. */
-void output_close(int file, const char *name, bool written, const char *variable);
+/* Creates the file that `pattern` names, with the process id in the place of each "%p", and has
+ * `write` fill it. "" or "-" is standard error, if that is still the program's; a name that ends
+ * in ".json" asks for JSON. A failure is said in one line, with the environment variable that
+ * named the file. */
+void output_write(const char *pattern, const char *variable, bool write(int file, bool json));
 
 #endif

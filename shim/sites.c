@@ -293,8 +293,10 @@ static void emit_maps(struct emitter *emitter)
         SYSCALL_1(SYS_close, file);
 }
 
-static bool write_to(int file)
+/* Always JSON: a list of stacks is for programs. */
+static bool write_to(int file, bool json)
 {
+    (void)json;
     struct emitter emitter;
     emitter_begin(&emitter, file, true);
     emit_open(&emitter, NULL);
@@ -321,12 +323,9 @@ static bool write_to(int file)
 
 static void write_at_exit(void)
 {
-    char name[OUTPUT_NAME_BYTES];
-    int file = output_open(sites.destination, name);
     lock_acquire(&sites.lock);
-    bool written = file >= 0 && write_to(file);
+    output_write(sites.destination, "ALLOTROPE_SITES", write_to);
     lock_release(&sites.lock);
-    output_close(file, name, written, "ALLOTROPE_SITES");
 }
 
 static void fork_prepare(void)

@@ -451,19 +451,15 @@ void statistics_write_table(const struct configuration *configuration, int descr
     write_to(descriptor, false, configuration);
 }
 
+static bool write_account(int file, bool json)
+{
+    return write_to(file, json, account.configuration);
+}
+
 static void write_at_exit(void)
 {
     add_to_timeline(now() - account.started);
-    const char *destination = account.destination;
-    if (!*destination || strcmp(destination, "-") == 0) {
-        if (standard_error_is_ours())
-            write_to(2, false, account.configuration);
-        return;
-    }
-    char name[OUTPUT_NAME_BYTES];
-    int file = output_open(destination, name);
-    bool written = file >= 0 && write_to(file, output_is_json(name), account.configuration);
-    output_close(file, name, written, "ALLOTROPE_STATS");
+    output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 
 static void fork_prepare(void)

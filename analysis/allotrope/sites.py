@@ -187,7 +187,7 @@ def _limits(found: Sites) -> list[Sentence]:
 
 
 def as_document(found: Sites) -> dict[str, Any]:
-    """docs/sites-format.md."""
+    """docs/sites.md."""
     kept = {
         key: value for key, value in found.raw.items() if key not in ("schema", "sites", "maps")
     }
