@@ -25,6 +25,9 @@ WORDS = {
     "locality": ("locality", "locality"),
     "sites": ("sites_command", "sites"),
     "stats": ("live", "stats"),
+    "events": ("events", "events"),
+    "replay": ("replay", "replay"),
+    "lifetimes": ("lifetimes_output", "lifetimes"),
     "zorn": ("zorn.command", "zorn"),
 }
 

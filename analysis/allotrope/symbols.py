@@ -96,6 +96,11 @@ class Symbols:
             return None
         return self.mappings[place]
 
+    def names(self, addresses: Iterable[int]) -> dict[int, str]:
+        """For each return address the innermost place of its call, in words."""
+        known = {address: str(places[0]) for address, places in self.find(addresses).items()}
+        return known | ({0: "unknown"} if 0 in known else {})
+
     def find(self, addresses: Iterable[int]) -> dict[int, tuple[Place, ...]]:
         """For each return address the places of its call, innermost first; never none."""
         found: dict[int, tuple[Place, ...]] = {}
