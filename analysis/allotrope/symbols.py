@@ -98,8 +98,10 @@ class Symbols:
 
     def names(self, addresses: Iterable[int]) -> dict[int, str]:
         """For each return address the innermost place of its call, in words."""
-        known = {address: str(places[0]) for address, places in self.find(addresses).items()}
-        return known | ({0: "unknown"} if 0 in known else {})
+        return {
+            address: "unknown" if address == 0 else _in_words(places[0])
+            for address, places in self.find(addresses).items()
+        }
 
     def find(self, addresses: Iterable[int]) -> dict[int, tuple[Place, ...]]:
         """For each return address the places of its call, innermost first; never none."""
@@ -118,6 +120,13 @@ class Symbols:
             for address, one in virtual.items():
                 found[address] = named.get(one) or (Place(None, None, None, path, one),)
         return found
+
+
+def _in_words(place: Place) -> str:
+    """The line, or else the file that holds it."""
+    if place.file or not place.function:
+        return str(place)
+    return f"{place.name} ({os.path.basename(place.object)})"
 
 
 def _virtual_addresses(path: str, offsets: dict[int, int]) -> dict[int, int]:
