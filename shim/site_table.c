@@ -122,16 +122,21 @@ static void put_aside(struct site_table *table, struct site *site)
 
 /* Blocks */
 
-static size_t block_home(const struct site_table *table, const void *block)
+static uintptr_t hide(const void *block)
 {
-    uint64_t hash = (uintptr_t)block / 16 * UINT64_C(0x9E3779B97F4A7C15);
+    return ~(uintptr_t)block;
+}
+
+static size_t home_of(const struct site_table *table, uintptr_t hidden)
+{
+    uint64_t hash = ~hidden / 16 * UINT64_C(0x9E3779B97F4A7C15);
     return (hash ^ hash >> 32) & (table->block_room - 1);
 }
 
-static size_t place_of(const struct site_table *table, const void *block)
+static size_t place_of(const struct site_table *table, uintptr_t hidden)
 {
-    size_t place = block_home(table, block);
-    while (table->blocks[place].block && table->blocks[place].block != block)
+    size_t place = home_of(table, hidden);
+    while (table->blocks[place].hidden && table->blocks[place].hidden != hidden)
         place = (place + 1) & (table->block_room - 1);
     return place;
 }
@@ -146,8 +151,8 @@ static bool grow_blocks(struct site_table *table)
     table->blocks = blocks;
     table->block_room = room;
     for (size_t i = 0; i < old.block_room; i++)
-        if (old.blocks[i].block)
-            blocks[place_of(table, old.blocks[i].block)] = old.blocks[i];
+        if (old.blocks[i].hidden)
+            blocks[place_of(table, old.blocks[i].hidden)] = old.blocks[i];
     unmap(old.blocks, old.block_room * sizeof *blocks);
     return true;
 }
@@ -156,14 +161,14 @@ static bool grow_blocks(struct site_table *table)
 static void empty_place(struct site_table *table, size_t gap)
 {
     size_t mask = table->block_room - 1;
-    for (size_t i = (gap + 1) & mask; table->blocks[i].block; i = (i + 1) & mask) {
-        size_t home = block_home(table, table->blocks[i].block);
+    for (size_t i = (gap + 1) & mask; table->blocks[i].hidden; i = (i + 1) & mask) {
+        size_t home = home_of(table, table->blocks[i].hidden);
         if (((i - home) & mask) < ((i - gap) & mask))
             continue;
         table->blocks[gap] = table->blocks[i];
         gap = i;
     }
-    table->blocks[gap].block = NULL;
+    table->blocks[gap].hidden = 0;
 }
 
 static void count_in_filter(struct site_table *table, const void *block, int change)
@@ -179,9 +184,9 @@ static void enter_block(struct site_table *table, struct sampled_block sampled)
 {
     struct site *site = &table->sites[sampled.site];
     double bytes = sampled.weight * (double)sampled.bytes;
-    table->blocks[place_of(table, sampled.block)] = sampled;
+    table->blocks[place_of(table, sampled.hidden)] = sampled;
     table->block_count++;
-    count_in_filter(table, sampled.block, 1);
+    count_in_filter(table, (const void *)~sampled.hidden, 1);
     put_aside(table, site);
     site->live.blocks += sampled.weight;
     site->live.bytes += bytes;
@@ -199,7 +204,7 @@ bool site_table_add(struct site_table *table, const void *block, uint64_t bytes,
     site_table_remove(table, block); /* if it was freed where nobody could see it */
     site->total.blocks += weight;
     site->total.bytes += weight * (double)bytes;
-    enter_block(table, (struct sampled_block){.block = block,
+    enter_block(table, (struct sampled_block){.hidden = hide(block),
                                               .site = (uint32_t)(site - table->sites),
                                               .bytes = bytes,
                                               .weight = weight});
@@ -215,9 +220,9 @@ struct sampled_block site_table_remove(struct site_table *table, const void *blo
     struct sampled_block none = {0};
     if (table->block_count == 0)
         return none;
-    size_t place = place_of(table, block);
+    size_t place = place_of(table, hide(block));
     struct sampled_block sampled = table->blocks[place];
-    if (!sampled.block)
+    if (!sampled.hidden)
         return none;
     struct site *site = &table->sites[sampled.site];
     double bytes = sampled.weight * (double)sampled.bytes;
@@ -233,6 +238,6 @@ struct sampled_block site_table_remove(struct site_table *table, const void *blo
 
 void site_table_restore(struct site_table *table, const struct sampled_block *removed)
 {
-    if (removed->block)
+    if (removed->hidden)
         enter_block(table, *removed);
 }

@@ -33,8 +33,9 @@ struct site {
 };
 
 struct sampled_block {
-    const void *block; /* NULL: free place */
-    uint32_t site;     /* index into the sites */
+    uintptr_t hidden; /* the block's address inverted, so that no collector takes it for a pointer
+                         to the block; 0: free place */
+    uint32_t site;    /* index into the sites */
     uint64_t bytes;
     double weight;
 };
@@ -68,7 +69,7 @@ static inline bool site_table_may_hold(const struct site_table *table, const voi
 bool site_table_add(struct site_table *table, const void *block, uint64_t bytes, double weight,
                     const void *const *frames, uint32_t depth);
 
-/* Takes a block out and returns what it was; its block is NULL if it is not there. */
+/* Takes a block out and returns what it was; its `hidden` is 0 if it is not there. */
 struct sampled_block site_table_remove(struct site_table *table, const void *block);
 
 /* Undoes site_table_remove(). */

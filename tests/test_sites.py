@@ -150,6 +150,34 @@ def test_who_ends_without_exit_is_told(real: Command) -> None:
     assert "was killed by SIGKILL" in done.stderr
 
 
+# the words of a comparison
+
+
+def compared(real: Command, program: str, folder: Path) -> tuple[str, str]:
+    """What is said on the terminal, and the page."""
+    page = folder / "page.html"
+    specs = ("-a", "glibc", "-a", "bsd", "-a", "blocks")
+    done = real.run(
+        "compare", "--rounds", "1", "--warmup", "0", *specs, "--html", str(page), "--",
+        str(BUILD / "bench_programs" / program),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split()), " ".join(page.read_text().split())
+
+
+def test_a_comparison_names_a_planted_leak(real: Command, tmp_path: Path) -> None:
+    for text in compared(real, "planted_leak", tmp_path):
+        assert "100 MiB were never freed: 25,60" in text
+        assert "100% are allocated at grow (planted_leak.c:" in text
+        assert "called by main" in text
+
+
+def test_a_comparison_names_planted_fragmentation(real: Command, tmp_path: Path) -> None:
+    for text in compared(real, "planted_holes", tmp_path):
+        assert "the program asked for 19.5 MiB at most, but the heap grew to" in text
+        assert "under bsd" in text and "What was freed could not serve" in text
+
+
 # the pprof file
 
 
