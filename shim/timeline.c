@@ -4,7 +4,7 @@
  */
 #include "shim/timeline.h"
 
-enum { FIRST_INTERVAL = 1000000, COST_SHARE = 100 };
+enum { FIRST_INTERVAL = 1000000, COST_SHARE = 10 };
 
 static void thin_out(struct timeline *timeline)
 {

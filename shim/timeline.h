@@ -31,7 +31,7 @@ static inline bool timeline_is_due(const struct timeline *timeline, uint64_t nan
 }
 
 /* Adds a point that took until `finished`. Points are never so dense that taking them costs more
- * than a hundredth of the time. */
+ * than a tenth of the time. */
 void timeline_add(struct timeline *timeline, const struct timeline_point *point, uint64_t finished);
 
 #endif
