@@ -99,6 +99,22 @@ def test_table_and_watch_to_the_end(real: Command, program: Path) -> None:
     assert f"process {child.pid} has ended" in errors
 
 
+def test_latencies_of_every_call_are_counted(
+    real: Command, program: Path, tmp_path: Path, children: list[Any]
+) -> None:
+    file = tmp_path / "latency.json"
+    child = start(real, "bsd", [str(program)], ALLOTROPE_LATENCY=str(file))
+    child.communicate()
+    found = json.loads(file.read_text())
+    assert found["schema"] == "allotrope.latency/1" and found["own_cost_ns_subtracted"] > 0
+    for name, least in (("malloc", 1000), ("free", 500)):
+        call = found[name]
+        assert call["calls"] >= least
+        assert sum(call["calls_below_ns"].values()) == call["calls"]
+        quantiles = [call[key] for key in ("p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "longest_ns")]
+        assert quantiles == sorted(quantiles)
+
+
 def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[Any]) -> None:
     child = start(real, None, [str(program)])
     children.append(child)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What sampling allocation sites costs, and how close its estimates are, on a suite's programs.
 
-    python3 tests/measure/sites.py cost [ROUNDS] [ALLOCATOR]    each program with and without
+    python3 tests/measure/sites.py cost [ROUNDS] [ALLOCATOR] [PROGRAM...]    with and without
     python3 tests/measure/sites.py error [RUNS] [ALLOCATOR]     estimates against the exact account
 """
 
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Sequence
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "analysis"))
@@ -33,16 +34,20 @@ class Sampled(Allocator):
     folder: str = ""
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | {"ALLOTROPE_SITES": f"{self.folder}/%p.json"}
+        return super().environment() | {
+            "ALLOTROPE": self.spec.removesuffix("+sites"),
+            "ALLOTROPE_SITES": f"{self.folder}/%p.json",
+        }
 
 
-def cost(rounds: int, spec: str) -> None:
+def cost(rounds: int, spec: str, only: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as folder:
         plain = allocators.choose(spec)
         fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
         sampled = Sampled(**fields | {"spec": f"{spec}+sites", "name": "sampled", "folder": folder})
         settings = suite.Settings(allocators=[plain, sampled], baseline=0, rounds=rounds, warmup=1)
-        run = suite.SuiteRun(suite.read_suite(SUITE), settings, Path(folder, "state"))
+        programs = suite.choose_programs(suite.read_suite(SUITE), only)
+        run = suite.SuiteRun(programs, settings, Path(folder, "state"))
         suite.measure_suite(run, False, lambda line: None)
         document = suite_output.suite_document(run)
     for quantity, mean in document["means"][f"{spec}+sites"].items():
@@ -131,4 +136,8 @@ if __name__ == "__main__":
     if what not in ("cost", "error"):
         sys.exit(__doc__)
     count = int(sys.argv[2]) if len(sys.argv) > 2 else (11 if what == "cost" else 3)
-    (cost if what == "cost" else error)(count, sys.argv[3] if len(sys.argv) > 3 else "blocks")
+    spec = sys.argv[3] if len(sys.argv) > 3 else "blocks"
+    if what == "cost":
+        cost(count, spec, sys.argv[4:])
+    else:
+        error(count, spec)
