@@ -176,7 +176,7 @@ static size_t find_account(struct census *census, uint64_t address)
     if (census->region_count && address >= last->start && address < last->end)
         return last->account;
     size_t region = find_region(census, address);
-    if (region == census->region_count)
+    if (!census->regions || region == census->region_count)
         return 0;
     census->last_region = region;
     return census->regions[region].account;
