@@ -222,8 +222,8 @@ def under_the_recorder(allocator: str, *command: str | Path) -> subprocess.Compl
 @pytest.mark.parametrize("allocator", [*own_allocators(), "next"])
 def test_heaps_are_laid_out_as_natively(allocator: str) -> None:
     """Every block's place relative to the first, and no more gaps: Valgrind's address space, with
-    its 8 MB of break, does not shape a heap. What a collection finds depends on stale words, so where
-    one has run only the gaps are compared."""
+    its 8 MB of break, does not shape a heap. What a collection finds depends on stale words, so
+    where one has run only the gaps are compared."""
     native = under(allocator, PROGRAMS / "laying").stdout
     traced = under_the_recorder(allocator, PROGRAMS / "laying").stdout
     if allocator == "gc:classic":
@@ -456,6 +456,7 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
         (["record", "-o", "x.alt", "-a", "nonsense", "--", "ls"], "nonsense"),
         (["trace", "info", "no-such-file"], "no-such-file"),
         (["trace", "info", "/etc/passwd"], "at byte 0: this is no allotrope trace"),
+        (["trace", "info", "/dev/null"], "/dev/null: at byte 0: the file is empty"),
         (["trace", "cut", "--count", "-1", "-o", "y", "/etc/passwd"], "-1"),
     ],
 )

@@ -882,8 +882,10 @@ static int open_trace(struct trace_reader *reader)
     int status = read_all(reader, &header, sizeof header);
     if (status < 0)
         return -1;
-    if (status == 0 || memcmp(header.magic, TRACE_FILE_MAGIC, sizeof header.magic) != 0)
-        return fail(reader, 0, "this is no allotrope trace");
+    if (status == 0)
+        return fail(reader, 0, "the file is empty");
+    if (memcmp(header.magic, TRACE_FILE_MAGIC, sizeof header.magic) != 0)
+        return fail(reader, 0, "this is no allotrope trace; allotrope record makes one");
     if (header.version != TRACE_VERSION || header.header_bytes != sizeof(struct chunk_header))
         return fail(reader, 8, "format version %u; this program reads version %d", header.version,
                     TRACE_VERSION);

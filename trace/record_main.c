@@ -53,6 +53,20 @@ static void usage(FILE *out)
                  "  -p, --progress           say now and then how far it is\n");
 }
 
+static void check_options(const struct options *options)
+{
+    if (options->level < 1 || options->level > 19) {
+        fprintf(stderr, "allotrope: --level must be from 1 to 19\n");
+        exit(EXIT_FAILED);
+    }
+    if (!options->output || (!options->command[0] && options->ring_fd < 0)) {
+        fprintf(stderr, "allotrope: %s is missing\n",
+                options->output ? "the command" : "--output FILE");
+        usage(stderr);
+        exit(EXIT_FAILED);
+    }
+}
+
 static void parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option names[] = {{"output", required_argument, NULL, 'o'},
@@ -108,16 +122,7 @@ static void parse_options(int argc, char **argv, struct options *options)
         }
     }
     options->command = argv + optind;
-    if (options->level < 1 || options->level > 19) {
-        fprintf(stderr, "allotrope: --level must be from 1 to 19\n");
-        exit(EXIT_FAILED);
-    }
-    if (!options->output || (!options->command[0] && options->ring_fd < 0)) {
-        fprintf(stderr, "allotrope: %s is missing\n",
-                options->output ? "the command" : "--output FILE");
-        usage(stderr);
-        exit(EXIT_FAILED);
-    }
+    check_options(options);
 }
 
 /* A signal from the terminal has reached the program as well; one sent to us has not. */
