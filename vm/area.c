@@ -123,8 +123,10 @@ bool area_retract(struct area *area, size_t bytes)
     char *end = area->brk - bytes;
     char *old_pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
     char *pages_end = (char *)round_up((uintptr_t)end, PAGE_BYTES);
-    if (pages_end < old_pages_end && !pages_discard(pages_end, (size_t)(old_pages_end - pages_end)))
-        return false;
+    if (pages_end < old_pages_end &&
+        !pages_discard(pages_end, (size_t)(old_pages_end - pages_end)) &&
+        area->stale_end < old_pages_end)
+        area->stale_end = old_pages_end;
     publish(area->brk, end);
     area->bytes -= bytes;
     account(-(ptrdiff_t)bytes);
