@@ -17,6 +17,7 @@ from ..compare import OWN_VARIABLES, order_of_round, read_accounts
 from ..errors import UserError
 from ..launch import Run, launch
 from ..locality import recorder_directory
+from ..record import ringing_environment
 from ..simulate import PROGRAM as SIMULATOR_NAME
 from ..simulate import simulator
 from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
@@ -186,7 +187,7 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """The traced load under the recorder and the simulators."""
     one = planned.configurations[0]
     form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.environment()}
+    settings = {"HOME": str(workshop.folder), **form.environment, **ringing_environment(allocator)}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
         words = [str(simulator()), "locality", f"--output={document}", *LOCALITY_OPTIONS,
