@@ -73,12 +73,13 @@ class Browser:
                 if entry["level"] in ("SEVERE", "WARNING")]  # fmt: skip
 
     def requests(self) -> list[str]:
-        """Every address that was asked for, the page's own included; data and blob are no
-        requests."""
+        """Every address that a page of ours asked for, its own included; data and blob are no
+        requests, and the browser's own start page may still be loading."""
         messages = [json.loads(entry["message"])["message"]
                     for entry in self.driver.get_log("performance")]  # fmt: skip
         asked = [message["params"]["request"]["url"] for message in messages
-                 if message["method"] == "Network.requestWillBeSent"]  # fmt: skip
+                 if message["method"] == "Network.requestWillBeSent"
+                 and not message["params"]["documentURL"].startswith("chrome:")]  # fmt: skip
         return [address for address in asked if not address.startswith(("data:", "blob:"))]
 
     def screenshot(self, file: Path, whole: bool = True) -> None:

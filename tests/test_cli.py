@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -67,15 +68,24 @@ class TestRun:
         done = mock.run("run", "-a", "mock:silent", "--stats", "printenv", "ALLOTROPE_STATS")
         assert done.stdout == "-\n"
 
-    def test_no_traceback_when_the_reader_goes_away(self, mock: Command) -> None:
-        line = " ".join(mock.line("list", "--json"))
-        done = subprocess.run(
-            ["bash", "-c", f"{line} | true"],
-            env=mock.environment(),
-            capture_output=True,
-            text=True,
-        )
-        assert "Traceback" not in done.stderr
+    def test_a_command_may_be_ended_by_its_reader(self, mock: Command) -> None:
+        line = shlex.join(mock.line("run", "-a", "mock", "yes"))
+        script = f"{line} | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", script], env=mock.environment(), capture_output=True)
+        assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+    def test_an_interpreter_that_is_missing_is_named(self, mock: Command, tmp_path: Path) -> None:
+        for line, shown in (
+            ("#!/no/such/thing", "/no/such/thing"),
+            ("#!/bin/sh\r", "'/bin/sh\\r'"),
+        ):
+            script = tmp_path / "script"
+            script.write_bytes(f"{line}\necho\n".encode())
+            script.chmod(0o755)
+            for spec in ("mock", "glibc"):
+                done = mock.run("run", "-a", spec, "--", str(script))
+                assert done.returncode == 126
+                assert f"its first line names {shown}, which is not there" in done.stderr
 
     @pytest.mark.parametrize(
         "words, status",
@@ -175,9 +185,12 @@ BAD_QUESTIONS = [
     (["run", "-a", "mock"], "no command given; usage: allotrope run -a ALLOCATOR -- CMD..."),
     (["run", "-a", "mock", "--"], "no command given"),
     (["run", "-a", "glibc", "--stats", "--", "true"], "--stats: glibc keeps no statistics"),
+    (["run", "-a", "mock", "-a", "glibc", "--", "true"], "-a is given twice"),
+    (["run", "-a", "mock", "--stats", "--stats=x", "--", "true"], "--stats is given twice"),
     # of compare
     (["compare"], "no command given; usage: allotrope compare [-a ALLOCATOR]... -- CMD..."),
     (["compare", "-a", "mock"], "no command given"),
+    (["compare", "--json", "a", "--json", "b", "--", "true"], "--json is given twice"),
     (["compare", "--rounds", "0", "--", "true"], "'--rounds': 0 is not in the range x>=1"),
     (["compare", "--rounds", "many", "--", "true"], "'many' is not a valid integer"),
     (["compare", "--warmup", "-1", "--", "true"], "'--warmup': -1 is not in the range x>=0"),
@@ -264,3 +277,71 @@ def test_version_is_that_of_the_library(mock: Command) -> None:
 def test_help_is_there_for_every_word(mock: Command, word: str) -> None:
     assert word in mock.run("--help").stdout
     assert mock.run(word, "--help").returncode == 0
+
+
+WRITING = [["list"], ["list", "--json"], ["doctor"], ["--version"], ["--help"], ["run", "--help"],
+           ["compare", "--rounds", "1", "-a", "mock", "true"],
+           ["compare", "--rounds", "1", "--json", "-", "-a", "mock", "true"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+class TestOutputThatCannotBeWritten:
+    def shell(self, mock: Command, words: list[str], rest: str) -> tuple[int, str]:
+        script = f"exec 3>&1; {shlex.join(mock.line(*words))} {rest}"
+        done = subprocess.run(["bash", "-c", script], env=mock.environment(), capture_output=True,
+                              text=True)  # fmt: skip
+        return done.returncode, done.stderr
+
+    def test_full(self, mock: Command, words: list[str]) -> None:
+        status, error = self.shell(mock, words, ">/dev/full")
+        last = "allotrope: cannot write to standard output: No space left on device\n"
+        assert status == 2 and error.endswith(last) and "Traceback" not in error
+
+    def test_closed(self, mock: Command, words: list[str]) -> None:
+        status, error = self.shell(mock, words, ">&-")
+        assert status == 2 and "cannot write to standard output" in error
+        assert "Traceback" not in error and "Exception" not in error
+
+    def test_nobody_reads(self, mock: Command, words: list[str]) -> None:
+        status, error = self.shell(mock, words, "| true; exit ${PIPESTATUS[0]}")
+        assert status in (0, 128 + signal.SIGPIPE)
+        assert "Traceback" not in error and "Exception" not in error
+
+
+def test_a_result_is_written_though_the_terminal_is_not(mock: Command, tmp_path: Path) -> None:
+    file = tmp_path / "result"
+    words = ["compare", "--rounds", "1", "--json", str(file), "-a", "mock", "--", "true"]
+    subprocess.run(["bash", "-c", f"{shlex.join(mock.line(*words))} >/dev/full"],
+                   env=mock.environment(), capture_output=True)  # fmt: skip
+    assert json.loads(file.read_text())["results"]
+
+
+HEAVY_MODULES = ("numpy", "scipy", "pandas", "plotly", "jinja2", "elftools")
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["list"], ["run", "-a", "glibc", "true"]]
+)
+def test_nobody_waits_for_modules_of_others(mock: Command, words: list[str]) -> None:
+    python, *rest = mock.line(*words)
+    done = subprocess.run([python, "-X", "importtime", *rest], env=mock.environment(),
+                          capture_output=True, text=True)  # fmt: skip
+    read = {line.split("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()
+            if line.count("|") == 2}  # fmt: skip
+    assert "click" in read and not read & set(HEAVY_MODULES)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("words", [["list"], ["doctor"]], ids=" ".join)
+def test_text_fits(real: Command, words: list[str], width: int) -> None:
+    shown = real.run(*words, environment={"COLUMNS": str(width)}).stdout
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_list_has_presets_options_and_defaults(real: Command) -> None:
+    shown = real.run("list").stdout
+    assert "[the default]" in shown.splitlines()[1]
+    lines = [line.split() for line in shown.splitlines()]
+    classic = lines.index(next(line for line in lines if line and line[0] == "knuth:classic"))
+    assert lines[classic + 1][0] == "counters=off|on" and lines[classic + 1][-1] == "[off]"
+    assert ["large=64K..1G", "[256K]"] in [[line[0], line[-1]] for line in lines if line]

@@ -20,6 +20,7 @@ import pytest
 from allotrope import units
 from allotrope.allocators import glibc
 from allotrope.compare import Plan, order_of_round, read_accounts, steps
+from allotrope.terminal import columns_that_fit, lay_out
 from conftest import SOURCE, Command
 
 # docs/compare-format.md, by hand.
@@ -332,7 +333,12 @@ class TestJudging:
     def test_check_that_rejects_glibc_is_an_error(self, mock: Command) -> None:
         done = mock.run("compare", "-a", "mock", "--check", "false", "--", "echo")
         assert done.returncode == 2
-        assert "--check: 'false' fails for the output under glibc itself" in done.stderr
+        assert "--check: 'false' ended with status 1 for the output under glibc" in done.stderr
+
+    def test_check_that_is_no_command_is_named(self, mock: Command) -> None:
+        done = mock.run("compare", "-a", "mock", "--check", "STDOUT", "--", "echo")
+        assert done.returncode == 2 and "STDOUT: not found" in done.stderr
+        assert "valid are none, stdout, or a shell command" in done.stderr
 
     @pytest.mark.parametrize(
         "preset, exit_status, number, message",
@@ -372,6 +378,18 @@ class TestJudging:
         environment = {"MOCK_COUNTER": str(tmp_path / "counter")}
         document = measure(mock, tmp_path, *words, status=1, environment=environment)
         assert "the baseline failed in round 1" in document["incomplete"]
+        assert by_spec(document)["glibc"]["status"] == "ok"
+        assert by_spec(document)["glibc"]["cpu_seconds"] is None
+
+    def test_what_was_measured_before_the_baseline_failed_is_kept(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        words = ("-a", "glibc", "--baseline", "mock:late", "--rounds", "3", "--warmup", "0")
+        environment = {"MOCK_COUNTER": str(tmp_path / "counter")}
+        document = measure(mock, tmp_path, *words, "--", "echo", status=1, environment=environment)
+        assert "the baseline failed in round 2" in document["incomplete"]
+        assert by_spec(document)["mock:late"]["cpu_seconds"] is None
+        assert by_spec(document)["glibc"]["cpu_seconds"]["ratio"] is not None
 
     @pytest.mark.parametrize(
         "words, ending",
@@ -509,6 +527,20 @@ class TestWriting:
         assert set(theirs) <= set(ours)
         assert set(ours) - set(theirs) <= {"parameters"}
 
+    @pytest.mark.parametrize("width", [40, 60, 80, 100])
+    def test_no_figure_is_cut(self, mock: Command, tmp_path: Path, width: int) -> None:
+        words = ("compare", "-a", "glibc", "-a", "mock", "-a", "mock:fail", "--rounds", "1",
+                 "--json", str(tmp_path / "json"))  # fmt: skip
+        done = mock.run(*words, "--", "true", environment={"COLUMNS": str(width)})
+        shown = done.stdout.splitlines()
+        assert max(map(len, shown)) <= width
+        ratio = by_spec(read_json(tmp_path / "json"))["mock"]["cpu_seconds"]
+        assert f"{ratio['ratio']:.3f} [{ratio['ratio_low']:.3f}, {ratio['ratio_high']:.3f}]" in (
+            done.stdout
+        )
+        assert "\u2026" not in done.stdout and "failed" in done.stdout
+        assert ("Left out at" in done.stdout) == (width < 100)
+
     def test_table_fits_and_shows_the_failure(self, files: dict[str, Path]) -> None:
         lines = files["table"].read_text().splitlines()
         assert max(map(len, lines)) <= 100
@@ -595,3 +627,9 @@ def test_demo_compares_gawk(real: Command) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "CPU to glibc's in the same round" in done.stdout
+
+
+def test_rows_that_fit_nowhere_become_paragraphs() -> None:
+    rows = [["allocator", "ratio"], ["a" * 30, "1.000 [0.900, 1.100]"]]
+    assert columns_that_fit(rows, 40, []) == [0, 1]
+    assert lay_out(rows, 40) == [[], ["a" * 30, "  ratio  1.000 [0.900, 1.100]"]]

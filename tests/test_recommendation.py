@@ -181,7 +181,22 @@ class TestUndecided:
 
     def test_nothing_to_choose_from(self) -> None:
         assert Case().headline().text == "only glibc was measured."
-        assert Case().fail("a").headline().text == "only glibc was measured."
+        text = Case().fail("a").headline().text
+        assert text == "a does not go with this program, and glibc is left."
+        case = Case().add("a", status="different-output").add("b", status="different-output")
+        assert case.headline().text.startswith("a and b do not go with this program")
+
+    def test_what_is_worse_is_said_with_its_cost(self) -> None:
+        case = Case().add("a", 1.2, 300).add("b")
+        assert case.headline().text.startswith("stay with glibc")
+        assert case.said("Worse") == "a takes 20% more CPU and 3.0 times as much memory."
+
+    def test_no_difference_is_no_choice_though_another_is_faster(self) -> None:
+        """c beats glibc and b in CPU but is fat; b is told from neither, so it is no choice."""
+        uneven = [1 + 0.08 * (place % 3 - 1) for place in range(11)]
+        case = Case().add("c", 0.95, 300).add("b", 0.97, 100, spread=uneven)
+        assert case.headline().text.startswith("stay with glibc: what is better than it in one")
+        assert "5% less CPU" in case.said("c against glibc")
 
     def test_nothing_measured(self) -> None:
         case = Case(incomplete="interrupted")

@@ -213,6 +213,7 @@ class Runner:
         self.progress = progress
         self.output = folder / "stdout"
         self.errors = folder / "stderr"
+        self.verdict = ""  # how --check's command ended, in words
 
     def measure_reference(self) -> None:
         """glibc twice: what success is, and whether the output is always the same."""
@@ -225,7 +226,10 @@ class Runner:
             endings.add((run.exit_status, run.signal))
             self._note_output(reference)
         if reference.rejected:
-            raise UserError(f"--check: '{self.plan.check}' fails for the output under glibc itself")
+            raise UserError(
+                f"--check: '{self.plan.check}' {self.verdict} for the output under glibc itself; "
+                "valid are none, stdout, or a shell command that accepts that output"
+            )
         self.comparison.endings = endings
 
     def _explain_failure(self, run: Run) -> str:
@@ -331,13 +335,12 @@ class Runner:
                 return
             verdict = self._shell(self.plan.check, output)
             contender.rejected |= verdict.returncode != 0
+            self.verdict = _ending(verdict)
 
     def _prepare(self, command: str) -> None:
         result = self._shell(command, subprocess.DEVNULL)
         if result.returncode != 0:
-            said = result.stderr.decode(errors="replace").strip().splitlines()
-            detail = f" ({said[-1]})" if said else ""
-            raise UserError(f"--prepare: '{command}' ended with status {result.returncode}{detail}")
+            raise UserError(f"--prepare: '{command}' {_ending(result)}")
 
     def _shell(self, script: str, stdin: int | BinaryIO) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -357,6 +360,12 @@ class Runner:
             errors.seek(max(0, self.errors.stat().st_size - 4096))
             lines = errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip()[:200] if lines else None
+
+
+def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
+    """How a shell command ended, with the last line that it said."""
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return f"ended with status {done.returncode}" + (f" ({said[-1]})" if said else "")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:

@@ -7,19 +7,25 @@ import io
 import json
 import shlex
 import statistics
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from . import doctor
 from .compare import QUANTITIES, Comparison, Contender
 from .intervals import CONFIDENCE, Summary, interval_rank
 from .machine import machine_facts
 from .recommendation import memory_that_matters
+from .terminal import columns_that_fit, print_table, print_wrapped
 from .units import format_bytes, format_count, format_seconds
 
 SCHEMA = "allotrope.compare/1"
+
+COLUMNS = ("allocator", "CPU s", "ratio", "wall s", "peak RSS", "faults", "heap peak", "status")
+MEMORY_COLUMN, STATUS_COLUMN = 4, 7
+TEXT_COLUMNS = (0, STATUS_COLUMN)
+# Where the terminal is too narrow for all; the status first, if all are well.
+LEAST_WANTED = (STATUS_COLUMN, 5, 3, 6, 1, 4)
 
 
 def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -158,10 +164,9 @@ def memory_quantity(comparison: Comparison) -> str:
 def table_rows(comparison: Comparison) -> list[list[str]]:
     """The cells of the table, header first."""
     memory = memory_quantity(comparison)
-    memory_title = "peak RSS" if memory == "peak_rss_bytes" else "tree peak"
-    rows = [
-        ["allocator", "CPU s", "ratio", "wall s", memory_title, "faults", "heap peak", "status"]
-    ]
+    rows = [list(COLUMNS)]
+    if memory == "tree_peak_bytes":
+        rows[0][MEMORY_COLUMN] = "tree peak"
     for contender in comparison.contenders:
         cpu, wall, peak, faults = (
             comparison.summary(contender, quantity)
@@ -182,8 +187,8 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
     return rows
 
 
-def legend(comparison: Comparison) -> list[str]:
-    """What the table's reader must know, and what went wrong."""
+def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
+    """What the reader of the table's columns must know, and what went wrong."""
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
     rank = interval_rank(count)
@@ -199,9 +204,9 @@ def legend(comparison: Comparison) -> list[str]:
         if count > 0
         else "No round was measured."
     ]
-    if any(contender.heap for contender in comparison.contenders):
+    if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
         lines.append("heap peak: mapped by the heap (over the most that the program asked for).")
-    if memory_quantity(comparison) == "tree_peak_bytes":
+    if "tree peak" in titles:
         methods = {
             str(run.tree_peak_method)
             for contender in comparison.contenders
@@ -236,19 +241,33 @@ def as_markdown(comparison: Comparison) -> str:
         "|---|" + "---:|" * (len(header) - 2) + "---|",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]
-    for line in legend(comparison):
+    for line in legend(comparison, header):
         lines += ["", line]
     return "\n".join(lines) + "\n"
 
 
-def as_table(comparison: Comparison) -> Table:
-    """The table for a terminal."""
-    header, *rows = table_rows(comparison)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place, title in enumerate(header):
-        left = place in (0, len(header) - 1)
-        table.add_column(title, justify="left" if left else "right", no_wrap=True)
-    for contender, row in zip(comparison.contenders, rows):
-        style = "red" if comparison.status(contender) in ("failed", "different-output") else ""
-        table.add_row(*(Text(cell, style=style) for cell in row))
-    return table
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """The table, as much of it as fits, and what its reader must know."""
+    rows = table_rows(comparison)
+    statuses = [comparison.status(contender) for contender in comparison.contenders]
+    least_wanted = [LEAST_WANTED[0]] * all(status == "ok" for status in statuses)
+    kept = columns_that_fit(rows, console.width, [*least_wanted, *LEAST_WANTED[1:]])
+    styles = ["red" if status in ("failed", "different-output") else "" for status in statuses]
+    left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
+    print_table(console, [[row[column] for column in kept] for row in rows], left=left,
+                styles=styles)  # fmt: skip
+    for line in legend(comparison, [rows[0][column] for column in kept]):
+        print_wrapped(console, line)
+    if STATUS_COLUMN not in kept:
+        print_wrapped(console, "All are ok.")
+    left_out = [
+        title
+        for column, title in enumerate(rows[0])
+        if column not in kept and column != STATUS_COLUMN
+    ]
+    if left_out:
+        print_wrapped(
+            console,
+            f"Left out at {console.width} columns: {', '.join(left_out)}; --markdown and --json "
+            "have all.",
+        )

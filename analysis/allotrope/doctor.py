@@ -14,20 +14,25 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Sequence
 
-from rich.table import Table
-from rich.text import Text
+import click
 
 from . import allocators
 from .errors import UserError
 from .launch import launch
 from .machine import bracketed, distribution, integer, machine_facts, read_line
 from .places import PLACES
+from .terminal import print_line, terminal
+from .text import wrap
+from .words import Word
 
 SCHEMA = "allotrope.doctor/1"
 
 # PAGEMAP_SCAN and userfaultfd's asynchronous write protection came together.
 ASYNCHRONOUS_DIRTY_BITS = (6, 7)
+
+LEAST_LAST_COLUMN = 40
 
 
 @dataclass(frozen=True)
@@ -196,11 +201,26 @@ def as_json(rows: list[Row]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("what", "state", "what follows"):
-        table.add_column(title, overflow="fold")
+def as_lines(row: Row, widths: Sequence[int], width: int) -> list[str]:
+    """A row as lines of at most `width`: in three columns, or in two where three are too many."""
+    start = f"{row.name:<{widths[0]}}  "
+    text = f"{row.state}; {row.consequence}"
+    if width - widths[0] - widths[1] >= LEAST_LAST_COLUMN:
+        start += f"{row.state:<{widths[1]}}  "
+        text = row.consequence
+    return wrap(start + text, width, " " * len(start))
+
+
+@click.command("doctor", cls=Word)
+@click.option("--json", "wants_json", is_flag=True, help="write JSON (allotrope.doctor/1)")
+def doctor(wants_json: bool) -> None:
+    """Show what this machine offers, and what is used instead of what is missing."""
+    rows = examine()
+    if wants_json:
+        click.echo(as_json(rows), nl=False)
+        return
+    console = terminal()
+    widths = [max(len(row.name) for row in rows), max(len(row.state) for row in rows)]
     for row in rows:
-        style = "yellow" if row.available is False else ""
-        table.add_row(row.name, Text(row.state, style=style), Text(row.consequence))
-    return table
+        for line in as_lines(row, widths, console.width):
+            print_line(console, line, "yellow" if row.available is False else "")

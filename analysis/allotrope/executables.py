@@ -25,11 +25,36 @@ def find_program(name: str) -> Path:
     """The file that execvp would start. Raises UserError with a shell's exit status for it."""
     found = shutil.which(name)
     if found is not None:
+        missing = missing_interpreter(Path(found))
+        if missing is not None:
+            raise UserError(f"{name}: cannot execute: its first line names {missing}, "
+                            "which is not there", STATUS_CANNOT_EXECUTE)  # fmt: skip
         return Path(found)
     if "/" not in name or not Path(name).exists():
         raise UserError(f"{name}: command not found", STATUS_NOT_FOUND)
     kind = "is a directory" if Path(name).is_dir() else "permission denied"
     raise UserError(f"{name}: cannot execute: {kind}", STATUS_CANNOT_EXECUTE)
+
+
+def missing_interpreter(program: Path) -> str | None:
+    """What a script's first line names, where that is missing; a carriage return behind it, which
+    the kernel takes for a part of the name, is shown."""
+    try:
+        with program.open("rb") as file:
+            words = _interpreter_words(file.read(4096))
+    except OSError:
+        return None
+    if not words or Path(words[0]).exists():
+        return None
+    return repr(words[0]) if "\r" in words[0] else words[0]
+
+
+def _interpreter_words(start: bytes) -> list[str]:
+    """The words behind #!; none for what is no script."""
+    if not start.startswith(b"#!"):
+        return []
+    line = start[2:].split(b"\n", 1)[0].replace(b"\t", b" ")
+    return [word for word in os.fsdecode(line).split(" ") if word]
 
 
 def preload_obstacle(program: Path, depth: int = 4) -> str | None:
@@ -50,7 +75,7 @@ def preload_obstacle(program: Path, depth: int = 4) -> str | None:
 
 
 def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
-    words = os.fsdecode(start[2:].split(b"\n", 1)[0]).split()
+    words = _interpreter_words(start)
     if not words or depth == 0:
         return None
     if Path(words[0]).name == "env":

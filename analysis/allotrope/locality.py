@@ -30,6 +30,7 @@ from .simulate import (
     write_csv,
     write_json,
 )
+from .words import TAKES_COMMAND, Word
 
 SCHEMA = "allotrope.locality/1"
 
@@ -155,7 +156,7 @@ def print_runs(runs: list[Document]) -> None:
         console.print(THREADED)
 
 
-@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.command(cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
               help="under this one; repeatable (default: glibc)")  # fmt: skip
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096")

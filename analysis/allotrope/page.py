@@ -11,7 +11,7 @@ To make a page of another kind: a function from its JSON document to a Page, as 
 has, and `check_page_modules()` before the measurements, `render(page, version)` after them:
 
     figure = Figure("survival", "What lives on", "Further right is older.",
-                    data=[{"type": "scatter", "x": ages, "y": shares, "line": {"color": colour(0)}}],
+                    data=[{"type": "scatter", "x": age, "y": share, "line": {"color": colour(0)}}],
                     layout=layout(xaxis=axis("age, bytes", type="log"), yaxis=axis("share")))
     Page("Lifetimes", subtitle, [Sentence("lifetimes", "What follows", "...")],
          [Section("Survival", ["..."], [figure], [Table("Survival by age", header, rows)])])

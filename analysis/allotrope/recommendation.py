@@ -230,13 +230,22 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
     if evidence.baseline not in evidence.candidates:
         return _undecided(f"the baseline {evidence.baseline} has no figures to compare with.")
     if len(evidence.candidates) == 1:
-        return _undecided(f"only {evidence.baseline} was measured.")
+        return _undecided(_alone(document, evidence.baseline))
     summary = evidence.results[evidence.baseline]["cpu_seconds"]
     if summary["interval"] == "range":
         count = sum(value is not None for value in summary["rounds"])
         rounds = "1 round does" if count == 1 else f"{count} rounds do"
         return _undecided(f"{rounds} not tell chance from difference; it takes 6, better 11.")
     return None
+
+
+def _alone(document: Document, baseline: str) -> str:
+    """Why there is nobody to compare the baseline with."""
+    others = [str(one["spec"]) for one in document["results"] if one["spec"] != baseline]
+    if not others:
+        return f"only {baseline} was measured."
+    does = "does" if len(others) == 1 else "do"
+    return f"{enumerate_names(others)} {does} not go with this program, and {baseline} is left."
 
 
 def _standing(evidence: ComparisonEvidence) -> list[Sentence]:
@@ -254,9 +263,11 @@ def choose(evidence: Evidence) -> list[Sentence]:
     fastest, leanest = best(evidence, "CPU"), best(evidence, "memory")
     both = [name for name in fastest if name in leanest]
     if evidence.baseline in both:
-        return [_stay(evidence, both)]
+        return [_stay(evidence, both), *_worse(evidence)]
+    if both and not any(_is_told_apart(evidence, name) for name in both):
+        return _without_a_winner(evidence)
     if both:
-        return _take(evidence, both)
+        return _take(evidence, [name for name in both if _is_told_apart(evidence, name)])
     pair = _opposites(evidence, fastest, leanest)
     if pair is None:
         text = (
@@ -298,6 +309,40 @@ def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
         )
     return Sentence("undecided" if equals else "choice", "No difference" if equals else "Choice",
                     text)  # fmt: skip
+
+
+def _is_told_apart(evidence: Evidence, name: str) -> bool:
+    """From the baseline, in CPU or in memory."""
+    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
+    return any(ratio is not None and (ratio.is_less() or ratio.is_more()) for ratio in ratios)
+
+
+def _without_a_winner(evidence: Evidence) -> list[Sentence]:
+    """Somebody beats the baseline in one quantity, but who is best in both is not told from it."""
+    base = evidence.baseline
+    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
+    if free:
+        chosen = least(evidence, free, "CPU")
+        text = f"{chosen}: against {base} it costs nothing: {_both(evidence, chosen, base)}."
+        return [Sentence("choice", "Choice", text)]
+    text = f"stay with {base}: what is better than it in one respect is worse in the other."
+    sentences = [Sentence("choice", "Choice", text)]
+    for name in evidence.candidates:
+        if _is_told_apart(evidence, name):
+            text = f"{_both(evidence, name, base)}."
+            sentences.append(Sentence("note", f"{name} against {base}", text))
+    return sentences
+
+
+def _worse(evidence: Evidence) -> list[Sentence]:
+    """Those that cost more than the baseline, with what they cost."""
+    base, costs = evidence.baseline, []
+    for name in evidence.candidates:
+        ratios = [(what, evidence.ratio(name, base, what)) for what in ("CPU", "memory")]
+        more = [f"{in_words(ratio)} {what}" for what, ratio in ratios if ratio and ratio.is_more()]
+        if more:
+            costs.append(f"{name} takes {' and '.join(more)}")
+    return [Sentence("note", "Worse", f"{'; '.join(costs)}.")] if costs else []
 
 
 def _take(evidence: Evidence, both: Sequence[str]) -> list[Sentence]:

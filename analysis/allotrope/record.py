@@ -16,6 +16,7 @@ from . import allocators
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .places import PLACES
+from .words import Word
 
 
 def ringing_environment(chosen: allocators.Allocator) -> dict[str, str]:
@@ -82,7 +83,7 @@ def recorder_line(
     return [*line, "--", *command]
 
 
-@click.command("record", context_settings={"allow_interspersed_args": False})
+@click.command("record", context_settings={"allow_interspersed_args": False}, cls=Word)
 @click.option("-o", "--output", required=True, metavar="FILE",
               help="the trace to write; - is standard output")  # fmt: skip
 @click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",

@@ -16,9 +16,6 @@ import math
 from dataclasses import dataclass
 from typing import Sequence
 
-import numpy
-from scipy import stats
-
 from .intervals import CONFIDENCE
 
 REPLICATES = 4000
@@ -39,6 +36,8 @@ class Mean:
 def geometric_mean(ratios: Sequence[Sequence[float]]) -> Mean | None:
     """Of ratios[program][round], all positive and of the same number of rounds. Below two rounds
     there is nothing to draw from: None."""
+    import numpy  # here, for it takes longer to start than all else
+
     logarithms = numpy.log(numpy.asarray(ratios, dtype=float))
     if logarithms.ndim != 2 or logarithms.shape[1] < 2:
         return None
@@ -55,6 +54,8 @@ def geometric_mean(ratios: Sequence[Sequence[float]]) -> Mean | None:
 
 
 def _expanded_tails(rounds: int) -> tuple[float, float]:
+    from scipy import stats
+
     quantile = stats.t.ppf((1 - CONFIDENCE) / 2, rounds - 1) * math.sqrt(rounds / (rounds - 1))
     tail = float(stats.norm.cdf(quantile))
     return tail, 1 - tail

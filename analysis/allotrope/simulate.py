@@ -18,6 +18,7 @@ from rich.table import Table
 
 from .errors import UserError
 from .places import PLACES
+from .words import Word
 
 PROGRAM = "allotrope-simulate"
 TABLE_WIDTH = 100
@@ -235,7 +236,7 @@ def common_options(command: Any) -> Any:
     return command
 
 
-@simulate.command()
+@simulate.command(cls=Word)
 @common_options
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
@@ -260,7 +261,7 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
     console.print(closing_line(document, "faults include first touches."))
 
 
-@simulate.command()
+@simulate.command(cls=Word)
 @common_options
 @click.option("--block", metavar="LIST",
               help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways")  # fmt: skip

@@ -8,9 +8,6 @@ import io
 import json
 from typing import Any, Mapping, Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from . import doctor
 from .compare_output import as_document
 from .intervals import CONFIDENCE
@@ -262,16 +259,6 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
         return "–" if result["status"] == "ok" else str(result["status"])
     told = summary["ratio_high"] < 1 or summary["ratio_low"] > 1
     return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != 'range' else ''}"
-
-
-def as_table(rows: Sequence[Sequence[str]], title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
-                  padding=(0, 2, 0, 0), header_style="bold")  # fmt: skip
-    for place, head in enumerate(rows[0]):
-        table.add_column(Text(head), justify="left" if place == 0 else "right")
-    for row in rows[1:]:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def as_csv(document: Document) -> str:

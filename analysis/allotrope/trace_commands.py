@@ -11,6 +11,7 @@ import click
 
 from .errors import UserError
 from .places import PLACES
+from .words import Word
 
 
 def run_tracer(*arguments: str) -> NoReturn:
@@ -31,7 +32,7 @@ def trace() -> None:
     """Look into traces."""
 
 
-@trace.command("info")
+@trace.command("info", cls=Word)
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.trace.info/1)")
 def info(file: str, as_json: bool) -> None:
@@ -103,7 +104,7 @@ def _print_matrix(rows: list[dict[str, Any]], whole: int) -> None:
             print(f"  {kind:<14}" + "".join(f"{share(counts[name], whole):>12}" for name in names))
 
 
-@trace.command("dump")
+@trace.command("dump", cls=Word)
 @click.argument("file")
 @click.option("--format", "form", type=click.Choice(["csv", "din", "lackey"]), default="csv",
               show_default=True, help="din is Dinero's, lackey Valgrind's")  # fmt: skip
@@ -116,7 +117,7 @@ def dump(file: str, form: str, events: bool) -> None:
     run_tracer(*(["events"] if events else ["dump", form]), file)
 
 
-@trace.command("cut")
+@trace.command("cut", cls=Word)
 @click.argument("file")
 @click.option("--count", type=click.IntRange(min=0), required=True, metavar="N",
               help="keep the first N references")  # fmt: skip

@@ -18,13 +18,11 @@ import os
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Sequence
-
-import numpy
-from scipy import stats
 
 from .allocators import Allocator, package_version
 from .compare import OWN_VARIABLES, Comparison, Contender, Plan
@@ -125,7 +123,7 @@ def _wall_result(
         agrees = bool(low <= ours.ratio_high and ours.ratio_low <= high)
     return {
         "spec": contender.allocator.spec,
-        "wall_seconds": float(numpy.median(times)),
+        "wall_seconds": statistics.median(times),
         "ratio": ratio,
         "ratio_low": low,
         "ratio_high": high,
@@ -136,6 +134,8 @@ def _wall_result(
 
 def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
     """The ratio of two samples' medians with a bootstrap interval of 95%; nothing is paired."""
+    import numpy  # here, for it takes longer to start than all else
+
     generator = numpy.random.default_rng(SEED)
     medians = [
         numpy.median(generator.choice(numpy.asarray(sample), (REPLICATES, len(sample))), axis=1)
@@ -206,6 +206,8 @@ def share_result(
               "our_cpu_seconds": ours and ours.median, "agrees": agrees,
               "share": None, "share_low": None, "share_high": None}  # fmt: skip
     if known:
+        from scipy import stats
+
         interval = stats.binomtest(inside, len(samples)).proportion_ci(method="wilson")
         result |= {"share": inside / len(samples), "share_low": float(interval.low),
                    "share_high": float(interval.high)}  # fmt: skip

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from ..errors import UserError
+from ..words import Word
 
 DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
 
 
-@click.command()
+@click.command(cls=Word)
 @click.option("--quick", is_flag=True,
               help="two programs, three allocators; indications, not verdicts")  # fmt: skip
 @click.option("--out", metavar="DIR", help="where everything goes (default: zorn, or zorn-quick)")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope run`: a command under an allocator, and nothing else changed for it."""
+
+import errno
+import os
+import signal
+
+import click
+
+from . import allocators
+from .errors import UserError
+from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .words import TAKES_COMMAND, Word, need_command
+
+
+class BareStats(Word):
+    """A command whose --stats may stand alone, which means standard error. A value is given as
+    --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        place = 0
+        while place < len(words) and words[place].startswith("-") and words[place] != "--":
+            if words[place] == "--stats":
+                words[place] = "--stats=-"
+            place += 2 if words[place] in ("-a", "--allocator") else 1
+        return super().parse_args(ctx, words)
+
+
+@click.command("run", cls=BareStats, context_settings=TAKES_COMMAND)
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    required=True,
+    metavar="ALLOCATOR",
+    help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`",
+)
+@click.option(
+    "--stats",
+    metavar="[=FILE]",
+    help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
+    ".json at its end asks for JSON",
+)
+@click.argument("command", nargs=-1)  # fmt: skip
+def run(spec: str, stats: str | None, command: tuple[str, ...]) -> None:
+    """Run CMD under an allocator; nothing else changes for it."""
+    need_command(command, "run -a ALLOCATOR")
+    chosen = allocators.choose(spec)
+    if stats is not None and not chosen.ours:
+        raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
+    program = find_program(command[0])
+    obstacle = preload_obstacle(program) if chosen.library is not None else None
+    if obstacle is not None:
+        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    environment = dict(os.environ) | chosen.environment()
+    if stats is not None:
+        environment["ALLOTROPE_STATS"] = stats
+    # Python ignores these, and what is ignored stays so in the program.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without #!: as execvp and every shell do
+            os.execve("/bin/sh", ["/bin/sh", str(program), *command[1:]], environment)
+        reason = error.strerror.lower()
+        if error.errno == errno.ENOENT:
+            reason = "the loader that it names is not installed"
+        raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""Plain text that fits where it is shown."""
+
+import os
+import textwrap
+
+WIDTH_WITHOUT_TERMINAL = 100
+LEAST_WIDTH = 40
+
+
+def width_of(descriptor: int) -> int:
+    """The terminal's, or what COLUMNS says, or 100 where there is neither."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return max(int(wanted), LEAST_WIDTH)
+    try:
+        return max(os.get_terminal_size(descriptor).columns, LEAST_WIDTH)
+    except OSError:
+        return WIDTH_WITHOUT_TERMINAL
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most `width`, those behind the first indented. Only a word that is longer than
+    a line is broken."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
