@@ -23,6 +23,9 @@ WORDS = {
     "trace": ("trace_commands", "trace"),
     "simulate": ("simulate", "simulate"),
     "locality": ("locality", "locality"),
+    "events": ("events", "events"),
+    "replay": ("replay", "replay"),
+    "lifetimes": ("lifetimes_output", "lifetimes"),
     "zorn": ("zorn.command", "zorn"),
 }
 

@@ -10,25 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .outputs import check_outputs, deliver, output_options
 from .places import PLACES
+from .record import allocator_environment
+from .terminal import print_in_parts, print_wrapped, terminal
 from .simulate import (
     PROGRAM,
-    TABLE_WIDTH,
     THREADED,
     Document,
     binary_size,
-    check_outputs,
     faults_with,
     simulator,
-    write_csv,
-    write_json,
 )
 from .words import TAKES_COMMAND, Word
 
@@ -47,7 +43,9 @@ def recorder_directory() -> str:
 def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
             stdout: Any) -> Document:  # fmt: skip
     """Runs the command once under the recorder and an allocator."""
-    settings = [f"--env={name}={value}" for name, value in allocator.environment().items()]
+    asked = None if allocator.name == "glibc" else allocator.spec
+    environment = allocator_environment(find_program(command[0]), command[0], asked, False)
+    settings = [f"--env={name}={value}" for name, value in environment.items()]
     with tempfile.NamedTemporaryFile(suffix=".json") as result:
         words = [str(simulator()), "locality", f"--output={result.name}", *options,
                  f"--tools={recorder_directory()}", *settings, "--", *command]  # fmt: skip
@@ -65,42 +63,35 @@ def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
             "pages": run["pages"], "caches": run["caches"]}  # fmt: skip
 
 
-def page_tables(runs: list[Document]) -> Iterator[Table]:
+def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
     """Replacement faults: a row for each memory, a column for each allocator."""
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
         parts = [run["pages"]["pages"][number] for run in runs]
-        table = Table(title=f"Replacement faults, pages of {binary_size(size)}", width=TABLE_WIDTH)
-        table.add_column("memory", justify="right")
-        for run in runs:
-            table.add_column(run["allocator"], justify="right")
+        table = [["memory", *(run["allocator"] for run in runs)]]
         frames = 1
         while True:
             faults = [faults_with(part["curve"], frames) - part["cold"] for part in parts]
-            table.add_row(binary_size(frames * size), *(f"{count:,}" for count in faults))
+            table.append([binary_size(frames * size), *(f"{count:,}" for count in faults)])
             if not any(faults):
                 break
             frames *= 2
-        table.add_section()
-        table.add_row("first touches", *(f"{part['cold']:,}" for part in parts))
-        yield table
+        table.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
+        yield f"Replacement faults, pages of {binary_size(size)}", table
 
 
-def cache_tables(runs: list[Document]) -> Iterator[Table]:
+def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
     """Miss rates at the smallest and the largest associativity simulated."""
     for number, first in enumerate(runs[0]["caches"]["blocks"]):
         block = first["block"]
         results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
         for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
             kind = "direct-mapped" if ways == 1 else f"{ways} ways"
-            table = Table(title=f"Miss rate, {kind}, blocks of {block} bytes", width=TABLE_WIDTH)
-            table.add_column("cache", justify="right")
-            for run in runs:
-                table.add_column(run["allocator"], justify="right")
+            table = [["cache", *(run["allocator"] for run in runs)]]
             for sets in sorted({result["sets"] for result in results}):
                 rates = [miss_rate(run, number, block, sets, ways) for run in runs]
-                table.add_row(binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates))
-            yield table
+                table.append([binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates)])
+            yield f"Miss rate, {kind}, blocks of {block} bytes", table
 
 
 def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
@@ -141,9 +132,9 @@ def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocat
 
 
 def print_runs(runs: list[Document]) -> None:
-    console = Console(width=TABLE_WIDTH)
-    for table in [*page_tables(runs), *cache_tables(runs)]:
-        console.print(table)
+    console = terminal()
+    for title, table in [*page_tables(runs), *cache_tables(runs)]:
+        print_in_parts(console, table, title)
     for run in runs:
         counts = run["pages"]
         line = (
@@ -151,9 +142,9 @@ def print_runs(runs: list[Document]) -> None:
         )
         shares = [f"{part['class']} {part['references'] / counts['references']:.1%}"
                   for part in counts["classes"]]  # fmt: skip
-        console.print(f"{line}; {', '.join(shares)}", highlight=False)
+        print_wrapped(console, f"{line}; {', '.join(shares)}")
     if any(run["pages"]["threaded"] for run in runs):
-        console.print(THREADED)
+        print_wrapped(console, THREADED)
 
 
 @click.command(cls=Word, context_settings=TAKES_COMMAND)
@@ -163,26 +154,32 @@ def print_runs(runs: list[Document]) -> None:
 @click.option("--block", metavar="LIST",
               help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8")  # fmt: skip
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
-@click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON")
-@click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
+              help="also this cache, by set, class, region and function; repeatable")  # fmt: skip
+@output_options
 @click.argument("command", nargs=-1)
 def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, causes: bool,
-             json_path: str | None, csv_path: str | None,
-             command: tuple[str, ...]) -> None:  # fmt: skip
+             shapes: tuple[str, ...], json_path: str | None, csv_path: str | None,
+             html_path: str | None, command: tuple[str, ...]) -> None:  # fmt: skip
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
     if not command:
         raise UserError("no command given; usage: allotrope locality [-a ALLOCATOR]... -- CMD...")
-    check_outputs(json_path, csv_path)
+    check_outputs(json_path, csv_path, html_path)
     options = [f"--{name}={value}" for name, value in (("page-size", page_size), ("block", block))
                if value is not None] + (["--causes"] if causes else [])  # fmt: skip
-    to_stdout = "-" in (json_path, csv_path)
+    options += [f"--shape={shape}" for shape in shapes]
+    to_stdout = "-" in (json_path, csv_path, html_path)
     runs = [run_one(allocator, options, command, sys.stderr if to_stdout else None)
             for allocator in choose_all(specs, command)]  # fmt: skip
-    if json_path is not None:
-        write_json(json_path, {"schema": SCHEMA, "command": list(command), "runs": runs})
-    if csv_path is not None:
-        write_csv(csv_path, rows(runs))
-    if not to_stdout:
+    document = {"schema": SCHEMA, "command": list(command), "runs": runs}
+
+    def page() -> str:
+        from .locality_page import locality_page
+        from .page import render
+
+        return render(locality_page(document))
+
+    if deliver(document, rows(runs), page, json_path, csv_path, html_path):
         print_runs(runs)

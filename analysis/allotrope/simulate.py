@@ -4,24 +4,22 @@
 The simulation itself is allotrope-simulate, a C program; here its JSON becomes tables and CSV.
 """
 
-import csv
 import json
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from .errors import UserError
+from .outputs import check_outputs, deliver, output_options
 from .places import PLACES
+from .terminal import terminal
 from .words import Word
 
 PROGRAM = "allotrope-simulate"
-TABLE_WIDTH = 100
 WAYS_IN_TABLE = (1, 2, 4, 8, 16)
 
 Document = dict[str, Any]
@@ -45,15 +43,6 @@ def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     if not done.stdout:
         raise UserError(message or f"{PROGRAM} failed with status {done.returncode}", 1)
     return json.loads(done.stdout), message or None
-
-
-def open_output(path: str) -> TextIO:
-    if path == "-":
-        return sys.stdout
-    try:
-        return open(path, "w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def binary_size(size: int) -> str:
@@ -104,7 +93,7 @@ def describe_error(sample: Document | None, what: str) -> str:
 
 
 def page_table(page: Document, references: int) -> Table:
-    table = Table(title=f"LRU faults, pages of {binary_size(page['page_size'])}", width=TABLE_WIDTH)
+    table = Table(title=f"LRU faults, pages of {binary_size(page['page_size'])}")
     for heading in ("frames", "memory", "faults", "replacements", "per million references"):
         table.add_column(heading, justify="right")
     frames, curve = 1, page["curve"]
@@ -127,7 +116,7 @@ def cache_table(block: Document, results: list[Document]) -> Table:
     of_block = [result for result in results if result["block"] == block["block"]]
     ways = [way for way in WAYS_IN_TABLE if any(result["ways"] == way for result in of_block)]
     rates = {(r["bytes"], r["ways"]): r["misses"] / block["touches"] for r in of_block}
-    table = Table(title=f"Miss rate, blocks of {block['block']} bytes", width=TABLE_WIDTH)
+    table = Table(title=f"Miss rate, blocks of {block['block']} bytes")
     table.add_column("cache", justify="right")
     for way in ways:
         table.add_column("direct-mapped" if way == 1 else f"{way} ways", justify="right")
@@ -138,7 +127,7 @@ def cache_table(block: Document, results: list[Document]) -> Table:
 
 
 def shape_table(shapes: list[Document], touches: dict[int, int]) -> Table:
-    table = Table(title="Shapes", width=TABLE_WIDTH)
+    table = Table(title="Shapes")
     table.add_column("shape")
     for heading in ("size", "misses", "rate", "cold", "capacity", "conflict", "write-backs"):
         table.add_column(heading, justify="right")
@@ -154,21 +143,6 @@ def shape_table(shapes: list[Document], touches: dict[int, int]) -> Table:
             f"{shape['write_backs']:,}",
         )
     return table
-
-
-def write_csv(path: str, rows: Iterable[list[Any]]) -> None:
-    output = open_output(path)
-    csv.writer(output, lineterminator="\n").writerows(rows)
-    if output is not sys.stdout:
-        output.close()
-
-
-def write_json(path: str, document: Document) -> None:
-    output = open_output(path)
-    json.dump(document, output)
-    output.write("\n")
-    if output is not sys.stdout:
-        output.close()
 
 
 THREADED = (
@@ -196,25 +170,16 @@ def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> lis
     return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]
 
 
-def deliver(document: Document, warning: str | None, json_path: str | None, csv_path: str | None,
-            rows: Iterable[list[Any]]) -> bool:  # fmt: skip
-    """Writes what was asked for. Returns whether standard output is still free for tables."""
+def page_of(trace: str, kind: str, document: Document) -> str:
+    from .locality_page import simulation_page
+    from .page import render
+
+    return render(simulation_page(trace, kind, document))
+
+
+def warn(warning: str | None) -> None:
     if warning is not None:
         click.echo(f"allotrope: {warning}", err=True)
-    if json_path is not None:
-        write_json(json_path, document)
-    if csv_path is not None:
-        write_csv(csv_path, rows)
-    return "-" not in (json_path, csv_path)
-
-
-def check_outputs(json_path: str | None, csv_path: str | None) -> None:
-    """Both outputs are found wanting before the simulation, not after it."""
-    if json_path == "-" and csv_path == "-":
-        raise UserError("--json - and --csv - both want standard output; name a file for one")
-    for path in (json_path, csv_path):
-        if path is not None and path != "-":
-            open_output(path).close()
 
 
 @click.group()
@@ -225,8 +190,7 @@ def simulate() -> None:
 def common_options(command: Any) -> Any:
     for decorator in (
         click.argument("trace"),
-        click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV"),
-        click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON"),
+        output_options,
         click.option("--threads", type=int, help="default: the processors online"),
         click.option("--error-over", type=int, metavar="N",
                      help="hold a sample against the exact result over the first N references"),
@@ -241,18 +205,20 @@ def common_options(command: Any) -> Any:
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
 def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None,
-          csv_path: str | None, count: int | None, threads: int | None,
+          csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
           error_over: int | None) -> None:  # fmt: skip
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
     valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path)
+    check_outputs(json_path, csv_path, html_path)
     options = [("page-size", page_size), ("sample", sample), ("count", count),
                ("threads", threads), ("error-over", error_over)]  # fmt: skip
     document, warning = run_simulator(simulate_words("pages", trace, options))
     need_references(document, trace)
-    if not deliver(document, warning, json_path, csv_path, page_rows(document)):
+    warn(warning)
+    if not deliver(document, page_rows(document), lambda: page_of(trace, "pages", document),
+                   json_path, csv_path, html_path):  # fmt: skip
         return
-    console = Console(width=TABLE_WIDTH)
+    console = terminal()
     for page in document["pages"]:
         console.print(page_table(page, document["references"]))
         sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
@@ -273,20 +239,22 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
               help="a straddling reference misses once in a --shape")  # fmt: skip
 def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
            shapes: tuple[str, ...], straddles_once: bool, json_path: str | None,
-           csv_path: str | None, count: int | None, threads: int | None,
+           csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
            error_over: int | None) -> None:  # fmt: skip
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path)
+    check_outputs(json_path, csv_path, html_path)
     options = [("block", block), ("sample", sample), ("no-causes", no_causes),
                ("straddles-once", straddles_once), ("count", count), ("threads", threads),
                ("error-over", error_over)]  # fmt: skip
     options += [("shape", shape) for shape in shapes]
     document, warning = run_simulator(simulate_words("caches", trace, options))
     need_references(document, trace)
-    if not deliver(document, warning, json_path, csv_path, cache_rows(document)):
+    warn(warning)
+    if not deliver(document, cache_rows(document), lambda: page_of(trace, "caches", document),
+                   json_path, csv_path, html_path):  # fmt: skip
         return
-    console = Console(width=TABLE_WIDTH)
+    console = terminal()
     for part in document["blocks"]:
         console.print(cache_table(part, document["results"]))
         slices = part["sample"] and f"{part['sample']['slices']} of 32 slices were simulated"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope events`: a program's allocations and frees, recorded natively.
+
+The work is done by allotrope-events (trace/events_record.c), which becomes this process, and by
+the preloaded library (shim/events.c).
+"""
+
+import json
+import os
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from . import allocators
+from .errors import UserError
+from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .places import PLACES
+from .words import TAKES_COMMAND, Word, need_command
+
+
+def tool() -> Path:
+    """The C program that writes and reads recordings."""
+    program = PLACES.tracer.parent / "allotrope-events"
+    if not program.exists():
+        raise UserError(f"{program} is missing; run make")
+    return program
+
+
+def recording_line(output: str, command: tuple[str, ...], spec: str, level: int) -> list[str]:
+    """The command line that records `command`; raises UserError where that cannot work."""
+    chosen = allocators.choose(spec)
+    if not chosen.ours:
+        raise UserError(f"-a {spec}: only allotrope's own allocators tell of events; the events "
+                        "are the program's, whichever of them serves it")  # fmt: skip
+    program = find_program(command[0])
+    obstacle = preload_obstacle(program)
+    if obstacle is not None:
+        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    description = {
+        "command": list(command),
+        "allocator": chosen.spec,
+        "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": os.uname().release,
+    }
+    line = [str(tool()), "record", f"--output={output}", f"--level={level}",
+            f"--description={json.dumps(description)}"]  # fmt: skip
+    line += [f"--env={name}={value}" for name, value in chosen.environment().items()]
+    return [*line, "--", *command]
+
+
+def check_output(output: str) -> None:
+    """A name that cannot be written is told of before the program runs."""
+    if output == "-":
+        raise UserError("-o -: a recording goes to a file, which is read from several places")
+    if "%p" in output:
+        folder = os.path.dirname(output) or "."
+        if not os.access(folder, os.W_OK):
+            raise UserError(f"cannot write {output}: {folder} is no folder to write to")
+        return
+    try:
+        with open(output, "ab"):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror}") from None
+
+
+@click.command("events", cls=Word, context_settings=TAKES_COMMAND)
+@click.option("-o", "--output", required=True, metavar="FILE",
+              help="the recording to write; with %p in it each process has a file")  # fmt: skip
+@click.option("-a", "--allocator", "spec", default="blocks", show_default=True,
+              metavar="ALLOCATOR", help="what serves CMD: one of allotrope's own")  # fmt: skip
+@click.option("--level", type=click.IntRange(0, 19), default=1, show_default=True,
+              help="zstd's level: higher is smaller and slower; 0 is raw")  # fmt: skip
+@click.argument("command", nargs=-1)
+def events(output: str, spec: str, level: int, command: tuple[str, ...]) -> None:
+    """Record every allocation and free of CMD, natively.
+
+    The first process alone, unless %p stands in the name of the output. A program that replaces
+    itself (exec) begins the recording anew, so `sh -c` and `env` do no harm. For `allotrope
+    lifetimes` and `allotrope replay`."""
+    need_command(command, "events -o run.ale")
+    check_output(output)
+    line = recording_line(output, command, spec, level)
+    sys.stdout.flush()
+    os.execv(line[0], line)

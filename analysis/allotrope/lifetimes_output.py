@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope lifetimes`: the tables and CSV of lifetimes.py."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from .outputs import check_outputs, deliver, output_options
+from .terminal import terminal
+from .units import format_bytes
+from .words import Word
+
+Document = dict[str, Any]
+
+
+def clock_text(clock: str, value: float) -> str:
+    """An age or a moment, with its unit."""
+    if clock == "nanoseconds":
+        for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+            if value >= size:
+                return f"{value / size:.3g} {unit}"
+        return f"{value:.0f} ns"
+    unit_of = {"bytes": "B", "instructions": ""}[clock]
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}{unit_of}"
+    return f"{value:.0f} {unit_of}".strip()
+
+
+def title_of(clock: str) -> str:
+    return {"bytes": "bytes allocated meanwhile", "instructions": "instructions",
+            "nanoseconds": "time"}[clock]  # fmt: skip
+
+
+def rows(found: Document) -> Iterator[list[Any]]:
+    """Everything in one table: `key` is an age, a size, a site or a moment."""
+    yield ["what", "clock_or_weight", "key", "objects", "bytes", "never_freed", "share"]
+    for curve in found["survival"]:
+        for point in curve["points"]:
+            yield [f"survival of {curve['weight']}", curve["clock"], point["age"], "", "", "",
+                   point["share"]]  # fmt: skip
+    for row in found["sizes"]:
+        yield ["size up to", "bytes", row["to"], row["objects"], row["bytes"],
+               row["never_freed"], ""]  # fmt: skip
+    for row in found["sites"]:
+        yield ["site", f"{row['site']:#x}", row["name"], row["objects"], row["bytes"],
+               row["never_freed"], ""]  # fmt: skip
+    for row in found["rates"]:
+        yield ["allocated until", found["clock"], row["until"], row["allocated"],
+               row["allocated_bytes"], row["live"], ""]  # fmt: skip
+
+
+def survival_tables(found: Document) -> Iterator[Table]:
+    """For each clock a row for each power of ten of age."""
+    for first, second in zip(found["survival"][::2], found["survival"][1::2]):
+        clock = first["clock"]
+        table = Table(title=f"Share that outlives, by {title_of(clock)}")
+        for heading in ("age", "objects", "bytes"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for objects, of_bytes in zip(first["at"], second["at"]):
+            table.add_row(
+                clock_text(clock, objects["age"]),
+                f"{objects['share']:.3%}",
+                f"{of_bytes['share']:.3%}",
+            )
+        table.add_section()
+        table.add_row("never freed", f"{first['never_freed']:.3%}", f"{second['never_freed']:.3%}")
+        yield table
+
+
+def _group_cells(row: Document) -> list[str]:
+    median = row["median_age_bytes"]
+    return [
+        f"{row['objects']:,}",
+        format_bytes(row["bytes"]),
+        "never" if median is None else format_bytes(median),
+        f"{row['never_freed']:,}",
+    ]
+
+
+def size_table(found: Document) -> Table:
+    table = Table(title="By size")
+    for heading in ("up to", "objects", "bytes", "median life", "never freed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in found["sizes"]:
+        table.add_row(format_bytes(row["to"]), *_group_cells(row))
+    return table
+
+
+def site_table(found: Document, count: int) -> Table:
+    shown = found["sites"][:count]
+    table = Table(title=f"By site, most bytes first: {len(shown)} of {len(found['sites'])}")
+    table.add_column("site", overflow="fold")
+    for heading in ("objects", "bytes", "median life", "never freed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in shown:
+        table.add_row(row["name"], *_group_cells(row))
+    return table
+
+
+def summary(found: Document) -> list[str]:
+    length = clock_text(found["clock"], found["length"])
+    unit = "" if found["clock"] == "nanoseconds" else f" {found['clock']}"
+    lines = [
+        f"{found['objects']:,} objects of {format_bytes(found['bytes'])} in {length}{unit}; "
+        f"at most {format_bytes(found['most_live_bytes'])} in "
+        f"{found['most_live_objects']:,} live; {found['resizes']:,} resizes.",
+        "A median life is what the program allocated meanwhile.",
+    ]
+    if found["threads"] > 1:
+        share = found["freed_by_another_thread"] / max(found["objects"], 1)
+        lines.append(f"{found['threads']} threads; {share:.2%} of the objects were freed by "
+                     "another thread than allocated them.")  # fmt: skip
+    return lines
+
+
+def print_tables(found: Document, site_count: int, console: Console) -> None:
+    for table in [*survival_tables(found), size_table(found), site_table(found, site_count)]:
+        console.print(table)
+    for line in summary(found):
+        console.print(line, highlight=False)
+
+
+@click.command("lifetimes", cls=Word)
+@click.argument("file")
+@click.option("--sites", "site_count", type=click.IntRange(min=0), default=15, show_default=True,
+              help="how many allocation sites the table shows")  # fmt: skip
+@output_options
+def lifetimes(file: str, site_count: int, json_path: str | None, csv_path: str | None,
+              html_path: str | None) -> int:  # fmt: skip
+    """How long objects live, how large they are, and who asks for them. FILE is a recording of
+    `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
+    instructions; in bytes both."""
+    from .lifetimes import document, read_lives
+
+    check_outputs(json_path, csv_path, html_path)
+    lives = read_lives(file)
+    if lives.warning is not None:
+        click.echo(f"allotrope: {lives.warning}", err=True)
+    found = document(lives, file)
+
+    def page() -> str:
+        from .lifetimes_page import lifetimes_page
+        from .page import render
+
+        return render(lifetimes_page(found))
+
+    if deliver(found, rows(found), page, json_path, csv_path, html_path):
+        print_tables(found, site_count, terminal())
+    return 0 if lives.warning is None else 1

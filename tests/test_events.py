@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope events`, `lifetimes` and `replay` on whole programs."""
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BUILD, Command
+
+PROGRAM = str(BUILD / "tests" / "trace" / "allocating")
+EVENTS = str(BUILD / "trace" / "allotrope-events")
+
+
+@pytest.fixture
+def command() -> Command:
+    return Command(BUILD)
+
+
+def record(command: Command, file: Path, *line: str, status: int = 0) -> Any:
+    """Records, and returns what the file holds."""
+    done = command.run("events", "-o", str(file), "--", *line)
+    assert done.returncode == status, done.stderr
+    return info(file)
+
+
+def info(file: Path) -> Any:
+    done = subprocess.run([EVENTS, "info", str(file)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def dump(file: Path) -> list[dict[str, str]]:
+    done = subprocess.run([EVENTS, "dump", str(file)], capture_output=True, text=True, check=True)
+    return list(csv.DictReader(done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("level", ["0", "1"])
+def test_every_call_is_an_event_even_when_the_program_leaves_by_exit(
+    command: Command, tmp_path: Path, level: str
+) -> None:
+    file = tmp_path / "plain.ale"
+    done = command.run("events", "-o", str(file), "--level", level, "--", PROGRAM, "plain")
+    assert done.returncode == 3, done.stderr
+    rows = dump(file)[-(100 + 50 + 1 + 2) :]
+    new = [row for row in rows if row["event"] == "new"]
+    assert [int(row["size"]) for row in new] == [*range(1, 101), 70000]
+    assert [row["zeroed"] == "1" for row in new[:100]] == [i % 3 == 0 for i in range(1, 101)]
+    assert new[100]["alignment"] == "256"
+    freed = [row["object"] for row in rows if row["event"] == "free"]
+    assert freed == [row["object"] for row in [*new[1:100:2], new[100]]]
+    resized = [row for row in rows if row["event"] == "resize"]
+    assert [(row["object"], row["size"]) for row in resized] == [(new[0]["object"], "5000")]
+    facts = info(file)
+    assert facts["end"]["status"] == 3
+    assert facts["unknown_frees"] == facts["lost_frees"] == 0
+
+
+def test_threads_are_put_in_order(command: Command, tmp_path: Path) -> None:
+    facts = record(command, tmp_path / "t.ale", PROGRAM, "threads")
+    assert facts["threads"] == 9
+    assert facts["unknown_frees"] == facts["lost_frees"] == 0
+    assert facts["objects"] >= 8 * 50000
+
+
+def test_threads_that_end_give_their_buffers_back(command: Command, tmp_path: Path) -> None:
+    facts = record(command, tmp_path / "t.ale", PROGRAM, "threadlets")
+    assert facts["objects"] >= 3000
+    assert facts["unknown_frees"] == facts["lost_frees"] == 0
+
+
+def test_a_killed_process_leaves_all_it_did(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "killed.ale"
+    facts = record(command, file, PROGRAM, "killed", status=128 + 9)
+    assert facts["end"]["status"] == 128 + 9
+    sizes = [int(row["size"]) for row in dump(file) if row["event"] == "new"]
+    assert sizes[-1000:] == list(range(100, 1100))
+
+
+def test_a_forked_child_is_not_mixed_in(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "fork.ale"
+    facts = record(command, file, PROGRAM, "fork")
+    assert facts["end"]["declined"] == 1
+    sizes = [row["size"] for row in dump(file)]
+    assert sizes.count("1234") == 2 and "4321" not in sizes
+
+
+def test_with_p_in_the_name_each_process_has_a_file(command: Command, tmp_path: Path) -> None:
+    done = command.run("events", "-o", str(tmp_path / "%p.ale"), "--", PROGRAM, "fork")
+    assert done.returncode == 0, done.stderr
+    facts = [info(file) for file in tmp_path.glob("*.ale")]
+    assert len(facts) == 2
+    child = next(one for one in facts if one["end"]["status"] is None)
+    assert child["unknown_frees"] == 1  # of the block that its parent allocated
+    assert child["bytes"] == 4321
+
+
+def test_exec_begins_the_recording_anew(command: Command, tmp_path: Path) -> None:
+    facts = record(command, tmp_path / "e.ale", "/bin/sh", "-c", f"exec {PROGRAM} fork")
+    assert facts["description"]["program"] == PROGRAM
+    assert len(facts["description"]["replaced"]) == 1
+
+
+def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> None:
+    file, cut = tmp_path / "t.ale", tmp_path / "cut.ale"
+    whole = record(command, file, PROGRAM, "threads")
+    content = file.read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+    done = command.run("lifetimes", str(cut), "--json", "-")
+    assert done.returncode == 1
+    assert "ends early, at byte" in done.stderr
+    assert 0 < json.loads(done.stdout)["objects"] < whole["objects"]
+
+
+def test_damage_is_told_with_its_place(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "t.ale"
+    record(command, file, PROGRAM, "threads")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    done = command.run("lifetimes", str(file))
+    assert done.returncode == 1
+    assert "damaged at byte" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["lifetimes", "/nowhere"], "/nowhere: No such file"),
+        (["lifetimes", "/dev/null"], "/dev/null"),
+        (["replay", "/etc/passwd"], "/etc/passwd"),
+        (["events", "-o", "-", "--", "true"], "goes to a file"),
+        (["events", "-o", "/nowhere/x.ale", "--", "true"], "cannot write /nowhere/x.ale"),
+        (["events", "-o", "x.ale", "-a", "glibc", "--", "true"], "only allotrope's own"),
+        (["events", "-o", "x.ale"], "no command given"),
+    ],
+)
+def test_bad_input_is_one_line(
+    command: Command, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = command.run(*arguments, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_replay_needs_the_heap_of_the_live_run(command: Command, tmp_path: Path) -> None:
+    body = 'a[i % 3000] = a[i % 700] "x" i; if (i % 97 == 0) delete a'
+    script = f"BEGIN {{ for (i = 0; i < 40000; i++) {{ {body} }} }}"
+    line = ["gawk", script]
+    file, account = tmp_path / "g.ale", tmp_path / "stats.json"
+    record(command, file, *line)
+    specs = ["bsd", "bsd:classic", "knuth", "cartesian", "gnu", "blocks"]
+    options = [word for spec in specs for word in ("-a", spec)]
+    done = command.run("replay", str(file), *options, "--rounds", "1", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
+    for spec, result in zip(specs, results):
+        command.run("run", "-a", spec, f"--stats={account}", "--", *line)
+        live = json.loads(account.read_text())["mapped_peak_bytes"]
+        assert abs(result["heap_peak_bytes"] / live - 1) <= 0.02, spec
+
+
+def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "plain.ale"
+    record(command, file, PROGRAM, "plain", status=3)
+    done = command.run("lifetimes", str(file), "--json", "-", "--html", str(tmp_path / "p.html"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["schema"] == "allotrope.lifetimes/1"
+    assert sum(row["objects"] for row in found["sizes"]) == found["objects"]
+    assert sum(row["bytes"] for row in found["sites"]) == sum(
+        row["bytes"] for row in found["sizes"]
+    )
+    names = {row["name"] for row in found["sites"]}
+    assert any(name.startswith(("plain (", "main (")) for name in names), names
+    assert found["live_objects"] == found["objects"] - found["frees"]
+    assert found["rates"][-1]["live"] == found["live_objects"]
+    assert "How long objects live" in (tmp_path / "p.html").read_text()
+
+
+def test_lifetimes_of_a_trace_are_in_instructions(command: Command, tmp_path: Path) -> None:
+    from allotrope.lifetimes import read_lives, survival
+
+    program, trace = BUILD / "tests" / "trace" / "ringing", tmp_path / "r.alt"
+    done = command.run("record", "-o", str(trace), "--", str(program))
+    assert done.returncode == 0, done.stderr
+    lives = read_lives(trace)
+    assert lives.clock == "instructions"
+    assert len(lives.objects) > 0
+    curve = survival(lives, "clock")
+    assert curve.share_at(0) <= 1 and curve.never_freed <= curve.share_at(1e12)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* event_writer.c: see event_file.h. */
+#include "trace/event_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "trace/event_chunk.h"
+
+struct event_writer {
+    int fd;
+    int level;
+    uint64_t written;
+    ZSTD_CCtx *compressor;
+    void *room;
+    size_t room_bytes;
+};
+
+static int write_all(struct event_writer *writer, const void *data, size_t bytes)
+{
+    const char *next = data;
+    while (bytes > 0) {
+        ssize_t done = write(writer->fd, next, bytes);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        next += done;
+        bytes -= (size_t)done;
+        writer->written += (uint64_t)done;
+    }
+    return 0;
+}
+
+/* Compresses into the writer's own room; 0 when that saves nothing or cannot be done. */
+static size_t compress(struct event_writer *writer, const void *content, size_t bytes)
+{
+    size_t bound = ZSTD_compressBound(bytes);
+    if (bound > writer->room_bytes) {
+        free(writer->room);
+        writer->room = malloc(bound);
+        writer->room_bytes = writer->room ? bound : 0;
+        if (!writer->room)
+            return 0;
+    }
+    size_t result =
+        ZSTD_compressCCtx(writer->compressor, writer->room, bound, content, bytes, writer->level);
+    return ZSTD_isError(result) || result >= bytes ? 0 : result;
+}
+
+int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
+                     const void *content, size_t bytes)
+{
+    size_t compressed = writer->level ? compress(writer, content, bytes) : 0;
+    const void *payload = compressed ? writer->room : content;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct event_chunk chunk = {
+        .magic = EVENT_CHUNK_MAGIC,
+        .type = type,
+        .thread = thread,
+        .encoding = compressed ? EVENT_ZSTD : EVENT_RAW,
+        .bytes = bytes,
+        .payload_bytes = compressed ? compressed : bytes,
+        .stamp = __builtin_ia32_rdtsc(),
+        .nanoseconds = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+    };
+    chunk.payload_hash = XXH3_64bits(payload, chunk.payload_bytes);
+    chunk.header_hash = XXH3_64bits(&chunk, offsetof(struct event_chunk, header_hash));
+    if (write_all(writer, &chunk, sizeof chunk) < 0)
+        return -1;
+    return write_all(writer, payload, chunk.payload_bytes);
+}
+
+static void free_writer(struct event_writer *writer)
+{
+    ZSTD_freeCCtx(writer->compressor);
+    free(writer->room);
+    free(writer);
+}
+
+struct event_writer *event_writer_open(int fd, const char *description, int level)
+{
+    struct event_writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return NULL;
+    struct event_file_head head = {.version = EVENT_FILE_VERSION,
+                                   .header_bytes = sizeof(struct event_chunk)};
+    memcpy(head.magic, EVENT_FILE_MAGIC, sizeof head.magic);
+    writer->fd = fd;
+    writer->level = level;
+    writer->compressor = ZSTD_createCCtx();
+    if (!writer->compressor || write_all(writer, &head, sizeof head) < 0 ||
+        event_writer_add(writer, EVENT_CHUNK_DESCRIPTION, 0, description, strlen(description)) <
+            0) {
+        free_writer(writer);
+        return NULL;
+    }
+    return writer;
+}
+
+uint64_t event_writer_bytes(const struct event_writer *writer)
+{
+    return writer->written;
+}
+
+int event_writer_close(struct event_writer *writer, const char *end)
+{
+    int result = event_writer_add(writer, EVENT_CHUNK_END, 0, end, strlen(end));
+    int saved = errno;
+    free_writer(writer);
+    errno = saved;
+    return result;
+}
