@@ -107,7 +107,9 @@ class Store:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another study is at work in {self.folder}; wait for its end") from None
+            raise UserError(
+                f"another study is at work in {self.folder}; wait for its end"
+            ) from None
         return file
 
     def get(self, step: Step, as_it_is: bool = False) -> Any | None:
