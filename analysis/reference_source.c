@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "analysis/lackey_text.h"
+#include "analysis/region_map.h"
 #include "trace/format.h"
 #include "trace/live.h"
 
@@ -36,6 +37,10 @@ struct reference_source {
     struct trace_live *live;            /* with `program` */
     const struct trace_reference *rest; /* of the current batch */
     size_t rest_count;
+    uint64_t rest_first;                   /* its number in the trace */
+    const struct trace_event *rest_events; /* that have not been taken note of */
+    size_t rest_event_count;
+    struct region_map regions;
     bool failed;
     bool any_thread, threaded;
     uint32_t thread;               /* of the first batch */
@@ -137,21 +142,39 @@ void reference_source_close(struct reference_source *source)
         trace_live_reader_close(source->program);
     if (source->live != NULL)
         trace_live_close(source->live);
+    region_map_free(&source->regions);
     free(source);
 }
 
+static bool take_events(struct reference_source *source, const struct trace_event *events,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!region_map_take(&source->regions, &events[i])) {
+            strcpy(source->error, "memory is short");
+            return false;
+        }
+    return true;
+}
+
 /* Gets the next batch that holds references. Returns false at the end and on errors. */
-static bool next_batch(struct reference_source *source)
+static bool next_batch(struct reference_source *source, bool with_regions)
 {
     struct trace_batch batch;
     int status;
     do {
         status = source->trace != NULL ? trace_reader_next(source->trace, &batch)
                                        : trace_live_reader_next(source->program, &batch);
+        if (status > 0 && with_regions && batch.count == 0 &&
+            !take_events(source, batch.events, batch.event_count))
+            status = 0;
     } while (status > 0 && batch.count == 0);
     if (status > 0) {
         source->rest = batch.references;
         source->rest_count = batch.count;
+        source->rest_first = batch.first_reference;
+        source->rest_events = batch.events;
+        source->rest_event_count = batch.event_count;
         source->threaded |= source->any_thread && batch.thread != source->thread;
         source->thread = source->any_thread ? source->thread : batch.thread;
         source->any_thread = true;
@@ -167,17 +190,49 @@ static bool next_batch(struct reference_source *source)
     return false;
 }
 
+/* Tells the region of each of the first `count` references of the rest, with the events between
+ * them. */
+static bool tell_regions(struct reference_source *source, uint8_t *regions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        while (source->rest_event_count > 0 &&
+               source->rest_events->reference <= source->rest_first + i) {
+            if (!take_events(source, source->rest_events, 1))
+                return false;
+            source->rest_events++;
+            source->rest_event_count--;
+        }
+        regions[i] = (uint8_t)region_map_find(&source->regions, source->rest[i].address);
+    }
+    /* What comes behind the last reference of the batch would be forgotten with it. */
+    if (count < source->rest_count)
+        return true;
+    size_t behind = source->rest_event_count;
+    source->rest_event_count = 0;
+    return take_events(source, source->rest_events, behind);
+}
+
+bool reference_source_has_regions(const struct reference_source *source)
+{
+    return source->text == NULL;
+}
+
 size_t reference_source_next(struct reference_source *source, struct reference *references,
-                             size_t room)
+                             uint8_t *regions, size_t room)
 {
     if (source->text != NULL)
         return lackey_text_next(source->text, references, room);
     size_t count = 0;
     while (count < room && !source->failed) {
-        if (source->rest_count == 0 && !next_batch(source))
+        if (source->rest_count == 0 && !next_batch(source, regions != NULL))
             break;
         size_t piece = room - count < source->rest_count ? room - count : source->rest_count;
         memcpy(references + count, source->rest, piece * sizeof *references);
+        if (regions != NULL && !tell_regions(source, regions + count, piece)) {
+            source->failed = true;
+            break;
+        }
+        source->rest_first += piece;
         source->rest += piece;
         source->rest_count -= piece;
         count += piece;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "analysis/simulators/reference.h"
 
@@ -25,9 +26,12 @@ struct reference_source *reference_source_start(const char *tools, char *const *
 /* Ends a program that still runs. */
 void reference_source_close(struct reference_source *source);
 
-/* Fills at most `room` references and returns how many; 0 at the end and on errors. */
+/* Fills at most `room` references and returns how many; 0 at the end and on errors. regions:
+ * [room], enum region_class of each; NULL: not wanted. Must always be wanted, or never. */
 size_t reference_source_next(struct reference_source *source, struct reference *references,
-                             size_t room);
+                             uint8_t *regions, size_t room);
+/* Whether the source tells of regions. */
+bool reference_source_has_regions(const struct reference_source *source);
 /* NULL while all is well: what is wrong with the input, and where. What came before it has been
  * delivered. */
 const char *reference_source_error(const struct reference_source *source);

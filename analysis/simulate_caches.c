@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/region_map.h"
 #include "analysis/simulate_output.h"
 #include "analysis/simulators/caches.h"
 #include "analysis/simulators/pages.h"
@@ -274,6 +275,28 @@ static void print_functions(FILE *output, const struct shape_counts *counts,
     fputs("]", output);
 }
 
+static void print_regions(FILE *output, const struct shape_counts *counts,
+                          const struct reference_source *source)
+{
+    if (!reference_source_has_regions(source)) {
+        fputs(",\n\"misses_by_region\": null", output);
+        return;
+    }
+    fputs(",\n\"misses_by_region\": [", output);
+    const char *separator = "";
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+        for (unsigned region = 0; region < REGION_CLASSES; region++) {
+            if (counts->misses_of_region[class][region] == 0)
+                continue;
+            fprintf(output, "%s{\"class\": ", separator);
+            print_class_name(output, class);
+            fprintf(output, ", \"region\": \"%s\", \"misses\": %" PRIu64 "}",
+                    region_class_name(region), counts->misses_of_region[class][region]);
+            separator = ", ";
+        }
+    fputs("]", output);
+}
+
 static void print_shape(FILE *output, const struct cache_jobs *jobs, const struct shape_job *job,
                         const struct reference_source *source)
 {
@@ -288,6 +311,7 @@ static void print_shape(FILE *output, const struct cache_jobs *jobs, const struc
     print_causes(output, block_job_of(jobs, shape->block_bytes), blocks, counts->misses);
     fputs(", ", output);
     print_misses_of_classes(output, counts->misses_of_class);
+    print_regions(output, counts, source);
     print_row(output, "misses_by_set", counts->misses_of_set, shape->sets);
     print_functions(output, counts, source);
     fputs("}", output);
@@ -322,6 +346,7 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
         if (job->cache == NULL)
             return NULL;
         simulations_add(simulations, feed_shape, job);
+        simulations->with_regions = true;
     }
     for (size_t i = 0; i < options->block_count; i++)
         if (!make_block_job(options, &jobs->blocks[i], options->blocks[i], simulations))

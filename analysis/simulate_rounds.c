@@ -13,7 +13,8 @@ struct rounds {
     uint64_t left; /* references that may still be read */
     struct simulation *simulations;
     size_t count;
-    struct reference *current, *next; /* [BATCH] */
+    struct reference *current, *next;        /* [BATCH] */
+    uint8_t *current_regions, *next_regions; /* [BATCH], or NULL */
     size_t current_count, next_count;
     uint64_t simulated;
     bool stop;
@@ -34,12 +35,13 @@ static void do_job(struct rounds *rounds, size_t job)
 {
     if (job == 0) {
         size_t room = rounds->left < BATCH ? (size_t)rounds->left : BATCH;
-        rounds->next_count = reference_source_next(rounds->source, rounds->next, room);
+        rounds->next_count =
+            reference_source_next(rounds->source, rounds->next, rounds->next_regions, room);
         rounds->left -= rounds->next_count;
         return;
     }
     struct simulation *simulation = &rounds->simulations[job - 1];
-    struct references batch = {rounds->current_count, rounds->current, NULL};
+    struct references batch = {rounds->current_count, rounds->current, rounds->current_regions};
     simulation->failed = !simulation->feed(simulation->simulator, &batch);
 }
 
@@ -51,6 +53,9 @@ static void end_round(struct rounds *rounds)
     struct reference *spare = rounds->current;
     rounds->current = rounds->next;
     rounds->next = spare;
+    uint8_t *spare_regions = rounds->current_regions;
+    rounds->current_regions = rounds->next_regions;
+    rounds->next_regions = spare_regions;
     rounds->current_count = rounds->next_count;
     rounds->stop |= rounds->current_count == 0;
     atomic_store(&rounds->job, 0);
@@ -105,7 +110,14 @@ int64_t simulate_rounds(struct reference_source *source, uint64_t limit,
         .current = malloc(BATCH * sizeof *rounds.current),
         .next = malloc(BATCH * sizeof *rounds.next),
     };
-    bool ran = rounds.current != NULL && rounds.next != NULL;
+    bool with_regions = simulations->with_regions && reference_source_has_regions(source);
+    if (with_regions) {
+        rounds.current_regions = malloc(BATCH);
+        rounds.next_regions = malloc(BATCH);
+    }
+    bool ran = rounds.current != NULL && rounds.next != NULL &&
+               (rounds.current_regions != NULL) == with_regions &&
+               (rounds.next_regions != NULL) == with_regions;
     if (ran) {
         do_job(&rounds, 0);
         end_round(&rounds);
@@ -113,5 +125,7 @@ int64_t simulate_rounds(struct reference_source *source, uint64_t limit,
     }
     free(rounds.current);
     free(rounds.next);
+    free(rounds.current_regions);
+    free(rounds.next_regions);
     return ran ? (int64_t)rounds.simulated : -1;
 }

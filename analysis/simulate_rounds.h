@@ -23,6 +23,7 @@ enum { SIMULATIONS_MOST = 64 };
 struct simulations {
     struct simulation list[SIMULATIONS_MOST];
     size_t count;
+    bool with_regions; /* one of them asks what each reference touches */
 };
 
 /* Adds one; there is room for every simulator that can be asked for. */

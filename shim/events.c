@@ -211,7 +211,7 @@ static inline __attribute__((always_inline)) void note_pointer(enum event_type t
     uint64_t *word = begin_event();
     if (!word)
         return;
-    *word = ((uint64_t)block & EVENT_POINTER_MASK) | type;
+    *word = UINT64_C(1) << EVENT_HIGH_SHIFT | ((uint64_t)block & EVENT_POINTER_MASK) | type;
     mine.next = word + 1;
 }
 
@@ -222,8 +222,8 @@ static inline __attribute__((always_inline)) void note_block(enum event_type typ
     uint64_t *word = begin_event();
     if (!word)
         return;
-    bool small = size < EVENT_SIZE_BEHIND;
-    word[0] = (small ? size : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
+    bool small = size + 1 < EVENT_SIZE_BEHIND;
+    word[0] = (small ? size + 1 : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
               ((uint64_t)block & EVENT_POINTER_MASK) | type;
     word[1] =
         (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | ((uint64_t)site & EVENT_ADDRESS_MASK);

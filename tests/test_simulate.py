@@ -447,3 +447,24 @@ def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
 def test_valgrind_is_there() -> None:
     """The comparison with cachegrind must not be skipped unnoticed."""
     assert shutil.which("valgrind") is not None
+
+
+def test_misses_of_a_shape_add_up_by_class_and_region(command: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "t.alt"
+    done = command.run("record", "-o", str(trace), "-a", "bsd", "--", "ls", "/usr/bin")
+    assert done.returncode == 0, done.stderr
+    shape = simulate(command, "caches", "--shape", "64:64:2", str(trace))["shapes"][0]
+    of_class: dict[str, int] = {}
+    for row in shape["misses_by_region"]:
+        of_class[row["class"]] = of_class.get(row["class"], 0) + row["misses"]
+    assert of_class == shape["misses_by_class"]
+    assert {row["region"] for row in shape["misses_by_region"]} >= {"heap", "static", "stack"}
+    assert sum(shape["misses_by_set"]) == shape["misses"]
+
+
+def test_pages_of_results_are_written(command: Command, stream: Path, tmp_path: Path) -> None:
+    for kind in ("pages", "caches"):
+        page = tmp_path / f"{kind}.html"
+        done = command.run("simulate", kind, "--html", str(page), str(stream))
+        assert done.returncode == 0, done.stderr
+        assert "allotrope simulate" in page.read_text()

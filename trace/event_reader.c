@@ -271,6 +271,8 @@ static size_t read_block(const uint64_t *word, size_t left, struct event *event)
         if (left < 3)
             return 0;
         event->size = word[length++];
+    } else {
+        event->size--;
     }
     event->frames = word + length;
     length += event->frame_count;

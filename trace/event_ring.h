@@ -12,14 +12,15 @@
  *
  * An event is one to three words and further frames, if asked for:
  *
- *   63..48 size, or SIZE_BEHIND | 47..3 pointer, in place | 2..0 type
+ *   63..48 size + 1, or SIZE_BEHIND | 47..3 pointer, in place | 2..0 type
  *   63..48 flags               | 47..0 return address of the call      NEW and RESIZE_TO only
  *   size, where it does not fit; then `frames` return addresses
  *
  *   63..3 time stamp counter                             | 2..0 type   TIME
  *
- * No word is zero. TIME stands at the start of a buffer and again at least once per
- * EVENT_STAMP_WORDS; once a process has a second thread, before each of its events.
+ * No word is zero, and none looks like a pointer to a collector. TIME stands at the start of a
+ * buffer and again at least once per EVENT_STAMP_WORDS; once a process has a second thread, before
+ * each of its events.
  */
 #ifndef TRACE_EVENT_RING_H
 #define TRACE_EVENT_RING_H

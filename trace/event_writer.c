@@ -56,7 +56,9 @@ static size_t compress(struct event_writer *writer, const void *content, size_t 
 int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
                      const void *content, size_t bytes)
 {
-    size_t compressed = writer->level ? compress(writer, content, bytes) : 0;
+    /* Descriptions stay readable for whoever looks at the bytes. */
+    bool is_large = type == EVENT_CHUNK_EVENTS || type == EVENT_CHUNK_MAPS;
+    size_t compressed = writer->level && is_large ? compress(writer, content, bytes) : 0;
     const void *payload = compressed ? writer->room : content;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -31,7 +31,8 @@ struct trace_live {
     bool took_rest;
 };
 
-/* The recorder's command line; the caller frees the array, not its strings. */
+/* The recorder's command line; the caller frees the array, not its strings. Without ring_option
+ * the options say where the recorder finds its consumer. */
 static char **recorder_arguments(char *tool, char *ring_option, char *socket_option,
                                  char *const *options, char *const *command)
 {
@@ -47,8 +48,10 @@ static char **recorder_arguments(char *tool, char *ring_option, char *socket_opt
     arguments[i++] = tool;
     arguments[i++] = (char *)"--tool=allotrope";
     arguments[i++] = (char *)"-q";
-    arguments[i++] = ring_option;
-    arguments[i++] = socket_option;
+    if (ring_option) {
+        arguments[i++] = ring_option;
+        arguments[i++] = socket_option;
+    }
     for (char *const *p = options; p && *p; p++)
         arguments[i++] = *p;
     for (char *const *p = command; *p; p++)
@@ -65,7 +68,8 @@ static void become_recorder(const char *tool_directory, int ring_fd, int socket_
     snprintf(tool, sizeof tool, "%s/allotrope-amd64-linux", tool_directory);
     snprintf(ring_option, sizeof ring_option, "--ring-fd=%d", ring_fd);
     snprintf(socket_option, sizeof socket_option, "--socket-fd=%d", socket_fd);
-    char **arguments = recorder_arguments(tool, ring_option, socket_option, options, command);
+    char **arguments =
+        recorder_arguments(tool, ring_fd < 0 ? NULL : ring_option, socket_option, options, command);
     if (!arguments)
         _exit(127);
     setenv("VALGRIND_LIB", tool_directory, 1);
@@ -124,6 +128,31 @@ failed:
     close(ring_fd);
     free(live);
     return NULL;
+}
+
+pid_t trace_live_start_following(const char *tool_directory, char *const *environment,
+                                 char *const *options, char *const *command)
+{
+    pid_t parent = getpid(), recorder = fork();
+    if (recorder == 0)
+        become_recorder(tool_directory, -1, -1, parent, environment, options, command);
+    return recorder;
+}
+
+struct trace_live *trace_live_adopt(int ring_fd, int socket_fd)
+{
+    struct trace_live *live = calloc(1, sizeof *live);
+    if (!live)
+        return NULL;
+    live->ring = mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
+    if (live->ring == MAP_FAILED) {
+        free(live);
+        return NULL;
+    }
+    close(ring_fd);
+    live->socket = socket_fd;
+    live->reaped = true; /* it is no child of ours */
+    return live;
 }
 
 static bool recorder_is_gone(const struct trace_live *live)

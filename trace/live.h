@@ -22,6 +22,15 @@ struct trace_live;
 struct trace_live *trace_live_start(const char *tool_directory, char *const *environment,
                                     char *const *options, char *const *command);
 
+/* Starts a program under a recorder that makes a ring and starts a consumer for every process that
+ * the program becomes; `options` name the consumer (recorder.c: --follow). Returns the recorder's
+ * process id, or -1 with errno. */
+pid_t trace_live_start_following(const char *tool_directory, char *const *environment,
+                                 char *const *options, char *const *command);
+
+/* Takes over a ring that a recorder has made, and the socket beside it. */
+struct trace_live *trace_live_adopt(int ring_fd, int socket_fd);
+
 /* The next stretch of the raw stream, waiting for it. Returns 1, or 0 when the recorder has
  * ended and everything has been taken. The words are valid until the next call. */
 int trace_live_next(struct trace_live *live, const uint64_t **words, size_t *count);

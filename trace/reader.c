@@ -201,7 +201,7 @@ static int unpack_streams(struct trace_reader *reader)
     if (stored != reader->payload.used || raw > MOST_PAYLOAD_BYTES)
         return fail(reader, reader->chunk_offset, "a chunk's streams do not fit it");
     reader->raw.used = 0;
-    if (!bytes_reserve(&reader->raw, raw + 1))
+    if (!bytes_reserve(&reader->raw, raw + sizeof(uint64_t))) /* see take_difference() */
         return short_of_memory(reader);
     const uint8_t *in = reader->payload.data + sizeof sizes;
     uint8_t *out = reader->raw.data;
@@ -394,8 +394,33 @@ static int next_data_chunk(struct trace_reader *reader)
 
 /* ------------------------------------------------------------------ executions */
 
-/* Takes a number of so many bytes; all ones past the end. */
-static uint64_t take(struct trace_reader *reader, enum chunk_stream stream, unsigned bytes)
+/* The state that every execution changes, in a local of the loop over executions: a compiler cannot
+ * keep the reader's own fields in registers while references are stored. */
+struct run {
+    const uint8_t *token;
+    struct path *last;
+    uint64_t instructions, stores;
+};
+
+static struct run begin_run(const struct trace_reader *reader)
+{
+    return (struct run){.token = reader->stream[STREAM_TOKENS].next,
+                        .last = &reader->paths[reader->last_path]};
+}
+
+static void end_run(struct trace_reader *reader, const struct run *run)
+{
+    uint64_t executions = (uint64_t)(run->token - reader->stream[STREAM_TOKENS].next);
+    reader->stream[STREAM_TOKENS].next = run->token;
+    reader->last_path = (uint32_t)(run->last - reader->paths);
+    reader->executions += executions;
+    reader->totals.superblocks += executions;
+    reader->totals.instructions += run->instructions;
+    reader->totals.stores += run->stores;
+}
+
+/* A number of so many bytes; all ones past the end. */
+static uint64_t take_id(struct trace_reader *reader, enum chunk_stream stream, unsigned bytes)
 {
     struct cursor *in = &reader->stream[stream];
     uint64_t value = 0;
@@ -408,33 +433,9 @@ static uint64_t take(struct trace_reader *reader, enum chunk_stream stream, unsi
     return value;
 }
 
-static uint64_t take_difference(struct trace_reader *reader, enum slot_code code)
+/* The path that comes next where it is not the last successor; NO_PATH when the stream is wrong. */
+static uint32_t next_path(struct trace_reader *reader, struct path *last, unsigned way)
 {
-    switch (code) {
-    case CODE_RECENT:
-        return reader->recent.newest;
-    case CODE_SAME:
-        return 0;
-    case CODE_OLDER: {
-        uint64_t difference = reader->recent.older;
-        remember_difference(&reader->recent, difference);
-        return difference;
-    }
-    default: {
-        unsigned bytes = 1u << (code - CODE_DELTA8);
-        uint64_t value = take(reader, STREAM_DELTAS8 + (code - CODE_DELTA8), bytes);
-        unsigned unused = 64 - 8 * bytes;
-        uint64_t difference = (uint64_t)((int64_t)(value << unused) >> unused);
-        remember_difference(&reader->recent, difference);
-        return difference;
-    }
-    }
-}
-
-/* The path that comes next; NO_PATH when the stream is wrong. */
-static inline uint32_t next_path(struct trace_reader *reader, unsigned way)
-{
-    struct path *last = &reader->paths[reader->last_path];
     uint64_t number;
     switch (way) {
     case PATH_LAST_SUCCESSOR:
@@ -443,10 +444,10 @@ static inline uint32_t next_path(struct trace_reader *reader, unsigned way)
         number = last->successor[1];
         break;
     case PATH_ID16:
-        number = take(reader, STREAM_IDS16, 2) + 1;
+        number = take_id(reader, STREAM_IDS16, 2) + 1;
         break;
     case PATH_ID32:
-        number = take(reader, STREAM_IDS32, 4) + 1;
+        number = take_id(reader, STREAM_IDS32, 4) + 1;
         break;
     case PATH_NEW:
         number = reader->introduced + 1;
@@ -469,11 +470,28 @@ static inline void put_reference(struct trace_reference *out, uint64_t address, 
     memcpy(&out->function, &meaning, sizeof meaning);
 }
 
+/* A difference of 1, 2, 4 or 8 bytes. Eight can always be read: the streams have room behind them.
+ */
+static inline uint64_t take_difference(struct cursor *in, unsigned log2_bytes)
+{
+    unsigned bytes = 1U << log2_bytes, unused = 64 - 8 * bytes;
+    int64_t value;
+    if (__builtin_expect((size_t)(in->end - in->next) < bytes, 0)) {
+        in->failed = true;
+        return 0;
+    }
+    memcpy(&value, in->next, sizeof value);
+    in->next += bytes;
+    return (uint64_t)((int64_t)((uint64_t)value << unused) >> unused);
+}
+
 /* Decodes the slots of an execution that was not as predicted. Returns the end of the
  * references written; NULL when a code is wrong. With keep_absent, accesses that did not take
- * place stand as TRACE_ABSENT. */
-static struct trace_reference *decode_slots(struct trace_reader *reader, const struct path *path,
-                                            struct trace_reference *out, bool keep_absent)
+ * place stand as TRACE_ABSENT. Which code comes next cannot be foretold, so there is one branch on
+ * it for what is common: whether the difference is one that is known or is read. */
+static struct trace_reference *decode_slots(struct trace_reader *reader, struct run *run,
+                                            const struct path *path, struct trace_reference *out,
+                                            bool keep_absent)
 {
     struct cursor *codes = &reader->stream[STREAM_CODES];
     if ((size_t)(codes->end - codes->next) < path->slot_count)
@@ -481,22 +499,35 @@ static struct trace_reference *decode_slots(struct trace_reader *reader, const s
     const uint8_t *code = codes->next;
     codes->next += path->slot_count;
     uint64_t class = (uint64_t)reader->class << 56;
+    uint64_t newest = reader->recent.newest, older = reader->recent.older;
     for (uint32_t i = 0; i < path->slot_count; i++) {
         struct slot *slot = &path->slots[i];
-        if (code[i] == CODE_STRIDE) {
-            slot_as_predicted(&slot->state);
-        } else if (code[i] < CODE_ABSENT) {
-            slot_moved(&slot->state, take_difference(reader, code[i]));
+        uint64_t difference = slot->state.stride;
+        if (code[i] < CODE_DELTA8) {
+            difference = code[i] == CODE_RECENT ? newest : difference;
+            difference = code[i] == CODE_SAME ? 0 : difference;
+            difference = code[i] == CODE_OLDER ? older : difference;
+        } else if (__builtin_expect(code[i] < CODE_ABSENT, 1)) {
+            unsigned log2_bytes = code[i] - CODE_DELTA8;
+            difference = take_difference(&reader->stream[STREAM_DELTAS8 + log2_bytes], log2_bytes);
         } else if (code[i] == CODE_ABSENT) {
             if (keep_absent)
                 put_reference(out++, TRACE_ABSENT, slot->meaning);
-            reader->totals.stores -= slot->meaning >> 48 & 1;
+            run->stores -= slot->meaning >> 48 & 1;
             continue;
         } else {
             return NULL;
         }
+        bool told = code[i] >= CODE_OLDER;
+        older = told ? newest : older;
+        newest = told ? difference : newest;
+        /* As slot_moved(); and where the stride was right, as slot_as_predicted(). */
+        slot->state.stride = difference == slot->state.difference ? difference : slot->state.stride;
+        slot->state.difference = difference;
+        slot->state.last += difference;
         put_reference(out++, slot->state.last, slot->meaning | class);
     }
+    reader->recent = (struct recent_differences){newest, older};
     return out;
 }
 
@@ -507,29 +538,29 @@ static int bad_execution(struct trace_reader *reader)
 }
 
 /* Decodes one execution behind `out`; returns where its references end, NULL on damage. */
-static inline struct trace_reference *decode_execution(struct trace_reader *reader,
-                                                       struct trace_reference *out,
-                                                       bool keep_absent)
+static inline __attribute__((always_inline)) struct trace_reference *decode_execution(
+    struct trace_reader *reader, struct run *run, uint64_t class, struct trace_reference *out,
+    bool keep_absent)
 {
-    unsigned token = *reader->stream[STREAM_TOKENS].next++;
-    uint32_t number = token == 0 ? reader->paths[reader->last_path].successor[0]
-                                 : next_path(reader, (token - 1) / 2);
+    unsigned token = *run->token++;
+    uint32_t number =
+        token < 3 ? run->last->successor[0] : next_path(reader, run->last, (token - 1) / 2);
     if (number == NO_PATH)
         return NULL;
-    const struct path *path = &reader->paths[number];
-    reader->last_path = number;
-    reader->executions++;
-    reader->totals.instructions += path->instructions;
-    reader->totals.stores += path->stores;
+    struct path *path = &reader->paths[number];
+    run->last = path;
+    run->instructions += path->instructions;
+    run->stores += path->stores;
     if (token != 0 && (token - 1) % 2)
-        return decode_slots(reader, path, out, keep_absent);
-    uint64_t class = (uint64_t)reader->class << 56;
-    for (uint32_t i = 0; i < path->slot_count; i++) {
-        struct slot *slot = &path->slots[i];
-        slot_as_predicted(&slot->state);
-        put_reference(&out[i], slot->state.last, slot->meaning | class);
+        return decode_slots(reader, run, path, out, keep_absent);
+    struct slot *slot = path->slots;
+    for (struct trace_reference *end = out + path->slot_count; out < end; out++, slot++) {
+        uint64_t stride = slot->state.stride, address = slot->state.last + stride;
+        slot->state.last = address;
+        slot->state.difference = stride;
+        put_reference(out, address, slot->meaning | class);
     }
-    return out + path->slot_count;
+    return out;
 }
 
 /* ------------------------------------------------------------------ events */
@@ -610,16 +641,20 @@ static struct trace_reference *decode_run(struct trace_reader *reader, struct tr
     const struct trace_reference *start = out, *full = reader->references + BATCH_REFERENCES;
     uint64_t end =
         reader->next_event < reader->execution_count ? reader->next_event : reader->execution_count;
-    uint64_t before = reader->executions;
-    while (reader->executions < end && out < full) {
-        struct trace_reference *after = decode_execution(reader, out, false);
-        if (!after) {
-            bad_execution(reader);
-            return NULL;
-        }
+    uint64_t class = (uint64_t)reader->class << 56;
+    struct run run = begin_run(reader);
+    const uint8_t *last_token = run.token + (end - reader->executions);
+    struct trace_reference *after = out;
+    while (after && run.token < last_token && after < full) {
         out = after;
+        after = decode_execution(reader, &run, class, out, false);
     }
-    reader->totals.superblocks += reader->executions - before;
+    end_run(reader, &run);
+    if (!after) {
+        bad_execution(reader);
+        return NULL;
+    }
+    out = after;
     reader->totals.references += (uint64_t)(out - start);
     reader->totals.by_class[reader->class] += (uint64_t)(out - start);
     return out;
@@ -749,7 +784,10 @@ static int copy_execution(struct trace_reader *reader, struct trace_writer *writ
                           int *write_error)
 {
     static _Thread_local uint64_t addresses[MOST_SLOTS];
-    const struct trace_reference *end = decode_execution(reader, reader->references, true);
+    struct run run = begin_run(reader);
+    const struct trace_reference *end =
+        decode_execution(reader, &run, (uint64_t)reader->class << 56, reader->references, true);
+    end_run(reader, &run);
     if (!end)
         return bad_execution(reader);
     uint32_t slots = (uint32_t)(end - reader->references), kept = 0;
@@ -763,7 +801,6 @@ static int copy_execution(struct trace_reader *reader, struct trace_writer *writ
         present += reader->references[i].address != TRACE_ABSENT;
     reader->totals.references += present;
     reader->totals.by_class[reader->class] += present;
-    reader->totals.superblocks++;
     struct path *path = &reader->paths[reader->last_path];
     int64_t number = kept == slots ? copied_path(reader, writer, path)
                                    : shortened_path(reader, writer, path, kept);
@@ -845,8 +882,10 @@ static int open_trace(struct trace_reader *reader)
     int status = read_all(reader, &header, sizeof header);
     if (status < 0)
         return -1;
-    if (status == 0 || memcmp(header.magic, TRACE_FILE_MAGIC, sizeof header.magic) != 0)
-        return fail(reader, 0, "this is no allotrope trace");
+    if (status == 0)
+        return fail(reader, 0, "the file is empty");
+    if (memcmp(header.magic, TRACE_FILE_MAGIC, sizeof header.magic) != 0)
+        return fail(reader, 0, "this is no allotrope trace; allotrope record makes one");
     if (header.version != TRACE_VERSION || header.header_bytes != sizeof(struct chunk_header))
         return fail(reader, 8, "format version %u; this program reads version %d", header.version,
                     TRACE_VERSION);

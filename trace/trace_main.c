@@ -176,7 +176,7 @@ static size_t find_account(struct census *census, uint64_t address)
     if (census->region_count && address >= last->start && address < last->end)
         return last->account;
     size_t region = find_region(census, address);
-    if (region == census->region_count)
+    if (!census->regions || region == census->region_count)
         return 0;
     census->last_region = region;
     return census->regions[region].account;
@@ -506,6 +506,9 @@ static int cut(struct trace_reader *reader, const char *output, uint64_t count)
     }
     int error;
     int status = trace_copy(reader, writer, count, &error);
+    uint64_t kept = trace_writer_totals(writer)->references;
+    if (status == 0 && kept < count)
+        fprintf(stderr, "allotrope: the trace has %" PRIu64 " references; all are kept\n", kept);
     struct trace_totals whole = *trace_reader_totals(reader);
     if (status == 0 && read_whole(reader, &whole) < 0)
         status = -1;
@@ -577,13 +580,13 @@ int main(int argc, char **argv)
     char error[TRACE_ERROR_BYTES];
     if (fd < 0) {
         fprintf(stderr, "allotrope: %s: %s\n", file, strerror(errno));
-        return EXIT_DAMAGED;
+        return EXIT_USAGE;
     }
     uint64_t bytes = file_size(fd);
     struct trace_reader *reader = trace_reader_open(fd, error);
     if (!reader) {
         fprintf(stderr, "allotrope: %s: %s\n", file, error);
-        return EXIT_DAMAGED;
+        return EXIT_USAGE;
     }
     int status = run(argc, argv, reader, bytes);
     if (status == -1)

@@ -408,9 +408,12 @@ static bool advance_if_predicted(struct slot_state *states, const uint64_t *addr
                                  uint32_t count)
 {
     uint64_t wrong = 0;
-    for (uint32_t i = 0; i < count; i++)
+    bool absent = false; /* a stride may lead to the very address that stands for this */
+    for (uint32_t i = 0; i < count; i++) {
         wrong |= (states[i].last + states[i].stride) ^ addresses[i];
-    if (wrong)
+        absent |= addresses[i] == TRACE_ABSENT;
+    }
+    if (wrong || absent)
         return false;
     for (uint32_t i = 0; i < count; i++)
         slot_as_predicted(&states[i]);

@@ -85,7 +85,8 @@ def recorder_line(
 
 @click.command("record", context_settings={"allow_interspersed_args": False}, cls=Word)
 @click.option("-o", "--output", required=True, metavar="FILE",
-              help="the trace to write; - is standard output")  # fmt: skip
+              help="the trace to write; - is standard output; with %p, a process id, forks and "
+                   "execs are followed, each into a trace of its own")  # fmt: skip
 @click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",
               help="record CMD under this allocator (default: its own)")  # fmt: skip
 @click.option("--level", type=click.IntRange(1, 19), default=1, show_default=True,
@@ -102,15 +103,11 @@ def record(
     \b
     allotrope record -o run.alt -- gawk -f fill.awk words
     allotrope record -o run.alt -a bsd:classic -- ./program
-    allotrope record -o - -- ./program | allotrope trace info -
+    allotrope record -o 'run-%p.alt' -- sh -c './program | sort'
+    allotrope record -o - -- ./program 2>/dev/null | allotrope trace info -
     """
     if not command:
         raise UserError("no command given; usage: allotrope record -o run.alt -- CMD...")
-    if "%p" in output:
-        raise UserError(
-            f"'{output}': %p asks to follow forks and execs, which the recorder does not do yet; "
-            "it records the first process"
-        )
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     sys.stdout.flush()
     os.execv(line[0], line)

@@ -29,18 +29,27 @@ def need_trace(file: str) -> None:
 
 @click.group("trace")
 def trace() -> None:
-    """Look into traces."""
+    """Look into traces, which `allotrope record` makes. A trace may come through a pipe: -.
+
+    What a damaged or truncated trace still holds is delivered, then the error says at which byte it
+    ends; the status is 1. A file that is no trace: 2.
+    """
 
 
 @trace.command("info", cls=Word)
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.trace.info/1)")
 def info(file: str, as_json: bool) -> None:
-    """Show totals, phases, threads, regions and events of a trace, and whether it is sound."""
+    """Show totals, phases, threads, regions and events of a trace, and whether it is sound.
+
+    \b
+    allotrope trace info run.alt
+    allotrope trace info --json run.alt | jq .totals.by_class
+    """
     need_trace(file)
     done = subprocess.run([PLACES.tracer, "info", file], capture_output=True, text=True)
     if not done.stdout:
-        raise UserError(done.stderr.strip().removeprefix("allotrope: "), 1)
+        raise UserError(done.stderr.strip().removeprefix("allotrope: "), done.returncode)
     if as_json:
         click.echo(done.stdout, nl=False)
     else:
@@ -110,7 +119,13 @@ def _print_matrix(rows: list[dict[str, Any]], whole: int) -> None:
               show_default=True, help="din is Dinero's, lackey Valgrind's")  # fmt: skip
 @click.option("--events", is_flag=True, help="the events instead of the references, as CSV")
 def dump(file: str, form: str, events: bool) -> None:
-    """Print a trace as text."""
+    """Print a trace as text: a line for each reference.
+
+    \b
+    allotrope trace dump run.alt | head
+    allotrope trace dump --format din run.alt | dineroIV -l1-dsize 32k -l1-dbsize 64 -informat d
+    allotrope trace dump --events run.alt | grep ,malloc,
+    """
     need_trace(file)
     if events and form != "csv":
         raise UserError(f"--events is written as csv, not as {form}")
@@ -123,7 +138,11 @@ def dump(file: str, form: str, events: bool) -> None:
               help="keep the first N references")  # fmt: skip
 @click.option("-o", "--output", required=True, metavar="FILE", help="- is standard output")
 def cut(file: str, count: int, output: str) -> None:
-    """Write the beginning of a trace as a trace of its own."""
+    """Write the beginning of a trace as a trace of its own; the totals of the run stay in it.
+
+    \b
+    allotrope trace cut --count 1000000 -o short.alt run.alt
+    """
     need_trace(file)
     if output != "-" and os.path.exists(output) and os.path.samefile(file, output):
         raise UserError(f"{output}: is the trace itself; name another --output")

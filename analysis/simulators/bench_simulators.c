@@ -308,7 +308,7 @@ static struct input read_input(const char *path, size_t most)
         fail("memory is short for so many references; choose a smaller --count");
     size_t got;
     while (input.count < most && (got = reference_source_next(source, input.reference + input.count,
-                                                              most - input.count)) > 0)
+                                                              NULL, most - input.count)) > 0)
         input.count += got;
     if (reference_source_error(source) != NULL)
         fail(reference_source_error(source));

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REFERENCE_LOAD = 0, REFERENCE_STORE = 1, REFERENCE_CLASSES = 256 };
+enum { REFERENCE_LOAD = 0, REFERENCE_STORE = 1, REFERENCE_CLASSES = 256, REFERENCE_REGIONS = 8 };
 
 struct reference {
     uint64_t address;  /* of the first byte, below REFERENCE_ADDRESS_LIMIT */
@@ -28,7 +28,8 @@ _Static_assert(sizeof(struct reference) == 16, "no padding");
 struct references {
     size_t count;
     const struct reference *reference;
-    const uint8_t *region; /* [count], the number of the region each touches; NULL: not known */
+    const uint8_t
+        *region; /* [count], the region of each, below REFERENCE_REGIONS; NULL: not known */
 };
 
 /* Exact totals of what a simulator was fed. */

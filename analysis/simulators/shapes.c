@@ -120,7 +120,7 @@ static bool count_miss(struct shape_cache *cache, const struct references *refer
     counts->misses++;
     counts->misses_of_class[references->reference[i].class]++;
     if (references->region != NULL)
-        counts->misses_of_region[references->region[i]]++;
+        counts->misses_of_region[references->reference[i].class][references->region[i]]++;
     cache->misses_of_set[set_of(cache, block)]++;
     return count_function(cache, references->reference[i].function);
 }

@@ -30,8 +30,8 @@ struct shape_counts {
     uint64_t misses;
     uint64_t write_backs;
     uint64_t misses_of_class[REFERENCE_CLASSES];
-    uint64_t misses_of_region[256];
-    const uint64_t *misses_of_set; /* [sets] */
+    uint64_t misses_of_region[REFERENCE_CLASSES][REFERENCE_REGIONS]; /* 0 where not known */
+    const uint64_t *misses_of_set;                                   /* [sets] */
     const uint64_t *misses_of_function;
     size_t functions; /* length of misses_of_function */
 };

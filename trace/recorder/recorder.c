@@ -55,6 +55,7 @@ extern Bool VG_(extend_stack)(ThreadId tid, Addr addr);
 extern SysRes VG_(do_syscall)(UWord number, RegWord a1, RegWord a2, RegWord a3, RegWord a4,
                               RegWord a5, RegWord a6, RegWord a7, RegWord a8);
 extern Int VG_(safe_fd)(Int fd);
+extern void VG_(discard_translations)(Addr start, ULong bytes, const HChar *who);
 extern Addr VG_(brk_base);
 extern Addr VG_(brk_limit);
 extern Addr VG_(clstk_start_base);
@@ -77,6 +78,10 @@ static ThreadId running_thread = VG_INVALID_THREADID;
 static Int option_ring_fd = -1;
 static Int option_socket_fd = -1;
 static Bool option_native_layout = True;
+static const HChar *option_follow; /* the consumer's program; NULL: forks are not followed */
+static const HChar *option_follow_output = "";
+static const HChar *option_follow_description = "{}";
+static Int option_follow_level = 1;
 
 /* ------------------------------------------------------------------ the ring's writing end */
 
@@ -775,8 +780,14 @@ static void signal_ends(ThreadId thread, Int signal)
 
 /* ------------------------------------------------------------------ mappings */
 
-static void named_region_appears(Addr start, SizeT bytes, UInt kind, const HChar *name)
+static void region_appears(Addr start, SizeT bytes, UInt kind)
 {
+    if (bytes == 0)
+        return;
+    const NSegment *segment = VG_(am_find_nsegment)(start);
+    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    if (kind == TRACE_REGION_ANONYMOUS && name)
+        kind = TRACE_REGION_FILE;
     settle();
     ULong *payload = begin_event(RAW_MAP, 0);
     payload[0] = start;
@@ -787,17 +798,6 @@ static void named_region_appears(Addr start, SizeT bytes, UInt kind, const HChar
     end_event(words);
 }
 
-static void region_appears(Addr start, SizeT bytes, UInt kind)
-{
-    if (bytes == 0)
-        return;
-    const NSegment *segment = VG_(am_find_nsegment)(start);
-    const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
-    if (kind == TRACE_REGION_ANONYMOUS && name)
-        kind = TRACE_REGION_FILE;
-    named_region_appears(start, bytes, kind, name);
-}
-
 static void region_goes(Addr start, SizeT bytes)
 {
     if (bytes == 0)
@@ -806,31 +806,42 @@ static void region_goes(Addr start, SizeT bytes)
     event2(RAW_UNMAP, start, bytes);
 }
 
-/* Static data is what can be written of a file that has just been mapped to be executed, and the
- * memory for zeros right behind it. */
-static void mapping_appears(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
+/* Static data is what can be written of a file that is mapped to be executed, and the memory for
+ * zeros right behind it: ld.so maps a library's whole extent at first and then, over it, its parts.
+ * The program itself is mapped before anything else could lie there. */
+static Bool is_static_data(Addr start, SizeT bytes, Bool w, Bool x, Bool at_start)
 {
-    static const HChar *text, *data;
-    static Addr data_end;
+    static const HChar *object, *text;
+    static Addr object_end, data_end;
     const NSegment *segment = VG_(am_find_nsegment)(start);
     const HChar *name = segment ? VG_(am_get_filename)(segment) : NULL;
+    Addr end = start + bytes;
+    if (name && name != object) {
+        object = name;
+        object_end = end;
+    }
     if (x && name)
         text = name;
-    if (w && name && name == text) {
-        data = name;
-    } else if (name || !w || start != data_end || !data) {
-        region_appears(start, bytes, TRACE_REGION_ANONYMOUS);
-        return;
-    }
-    data_end = start + bytes;
-    named_region_appears(start, bytes, TRACE_REGION_DATA, data);
+    Bool is_data =
+        w && text && text == object &&
+        (name == text || (!name && start == data_end && (at_start || end <= object_end)));
+    if (is_data)
+        data_end = end;
+    return is_data;
+}
+
+static void mapping_appears(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
+{
+    Bool is_data = is_static_data(start, bytes, w, x, False);
+    region_appears(start, bytes, is_data ? TRACE_REGION_DATA : TRACE_REGION_ANONYMOUS);
 }
 
 static void startup_mapping(Addr start, SizeT bytes, Bool r, Bool w, Bool x, ULong handle)
 {
     if (start + bytes - 1 == VG_(clstk_end))
         return; /* told in full by prepare_address_space() */
-    mapping_appears(start, bytes, r, w, x, handle);
+    Bool is_data = is_static_data(start, bytes, w, x, True);
+    region_appears(start, bytes, is_data ? TRACE_REGION_DATA : TRACE_REGION_ANONYMOUS);
 }
 
 static void break_grows(Addr start, SizeT bytes, ThreadId thread)
@@ -940,8 +951,73 @@ static Bool client_request(ThreadId thread, UWord *arguments, UWord *result)
 
 /* ------------------------------------------------------------------ start and end */
 
+static void become_consumer(Int ring_fd, Int consumer_fd, Int pid)
+{
+    HChar consume[64], process[32], level[32];
+    VG_(sprintf)(consume, "--consume=%d,%d", ring_fd, consumer_fd);
+    VG_(sprintf)(process, "--pid=%d", pid);
+    VG_(sprintf)(level, "--level=%d", option_follow_level);
+    const HChar *arguments[] = {option_follow,
+                                consume,
+                                process,
+                                "--output",
+                                option_follow_output,
+                                "--description",
+                                option_follow_description,
+                                level,
+                                NULL};
+    VG_(execv)(option_follow, arguments);
+    VG_(umsg)("error: the consumer %s cannot be run\n", option_follow);
+    VG_(exit)(1);
+}
+
+/* Makes a ring, at `where` if that is not 0, and starts a consumer for it: a grandchild, since a
+ * child would be found by the program's own wait. */
+static void start_consumer(Addr where)
+{
+    Int ends[2], pid = VG_(getpid)(), status;
+    SysRes file = VG_(do_syscall)(__NR_memfd_create, (UWord) "allotrope-ring", 0, 0, 0, 0, 0, 0, 0);
+    if (sr_isError(file) ||
+        sr_isError(
+            VG_(do_syscall)(__NR_ftruncate, sr_Res(file), TRACE_RING_BYTES, 0, 0, 0, 0, 0, 0)) ||
+        sr_isError(VG_(do_syscall)(__NR_socketpair, VKI_AF_UNIX, VKI_SOCK_STREAM, 0, (UWord)ends, 0,
+                                   0, 0, 0))) {
+        VG_(umsg)("error: no ring for process %d\n", pid);
+        VG_(exit)(1);
+    }
+    Int ring_fd = sr_Res(file);
+    SysRes mapped =
+        where ? VG_(am_do_mmap_NO_NOTIFY)(where, TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
+                                          VKI_MAP_FIXED | VKI_MAP_SHARED, ring_fd, 0)
+              : VG_(am_shared_mmap_file_float_valgrind)(TRACE_RING_BYTES,
+                                                        VKI_PROT_READ | VKI_PROT_WRITE, ring_fd, 0);
+    tl_assert(!sr_isError(mapped));
+    ring = (struct trace_ring *)sr_Res(mapped);
+    ring->magic = TRACE_RING_MAGIC;
+    ring->version = TRACE_RING_VERSION;
+    Int child = VG_(fork)();
+    if (child == 0) {
+        if (VG_(fork)() == 0) {
+            VG_(close)(ends[0]);
+            become_consumer(ring_fd, ends[1], pid);
+        }
+        VG_(do_syscall)(__NR_exit_group, 0, 0, 0, 0, 0, 0, 0, 0);
+    }
+    VG_(waitpid)(child, &status, 0);
+    VG_(close)(ring_fd);
+    VG_(close)(ends[1]);
+    socket_fd = VG_(safe_fd)(ends[0]);
+    ring->recorder_base = (Addr)ring;
+    ring->claimed = pid;
+    begin_slot(0);
+}
+
 static void map_ring(void)
 {
+    if (option_follow) {
+        start_consumer(0);
+        return;
+    }
     if (option_ring_fd < 0) {
         ring = VG_(am_shadow_alloc)(TRACE_RING_BYTES);
         to_nothing = True;
@@ -967,19 +1043,62 @@ static void map_ring(void)
     begin_slot(0);
 }
 
+static void begin_descriptions(void)
+{
+    superblocks =
+        VG_(newXA)(VG_(malloc), "allotrope.superblocks", VG_(free), sizeof(struct superblock *));
+    functions = VG_(newFM)(VG_(malloc), "allotrope.functions", VG_(free), compare_strings);
+    function_count = 0;
+}
+
+/* What is mapped already, for a trace that begins in the middle of a program. */
+static void restate_regions(void)
+{
+    enum { MOST = 4096 };
+    static Addr starts[MOST];
+    Int count = VG_(am_get_segment_starts)(SkFileC | SkAnonC | SkShmC, starts, MOST);
+    for (Int i = 0; i < count; i++) {
+        const NSegment *segment = VG_(am_find_nsegment)(starts[i]);
+        UInt kind = TRACE_REGION_ANONYMOUS;
+        if (VG_(clstk_end) >= segment->start && VG_(clstk_end) <= segment->end)
+            kind = TRACE_REGION_STACK;
+        else if (segment->start >= VG_(brk_base) && segment->start < VG_(brk_limit))
+            kind = TRACE_REGION_BREAK;
+        else if (segment->kind == SkFileC && segment->hasW)
+            kind = TRACE_REGION_DATA;
+        region_appears(segment->start, segment->end + 1 - segment->start, kind);
+    }
+}
+
+/* A child that is followed begins a trace of its own, in which everything is described anew: so
+ * everything is translated anew. */
 static void child_after_fork(ThreadId thread)
 {
     if (to_nothing)
         return;
     if (socket_fd >= 0)
         VG_(close)(socket_fd);
-    record_to_nothing();
+    if (!option_follow) {
+        record_to_nothing();
+        return;
+    }
+    start_consumer((Addr)ring);
+    begin_descriptions();
+    VG_(discard_translations)(0x1000, 0x7ffffffff000, "fork");
+    running_thread = VG_INVALID_THREADID;
+    unsettled = interrupted = False;
+    event2(RAW_THREAD_START, thread, 0);
+    restate_regions();
 }
 
 static Bool command_line_option(const HChar *argument)
 {
     if (VG_INT_CLO(argument, "--ring-fd", option_ring_fd) ||
         VG_INT_CLO(argument, "--socket-fd", option_socket_fd) ||
+        VG_STR_CLO(argument, "--follow", option_follow) ||
+        VG_STR_CLO(argument, "--follow-output", option_follow_output) ||
+        VG_STR_CLO(argument, "--follow-description", option_follow_description) ||
+        VG_INT_CLO(argument, "--follow-level", option_follow_level) ||
         VG_BOOL_CLO(argument, "--native-layout", option_native_layout))
         return True;
     return False;
@@ -991,6 +1110,9 @@ static void print_usage(void)
     ("    --ring-fd=<number>         write the trace to the ring behind this file\n"
      "                               descriptor [none: record to nothing]\n"
      "    --socket-fd=<number>       its hang-up says that the consumer has ended\n"
+     "    --follow=<program>         each process starts this program, which takes its trace\n"
+     "    --follow-output=<name> --follow-description=<json> --follow-level=<number>\n"
+     "                               what that program is told\n"
      "    --native-layout=no|yes     lift Valgrind's limit on the break [yes]\n");
 }
 
@@ -1001,9 +1123,7 @@ static void print_debug_usage(void)
 
 static void after_options(void)
 {
-    superblocks =
-        VG_(newXA)(VG_(malloc), "allotrope.superblocks", VG_(free), sizeof(struct superblock));
-    functions = VG_(newFM)(VG_(malloc), "allotrope.functions", VG_(free), compare_strings);
+    begin_descriptions();
     map_ring();
     if (option_socket_fd >= 0)
         socket_fd = VG_(safe_fd)(option_socket_fd);
