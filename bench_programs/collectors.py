@@ -320,8 +320,8 @@ def pauses(rounds: int) -> None:
                 f" {middle(lambda one: one['longest_pause_ns'] / 1e6):6.1f} ms, mark"
                 f" {middle(lambda one: one['marked_bytes'] / one['mark_ns']):.2f} GB/s"
                 f" {middle(lambda one: one['marked_blocks'] / one['mark_ns'] * 1e3):.0f} M"
-                f" blocks/s, roots {middle(lambda one: one['root_bytes'] / one['root_ns']):.2f} GB/s,"
-                f" sweep"
+                f" blocks/s,"
+                f" roots {middle(lambda one: one['root_bytes'] / one['root_ns']):.2f} GB/s, sweep"
                 f" {middle(lambda one: one['sweep_ns'] / one['pause_ns']):.1%} of"
                 f" {middle(lambda one: one['pause_ns'] / 1e6):.1f} ms in"
                 f" {middle(lambda one: one['collections']):.0f} collections",
