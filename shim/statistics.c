@@ -8,8 +8,9 @@
  * them is handed out.
  *
  * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
- * bytes exceed those of the last one by 1/128, so it lies within 1% of the peak, and a heap that
- * grows to n bytes takes log(n) of them.
+ * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
+ * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
+ * takes log(n) of them.
  */
 #include "shim/statistics.h"
 
@@ -26,7 +27,7 @@
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096 };
+enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
 struct sums {
     uint64_t blocks, requested, usable, header, alignment; /* all but the first in bytes */
@@ -92,7 +93,10 @@ static void note_peak(void)
     if (account.live.requested > account.most_requested)
         account.most_requested = account.live.requested;
     uint64_t last = account.peak.live.requested;
-    if (account.live.requested < last + last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP)
+    uint64_t step = last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP;
+    if (step > last / SNAPSHOT_SMALL_SHARE)
+        step = last / SNAPSHOT_SMALL_SHARE + 1;
+    if (account.live.requested < last + step)
         return;
     account.peak = (struct snapshot){.nanoseconds = now() - account.started,
                                      .live = account.live,
@@ -412,9 +416,9 @@ static void report_unwritable(const char *name)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "cannot write the statistics to \"");
-    message_text(&message, name);
-    message_text(&message, "\"; ALLOTROPE_STATS names a file that can be created");
+    message_text(&message, "cannot write the statistics to ");
+    message_quoted(&message, name, strlen(name));
+    message_text(&message, "; ALLOTROPE_STATS names a file that can be created");
     message_send(&message);
 }
 

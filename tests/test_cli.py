@@ -346,3 +346,13 @@ def test_list_has_presets_options_and_defaults(real: Command) -> None:
     below = [[line[0], line[-1]] for line in lines[classic + 1 : classic + 4] if line]
     assert ["counters=off|on", "[off]"] in below
     assert ["large=64K..1G", "[256K]"] in [[line[0], line[-1]] for line in lines if line]
+
+
+def test_a_tiny_heap_has_a_peak(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "account.json"
+    real.run("run", "-a", "bsd", f"--stats={file}", "--", "/bin/ls", "/")
+    peak = json.loads(file.read_text())["peak"]
+    most = peak["most_requested_bytes"]
+    assert 0 < most < 1 << 20
+    assert 0.96 * most <= peak["requested_bytes"] <= most
+    assert peak["requested_bytes"] > 0 and peak["mapped_bytes"] >= peak["requested_bytes"]
