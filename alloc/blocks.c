@@ -727,7 +727,7 @@ static void free_slowly(void *block)
         return;
     size_t index;
     live_word(slab, block, &index, "free");
-    if (slab->place == SLAB_RUN || slab->place == SLAB_MAPPING)
+    if (slab_is_large(slab))
         large_block_free(slab);
     else
         free_remotely(slab, block, index);
@@ -787,7 +787,7 @@ void *blocks_resize(void *block, size_t size)
         return NULL;
     size_t index, usable = slab->block_bytes;
     live_word(slab, block, &index, "realloc");
-    bool large = slab->place == SLAB_RUN || slab->place == SLAB_MAPPING;
+    bool large = slab_is_large(slab);
     if (size <= usable && size > usable / 2 && !large)
         return block;
     void *moved = NULL;

@@ -118,7 +118,7 @@ static void give_mapping_back(struct slab *slab)
     blocks_heap.runs.used_granules += slab->granules;
     blocks_heap.runs.used_runs++;
     if (pagemap_set(slab->base, bytes, slab))
-        runs_give(&blocks_heap.runs, slab->base, slab->granules, true);
+        runs_give(&blocks_heap.runs, slab->base, slab->granules, false);
 }
 
 void large_block_free_locked(struct slab *slab)

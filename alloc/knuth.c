@@ -11,28 +11,35 @@
  *   | fence | block | block | ... | block | fence |  a segment of memory
  *
  * Fixed by the sources: the tags, the ring, merging on free, no remainder below four words, a
- * block cut from the start of the free one (an earlier version: from its end), growth by 8 KiB,
- * the count of all free words that ends a hopeless search, and where the rover goes: it stays at
- * the larger remainder, moves to a block just freed, and keeps away from the wilderness, the
- * free block that ends where the memory ends.
+ * block cut from the start of the free one (an earlier version: from its end), growth by 8 KiB
+ * without regard to what the wilderness (the free block that ends where the memory ends) holds,
+ * the count of all free words, which has memory grow before a search that would be hopeless, and
+ * everything about the order of the ring: a freed block goes before the rover, or keeps the place
+ * of its upper, else its lower neighbour; the rover moves to every block that is freed; a search
+ * begins behind the wilderness if the rover is there; it leaves the rover where it was unless
+ * what remains, or what follows a block taken whole, is larger than the block the rover is at; a
+ * block grows in place into its upper neighbour; when memory grows and nothing is free, new fences
+ * are set even if it adjoins.
  *
- * Open, and chosen here: "the larger" compares the remainder with its successor in the ring; a
- * block taken whole leaves the rover at its successor; a freed block without free neighbours
- * enters the ring before the rover, one that merges keeps the place of its lower, else its upper
- * neighbour; a search gives up when the blocks it has not seen hold less than it needs; the
- * wilderness counts towards what memory must be asked for; a resize in place grows into a free
- * upper neighbour and gives back what it sheds; a block aligned to more than 16 is cut out of a
- * larger one. The tag's check takes no reference of its own.
+ * Open, and chosen here: the word that links separate stretches of memory is left out; a block
+ * aligned to more than 16 is cut out of a larger one. The tag's check takes no reference of its
+ * own.
+ *
+ * Not as published, where search=short asks for it: a search gives up when the blocks it has not
+ * seen hold less than it needs, and none is made where memory has just grown. Blocks lie where
+ * they would lie; fewer are looked at.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
- * implemented by M. Moraes and measured by B. Zorn, CU-CS-573-92, 2.1.
+ * implemented by M. Moraes (CSRI, University of Toronto), whose order of the ring this is, and
+ * measured by B. Zorn, CU-CS-573-92, 2.1.
  */
 #include "alloc/knuth.h"
 
 #include "vm/message.h"
 #include "vm/pages.h"
 
-enum { GROWTH_BYTES = 8192 };
+/* What is asked for beyond a block: three words, for the fences and what used to link them. */
+enum { GROWTH_BYTES = 8192, EXCESS_BYTES = 24 };
 
 struct knuth_free_block {
     uint64_t tag;
@@ -44,6 +51,7 @@ static void knuth_init(void *state, struct page_source *pages, const uint64_t *o
     struct knuth_heap *heap = state;
     heap->pages = pages;
     heap->cut_from_end = options[KNUTH_CUT] != 0;
+    heap->short_search = options[KNUTH_SEARCH] != 0;
     heap->counters.on = options[KNUTH_COUNTERS] != 0;
 }
 
@@ -154,52 +162,44 @@ static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free
     return (const char *)block + bytes == heap->fence;
 }
 
-static void move_rover(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
-{
-    heap->rover = is_wilderness(heap, block, bytes) ? block->next : block;
-}
-
 /* Memory. */
 
 /* Puts a block, which must be tagged as allocated, into the ring, merged with its neighbours. */
 static void release(struct knuth_heap *heap, char *block, size_t bytes)
 {
     uint64_t below = trusted_tag(block - TAG_BYTES);
-    char *upper = block + bytes;
+    struct knuth_free_block *upper = (struct knuth_free_block *)(block + bytes);
     uint64_t above = trusted_tag(upper);
-    heap->free_bytes += bytes;
     struct knuth_free_block *merged = (struct knuth_free_block *)block;
-    bool in_ring = false;
+    heap->free_bytes += bytes;
     if (tag_state(below) == TAG_FREE) {
         merged = (struct knuth_free_block *)(block - tag_size(below));
         bytes += tag_size(below);
-        in_ring = true;
         count_merge(&heap->counters);
     }
     if (tag_state(above) == TAG_FREE) {
+        if ((char *)merged != block)
+            unlink_block(merged);
+        replace_in_ring(upper, merged);
         bytes += tag_size(above);
-        if (in_ring)
-            unlink_block((struct knuth_free_block *)upper);
-        else
-            replace_in_ring((struct knuth_free_block *)upper, merged);
-        in_ring = true;
         count_merge(&heap->counters);
-    }
-    if (!in_ring)
+    } else if ((char *)merged == block) {
         link_before_rover(heap, merged);
+    }
     set_tags(merged, bytes, TAG_FREE);
-    move_rover(heap, merged, bytes);
+    heap->rover = merged;
 }
 
-/* Gets at least `bytes` more, in whole steps of growth. */
+/* Gets what a block of `bytes` needs, fences included, whatever is free already. Where nothing is
+ * free, even memory that adjoins begins anew. The rover is then at the new memory. */
 static bool extend(struct knuth_heap *heap, size_t bytes)
 {
-    bytes = round_up(bytes, GROWTH_BYTES);
+    bytes = (bytes + EXCESS_BYTES) / GROWTH_BYTES * GROWTH_BYTES + GROWTH_BYTES;
     char *start = heap->pages->extend(heap->pages, bytes);
     if (!start)
         return false;
     char *block = heap->fence;
-    if (!block || start != block + TAG_BYTES) {
+    if (!block || start != block + TAG_BYTES || !heap->rover) {
         tag_write(start, 0, TAG_FENCE);
         block = start + TAG_BYTES;
         bytes -= 2 * TAG_BYTES;
@@ -211,45 +211,46 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
     return true;
 }
 
-static size_t wilderness_bytes(const struct knuth_heap *heap)
-{
-    if (!heap->fence)
-        return 0;
-    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
-    return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
-}
-
-/* Makes the wilderness at least `bytes` large and returns it. The second attempt is for memory
- * that did not adjoin: then the wilderness of before is of no use. */
-static struct knuth_free_block *grow(struct knuth_heap *heap, size_t bytes)
-{
-    size_t fences = heap->fence ? 0 : 2 * TAG_BYTES;
-    if (!extend(heap, bytes - wilderness_bytes(heap) + fences))
-        return NULL;
-    if (wilderness_bytes(heap) < bytes && !extend(heap, bytes + 2 * TAG_BYTES))
-        return NULL;
-    return (struct knuth_free_block *)(heap->fence - wilderness_bytes(heap));
-}
-
-/* First fit from the rover on. NULL when no block is large enough. */
+/* First fit from the rover on; the wilderness, if the rover is there, comes last. NULL when no
+ * block is large enough. */
 static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
 {
+    struct knuth_free_block *start = heap->rover;
+    if (is_wilderness(heap, start, free_block_bytes(start)))
+        start = start->next;
+    struct knuth_free_block *block = start;
     size_t unseen_bytes = heap->free_bytes;
-    struct knuth_free_block *block = heap->rover;
     uint64_t length = 0;
-    while (unseen_bytes >= bytes) {
-        size_t found = free_block_bytes(block);
+    bool found = false;
+    do {
+        size_t block_bytes = free_block_bytes(block);
         length++;
-        if (found >= bytes)
+        found = block_bytes >= bytes;
+        if (found)
             break;
-        unseen_bytes -= found;
+        unseen_bytes -= block_bytes;
         block = block->next;
-    }
+    } while (block != start && (!heap->short_search || unseen_bytes >= bytes));
     count_search(&heap->counters, length);
-    return unseen_bytes >= bytes ? block : NULL;
+    return found ? block : NULL;
 }
 
-/* The remainder stays in the ring where the whole block was. */
+/* A free block of at least `bytes`, grown for it if need be. The rover's block may be another.
+ * NULL: refused. */
+static struct knuth_free_block *obtain_room(struct knuth_heap *heap, size_t bytes)
+{
+    struct knuth_free_block *block = NULL;
+    bool hopeless = !heap->rover || bytes > heap->free_bytes;
+    if (hopeless && !extend(heap, bytes))
+        return NULL;
+    if (!hopeless || !heap->short_search)
+        block = find_room(heap, bytes);
+    if (block)
+        return block;
+    return hopeless || extend(heap, bytes) ? heap->rover : NULL;
+}
+
+/* Cuts `bytes` off; the remainder stays in the ring where the whole block was. */
 static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes, size_t rest)
 {
     char *taken = (char *)block;
@@ -261,30 +262,31 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t
         replace_in_ring(block, remainder);
     }
     set_tags(remainder, rest, TAG_FREE);
-    struct knuth_free_block *next = remainder->next;
-    size_t next_bytes = free_block_bytes(next);
-    if (next_bytes > rest && !is_wilderness(heap, next, next_bytes))
-        heap->rover = next;
-    else
-        move_rover(heap, remainder, rest);
+    if (heap->rover == block)
+        heap->rover = remainder;
     count_split(&heap->counters);
     return taken;
 }
 
-/* Takes `bytes` out of a free block that has them. */
+/* Takes `bytes` out of a free block that has them, and keeps the rover at the larger block. */
 static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
     size_t found = free_block_bytes(block), rest = found - bytes;
+    bool is_rover = block == heap->rover;
+    size_t rover_bytes = is_rover ? found : free_block_bytes(heap->rover);
     char *taken = (char *)block;
     if (rest >= KNUTH_MIN_BLOCK) {
         taken = cut(heap, block, bytes, rest);
+        if (rest > rover_bytes)
+            heap->rover = heap->cut_from_end ? block : (struct knuth_free_block *)(taken + bytes);
     } else {
         struct knuth_free_block *next = block->next;
         bytes = found;
         unlink_block(block);
-        heap->rover = NULL;
-        if (next != block)
-            move_rover(heap, next, free_block_bytes(next));
+        if (next == block)
+            heap->rover = NULL;
+        else if (is_rover || free_block_bytes(next) > rover_bytes)
+            heap->rover = next;
     }
     heap->free_bytes -= bytes;
     set_tags(taken, bytes, TAG_LIVE);
@@ -299,9 +301,7 @@ static void *knuth_alloc(void *state, size_t size)
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     size_t bytes = block_bytes(size);
-    struct knuth_free_block *block = find_room(heap, bytes);
-    if (!block)
-        block = grow(heap, bytes);
+    struct knuth_free_block *block = obtain_room(heap, bytes);
     return block ? payload_of(take(heap, block, bytes)) : NULL;
 }
 
@@ -348,6 +348,28 @@ static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
     return payload_of(block);
 }
 
+/* Grows a live block by `missing` bytes at least, out of its free upper neighbour, which has them.
+ * Always from the neighbour's start; the rover moves on only if all of it goes. */
+static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper, size_t missing)
+{
+    size_t found = free_block_bytes(upper), rest = found - missing;
+    if (rest >= KNUTH_MIN_BLOCK) {
+        struct knuth_free_block *remainder = (struct knuth_free_block *)((char *)upper + missing);
+        replace_in_ring(upper, remainder);
+        set_tags(remainder, rest, TAG_FREE);
+        if (heap->rover == upper)
+            heap->rover = remainder;
+        count_split(&heap->counters);
+        found = missing;
+    } else {
+        heap->rover = upper->next == upper ? NULL : upper->next;
+        unlink_block(upper);
+    }
+    heap->free_bytes -= found;
+    count_merge(&heap->counters);
+    return found;
+}
+
 static bool knuth_resize(void *state, void *payload, size_t size)
 {
     struct knuth_heap *heap = state;
@@ -356,16 +378,15 @@ static bool knuth_resize(void *state, void *payload, size_t size)
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return false;
     size_t needed = block_bytes(size);
-    if (needed > bytes) {
-        uint64_t above = trusted_tag(block + bytes);
-        if (tag_state(above) != TAG_FREE || bytes + tag_size(above) < needed)
-            return false;
-        take(heap, (struct knuth_free_block *)(block + bytes), tag_size(above));
-        bytes += tag_size(above);
-        set_tags(block, bytes, TAG_LIVE);
-        count_merge(&heap->counters);
+    if (needed <= bytes) {
+        shed(heap, block, bytes, needed);
+        return true;
     }
-    shed(heap, block, bytes, needed);
+    uint64_t above = trusted_tag(block + bytes);
+    if (tag_state(above) != TAG_FREE || bytes + tag_size(above) < needed)
+        return false;
+    bytes += grow_into(heap, (struct knuth_free_block *)(block + bytes), needed - bytes);
+    set_tags(block, bytes, TAG_LIVE);
     return true;
 }
 
@@ -406,15 +427,22 @@ static bool walk_segment(const char *start, const char *end, heap_visitor *visit
         return true;
     if (!tag_is(tag_read(start), TAG_FENCE))
         return false;
-    while (block < end && !tag_is(tag_read(block), TAG_FENCE)) {
+    while (block < end - TAG_BYTES) {
         struct block_info info;
+        if (tag_is(tag_read(block), TAG_FENCE)) { /* two, where memory began anew */
+            block += TAG_BYTES;
+            if (!tag_is(tag_read(block), TAG_FENCE))
+                return false;
+            block += TAG_BYTES;
+            continue;
+        }
         if (!describe_block(block, end, &info))
             return false;
         if (visit)
             visit(argument, &info);
         block += info.block_bytes;
     }
-    return block < end;
+    return block == end - TAG_BYTES && tag_is(tag_read(block), TAG_FENCE);
 }
 
 static bool walk_segments(const struct knuth_heap *heap, heap_visitor *visit, void *argument)
@@ -484,17 +512,16 @@ static bool knuth_is_valid(void *state)
 {
     const struct knuth_heap *heap = state;
     struct census census = {0};
-    if (!walk_segments(heap, count_block, &census) || census.unmerged ||
-        census.free_bytes != heap->free_bytes || !ring_is_valid(heap, census.free_blocks))
-        return false;
-    return census.free_blocks < 2 ||
-           !is_wilderness(heap, heap->rover, free_block_bytes(heap->rover));
+    return walk_segments(heap, count_block, &census) && !census.unmerged &&
+           census.free_bytes == heap->free_bytes && ring_is_valid(heap, census.free_blocks);
 }
 
 const char *const knuth_cuts[] = {"start", "end", NULL};
+const char *const knuth_searches[] = {"published", "short", NULL};
 
 static const struct option_description knuth_options[] = {
     {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
+    {"search", KNUTH_SEARCH_TITLE, 0, 1, 0, knuth_searches},
     COUNTERS_OPTION(0),
     {0},
 };

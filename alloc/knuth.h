@@ -21,14 +21,15 @@ struct knuth_heap {
     struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
     size_t free_bytes;
     char *fence; /* the tag behind the last block; NULL: no memory yet */
-    bool cut_from_end;
+    bool cut_from_end, short_search;
     struct counters counters;
 };
 
 /* Options, in their order. */
-enum knuth_option { KNUTH_CUT, KNUTH_COUNTERS, KNUTH_OPTIONS };
+enum knuth_option { KNUTH_CUT, KNUTH_SEARCH, KNUTH_COUNTERS, KNUTH_OPTIONS };
+#define KNUTH_SEARCH_TITLE "as published, or given up when what is left to see cannot do"
 
 extern const struct heap_policy knuth_policy;
-extern const char *const knuth_cuts[];
+extern const char *const knuth_cuts[], *const knuth_searches[];
 
 #endif

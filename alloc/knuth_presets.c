@@ -16,6 +16,11 @@
         "cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts \
     }
 
+#define SEARCH(initial)                                             \
+    {                                                               \
+        "search", KNUTH_SEARCH_TITLE, 0, 1, initial, knuth_searches \
+    }
+
 /* A bin holds blocks by what the program may use of them. */
 static inline unsigned bin_of(size_t size)
 {
@@ -52,7 +57,7 @@ void knuth_default_free(void *block)
 }
 
 static const struct option_description default_options[] = {
-    CUT, COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
+    CUT, SEARCH(1), COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
 
 const struct allocator knuth_default = {
     .name = "knuth",
@@ -72,7 +77,8 @@ static bool init_classic(const uint64_t *options)
     return classic_init(&knuth_policy, options);
 }
 
-static const struct option_description classic_options[] = {CUT, COUNTERS_OPTION(0), {0}};
+static const struct option_description classic_options[] = {
+    CUT, SEARCH(0), COUNTERS_OPTION(0), {0}};
 
 const struct allocator knuth_classic = {
     .name = "knuth",

@@ -212,10 +212,8 @@ void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 {
     runs->used_granules -= granules;
     runs->used_runs--;
-    if (!zero && too_much_is_free(runs, granules)) {
-        pages_discard(start, granules * GRANULE_BYTES);
-        zero = true;
-    }
+    if (!zero && too_much_is_free(runs, granules))
+        zero = pages_discard(start, granules * GRANULE_BYTES);
     pagemap_set(start, granules * GRANULE_BYTES, &unused_memory);
     struct free_run *run = take_record(runs);
     run->start = start;
@@ -238,8 +236,9 @@ size_t runs_trim(struct runs *runs)
     size_t bytes = 0;
     struct free_run *run;
     while (runs->dirty_granules > 0 && (run = any_dirty(runs))) {
+        if (!pages_discard(run->start, run->granules * GRANULE_BYTES))
+            break;
         unlink_run(runs, run);
-        pages_discard(run->start, run->granules * GRANULE_BYTES);
         bytes += run->granules * GRANULE_BYTES;
         run->zero = true;
         merge_and_insert(runs, run);

@@ -87,6 +87,13 @@ static inline size_t slab_index(const struct slab *slab, const void *address, bo
     return (size_t)(product >> 64);
 }
 
+/* Whether the slab is one large block. Asked by threads that do not own it: so not of its place,
+ * which its owner changes, but of what stays as long as a block in it is live. */
+static inline bool slab_is_large(const struct slab *slab)
+{
+    return slab->capacity == 1;
+}
+
 static inline char *slab_block(const struct slab *slab, size_t index)
 {
     return slab->base + index * slab->block_bytes;

@@ -36,9 +36,9 @@ static void begin_error(struct message *error, const char *what, struct slice wo
     bool is_cut = word.length > WORD_SHOWN;
     message_begin(error);
     message_text(error, what);
-    message_text(error, " \"");
-    message_bytes(error, word.start, is_cut ? WORD_SHOWN : word.length);
-    message_text(error, is_cut ? "...\"" : "\"");
+    message_text(error, " ");
+    message_quoted(error, word.start, is_cut ? WORD_SHOWN : word.length);
+    message_text(error, is_cut ? "..." : "");
 }
 
 static void add_word(struct message *error, bool *first, const char *word)
@@ -57,23 +57,27 @@ static void list_allocators(struct message *error)
             add_word(error, &first, allocators[i]->name);
 }
 
-static void list_presets_and_options(struct message *error, const char *name)
+static void list_presets(struct message *error, const char *name)
 {
     bool first = true;
-    message_text(error, "; valid are: ");
+    message_text(error, "; presets are: ");
     for (size_t i = 0; allocators[i]; i++)
         if (strcmp(allocators[i]->name, name) == 0)
             add_word(error, &first, allocators[i]->preset);
-    for (size_t i = 0; allocators[i]; i++) {
-        if (strcmp(allocators[i]->name, name) != 0)
-            continue;
-        const struct option_description *option = allocators[i]->options;
-        for (; option && option->key; option++) {
-            add_word(error, &first, option->key);
-            message_text(error, "= (");
-            message_text(error, allocators[i]->preset);
-            message_text(error, ")");
-        }
+}
+
+/* Those of the preset that was chosen. */
+static void list_options(struct message *error, const struct allocator *allocator)
+{
+    bool first = true;
+    if (option_count(allocator) == 0) {
+        message_text(error, "; it has no options");
+        return;
+    }
+    message_text(error, "; options are: ");
+    for (size_t i = 0; i < option_count(allocator); i++) {
+        add_word(error, &first, allocator->options[i].key);
+        message_text(error, "=");
     }
 }
 
@@ -171,7 +175,7 @@ static bool parse_option(struct configuration *configuration, struct slice key, 
     message_text(error, allocator->name);
     message_text(error, ":");
     message_text(error, allocator->preset);
-    list_presets_and_options(error, allocator->name);
+    list_options(error, allocator);
     return false;
 }
 
@@ -193,11 +197,23 @@ static bool find_preset(struct slice name, struct slice options, struct slice *p
         if (!known) {
             const struct allocator *allocator = find(name, (struct slice){"", 0});
             message_text(error, allocator->name);
-            list_presets_and_options(error, allocator->name);
+            list_presets(error, allocator->name);
+            list_options(error, allocator);
         }
         return false;
     }
     return true;
+}
+
+/* "bsd:", "bsd:,", "bsd:classic,": somebody meant to say more. */
+static bool has_empty_option(struct slice options)
+{
+    if (options.length == 0 || options.start[options.length - 1] == ',')
+        return true;
+    while (options.length > 0)
+        if (cut(&options, ',').length == 0)
+            return true;
+    return false;
 }
 
 bool configuration_parse(const char *text, struct configuration *configuration,
@@ -210,6 +226,12 @@ bool configuration_parse(const char *text, struct configuration *configuration,
     if (!find(name, preset)) {
         begin_error(error, "unknown allocator", name);
         list_allocators(error);
+        return false;
+    }
+    if (text[name.length] == ':' && has_empty_option(rest)) {
+        begin_error(error, "empty option in", (struct slice){text, strlen(text)});
+        list_presets(error, find(name, preset)->name);
+        list_options(error, find(name, preset));
         return false;
     }
     if (!find_preset(name, rest, &preset, error))

@@ -43,9 +43,9 @@ static void report_unwritable(const char *name, const char *variable)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "cannot write to \"");
-    message_text(&message, name);
-    message_text(&message, "\"; ");
+    message_text(&message, "cannot write to ");
+    message_quoted(&message, name, strlen(name));
+    message_text(&message, "; ");
     message_text(&message, variable);
     message_text(&message, " names a file that can be created");
     message_send(&message);

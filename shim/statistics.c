@@ -8,9 +8,10 @@
  * them is handed out.
  *
  * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
- * bytes exceed those of the last one by 1/128, so it lies within 1% of the peak, and a heap that
- * grows to n bytes takes log(n) of them. The timeline's points are taken on the way of the calls
- * too, so that no thread or timer of ours is seen by the program.
+ * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
+ * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
+ * takes log(n) of them. The timeline's points are taken on the way of the calls too, so that no
+ * thread or timer of ours is seen by the program.
  */
 #include "shim/statistics.h"
 
@@ -28,7 +29,7 @@
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096 };
+enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
 /* The clock is asked once in so many calls whether the timeline is due for a point. */
 enum { CALLS_TO_CLOCK = 32 };
@@ -100,7 +101,10 @@ static void note_peak(void)
     if (account.live.requested > account.most_requested)
         account.most_requested = account.live.requested;
     uint64_t last = account.peak.live.requested;
-    if (account.live.requested < last + last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP)
+    uint64_t step = last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP;
+    if (step > last / SNAPSHOT_SMALL_SHARE)
+        step = last / SNAPSHOT_SMALL_SHARE + 1;
+    if (account.live.requested < last + step)
         return;
     account.peak = (struct snapshot){.nanoseconds = now() - account.started,
                                      .live = account.live,

@@ -343,5 +343,16 @@ def test_list_has_presets_options_and_defaults(real: Command) -> None:
     assert "[the default]" in shown.splitlines()[1]
     lines = [line.split() for line in shown.splitlines()]
     classic = lines.index(next(line for line in lines if line and line[0] == "knuth:classic"))
-    assert lines[classic + 1][0] == "counters=off|on" and lines[classic + 1][-1] == "[off]"
+    below = [[line[0], line[-1]] for line in lines[classic + 1 : classic + 4] if line]
+    assert ["counters=off|on", "[off]"] in below
     assert ["large=64K..1G", "[256K]"] in [[line[0], line[-1]] for line in lines if line]
+
+
+def test_a_tiny_heap_has_a_peak(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "account.json"
+    real.run("run", "-a", "bsd", f"--stats={file}", "--", "/bin/ls", "/")
+    peak = json.loads(file.read_text())["peak"]
+    most = peak["most_requested_bytes"]
+    assert 0 < most < 1 << 20
+    assert 0.96 * most <= peak["requested_bytes"] <= most
+    assert peak["requested_bytes"] > 0 and peak["mapped_bytes"] >= peak["requested_bytes"]

@@ -228,7 +228,7 @@ class TestMeasuring:
         assert results["glibc"]["heap"] is None and results["glibc"]["heap_missing"] is None
         heap = results["mock"]["heap"]
         assert (heap["mapped_peak_bytes"], heap["requested_peak_bytes"]) == (1000, 500)
-        assert heap["fragmentation"] == 2 and heap["waste"]["external"] == 5
+        assert heap["fragmentation"] is None and heap["waste"]["external"] == 5
 
     def test_missing_account_is_told(self, mock: Command, tmp_path: Path) -> None:
         result = by_spec(measure(mock, tmp_path, "-a", "mock:silent", "--", "echo"))["mock:silent"]
@@ -608,9 +608,9 @@ class TestFormatting:
 
 
 def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
-    for name, mapped in (("sh", 10), ("gawk", 300), ("cat", None)):
+    for name, mapped in (("sh", 10 << 10), ("gawk", 300 << 10), ("cat", None)):
         account = {"command": name, "mapped_peak_bytes": mapped,
-                   "peak": {"requested_bytes": 100, "waste": None}}  # fmt: skip
+                   "peak": {"requested_bytes": 100 << 10, "waste": None}}  # fmt: skip
         (tmp_path / f"{name}.json").write_text(json.dumps(account))
     heap = read_accounts(tmp_path)
     assert heap is not None

@@ -35,8 +35,7 @@ static struct configuration parse(const char *text)
 static void test_nothing_is_the_first_allocator_as_it_is(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        NULL, "", "first", "first:", "first:default", "first:default,"};
+    static const char *const texts[] = {NULL, "", "first", "first:default"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct configuration chosen = parse(texts[i]);
         assert_ptr_equal(chosen.allocator, &first);
@@ -83,9 +82,8 @@ static void assert_refused(const char *text, const char *line)
     assert_string_equal(said, line);
 }
 
-#define OF_FIRST                                                            \
-    "; valid are: default, old, bare, size= (default), colour= (default), " \
-    "least= (default), size= (old)"
+#define PRESETS "; presets are: default, old, bare"
+#define OPTIONS "; options are: size=, colour=, least="
 
 static void test_an_unknown_allocator_lists_all(void **state)
 {
@@ -102,26 +100,26 @@ static void test_an_unknown_allocator_lists_all(void **state)
 static void test_an_unknown_preset_lists_presets_and_options(void **state)
 {
     (void)state;
-    assert_refused("first:new", "allotrope: unknown preset \"new\" for first" OF_FIRST);
-    assert_refused("first:size", "allotrope: unknown preset \"size\" for first" OF_FIRST);
-    assert_refused("first:,old", "allotrope: unknown preset \"\" for first" OF_FIRST);
+    assert_refused("first:new", "allotrope: unknown preset \"new\" for first" PRESETS OPTIONS);
+    assert_refused("first:size", "allotrope: unknown preset \"size\" for first" PRESETS OPTIONS);
     assert_refused("second:old",
-                   "allotrope: unknown preset \"old\" for second; valid are: default");
+                   "allotrope: unknown preset \"old\" for second; presets are: default; it has no "
+                   "options");
     assert_refused("first:old,default",
                    "allotrope: second preset \"default\"; only one can be chosen");
     assert_refused("first:old,old", "allotrope: second preset \"old\"; only one can be chosen");
 }
 
-static void test_an_unknown_option_lists_presets_and_options(void **state)
+static void test_an_unknown_option_lists_those_of_the_preset(void **state)
 {
     (void)state;
     assert_refused("first:width=1",
-                   "allotrope: unknown option \"width\" for first:default" OF_FIRST);
-    assert_refused("first:=1", "allotrope: unknown option \"\" for first:default" OF_FIRST);
+                   "allotrope: unknown option \"width\" for first:default" OPTIONS);
+    assert_refused("first:=1", "allotrope: unknown option \"\" for first:default" OPTIONS);
     assert_refused("first:old,colour=red",
-                   "allotrope: unknown option \"colour\" for first:old" OF_FIRST);
+                   "allotrope: unknown option \"colour\" for first:old; options are: size=");
     assert_refused("second:size=1",
-                   "allotrope: unknown option \"size\" for second:default; valid are: default");
+                   "allotrope: unknown option \"size\" for second:default; it has no options");
 }
 
 static void test_a_bad_value_names_the_valid_ones(void **state)
@@ -156,6 +154,26 @@ static void test_an_option_is_given_once(void **state)
     assert_refused("first:size=16,size=16", "allotrope: option given twice: \"size\"");
 }
 
+static void test_an_empty_option_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"first:", "first:,", "first:old,", "first:,old",
+                                        "first:old,,size=16"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char expected[200];
+        snprintf(expected, sizeof expected, "allotrope: empty option in \"%s\"" PRESETS OPTIONS,
+                 texts[i]);
+        assert_refused(texts[i], expected);
+    }
+}
+
+static void test_nothing_in_a_word_reaches_the_terminal(void **state)
+{
+    (void)state;
+    assert_refused("\033[2J\a\xc3",
+                   "allotrope: unknown allocator \"\\x1b[2J\\x07\\xc3\"; valid are: first, second");
+}
+
 static void test_a_long_word_leaves_room_for_what_is_valid(void **state)
 {
     (void)state;
@@ -163,7 +181,7 @@ static void test_a_long_word_leaves_room_for_what_is_valid(void **state)
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     snprintf(expected, sizeof expected,
-             "allotrope: unknown allocator \"%.64s...\"; valid are: first, second", text);
+             "allotrope: unknown allocator \"%.64s\"...; valid are: first, second", text);
     assert_refused(text, expected);
 }
 
@@ -175,9 +193,11 @@ int main(void)
         cmocka_unit_test(test_numbers_have_suffixes_and_limits),
         cmocka_unit_test(test_an_unknown_allocator_lists_all),
         cmocka_unit_test(test_an_unknown_preset_lists_presets_and_options),
-        cmocka_unit_test(test_an_unknown_option_lists_presets_and_options),
+        cmocka_unit_test(test_an_unknown_option_lists_those_of_the_preset),
         cmocka_unit_test(test_a_bad_value_names_the_valid_ones),
         cmocka_unit_test(test_an_option_is_given_once),
+        cmocka_unit_test(test_an_empty_option_is_refused),
+        cmocka_unit_test(test_nothing_in_a_word_reaches_the_terminal),
         cmocka_unit_test(test_a_long_word_leaves_room_for_what_is_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ DRIVER = Path(os.environ.get("ALLOTROPE_BUILD_DIR", HERE.parent)) / "tests" / "h
 HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {
     "bsd": (("bsd",), Bsd),
     "knuth": (("knuth",), Knuth),
+    "knuth, search=short": (("knuth", "search=short"), Knuth),
     "knuth, cut=end": (("knuth", "cut=end", "counters=on"), lambda: Knuth("end")),
     "cartesian": (("cartesian",), Cartesian),
     "cartesian, least=32": (("cartesian", "least=32", "counters=on"), lambda: Cartesian(32)),

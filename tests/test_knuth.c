@@ -41,18 +41,29 @@ static void test_knuth_grows_by_8_kib(void **state)
     (void)state;
     take(1);
     assert_int_equal(end_of_memory(), 8192);
-    take(8192);
-    assert_int_equal(end_of_memory(), 16384);
+    take(8192); /* and its tags */
+    assert_int_equal(end_of_memory(), 8192 + 16384);
     take(20000);
-    assert_int_equal(end_of_memory(), 32768);
+    assert_int_equal(end_of_memory(), 8192 + 16384 + 24576);
 }
 
-static void test_knuth_counts_the_wilderness_towards_growth(void **state)
+static void test_knuth_grows_by_the_whole_request_whatever_the_wilderness_holds(void **state)
 {
     (void)state;
     take(4000);
-    take(8192 + 4000); /* 4160 bytes are left; 8 KiB more suffice */
-    assert_int_equal(end_of_memory(), 16384);
+    take(8192 + 4000); /* with the 4160 bytes that are left 8 KiB more would have sufficed */
+    assert_int_equal(end_of_memory(), 8192 + 16384);
+}
+
+static void test_knuth_begins_anew_where_memory_grows_and_nothing_is_free(void **state)
+{
+    (void)state;
+    char *first = take(8192 - 48), *second = take(100);
+    assert_int_equal(statistics().free_blocks, 1);
+    assert_int_equal(second - first, 8192);
+    give(first);
+    give(second); /* two fences lie between */
+    assert_int_equal(statistics().free_blocks, 2);
 }
 
 static void test_knuth_merges_with_the_lower_neighbour_on_free(void **state)
@@ -148,27 +159,60 @@ static void test_knuth_leaves_the_wilderness_alone_while_others_fit(void **state
     assert_ptr_equal(take(400), hole);
 }
 
-static void test_knuth_ends_a_hopeless_search_by_the_count_of_free_words(void **state)
+/* Blocks of 64 bytes, every other one free. */
+static void make_holes(void)
 {
-    (void)state;
     void *blocks[64];
     for (int i = 0; i < 64; i++)
         blocks[i] = take(48);
     for (int i = 0; i < 64; i += 2)
         give(blocks[i]);
+}
+
+static void test_knuth_grows_before_a_search_that_would_be_hopeless(void **state)
+{
+    (void)state;
+    make_holes();
     uint64_t searches = statistics().searches;
-    take(100000); /* more than all free words together: nothing is looked at */
+    take(100000); /* more than all free words together: one search, of what there is by then */
+    assert_int_equal(statistics().searches, searches + 1);
+}
+
+static int begin_heap_with_short_searches(void **state)
+{
+    (void)state;
+    test_heap_init(&heap, &knuth_policy,
+                   (const char *const[]){"counters=on", "search=short", NULL});
+    return 0;
+}
+
+static void test_knuth_makes_no_hopeless_search_when_asked(void **state)
+{
+    (void)state;
+    make_holes();
+    uint64_t searches = statistics().searches;
+    take(100000);
     assert_int_equal(statistics().searches, searches);
+}
+
+static void test_knuth_keeps_the_rover_at_the_larger_block(void **state)
+{
+    (void)state;
+    void *small = take(64), *large;
+    take(16);
+    large = take(1000);
+    take(16);
+    give(large);
+    give(small); /* the rover is here: 80 bytes */
+    assert_ptr_equal(take(100), large);
+    /* What remains of the large block outweighs the small one, and is searched first. */
+    assert_ptr_equal(take(48), (char *)large + 128);
 }
 
 static void test_knuth_counts_how_many_blocks_a_search_looked_at(void **state)
 {
     (void)state;
-    void *blocks[64];
-    for (int i = 0; i < 64; i++)
-        blocks[i] = take(48);
-    for (int i = 0; i < 64; i += 2)
-        give(blocks[i]);
+    make_holes();
     take(200); /* 32 holes, then the wilderness: 33 blocks */
     assert_int_equal(statistics().search_lengths[5], 1);
 }
@@ -280,7 +324,8 @@ int main(void)
         TEST(test_knuth_serves_aligned_blocks_with_two_tags_of_cost),
         TEST(test_knuth_minimum_block_is_four_words),
         TEST(test_knuth_grows_by_8_kib),
-        TEST(test_knuth_counts_the_wilderness_towards_growth),
+        TEST(test_knuth_grows_by_the_whole_request_whatever_the_wilderness_holds),
+        TEST(test_knuth_begins_anew_where_memory_grows_and_nothing_is_free),
         TEST(test_knuth_merges_with_the_lower_neighbour_on_free),
         TEST(test_knuth_merges_with_the_upper_neighbour_on_free),
         TEST(test_knuth_merges_both_neighbours_on_free),
@@ -290,7 +335,10 @@ int main(void)
                                         begin_heap_that_cuts_from_the_end, end_heap),
         TEST(test_knuth_search_starts_at_the_block_just_freed),
         TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit),
-        TEST(test_knuth_ends_a_hopeless_search_by_the_count_of_free_words),
+        TEST(test_knuth_grows_before_a_search_that_would_be_hopeless),
+        cmocka_unit_test_setup_teardown(test_knuth_makes_no_hopeless_search_when_asked,
+                                        begin_heap_with_short_searches, end_heap),
+        TEST(test_knuth_keeps_the_rover_at_the_larger_block),
         TEST(test_knuth_counts_how_many_blocks_a_search_looked_at),
         TEST(test_knuth_resizes_into_a_free_upper_neighbour),
         TEST(test_knuth_sheds_what_a_smaller_size_does_not_need),

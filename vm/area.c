@@ -5,6 +5,7 @@
 #include "vm/area.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "vm/pagemap.h"
 #include "vm/pages.h"
@@ -14,6 +15,11 @@
  * than the one saves little, more than the other saves nothing more. */
 enum { CHUNK_SHARE = 8 };
 static const size_t CHUNK_LEAST = (size_t)1 << 20, CHUNK_MOST = (size_t)64 << 20;
+
+/* The fields that area_segment reads. A holder of a block may look at it without the lock that
+ * growing takes: it must meet whole values, and which of them does not matter to it. */
+#define publish(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
+#define observe(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 void area_init(struct area *area, void *owner)
 {
@@ -26,14 +32,17 @@ static bool finish_segment(struct area *area)
     if (!area->base)
         return true;
     if (!area->segments) {
-        area->segments =
-            pages_map(round_up(AREA_SEGMENTS * sizeof(struct segment), PAGE_BYTES), PAGE_BYTES);
+        size_t bytes = round_up(AREA_SEGMENTS * sizeof(struct segment), PAGE_BYTES);
+        publish(area->segments, pages_map(bytes, PAGE_BYTES));
         if (!area->segments)
             return false;
     }
     if (area->segment_count == AREA_SEGMENTS)
         return false;
-    area->segments[area->segment_count++] = (struct segment){area->base, area->brk};
+    struct segment *finished = &area->segments[area->segment_count];
+    publish(finished->start, area->base);
+    publish(finished->end, area->brk);
+    publish(area->segment_count, area->segment_count + 1);
     return true;
 }
 
@@ -45,7 +54,9 @@ static bool add_chunk(struct area *area, char *chunk, size_t bytes)
     if (chunk != area->limit) {
         if (!finish_segment(area))
             return false;
-        area->base = area->brk = chunk;
+        publish(area->base, chunk);
+        publish(area->brk, chunk);
+        area->stale_end = NULL;
     }
     area->limit = chunk + bytes;
     return true;
@@ -95,7 +106,11 @@ void *area_extend(struct area *area, size_t bytes)
     if (bytes > WINDOW_BYTES || !make_room(area, bytes))
         return NULL;
     char *start = area->brk;
-    area->brk += bytes;
+    if (start < area->stale_end)
+        memset(start, 0,
+               bytes < (size_t)(area->stale_end - start) ? bytes
+                                                         : (size_t)(area->stale_end - start));
+    publish(area->brk, start + bytes);
     area->bytes += bytes;
     account((ptrdiff_t)bytes);
     return start;
@@ -105,23 +120,27 @@ bool area_retract(struct area *area, size_t bytes)
 {
     if (bytes > (size_t)(area->brk - area->base))
         return false;
+    char *end = area->brk - bytes;
     char *old_pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
-    area->brk -= bytes;
+    char *pages_end = (char *)round_up((uintptr_t)end, PAGE_BYTES);
+    if (pages_end < old_pages_end &&
+        !pages_discard(pages_end, (size_t)(old_pages_end - pages_end)) &&
+        area->stale_end < old_pages_end)
+        area->stale_end = old_pages_end;
+    publish(area->brk, end);
     area->bytes -= bytes;
-    char *pages_end = (char *)round_up((uintptr_t)area->brk, PAGE_BYTES);
-    if (pages_end < old_pages_end)
-        pages_discard(pages_end, (size_t)(old_pages_end - pages_end));
     account(-(ptrdiff_t)bytes);
     return true;
 }
 
 bool area_segment(const struct area *area, size_t index, struct segment *segment)
 {
-    if (index < area->segment_count)
-        *segment = area->segments[index];
-    else if (index == area->segment_count && area->base)
-        *segment = (struct segment){area->base, area->brk};
-    else
-        return false;
-    return true;
+    size_t finished = observe(area->segment_count);
+    if (index < finished) {
+        const struct segment *found = &observe(area->segments)[index];
+        *segment = (struct segment){observe(found->start), observe(found->end)};
+        return true;
+    }
+    *segment = (struct segment){observe(area->base), observe(area->brk)};
+    return index == finished && segment->start;
 }

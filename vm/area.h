@@ -32,6 +32,7 @@ enum { AREA_SEGMENTS = 1024 };
 
 struct area {
     char *base, *brk, *limit;
+    char *stale_end;      /* up to here lies what a refused discard left above the break */
     void *owner;          /* entered in the page map */
     size_t bytes;         /* handed out in all segments */
     size_t segment_count; /* finished segments; the current one is [base, brk) */

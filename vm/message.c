@@ -29,6 +29,21 @@ void message_bytes(struct message *message, const char *text, size_t length)
     message->length += length;
 }
 
+void message_quoted(struct message *message, const char *text, size_t length)
+{
+    static const char hex[] = "0123456789abcdef";
+    message_bytes(message, "\"", 1);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        char escape[] = {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+        if (byte < 0x20 || byte >= 0x7F)
+            message_bytes(message, escape, sizeof escape);
+        else
+            message_bytes(message, text + i, 1);
+    }
+    message_bytes(message, "\"", 1);
+}
+
 void message_text(struct message *message, const char *text)
 {
     message_bytes(message, text, strlen(text));

@@ -24,6 +24,8 @@ struct message {
 void message_begin(struct message *message);
 void message_text(struct message *message, const char *text);
 void message_bytes(struct message *message, const char *text, size_t length);
+/* In quotes, for what comes from outside: bytes that a terminal may obey become \xNN. */
+void message_quoted(struct message *message, const char *text, size_t length);
 void message_decimal(struct message *message, uint64_t number);
 void message_pointer(struct message *message, const void *pointer);
 /* Ends the line and writes it to standard error, if that is still ours. */

@@ -85,10 +85,10 @@ void *pages_map(size_t bytes, size_t alignment)
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);
 }
 
-void pages_discard(void *address, size_t bytes)
+bool pages_discard(void *address, size_t bytes)
 {
     count(&page_calls.madvise);
-    SYSCALL_3(SYS_madvise, address, bytes, MADV_DONTNEED);
+    return !syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, MADV_DONTNEED));
 }
 
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes)

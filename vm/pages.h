@@ -41,8 +41,9 @@ bool pages_in_use(void *address, size_t bytes);
 /* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
 void *pages_map(size_t bytes, size_t alignment);
 
-/* Gives back the contents; the pages stay committed and read as zero. */
-void pages_discard(void *address, size_t bytes);
+/* Gives back the contents; the pages stay committed and read as zero. False: the kernel refuses,
+ * and they are as they were. */
+bool pages_discard(void *address, size_t bytes);
 
 /* Gives back the address space. The kernel may refuse when unmapping would split a mapping
  * beyond max_map_count: then the contents are discarded, false is returned and the range stays

@@ -42,6 +42,8 @@ QUANTITIES = (
 # What of the statistics' peak is kept beside its waste; with it they add up to mapped_bytes.
 AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
 TIMELINE_POINTS = 160
+# Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
+LEAST_HEAP_BYTES = 64 << 10
 # The user's settings that would make every contender something else than its name says.
 OWN_VARIABLES = (
     "ALLOTROPE",
@@ -405,12 +407,13 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
     mapped = largest["mapped_peak_bytes"]
     peak = largest["peak"]
     requested = peak.get("most_requested_bytes") or peak["requested_bytes"]
+    large = requested >= LEAST_HEAP_BYTES
     return {
         "command": largest["command"],
         "processes": len(accounts),
         "mapped_peak_bytes": mapped,
         "requested_peak_bytes": requested,
-        "fragmentation": mapped / requested if mapped is not None and requested else None,
+        "fragmentation": mapped / requested if mapped is not None and large else None,
         "waste": peak["waste"],
         "at_peak": {key: peak.get(key) for key in AT_PEAK},
         "live": largest.get("live"),

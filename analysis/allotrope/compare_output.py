@@ -206,7 +206,11 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         else "No round was measured."
     ]
     if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
-        lines.append("heap peak: mapped by the heap (over the most that the program asked for).")
+        lines.append(
+            "heap peak: what the heap took from the system, its own tables included, without what "
+            "is mapped ahead and untouched (over the most that the program asked for, from 64 KiB "
+            "on)."
+        )
     if "tree peak" in titles:
         methods = {
             str(run.tree_peak_method)

@@ -28,10 +28,6 @@ class Knuth(Model):
         at = self.ring.index(start)
         self.ring = self.ring[at:] + self.ring[:at]
 
-    def avoid_wilderness(self) -> None:
-        if self.ring and self.is_wilderness(self.ring[0]):
-            self.ring.append(self.ring.pop(0))
-
     def add(self, start: int, size: int) -> None:
         insort(self.starts, start)
         self.sizes[start] = size
@@ -50,39 +46,37 @@ class Knuth(Model):
         if above is not None and above not in self.ring:
             above = None
         if above is not None:
+            if below is not None:
+                self.ring.remove(below)
             self.sizes[start] += self.remove(above)
-            if below is None:
-                self.ring[self.ring.index(above)] = start
-            else:
-                self.ring.remove(above)
+            self.ring[self.ring.index(above)] = start if below is None else below
         if below is not None:
             self.sizes[below] += self.remove(start)
             start = below
         elif above is None:
             self.ring.append(start)  # before the rover is at the end of the search
         self.rove_to(start)
-        self.avoid_wilderness()
 
     def grow(self, size: int) -> None:
-        last = self.starts[-1] if self.starts else None
-        wilderness = self.sizes[last] if last is not None and last in self.ring else 0
-        if self.end == 0:
-            count = round_up(size + 16, GROWTH)
-            start = self.extend(count) + 8
-            self.add(start, count - 16)
+        count = (size + 24) // GROWTH * GROWTH + GROWTH
+        start = self.extend(count)
+        if self.ring:
+            self.add(start - 8, count)  # over the old fence
+            self.release(start - 8)
         else:
-            count = round_up(size - wilderness, GROWTH)
-            start = self.extend(count) - 8
-            self.add(start, count)
-        self.release(start)
+            self.add(start + 8, count - 16)
+            self.release(start + 8)
 
     def take(self, start: int, size: int) -> int:
         """Takes at least `size` out of the free block at `start`."""
+        at = self.ring.index(start)
+        rover_size = self.sizes[self.ring[0]]
         rest = self.sizes[start] - size
-        self.rove_to(start)
         if rest < LEAST:
-            self.ring.pop(0)
-            self.avoid_wilderness()
+            following = self.ring[(at + 1) % len(self.ring)]
+            self.ring.pop(at)  # the next is the rover if this one was
+            if self.ring and at > 0 and self.sizes[following] > rover_size:
+                self.rove_to(following)
             return start
         if self.cut_from_end:
             remainder, taken = start, start + rest
@@ -92,22 +86,23 @@ class Knuth(Model):
             remainder, taken = start + size, start
             self.sizes[start] = size
             self.add(remainder, rest)
-            self.ring[0] = remainder
-        if len(self.ring) > 1:
-            following = self.ring[1]
-            if self.sizes[following] > rest and not self.is_wilderness(following):
-                self.rove_to(following)
-            else:
-                self.avoid_wilderness()
+            self.ring[at] = remainder
+        if rest > rover_size:
+            self.rove_to(remainder)
         return taken
 
     def alloc(self, size: int) -> int:
         size = max(round_up(size + TAGS, 16), LEAST)
-        for start in self.ring:
+        if sum(self.sizes[start] for start in self.ring) < size:
+            self.grow(size)
+        order = self.ring
+        if self.is_wilderness(order[0]):
+            order = order[1:] + order[:1]
+        for start in order:
             if self.sizes[start] >= size:
                 return self.take(start, size) + 8
         self.grow(size)
-        return self.take(self.starts[-1], size) + 8
+        return self.take(self.ring[0], size) + 8
 
     def split_off(self, start: int, kept: int) -> int:
         """Cuts a block in use in two; returns the second."""
@@ -137,11 +132,20 @@ class Knuth(Model):
     def resize(self, block: int, size: int) -> bool:
         start = block - 8
         needed = max(round_up(size + TAGS, 16), LEAST)
-        if needed > self.sizes[start]:
-            above = start + self.sizes[start]
-            if above not in self.ring or self.sizes[start] + self.sizes[above] < needed:
-                return False
-            self.take(above, self.sizes[above])
-            self.sizes[start] += self.remove(above)
-        self.shed(start, needed)
+        missing = needed - self.sizes[start]
+        if missing <= 0:
+            self.shed(start, needed)
+            return True
+        above = start + self.sizes[start]
+        if above not in self.ring or self.sizes[above] < missing:
+            return False
+        at = self.ring.index(above)
+        rest = self.remove(above) - missing
+        if rest >= LEAST:
+            self.ring[at] = above + missing
+            self.add(above + missing, rest)
+        else:
+            missing += rest
+            self.ring = self.ring[at + 1 :] + self.ring[:at]
+        self.sizes[start] += missing
         return True
