@@ -230,8 +230,9 @@ static void test_shapes_equal_a_naive_cache(void **unused)
                 by_set += counts->misses_of_set[set];
             for (size_t function = 0; function < counts->functions; function++)
                 by_function += counts->misses_of_function[function];
-            for (unsigned region = 0; region < 256; region++)
-                by_region += counts->misses_of_region[region];
+            for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+                for (unsigned region = 0; region < REFERENCE_REGIONS; region++)
+                    by_region += counts->misses_of_region[class][region];
             assert_int_equal(by_set, counts->misses);
             assert_int_equal(by_function, counts->misses);
             assert_int_equal(by_region, counts->misses);
@@ -262,8 +263,9 @@ static void test_a_miss_belongs_to_the_function_region_and_set_of_its_reference(
     assert_int_equal(counts->misses_of_function[7], 1);
     assert_int_equal(counts->misses_of_function[8], 1);
     assert_int_equal(counts->misses_of_function[900], 1);
-    assert_int_equal(counts->misses_of_region[1], 1);
-    assert_int_equal(counts->misses_of_region[3], 1);
+    assert_int_equal(counts->misses_of_region[0][1], 1);
+    assert_int_equal(counts->misses_of_region[1][2], 1);
+    assert_int_equal(counts->misses_of_region[3][3], 1);
     assert_int_equal(counts->misses_of_class[2], 0);
     assert_int_equal(counts->misses_of_set[0], 2);
     assert_int_equal(counts->misses_of_set[1], 1);
