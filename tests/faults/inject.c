@@ -7,7 +7,8 @@
  * Of the system calls numbered CALL that are made by code of OBJECT (an executable or a library),
  * counted over all threads and forked children, those from the FIRST on, COUNT of them (0: all
  * that follow), are not made but return -ERRNO. FIRST 0 lets all pass. The same calls made by
- * libc or the program are left alone, so that what is tried is the allocator and not they.
+ * libc or the program are left alone, so that what is tried is the allocator and not they; so are
+ * the wakes of a futex.
  *
  * Ends as the program does (a signal as 128 and its number), after a line on standard error:
  *
@@ -21,6 +22,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -30,6 +32,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,6 +107,12 @@ static void find_code(pid_t thread, struct task *task)
         fclose(maps);
 }
 
+/* A wake fails for an address that is none, and in no other way; who sleeps would sleep on. */
+static bool can_fail(const struct user_regs_struct *registers)
+{
+    return plan.call != SYS_futex || (registers->rsi & FUTEX_CMD_MASK) != FUTEX_WAKE;
+}
+
 static bool is_chosen(void)
 {
     unsigned long number = ++plan.seen;
@@ -119,7 +128,8 @@ static void on_call(pid_t thread)
         return; /* killed meanwhile */
     if (task->end == 0)
         find_code(thread, task);
-    if (registers.rip < task->start || registers.rip >= task->end || !is_chosen())
+    if (registers.rip < task->start || registers.rip >= task->end || !can_fail(&registers) ||
+        !is_chosen())
         return;
     plan.failed++;
     registers.orig_rax = (unsigned long)-1;
