@@ -961,5 +961,7 @@ const struct allocator blocks_default = {
     .fork_parent = blocks_fork_parent,
     .fork_child = blocks_fork_child,
     .trim = blocks_trim,
+    .alloc_zeroed = blocks_alloc_zeroed,
+    .alloc_aligned = blocks_alloc_aligned,
     BLOCKS_FUNCTIONS,
 };

@@ -31,7 +31,6 @@ bool blocks_is_valid(void);
 
 /* All of struct allocator that is the same with and without a collector. */
 #define BLOCKS_FUNCTIONS                                                           \
-    .alloc_zeroed = blocks_alloc_zeroed, .alloc_aligned = blocks_alloc_aligned,    \
     .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns, \
     .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
     .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid

@@ -11,6 +11,11 @@
  * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
  * stays good. Only large blocks move with their pages.
  *
+ * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
+ * be the address behind a header that is all there is of it (php's functions without arguments),
+ * and headers are small. In larger ones only a word of the roots keeps the block that ends there
+ * (mark.c).
+ *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so.
  */
@@ -41,6 +46,9 @@ enum gc_option {
     OPTION_STACK,
 };
 
+/* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
+enum { PADDED_BYTES = 128 };
+
 static const char *const free_words[] = {"ignore", "honour", NULL};
 static const char *const leaks_words[] = {"collect", "keep", NULL};
 static const char *const policy_words[] = {"auto", "boehm", NULL};
@@ -65,6 +73,7 @@ static const struct option_description options[] = {
 
 static struct {
     _Atomic bool free_ignored;
+    bool collects;
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
@@ -119,6 +128,7 @@ static bool init(const uint64_t *values)
         .pause_goal_ns = values[OPTION_PAUSE] * 1000000,
     };
     pace_init(&pace);
+    gc.collects = collects;
     if (pace.policy == POLICY_AUTO && ignored)
         collector.may_collect = may_collect;
     gc.every = values[OPTION_EVERY];
@@ -163,6 +173,28 @@ static bool unpin(const void *block)
     return word && (__atomic_fetch_and(&word->pinned, ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
+/* Allocation. */
+
+static size_t padded(size_t size)
+{
+    return size + (size <= PADDED_BYTES && gc.collects);
+}
+
+static void *gc_alloc(size_t size)
+{
+    return blocks_alloc(padded(size));
+}
+
+static void *gc_alloc_zeroed(size_t size)
+{
+    return blocks_alloc_zeroed(padded(size));
+}
+
+static void *gc_alloc_aligned(size_t alignment, size_t size)
+{
+    return blocks_alloc_aligned(alignment, padded(size));
+}
+
 static void gc_free(void *block)
 {
     bool pinned = __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
@@ -176,6 +208,7 @@ static void gc_free(void *block)
 
 static void *gc_resize(void *block, size_t size)
 {
+    size = padded(size);
     if (!gc.free_ignored)
         return blocks_resize(block, size);
     size_t usable = blocks_usable_size(block);
@@ -283,7 +316,7 @@ const struct allocator gc_default = {
     .source = "after Boehm & Weiser, SP&E 1988",
     .options = options,
     .init = init,
-    .alloc = blocks_alloc,
+    .alloc = gc_alloc,
     .free = gc_free,
     .resize = gc_resize,
     .fork_prepare = gc_fork_prepare,
@@ -293,5 +326,7 @@ const struct allocator gc_default = {
     .more_statistics = gc_statistics,
     .pin = gc_pin,
     .enter_sandbox = gc_enter_sandbox,
+    .alloc_zeroed = gc_alloc_zeroed,
+    .alloc_aligned = gc_alloc_aligned,
     BLOCKS_FUNCTIONS,
 };

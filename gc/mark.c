@@ -13,11 +13,11 @@
  * The bit is in the slab's record (slab.h), so dead blocks are not touched. A block of many words
  * goes on a second stack of ranges, scanned a piece at a time.
  *
- * A pointer to the byte behind a block's end keeps the block: a word among the roots keeps what
- * the byte before it belongs to as well. A word inside a block keeps the block that ends there only
- * if no live block begins there: two neighbours cannot be told apart without a padding byte in
- * every block, and what programs keep in memory along with such a pointer is one to the block
- * itself.
+ * A pointer to the byte behind a block's end keeps the block. Small blocks are padded by a byte
+ * (gc.c), so that it is inside. For others a word among the roots keeps what the byte before it
+ * belongs to as well; a word inside a block keeps the block that ends there only if no live block
+ * begins there: two neighbours cannot be told apart without padding, and what programs keep in
+ * memory along with such a pointer to a large block is one to the block itself.
  *
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
  * searched for marked blocks, which are scanned again, until none was dropped. The next

@@ -60,6 +60,10 @@ __attribute__((noinline)) static struct disguised put(const char *place)
     } else if (!strcmp(place, "heap")) {
         in_heap = malloc(24);
         in_heap[2] = block;
+    } else if (!strcmp(place, "behind-in-heap")) { /* where another block may begin */
+        in_heap = malloc(24);
+        in_heap[2] = block + TRAP_BYTES;
+        in_data = malloc(TRAP_BYTES);
     } else if (!strcmp(place, "large")) {
         in_heap = malloc(9000000);
         in_heap[1000000] = block;
