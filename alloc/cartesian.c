@@ -38,6 +38,10 @@
 
 enum { ARRAY_NODES = 512 };
 
+/* Memory for nodes that was refused is not asked for again before so many requests, and as many
+ * more as blocks wait, so that they are gone through at a constant cost for each request. */
+enum { PATIENCE = 256 };
+
 struct cartesian_node {
     struct cartesian_node *left, *right;
     char *block;
@@ -114,9 +118,12 @@ static struct cartesian_node *get_node(struct cartesian_heap *heap)
         heap->spare_nodes = node->left;
         return node;
     }
-    if (heap->fresh_node == heap->fresh_node_end && !add_array(heap))
+    if (heap->fresh_node < heap->fresh_node_end)
+        return heap->fresh_node++;
+    if (heap->nodeless && !heap->asks_again)
         return NULL;
-    return heap->fresh_node++;
+    heap->asks_again = false;
+    return add_array(heap) ? heap->fresh_node++ : NULL;
 }
 
 static void put_node(struct cartesian_heap *heap, struct cartesian_node *node)
@@ -364,11 +371,14 @@ static __attribute__((noinline)) void release_nodeless(struct cartesian_heap *he
 {
     char *block = heap->nodeless;
     heap->nodeless = NULL;
-    while (block) {
+    heap->asks_again = true;
+    heap->patience = 0;
+    for (; block; heap->patience++) {
         char *next = *(char **)(block + CARTESIAN_HEADER_BYTES);
         release(heap, block, tag_size(tag_read(block)));
         block = next;
     }
+    heap->patience = heap->nodeless ? heap->patience + PATIENCE : 0;
 }
 
 /* What stands before a payload; not intact where no block can be. */
@@ -428,18 +438,36 @@ static char *take(struct cartesian_heap *heap, struct cartesian_node **link, siz
     return block + CARTESIAN_HEADER_BYTES;
 }
 
+/* When there is no memory at all: a whole block that waits for a node, from among the last few. */
+static __attribute__((noinline)) void *take_nodeless(struct cartesian_heap *heap, size_t bytes)
+{
+    char **link = &heap->nodeless;
+    for (unsigned i = 0; *link && i < PATIENCE; i++) {
+        char *block = *link;
+        size_t found = tag_size(tag_read(block));
+        if (found >= bytes) {
+            *link = *(char **)(block + CARTESIAN_HEADER_BYTES);
+            tag_write(block, found, TAG_LIVE);
+            return block + CARTESIAN_HEADER_BYTES;
+        }
+        link = (char **)(block + CARTESIAN_HEADER_BYTES);
+    }
+    return NULL;
+}
+
 static void *cartesian_alloc(void *state, size_t size)
 {
     struct cartesian_heap *heap = state;
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
-    if (__builtin_expect(heap->nodeless != NULL, 0))
+    if (__builtin_expect(heap->nodeless != NULL, 0) &&
+        (heap->patience == 0 || --heap->patience == 0))
         release_nodeless(heap);
     size_t bytes = block_bytes(heap, size);
     struct cartesian_node **link = find_room(heap, bytes);
     if (!link) {
         if (!grow(heap, bytes))
-            return NULL;
+            return take_nodeless(heap, bytes);
         link = find_room(heap, bytes);
     }
     return link ? take(heap, link, bytes) : NULL;

@@ -22,6 +22,8 @@ struct cartesian_heap {
     struct cartesian_array *first_array, *last_array;   /* in order of age, for walks */
     struct cartesian_array *unused_array;               /* a record for the next one */
     char *nodeless;     /* freed blocks for which there was no memory for a node; see cartesian.c */
+    bool asks_again;    /* memory for nodes, although blocks wait for it */
+    unsigned patience;  /* how many requests until it does */
     size_t least_bytes; /* of a block */
     bool fast;
     struct counters counters;

@@ -26,8 +26,8 @@
  * own.
  *
  * Not as published, where search=short asks for it: a search gives up when the blocks it has not
- * seen hold less than it needs, and none is made where memory has just grown. Blocks lie where
- * they would lie; fewer are looked at.
+ * seen hold less than it needs, and none is made where memory has just grown, or where a bound on
+ * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked at.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
  * implemented by M. Moraes (CSRI, University of Toronto), whose order of the ring this is, and
@@ -162,6 +162,20 @@ static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free
     return (const char *)block + bytes == heap->fence;
 }
 
+static size_t wilderness_bytes(const struct knuth_heap *heap)
+{
+    if (!heap->fence)
+        return 0;
+    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
+    return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
+}
+
+static void raise_bound(struct knuth_heap *heap, size_t bytes)
+{
+    if (bytes > heap->bound)
+        heap->bound = bytes;
+}
+
 /* Memory. */
 
 /* Puts a block, which must be tagged as allocated, into the ring, merged with its neighbours. */
@@ -187,6 +201,8 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
         link_before_rover(heap, merged);
     }
     set_tags(merged, bytes, TAG_FREE);
+    if (!is_wilderness(heap, merged, bytes))
+        raise_bound(heap, bytes);
     heap->rover = merged;
 }
 
@@ -200,6 +216,7 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
         return false;
     char *block = heap->fence;
     if (!block || start != block + TAG_BYTES || !heap->rover) {
+        raise_bound(heap, wilderness_bytes(heap));
         tag_write(start, 0, TAG_FENCE);
         block = start + TAG_BYTES;
         bytes -= 2 * TAG_BYTES;
@@ -215,6 +232,10 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
  * block is large enough. */
 static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
 {
+    if (heap->short_search && bytes > heap->bound) {
+        size_t last_bytes = wilderness_bytes(heap);
+        return last_bytes >= bytes ? (struct knuth_free_block *)(heap->fence - last_bytes) : NULL;
+    }
     struct knuth_free_block *start = heap->rover;
     if (is_wilderness(heap, start, free_block_bytes(start)))
         start = start->next;
@@ -232,6 +253,8 @@ static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
         block = block->next;
     } while (block != start && (!heap->short_search || unseen_bytes >= bytes));
     count_search(&heap->counters, length);
+    if (!found)
+        heap->bound = bytes - 1;
     return found ? block : NULL;
 }
 
@@ -262,6 +285,8 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t
         replace_in_ring(block, remainder);
     }
     set_tags(remainder, rest, TAG_FREE);
+    if (!is_wilderness(heap, remainder, rest))
+        raise_bound(heap, rest);
     if (heap->rover == block)
         heap->rover = remainder;
     count_split(&heap->counters);
@@ -472,7 +497,8 @@ static void knuth_statistics(void *state, struct heap_statistics *statistics)
 }
 
 struct census {
-    size_t free_blocks, free_bytes;
+    const char *fence;
+    size_t free_blocks, free_bytes, largest; /* the wilderness apart */
     bool last_was_free, unmerged;
     const char *last_end;
 };
@@ -485,6 +511,8 @@ static void count_block(void *argument, const struct block_info *info)
     if (is_free) {
         census->free_blocks++;
         census->free_bytes += info->block_bytes;
+        if (info->block_bytes > census->largest && block + info->block_bytes != census->fence)
+            census->largest = info->block_bytes;
     }
     if (is_free && census->last_was_free && census->last_end == block)
         census->unmerged = true;
@@ -511,9 +539,10 @@ static bool ring_is_valid(const struct knuth_heap *heap, size_t count)
 static bool knuth_is_valid(void *state)
 {
     const struct knuth_heap *heap = state;
-    struct census census = {0};
+    struct census census = {.fence = heap->fence};
     return walk_segments(heap, count_block, &census) && !census.unmerged &&
-           census.free_bytes == heap->free_bytes && ring_is_valid(heap, census.free_blocks);
+           census.free_bytes == heap->free_bytes && census.largest <= heap->bound &&
+           ring_is_valid(heap, census.free_blocks);
 }
 
 const char *const knuth_cuts[] = {"start", "end", NULL};

@@ -22,6 +22,7 @@ struct knuth_heap {
     size_t free_bytes;
     char *fence; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search;
+    size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
 };
 

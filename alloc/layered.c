@@ -3,7 +3,8 @@
  * layered.c: the layers over a policy heap, off the common path; see layered.h.
  *
  * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
- * all threads. At most one arena lock is held at a time, except by fork.
+ * all threads. Between caches and arenas is the depot. At most one arena lock is held at a time,
+ * except by fork.
  */
 #include "alloc/layered.h"
 
@@ -17,8 +18,11 @@
 
 enum { MAX_ARENAS = 64 };
 
-/* More blocks in a bin than this do not pay: a bin of small blocks refills cheaply. */
-enum { BIN_MOST = 512, FIRST_BATCH = 2 };
+/* More blocks in a list than this do not pay: a bin of small blocks refills cheaply. */
+enum { BIN_MOST = 256, FIRST_BATCH = 2 };
+
+/* The depot may keep as much as a thread, or this part of what is mapped. */
+enum { DEPOT_SHARE = 4 };
 
 static struct thread_cache unborn_cache; /* all zero: empty, and no room */
 static struct thread_cache dead_cache;
@@ -34,6 +38,8 @@ static struct {
     struct thread_cache *caches, *unused_caches;
     uint64_t threads;
 } layers = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+
+static struct depot depot = {.lock = LOCK_INITIALIZER(RANK_DEPOT)};
 
 static const struct heap_policy *heap_policy(void)
 {
@@ -94,18 +100,18 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
     return window_init(policy->shadow_shift) && add_arena() != NULL;
 }
 
-/* Bins of small blocks are content with less than their share; what they leave is divided among
- * the rest, so that all together never keep more than the thread may. */
+/* A bin has two lists. Bins of small blocks are content with less than their share; what they leave
+ * is divided among the rest, so that all together never keep more than the thread may. */
 static void set_bin_limits(struct thread_cache *cache)
 {
     const struct layered_policy *policy = layers.policy;
     size_t left = layers.cache_bytes;
     for (unsigned bin = 0; bin < policy->bins; bin++) {
         size_t block_bytes = policy->bin_request(bin);
-        size_t limit = left / (policy->bins - bin) / block_bytes;
+        size_t limit = left / (policy->bins - bin) / (2 * block_bytes);
         if (limit > BIN_MOST)
             limit = BIN_MOST;
-        left -= limit * block_bytes;
+        left -= limit * 2 * block_bytes;
         cache->bins[bin] = (struct cache_bin){
             .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
     }
@@ -238,10 +244,11 @@ static void *alloc_from_any(struct arena *first, size_t size)
     return block;
 }
 
-/* Gives a list of cached blocks back, taking each arena's lock once for a run of its blocks. */
-static void free_list(void *list)
+/* Gives cached blocks back, taking each arena's lock once for a run of its blocks. */
+static void free_chain(struct chain chain)
 {
     struct arena *locked = NULL;
+    void *list = chain.blocks;
     while (list) {
         void *block = list;
         list = *(void **)block;
@@ -263,17 +270,27 @@ static void free_list(void *list)
  * asked for. */
 static void stock(struct thread_cache *cache, struct arena *arena, void *block)
 {
-    unsigned bin = mark_live(arena, block);
+    unsigned bin = bin_that_takes(heap_policy()->usable_size(arena->heap, block));
     if (bin == UNBINNED || cache_bin_room(&cache->bins[bin]) == 0) {
-        free_to(arena, block);
+        heap_policy()->free(arena->heap, block);
         return;
     }
-    *state_of(block) = 0;
     cache_bin_put(&cache->bins[bin], block);
 }
 
+/* A list that was set aside, by this thread or another. */
+static bool take_list(struct cache_bin *bin, unsigned bin_index)
+{
+    struct chain chain = cache_bin_take_reserve(bin);
+    if (!chain.blocks && bin->capacity > 0)
+        chain = depot_get(&depot, bin_index);
+    if (chain.blocks)
+        cache_bin_fill(bin, chain);
+    return chain.blocks != NULL;
+}
+
 /* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
-static void *refill(struct thread_cache *cache, unsigned bin_index)
+static void *take_batch(struct thread_cache *cache, unsigned bin_index)
 {
     struct cache_bin *bin = &cache->bins[bin_index];
     struct arena *arena = cache->arena;
@@ -294,27 +311,49 @@ static void *refill(struct thread_cache *cache, unsigned bin_index)
     return result ? result : alloc_from_any(arena, request);
 }
 
-/* Keeps the half that was freed last, which is likely to be in the processor's cache. */
-static void give_half_back(struct cache_bin *bin)
+/* What the caches have no room for: to the depot, and from there to the arenas when that has too
+ * much. */
+
+static size_t depot_most(void)
 {
-    uint32_t count = cache_bin_count(bin);
-    if (count < 2) {
-        free_list(cache_bin_empty(bin));
-        return;
+    size_t share = mapped_bytes() / DEPOT_SHARE;
+    return share > layers.cache_bytes ? share : layers.cache_bytes;
+}
+
+static void to_depot(const struct cache_bin *bin, unsigned bin_index, struct chain chain)
+{
+    chain.longest = bin->capacity;
+    chain.block_bytes = layers.policy->bin_request(bin_index);
+    while ((chain = depot_put(&depot, bin_index, chain, depot_most())).blocks) {
+        free_chain(chain);
+        chain.blocks = NULL;
     }
-    void *last_kept = bin->head;
-    for (uint32_t i = 1; i < count / 2; i++)
-        last_kept = *(void **)last_kept;
-    void *rest = *(void **)last_kept;
-    *(void **)last_kept = NULL;
-    bin->allowed += count - count / 2;
-    free_list(rest);
+}
+
+static void empty_depot(void)
+{
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
+        for (struct chain chain; (chain = depot_get(&depot, bin)).blocks;)
+            free_chain(chain);
+}
+
+static void set_list_aside(struct cache_bin *bin, unsigned bin_index)
+{
+    struct chain reserve = cache_bin_take_reserve(bin);
+    bin->reserve = cache_bin_empty(bin).blocks;
+    if (reserve.blocks)
+        to_depot(bin, bin_index, reserve);
 }
 
 static void empty_cache(struct thread_cache *cache)
 {
-    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
-        free_list(cache_bin_empty(&cache->bins[bin]));
+    for (unsigned i = 0; i < layers.policy->bins; i++) {
+        struct chain chains[] = {cache_bin_empty(&cache->bins[i]),
+                                 cache_bin_take_reserve(&cache->bins[i])};
+        for (size_t j = 0; j < 2; j++)
+            if (chains[j].blocks)
+                to_depot(&cache->bins[i], i, chains[j]);
+    }
 }
 
 /* Allocation. */
@@ -327,7 +366,10 @@ static void *alloc_uncached(size_t size)
         return alloc_from_any(layers.arenas[0], size);
     if (size > layers.policy->largest_binned)
         return alloc_from_any(thread_cache->arena, size);
-    return refill(thread_cache, layers.policy->bin_of(size));
+    unsigned bin = layers.policy->bin_of(size);
+    if (take_list(&thread_cache->bins[bin], bin))
+        return layered_alloc(layers.policy, size);
+    return take_batch(thread_cache, bin);
 }
 
 void *layered_alloc_slowly(size_t size)
@@ -385,8 +427,8 @@ void layered_free_to_full_bin(void *block, unsigned bin_index)
         return;
     }
     struct cache_bin *bin = &thread_cache->bins[bin_index];
-    if (cache_bin_room(bin) == 0)
-        give_half_back(bin);
+    if (cache_bin_room(bin) == 0 && bin->capacity > 0)
+        set_list_aside(bin, bin_index);
     if (cache_bin_room(bin) > 0)
         cache_bin_put(bin, block);
     else
@@ -502,6 +544,7 @@ void layered_thread_exit(void)
 void layered_fork_prepare(void)
 {
     lock_acquire(&layers.lock);
+    lock_acquire(&depot.lock);
     for (unsigned i = 0; i < layers.arena_count; i++)
         lock_acquire(&layers.arenas[i]->lock);
     large_fork_prepare();
@@ -516,6 +559,7 @@ void layered_fork_parent(void)
     large_fork_parent();
     for (unsigned i = layers.arena_count; i-- > 0;)
         lock_release(&layers.arenas[i]->lock);
+    lock_release(&depot.lock);
     lock_release(&layers.lock);
 }
 
@@ -530,6 +574,7 @@ void layered_fork_child(void)
         layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
         lock_reset(&layers.arenas[i]->lock);
     }
+    lock_reset(&depot.lock);
     layers.caches = thread_cache->arena ? thread_cache : NULL;
     if (layers.caches)
         layers.caches->next = layers.caches->previous = NULL;
@@ -543,6 +588,7 @@ size_t layered_trim(void)
     size_t freed = 0;
     if (thread_cache->arena)
         empty_cache(thread_cache);
+    empty_depot();
     for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
         lock_acquire(&layers.arenas[i]->lock);
         freed += heap_policy()->trim(layers.arenas[i]->heap);
@@ -557,9 +603,14 @@ static void count_cached(uint64_t *blocks, uint64_t *bytes)
     for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
         for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
             uint32_t count = cache_bin_count(&cache->bins[bin]);
+            count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
             *blocks += count;
             *bytes += count * layers.policy->bin_request(bin);
         }
+    lock_acquire(&depot.lock);
+    *blocks += depot.blocks;
+    *bytes += depot.bytes;
+    lock_release(&depot.lock);
     lock_release(&layers.lock);
 }
 

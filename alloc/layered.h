@@ -4,6 +4,7 @@
  * allocator.
  *
  *     size ≤ largest bin    the thread's cache, no lock          thread_cache.h
+ *                           what it lacks: the depot             depot.h
  *     size < large          the thread's arena, under its lock   arena.h
  *     otherwise             a mapping of its own                 large.h
  *
@@ -38,7 +39,9 @@ struct layered_policy {
 enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE, LAYERED_OPTION_COUNT };
 #define LAYERED_OPTIONS                                                                            \
     {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
-        {"cache", "bytes of free blocks that a thread may keep", 0, 1 << 30, 1 << 20, NULL},       \
+        {"cache", "bytes of free blocks that a thread may keep, and all of them in common",        \
+         0,       1 << 30,                                                                         \
+         1 << 20, NULL},                                                                           \
     {                                                                                              \
         "large", "bytes from which a block is a mapping of its own", 65536, 1 << 30, 1 << 18, NULL \
     }

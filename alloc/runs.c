@@ -21,6 +21,13 @@ void runs_init(struct runs *runs, unsigned retain_percent)
     runs->retain_least = RETAIN_LEAST;
 }
 
+static void count_used(struct runs *runs, size_t granules)
+{
+    runs->used_granules += granules;
+    size_t scaled = granules * FADING_GRANULES;
+    runs->recent -= scaled < runs->recent ? scaled : runs->recent;
+}
+
 static size_t list_of(size_t granules)
 {
     return granules <= RUN_LENGTHS ? granules : 0;
@@ -99,7 +106,7 @@ static void *cut(struct runs *runs, struct free_run *run, size_t granules, bool 
 {
     char *start = run->start;
     *zero = run->zero;
-    runs->used_granules += granules;
+    count_used(runs, granules);
     if (run->granules == granules) {
         drop_record(runs, run);
         return start;
@@ -138,7 +145,7 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
             *zero = last->zero;
             unlink_run(runs, last);
             drop_record(runs, last);
-            runs->used_granules += granules;
+            count_used(runs, granules);
             return start;
         }
         if (fresh)
@@ -146,7 +153,7 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
     }
     char *start = area_extend(area, granules * GRANULE_BYTES);
     if (start)
-        runs->used_granules += granules;
+        count_used(runs, granules);
     *zero = true;
     return start;
 }
@@ -203,24 +210,21 @@ static void merge_and_insert(struct runs *runs, struct free_run *run)
     insert(runs, run);
 }
 
-static bool too_much_is_free(const struct runs *runs, size_t more)
+static size_t bound(const struct runs *runs)
 {
-    size_t bound = runs->used_granules * runs->retain_percent / 100;
-    return runs->dirty_granules + more > (bound > runs->retain_least ? bound : runs->retain_least);
+    size_t share = runs->used_granules * runs->retain_percent / 100;
+    size_t recent = runs->recent / FADING_GRANULES;
+    size_t larger = share > recent ? share : recent;
+    return larger > runs->retain_least ? larger : runs->retain_least;
 }
 
-void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
+static void count_unused(struct runs *runs, size_t granules)
 {
+    size_t fading = granules < FADING_GRANULES ? granules : FADING_GRANULES;
     runs->used_granules -= granules;
     runs->used_runs--;
-    if (!zero && too_much_is_free(runs, granules))
-        zero = pages_discard(start, granules * GRANULE_BYTES);
-    pagemap_set(start, granules * GRANULE_BYTES, &unused_memory);
-    struct free_run *run = take_record(runs);
-    run->start = start;
-    run->granules = granules;
-    run->zero = zero;
-    merge_and_insert(runs, run);
+    runs->recent += granules * FADING_GRANULES;
+    runs->recent -= runs->recent * fading / FADING_GRANULES;
 }
 
 static struct free_run *any_dirty(const struct runs *runs)
@@ -232,18 +236,38 @@ static struct free_run *any_dirty(const struct runs *runs)
     return NULL;
 }
 
+/* Bytes given back; 0: the kernel would not take them. */
+static size_t discard(struct runs *runs, struct free_run *run)
+{
+    size_t bytes = run->granules * GRANULE_BYTES;
+    if (!pages_discard(run->start, bytes))
+        return 0;
+    unlink_run(runs, run);
+    run->zero = true;
+    merge_and_insert(runs, run);
+    return bytes;
+}
+
+void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
+{
+    count_unused(runs, granules);
+    if (!zero && runs->dirty_granules + granules > bound(runs))
+        zero = pages_discard(start, granules * GRANULE_BYTES);
+    pagemap_set(start, granules * GRANULE_BYTES, &unused_memory);
+    struct free_run *run = take_record(runs);
+    run->start = start;
+    run->granules = granules;
+    run->zero = zero;
+    merge_and_insert(runs, run);
+    if (runs->dirty_granules > bound(runs)) /* which has come down since they were given back */
+        discard(runs, any_dirty(runs));
+}
+
 size_t runs_trim(struct runs *runs)
 {
-    size_t bytes = 0;
-    struct free_run *run;
-    while (runs->dirty_granules > 0 && (run = any_dirty(runs))) {
-        if (!pages_discard(run->start, run->granules * GRANULE_BYTES))
-            break;
-        unlink_run(runs, run);
-        bytes += run->granules * GRANULE_BYTES;
-        run->zero = true;
-        merge_and_insert(runs, run);
-    }
+    size_t bytes = 0, more;
+    while (runs->dirty_granules > 0 && (more = discard(runs, any_dirty(runs))) > 0)
+        bytes += more;
     return bytes;
 }
 

@@ -3,9 +3,11 @@
  * thread_cache.h: a thread's own stock of free blocks, by bin.
  *
  * A bin is a list of blocks of one size, linked through their first word. Allocation takes the
- * block that was freed last, freeing puts one back, neither takes a lock. A bin that is empty is
- * refilled from the thread's arena and one that is full gives half to the arenas that own the
- * blocks, several under one lock. What a cache may keep is bounded.
+ * block that was freed last, freeing puts one back, neither takes a lock. A full list is set aside
+ * whole as the bin's reserve, and the reserve before it goes to the depot (depot.h); an empty bin
+ * takes its reserve, a chain of the depot, or a batch of blocks from the thread's arena. Two lists,
+ * so that a program at the edge of one does not go to the depot for every block. What a cache may
+ * keep is bounded.
  *
  * The common path is inline in layered.h; this is its data.
  */
@@ -16,6 +18,7 @@
 #include <stdint.h>
 
 #include "alloc/block_state.h"
+#include "alloc/depot.h"
 
 struct arena;
 
@@ -29,6 +32,7 @@ struct cache_bin {
     uint32_t capacity;
     uint32_t batch; /* how many blocks the next refill asks for; doubles, so that a program that
                        needs few touches few */
+    void *reserve;  /* as many blocks as the capacity, set aside, or none */
 } __attribute__((aligned(32)));
 
 static inline uint32_t cache_bin_room(const struct cache_bin *bin)
@@ -36,6 +40,7 @@ static inline uint32_t cache_bin_room(const struct cache_bin *bin)
     return bin->allowed - bin->frees;
 }
 
+/* Blocks in the list, without the reserve. */
 static inline uint32_t cache_bin_count(const struct cache_bin *bin)
 {
     return bin->capacity - cache_bin_room(bin);
@@ -60,13 +65,27 @@ static inline void *cache_bin_take(struct cache_bin *bin)
     return block;
 }
 
-/* Takes everything out, as a list. */
-static inline void *cache_bin_empty(struct cache_bin *bin)
+/* Takes the list out, without the reserve. */
+static inline struct chain cache_bin_empty(struct cache_bin *bin)
 {
-    void *list = bin->head;
+    struct chain chain = {.blocks = bin->head, .count = cache_bin_count(bin)};
     bin->head = NULL;
     bin->allowed = bin->frees + bin->capacity;
-    return list;
+    return chain;
+}
+
+/* Puts a list into an empty bin; it must fit. */
+static inline void cache_bin_fill(struct cache_bin *bin, struct chain chain)
+{
+    bin->head = chain.blocks;
+    bin->allowed = bin->frees + bin->capacity - chain.count;
+}
+
+static inline struct chain cache_bin_take_reserve(struct cache_bin *bin)
+{
+    struct chain chain = {.blocks = bin->reserve, .count = bin->reserve ? bin->capacity : 0};
+    bin->reserve = NULL;
+    return chain;
 }
 
 struct thread_cache {

@@ -98,7 +98,6 @@ static const struct allocator *find(struct slice name, struct slice preset)
     return NULL;
 }
 
-/* A decimal number, perhaps with K, M or G (powers of 1024) behind it. */
 static bool parse_number(struct slice text, uint64_t *number)
 {
     uint64_t value = 0;
@@ -123,6 +122,11 @@ static bool parse_number(struct slice text, uint64_t *number)
         return false;
     *number = value << shift;
     return true;
+}
+
+bool parse_size(const char *text, uint64_t *number)
+{
+    return parse_number((struct slice){text, strlen(text)}, number);
 }
 
 static bool parse_value(const struct option_description *option, struct slice text, uint64_t *value,

@@ -112,12 +112,12 @@ void emitter_begin(struct emitter *emitter, int descriptor, bool json)
     emitter->length = 0;
 }
 
-void emit_open(struct emitter *emitter, const char *key)
+static void open_group(struct emitter *emitter, const char *key, const char *bracket)
 {
     if (emitter->json) {
-        if (key)
+        if (emitter->depth > 0)
             put_key(emitter, key);
-        put_text(emitter, "{");
+        put_text(emitter, bracket);
     } else if (key) {
         put_spaces(emitter, 2 * (size_t)(emitter->depth - 1));
         put_text(emitter, key);
@@ -127,15 +127,35 @@ void emit_open(struct emitter *emitter, const char *key)
     emitter->first = true;
 }
 
-void emit_close(struct emitter *emitter)
+static void close_group(struct emitter *emitter, const char *bracket)
 {
     emitter->depth--;
     if (emitter->json) {
         put_text(emitter, "\n");
         put_spaces(emitter, 2 * (size_t)emitter->depth);
-        put_text(emitter, "}");
+        put_text(emitter, bracket);
     }
     emitter->first = false;
+}
+
+void emit_open(struct emitter *emitter, const char *key)
+{
+    open_group(emitter, key, "{");
+}
+
+void emit_close(struct emitter *emitter)
+{
+    close_group(emitter, "}");
+}
+
+void emit_open_list(struct emitter *emitter, const char *key)
+{
+    open_group(emitter, key, "[");
+}
+
+void emit_close_list(struct emitter *emitter)
+{
+    close_group(emitter, "]");
 }
 
 void emit_number(struct emitter *emitter, const char *key, uint64_t number)

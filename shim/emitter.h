@@ -25,6 +25,9 @@ struct emitter {
 void emitter_begin(struct emitter *emitter, int descriptor, bool json);
 void emit_open(struct emitter *emitter, const char *key); /* key NULL: the outermost object */
 void emit_close(struct emitter *emitter);
+/* In a list the key of what is written is NULL. */
+void emit_open_list(struct emitter *emitter, const char *key);
+void emit_close_list(struct emitter *emitter);
 void emit_number(struct emitter *emitter, const char *key, uint64_t number);
 void emit_seconds(struct emitter *emitter, const char *key, uint64_t nanoseconds);
 void emit_text(struct emitter *emitter, const char *key, const char *text);

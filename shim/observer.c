@@ -23,6 +23,13 @@ struct route observers_start(const struct configuration *configuration, struct r
     return route;
 }
 
+void observers_before_main(void)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (on[i]->before_main)
+            on[i]->before_main();
+}
+
 /* Outermost first: the order in which their locks may be taken. */
 void observers_fork_prepare(void)
 {

@@ -60,7 +60,8 @@ struct observer {
 
     /* Called only when on. All may be NULL. */
 
-    void (*thread_end)(void); /* of a thread that observer_watch_thread() was called in */
+    void (*before_main)(void); /* by a constructor of the library: libc is up, and may be called */
+    void (*thread_end)(void);  /* of a thread that observer_watch_thread() was called in */
     void (*fork_prepare)(void);
     void (*fork_parent)(void);
     void (*fork_child)(void);
@@ -73,6 +74,7 @@ extern const struct observer *const observers[];
 /* Starts those that the environment asks for; returns the route through them. */
 struct route observers_start(const struct configuration *configuration, struct route allocator);
 
+void observers_before_main(void);
 void observers_fork_prepare(void);
 void observers_fork_parent(void);
 void observers_fork_child(void);

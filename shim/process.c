@@ -99,6 +99,7 @@ static void report_other_malloc(const struct allocator *allocator)
 static __attribute__((constructor)) void settle_before_main(void)
 {
     report_other_malloc(route_settle()->allocator);
+    observers_before_main();
 }
 
 void process_attach(const struct allocator *allocator)

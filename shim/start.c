@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "shim/environment.h"
+#include "shim/live.h"
 #include "shim/process.h"
 #include "vm/syscall.h"
 
@@ -33,5 +34,6 @@ void start_allocator(struct configuration *configuration)
         message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");
         stop_before_main(&message);
     }
+    live_start(configuration);
     process_attach(configuration->allocator);
 }

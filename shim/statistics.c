@@ -10,17 +10,19 @@
  * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
  * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
  * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
- * takes log(n) of them.
+ * takes log(n) of them. The timeline's points are taken on the way of the calls too, so that no
+ * thread or timer of ours is seen by the program.
  */
 #include "shim/statistics.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "shim/emitter.h"
 #include "shim/environment.h"
+#include "shim/live.h"
+#include "shim/output.h"
+#include "shim/timeline.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/pagemap.h"
@@ -31,6 +33,9 @@ enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHA
 
 /* What of the heap one table serves; the table is as large as a granule. */
 static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
+
+/* The clock is asked once in so many calls whether the timeline is due for a point. */
+enum { CALLS_TO_CLOCK = 32 };
 
 struct sums {
     uint64_t blocks, requested, usable, header, alignment; /* all but the first in bytes */
@@ -53,6 +58,9 @@ static struct {
     uint64_t total_blocks, total_requested, most_requested;
     struct sums live;
     struct snapshot peak;
+    struct timeline timeline;
+    uint64_t next_clock; /* at how many calls */
+    uint64_t sizes[65];  /* [i]: allocations above 2^(i-1) up to 2^i bytes; the first: up to 1 */
 } account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
 
 extern struct pagemap slack_tables;
@@ -108,6 +116,26 @@ static void note_peak(void)
                                      .cached = account.configuration->allocator->cached_bytes()};
 }
 
+static void add_to_timeline(uint64_t nanoseconds)
+{
+    struct timeline_point point = {.nanoseconds = nanoseconds,
+                                   .requested = account.live.requested,
+                                   .mapped = mapped_bytes(),
+                                   .resident = heap_resident()};
+    timeline_add(&account.timeline, &point, now() - account.started);
+}
+
+/* Called with each allocation and free: while there are none, the heap stays as it is. */
+static void note_time(void)
+{
+    if (account.total_blocks + account.free_calls < account.next_clock)
+        return;
+    account.next_clock = account.total_blocks + account.free_calls + CALLS_TO_CLOCK;
+    uint64_t nanoseconds = now() - account.started;
+    if (timeline_is_due(&account.timeline, nanoseconds))
+        add_to_timeline(nanoseconds);
+}
+
 /* Enters a block, or takes one out: what is added to every sum. */
 static struct sums measure(const void *block, uint64_t slack)
 {
@@ -134,7 +162,9 @@ static void enter(void *block, size_t requested)
     account.live.alignment += sums.alignment;
     account.total_blocks++;
     account.total_requested += requested;
+    account.sizes[requested > 1 ? 64 - __builtin_clzll(requested - 1) : 0]++;
     note_peak();
+    note_time();
 }
 
 static void leave(const struct sums *sums)
@@ -187,6 +217,7 @@ static void counted_free(void *block)
     lock_acquire(&account.lock);
     account.free_calls++;
     leave(&sums);
+    note_time();
     lock_release(&account.lock);
     account.inner.free(block);
 }
@@ -213,6 +244,18 @@ static struct route start(const struct configuration *configuration, struct rout
     account.configuration = configuration;
     account.started = now();
     strncpy(account.destination, destination, sizeof account.destination - 1);
+    live_add("live_blocks", &account.live.blocks);
+    live_add("live_requested_bytes", &account.live.requested);
+    live_add("live_usable_bytes", &account.live.usable);
+    live_add("live_header_bytes", &account.live.header);
+    live_add("most_requested_bytes", &account.most_requested);
+    live_add("total_blocks", &account.total_blocks);
+    live_add("total_requested_bytes", &account.total_requested);
+    live_add("malloc_calls", &account.malloc_calls);
+    live_add("calloc_calls", &account.calloc_calls);
+    live_add("realloc_calls", &account.realloc_calls);
+    live_add("aligned_calls", &account.aligned_calls);
+    live_add("free_calls", &account.free_calls);
     struct route counted = inner;
     counted.alloc = counted_alloc;
     counted.alloc_zeroed = counted_alloc_zeroed;
@@ -237,6 +280,21 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
     emit_close(emitter);
 }
 
+/* Counts by powers of two, as "2^07"; those that are 0 are left out. */
+static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
+                        unsigned powers)
+{
+    emit_open(emitter, key);
+    for (unsigned i = 0; i < powers; i++) {
+        char name[] = "2^00";
+        name[2] = (char)('0' + i / 10);
+        name[3] = (char)('0' + i % 10);
+        if (counts[i] > 0)
+            emit_number(emitter, name, counts[i]);
+    }
+    emit_close(emitter);
+}
+
 static void emit_account(struct emitter *emitter)
 {
     emit_open(emitter, "calls");
@@ -250,6 +308,7 @@ static void emit_account(struct emitter *emitter)
     emit_number(emitter, "blocks", account.total_blocks);
     emit_number(emitter, "requested_bytes", account.total_requested);
     emit_close(emitter);
+    emit_powers(emitter, "sizes", account.sizes, sizeof account.sizes / sizeof *account.sizes);
     emit_open(emitter, "live");
     emit_number(emitter, "blocks", account.live.blocks);
     emit_number(emitter, "requested_bytes", account.live.requested);
@@ -289,6 +348,22 @@ static void emit_peak(struct emitter *emitter)
     emit_close(emitter);
 }
 
+static void emit_timeline(struct emitter *emitter)
+{
+    const struct timeline *timeline = &account.timeline;
+    emit_open_list(emitter, "timeline");
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_point *point = &timeline->points[i];
+        emit_open(emitter, NULL);
+        emit_seconds(emitter, "seconds", point->nanoseconds);
+        emit_number(emitter, "requested_bytes", point->requested);
+        emit_number(emitter, "mapped_bytes", point->mapped);
+        emit_number(emitter, "resident_bytes", point->resident);
+        emit_close(emitter);
+    }
+    emit_close_list(emitter);
+}
+
 static void emit_policy(struct emitter *emitter, const struct allocator_statistics *statistics)
 {
     const struct heap_statistics *heap = &statistics->heap;
@@ -305,15 +380,8 @@ static void emit_policy(struct emitter *emitter, const struct allocator_statisti
     emit_number(emitter, "merges", heap->merges);
     emit_number(emitter, "searches", heap->searches);
     emit_number(emitter, "tree_depth", heap->tree_depth);
-    emit_open(emitter, "search_lengths");
-    for (unsigned i = 0; i < sizeof heap->search_lengths / sizeof *heap->search_lengths; i++) {
-        char key[] = "2^00";
-        key[2] = (char)('0' + i / 10);
-        key[3] = (char)('0' + i % 10);
-        if (heap->search_lengths[i] > 0)
-            emit_number(emitter, key, heap->search_lengths[i]);
-    }
-    emit_close(emitter);
+    emit_powers(emitter, "search_lengths", heap->search_lengths,
+                sizeof heap->search_lengths / sizeof *heap->search_lengths);
     emit_close(emitter);
 }
 
@@ -370,6 +438,8 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     if (account.on) {
         emit_account(&emitter);
         emit_peak(&emitter);
+        if (json) /* in a table it would be hundreds of lines */
+            emit_timeline(&emitter);
     }
     emit_number(&emitter, "mapped_bytes", mapped_bytes());
     emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
@@ -388,60 +458,15 @@ void statistics_write_table(const struct configuration *configuration, int descr
     write_to(descriptor, false, configuration);
 }
 
-/* Puts the process id in the place of each "%p". False when the name grows too long. */
-static bool expand_name(const char *pattern, char *name, size_t room)
+static bool write_account(int file, bool json)
 {
-    size_t length = 0;
-    while (*pattern && length + 1 < room) {
-        if (pattern[0] != '%' || pattern[1] != 'p') {
-            name[length++] = *pattern++;
-            continue;
-        }
-        char digits[20];
-        size_t count = 0;
-        for (unsigned long pid = (unsigned long)SYSCALL_0(SYS_getpid); pid > 0; pid /= 10)
-            digits[count++] = (char)('0' + pid % 10);
-        while (count > 0 && length + 1 < room)
-            name[length++] = digits[--count];
-        pattern += 2;
-    }
-    name[length] = '\0';
-    return *pattern == '\0';
-}
-
-static bool ends_in_json(const char *name)
-{
-    size_t length = strlen(name);
-    return length >= 5 && strcmp(name + length - 5, ".json") == 0;
-}
-
-static void report_unwritable(const char *name)
-{
-    struct message message;
-    message_begin(&message);
-    message_text(&message, "cannot write the statistics to ");
-    message_quoted(&message, name, strlen(name));
-    message_text(&message, "; ALLOTROPE_STATS names a file that can be created");
-    message_send(&message);
+    return write_to(file, json, account.configuration);
 }
 
 static void write_at_exit(void)
 {
-    const char *destination = account.destination;
-    if (!*destination || strcmp(destination, "-") == 0) {
-        if (standard_error_is_ours())
-            write_to(2, false, account.configuration);
-        return;
-    }
-    char name[512];
-    long file = -1;
-    if (expand_name(destination, name, sizeof name))
-        file =
-            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (syscall_failed(file) || !write_to((int)file, ends_in_json(name), account.configuration))
-        report_unwritable(name);
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    add_to_timeline(now() - account.started);
+    output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 
 static void fork_prepare(void)

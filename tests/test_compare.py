@@ -43,7 +43,8 @@ QUANTITY = {
 HEAP = {
     "type": ["object", "null"],
     "required": ["command", "processes", "mapped_peak_bytes", "requested_peak_bytes",
-                 "fragmentation", "waste", "at_peak", "live", "metadata_bytes", "calls",
+                 "fragmentation", "waste", "at_peak", "live", "timeline", "sizes",
+                 "metadata_bytes", "calls",
                  "system_calls"],
     "properties": {
         "processes": {"type": "integer", "minimum": 1},
@@ -86,7 +87,7 @@ SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": ["schema", "command", "date", "machine", "baseline", "rounds", "confidence",
-                 "settings", "deterministic", "interrupted", "incomplete", "results",
+                 "settings", "deterministic", "interrupted", "incomplete", "results", "sites",
                  "witness"],
     "properties": {
         "schema": {"const": "allotrope.compare/1"},
@@ -118,6 +119,10 @@ SCHEMA = {
         "interrupted": {"type": "boolean"},
         "incomplete": MAYBE_TEXT,
         "results": {"type": "array", "minItems": 1, "items": RESULT},
+        "sites": {"type": ["object", "null"], "additionalProperties": False,
+                  "required": ["command", "samples", "peak_bytes", "exit_bytes", "peak", "exit"],
+                  "properties": {key: {} for key in (
+                      "command", "samples", "peak_bytes", "exit_bytes", "peak", "exit")}},
         "witness": {"type": ["object", "null"], "additionalProperties": False,
                     "required": ["hyperfine", "hyperfine_missing", "perf", "perf_missing"],
                     "properties": {"hyperfine": {"type": ["array", "null"]},

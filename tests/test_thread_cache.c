@@ -25,7 +25,8 @@ static void test_a_bin_without_capacity_is_empty_and_full(void **state)
     assert_null(cache_bin_take(&bin));
     assert_int_equal(cache_bin_room(&bin), 0);
     assert_int_equal(cache_bin_count(&bin), 0);
-    assert_null(cache_bin_empty(&bin));
+    assert_null(cache_bin_empty(&bin).blocks);
+    assert_null(cache_bin_take_reserve(&bin).blocks);
 }
 
 static void compare_with_stack(uint32_t counters)
@@ -38,8 +39,13 @@ static void compare_with_stack(uint32_t counters)
     for (unsigned step = 0; step < 10000; step++) {
         uint64_t choice = next_random(&random) % 100;
         if (choice == 0) {
-            assert_int_equal(list_length(cache_bin_empty(&bin)), height);
-            height = 0;
+            struct chain chain = cache_bin_empty(&bin);
+            assert_int_equal(list_length(chain.blocks), height);
+            assert_int_equal(chain.count, height);
+            if (height % 2)
+                cache_bin_fill(&bin, chain);
+            else
+                height = 0;
         } else if (choice < 50) {
             void *taken = cache_bin_take(&bin);
             assert_ptr_equal(taken, height > 0 ? stack[--height] : NULL);

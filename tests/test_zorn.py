@@ -240,6 +240,32 @@ def test_every_table_and_figure_has_its_data(study: tuple[Path, str]) -> None:
     }
     misses = document["sheets"]["figure-6"]["records"]
     assert any(one["miss_rate"] for one in misses)
+    allocated = {one["program"]: one for one in document["sheets"]["table-2"]["records"]}
+    assert 0 < allocated["cfrac"]["instruction_share"] < 1
+    shares = [one for one in document["sheets"]["attribution"]["records"]
+              if (one["program"], one["allocator"]) == ("cfrac", "bsd:classic")]  # fmt: skip
+    assert shares and 0 < shares[0]["share_allocator"] < 1
+
+
+def test_survival_never_rises(study: tuple[Path, str]) -> None:
+    folder, _ = study
+    sheet = json.loads((folder / "results.json").read_text())["sheets"]["figure-8"]
+    for clock in ("instructions", "bytes"):
+        shares = [one["share_of_objects"] for one in sheet["records"]
+                  if (one["program"], one["clock"]) == ("cfrac", clock)]  # fmt: skip
+        assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
+
+
+def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[Path, str]) -> None:
+    folder, _ = study
+    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder.parent / "tiny.toml"),
+             "--only", "cfrac", "--only", "echo", "--out", str(folder)]  # fmt: skip
+    before = (folder / "results.json").read_text()
+    done = command.run(*words, "--resume", "--report-only")
+    assert done.returncode == 0, done.stderr
+    assert (
+        json.loads((folder / "results.json").read_text())["claims"] == json.loads(before)["claims"]
+    )
 
 
 def test_a_quick_study_indicates(study: tuple[Path, str]) -> None:

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* In the order in which they may be taken; fork takes them all in this order. */
-enum lock_rank { RANK_ACCOUNT = 1, RANK_REGISTRY, RANK_ARENA, RANK_LARGE, RANK_PAGES };
+enum lock_rank { RANK_ACCOUNT = 1, RANK_REGISTRY, RANK_DEPOT, RANK_ARENA, RANK_LARGE, RANK_PAGES };
 
 struct lock {
     _Atomic uint32_t state;

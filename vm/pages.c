@@ -15,7 +15,7 @@
 
 struct page_calls page_calls;
 
-static _Atomic size_t mapped_now, mapped_peak, metadata_now;
+struct heap_account heap_account;
 
 static void count(_Atomic uint64_t *counter)
 {
@@ -122,31 +122,33 @@ size_t pages_resident(void *address, size_t bytes)
 
 void account_mapped(ptrdiff_t change)
 {
-    size_t now = atomic_fetch_add_explicit(&mapped_now, (size_t)change, memory_order_relaxed) +
-                 (size_t)change;
-    size_t peak = atomic_load_explicit(&mapped_peak, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(
-                             &mapped_peak, &peak, now, memory_order_relaxed, memory_order_relaxed))
+    size_t now =
+        atomic_fetch_add_explicit(&heap_account.mapped, (size_t)change, memory_order_relaxed) +
+        (size_t)change;
+    size_t peak = atomic_load_explicit(&heap_account.peak, memory_order_relaxed);
+    while (now > peak &&
+           !atomic_compare_exchange_weak_explicit(&heap_account.peak, &peak, now,
+                                                  memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
 void account_metadata(ptrdiff_t change)
 {
-    atomic_fetch_add_explicit(&metadata_now, (size_t)change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&heap_account.metadata, (size_t)change, memory_order_relaxed);
     account_mapped(change);
 }
 
 size_t metadata_bytes(void)
 {
-    return atomic_load_explicit(&metadata_now, memory_order_relaxed);
+    return atomic_load_explicit(&heap_account.metadata, memory_order_relaxed);
 }
 
 size_t mapped_bytes(void)
 {
-    return atomic_load_explicit(&mapped_now, memory_order_relaxed);
+    return atomic_load_explicit(&heap_account.mapped, memory_order_relaxed);
 }
 
 size_t mapped_peak_bytes(void)
 {
-    return atomic_load_explicit(&mapped_peak, memory_order_relaxed);
+    return atomic_load_explicit(&heap_account.peak, memory_order_relaxed);
 }

@@ -69,6 +69,9 @@ extern struct page_calls page_calls;
 
 /* The heap's own account of the memory that it holds, in bytes: what the areas have handed to
  * their heaps, large blocks and metadata; and its high-water mark. */
+extern struct heap_account {
+    _Atomic size_t mapped, peak, metadata;
+} heap_account __attribute__((visibility("hidden")));
 void account_mapped(ptrdiff_t change);
 void account_metadata(ptrdiff_t change); /* a part of it that no block can use */
 size_t metadata_bytes(void);

@@ -23,6 +23,8 @@ WORDS = {
     "trace": ("trace_commands", "trace"),
     "simulate": ("simulate", "simulate"),
     "locality": ("locality", "locality"),
+    "sites": ("sites_command", "sites"),
+    "stats": ("live", "stats"),
     "events": ("events", "events"),
     "replay": ("replay", "replay"),
     "lifetimes": ("lifetimes_output", "lifetimes"),

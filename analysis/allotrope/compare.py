@@ -26,6 +26,7 @@ from .errors import UserError
 from .executables import find_program, preload_obstacle
 from .intervals import Summary, summarize
 from .launch import Run, launch
+from .sites import read_sites, summarize_sites
 
 # What is measured: the key in the JSON and the attribute of a Run are the same.
 QUANTITIES = (
@@ -40,10 +41,17 @@ QUANTITIES = (
 )
 # What of the statistics' peak is kept beside its waste; with it they add up to mapped_bytes.
 AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
+TIMELINE_POINTS = 160
 # Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
 LEAST_HEAP_BYTES = 64 << 10
 # The user's settings that would make every contender something else than its name says.
-OWN_VARIABLES = ("ALLOTROPE", "ALLOTROPE_STATS")
+OWN_VARIABLES = (
+    "ALLOTROPE",
+    "ALLOTROPE_STATS",
+    "ALLOTROPE_SITES",
+    "ALLOTROPE_SITES_RATE",
+    "ALLOTROPE_SITES_FRAMES",
+)
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -104,6 +112,7 @@ class Comparison:
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
+        self.sites: dict[str, Any] | None = None  # where the program allocates
         self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
 
     def deterministic(self) -> bool | None:
@@ -261,16 +270,25 @@ class Runner:
                 self._take_account(contender)
 
     def _take_account(self, contender: Contender) -> None:
+        """Where the memory was allocated is the program's own doing, so the first account that
+        succeeds tells it for all."""
         accounts = self.folder / f"account-{contender.allocator.name}"
+        places = self.folder / f"sites-{contender.allocator.name}"
         accounts.mkdir(exist_ok=True)
+        places.mkdir(exist_ok=True)
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
+        if self.comparison.sites is None:
+            settings["ALLOTROPE_SITES"] = str(places / "%p.json")
         run = self._attempt(contender, "accounting", settings)
         if run is None:
             return
+        if self.comparison.sites is None:
+            found = read_sites(places)
+            self.comparison.sites = summarize_sites(found) if found else None
         contender.heap = read_accounts(accounts)
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
-        for file in accounts.iterdir():
+        for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
 
     def measure_rounds(self) -> None:
@@ -364,6 +382,15 @@ class Runner:
         return lines[-1].strip()[:200] if lines else None
 
 
+def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
+    """Of a timeline's points at most TIMELINE_POINTS, the last among them, by quantity."""
+    if not timeline:
+        return None
+    step = -(-len(timeline) // TIMELINE_POINTS)
+    kept = [*timeline[::-1][::step][::-1]]
+    return {key: [point[key] for point in kept] for key in kept[0]}
+
+
 def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
     """How a shell command ended, with the last line that it said."""
     said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -390,6 +417,8 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
         "waste": peak["waste"],
         "at_peak": {key: peak.get(key) for key in AT_PEAK},
         "live": largest.get("live"),
+        "sizes": largest.get("sizes"),
+        "timeline": thin(largest.get("timeline")),
         "metadata_bytes": largest.get("metadata_bytes"),
         "calls": largest.get("calls"),
         "system_calls": largest.get("system_calls"),

@@ -51,6 +51,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "interrupted": comparison.interrupted,
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
+        "sites": comparison.sites,
         "witness": comparison.witness,
     }
 

@@ -4,7 +4,7 @@
 import shlex
 from typing import Any, Callable, Mapping, Sequence
 
-from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
+from .page import SERIES, Figure, Page, Section, Table, axis, colour, layout, symbol
 from .recommendation import memory_quantity, recommend
 from .units import format_bytes, format_count, format_seconds
 from .witness import witness_lines, witness_rows
@@ -59,6 +59,8 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
         trade_off_section(document, prefix),
         quantities_section(document, prefix),
         waste_section(document, prefix),
+        *timeline_sections(document, prefix),
+        *sites_sections(document, prefix),
         *witness_sections(document),
         Section(
             "Figures",
@@ -320,6 +322,145 @@ def waste_section(document: Document, prefix: str) -> Section:
         height=200 + 46 * len(known),
     )
     return Section("What the heap is made of", paragraphs, [figure], [_heap_table(known)])
+
+
+def timeline_sections(document: Document, prefix: str) -> list[Section]:
+    """Heap and resident memory over time, of the run that took the account."""
+    known = [
+        (place, one)
+        for place, one in enumerate(document["results"])
+        if one.get("heap") and one["heap"].get("timeline")
+    ]
+    if not known:
+        return []
+    figures = [
+        _over_time(f"{prefix}heap-over-time", "The heap", "mapped_bytes", known,
+                   "What each heap holds of the kernel's memory; grey: what the program has asked "
+                   "for and not freed. What lies between is waste."),
+        _over_time(f"{prefix}resident-over-time", "The heap, resident", "resident_bytes", known,
+                   "The part of each heap that is in memory; pages that were never touched, or "
+                   "were given back, are not."),
+    ]  # fmt: skip
+    paragraphs = ["Taken inside the program, in the run that keeps the account, which is slower "
+                  "than one without."]  # fmt: skip
+    return [Section("Over time", paragraphs, figures, [_timeline_table(known)])]
+
+
+def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
+    """The figures behind the pictures, at tenths of each run."""
+    rows = []
+    for _, one in known:
+        times = one["heap"]["timeline"]
+        for key, title in (("requested_bytes", "asked for"), ("mapped_bytes", "heap"),
+                           ("resident_bytes", "resident")):  # fmt: skip
+            last = len(times["seconds"]) - 1
+            values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
+            rows.append([one["spec"], title, *map(format_bytes, values)])
+    header = ["allocator", "bytes", *(f"{tenth}/10" for tenth in range(11))]
+    return Table("At tenths of the points", header, rows, text_columns=2, folded=True)
+
+
+def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, Result]],
+               caption: str) -> Figure:  # fmt: skip
+    place, longest = max(known, key=lambda one: len(one[1]["heap"]["timeline"]["seconds"]))
+    times = longest["heap"]["timeline"]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "asked for",
+            "x": times["seconds"],
+            "y": [value / MEBIBYTE for value in times["requested_bytes"]],
+            "line": {"color": "var(--part-0)", "width": 1},
+            "fill": "tozeroy",
+            "fillcolor": "var(--line)",
+            "hovertemplate": "<b>asked for</b><br>%{x:.3f} s: %{y:.1f} MiB<extra></extra>",
+        }
+    ]
+    for place, one in known:
+        times = one["heap"]["timeline"]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": one["spec"],
+                "x": times["seconds"],
+                "y": [value / MEBIBYTE for value in times[quantity]],
+                "line": {"color": colour(place), "width": 1.5,
+                         "dash": "solid" if place < SERIES else "dash", "shape": "hv"},
+                "hovertemplate": f"<b>{plain(one['spec'])}</b><br>%{{x:.3f}} s: %{{y:.1f}} MiB"
+                "<extra></extra>",
+            }
+        )  # fmt: skip
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption,
+        data=data,
+        layout=layout(
+            xaxis=axis("s after the start"),
+            yaxis=axis("MiB", rangemode="tozero"),
+            showlegend=True,
+            legend={"orientation": "h", "y": -0.25, "yanchor": "top"},
+        ),
+        height=380,
+    )
+
+
+def sites_sections(document: Document, prefix: str) -> list[Section]:
+    """Where the program allocates, and in what sizes: its own doing under every allocator."""
+    sizes = next(
+        (one["heap"]["sizes"] for one in document["results"]
+         if one.get("heap") and one["heap"].get("sizes")), None
+    )  # fmt: skip
+    found = document.get("sites")
+    if not sizes and not found:
+        return []
+    figures = [_size_histogram(prefix, sizes)] if sizes else []
+    tables, paragraphs = [], []
+    if found:
+        paragraphs.append(
+            f"Estimated from {found['samples']:,} sampled allocations of {found['command']}; "
+            "`allotrope sites` shows it in full, with flame graphs."
+        )
+        for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
+            rows = [
+                [row["place"], format_bytes(row["bytes"]), f"{row['blocks']:,}",
+                 row["called_by"] or "–"]
+                for row in found[moment]
+            ]  # fmt: skip
+            if rows:
+                header = ["allocated at", "bytes", "blocks", "called by"]
+                tables.append(Table(title, header, rows))
+    return [Section("Where the program allocates", paragraphs, figures, tables)]
+
+
+def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
+    powers = {int(key[2:]): count for key, count in sizes.items()}
+    span = range(min(powers), max(powers) + 1)
+    names = [size_name(power) for power in span]
+    return Figure(
+        name=f"{prefix}sizes",
+        title="Sizes asked for",
+        caption="How many allocations asked for at most so many bytes, and more than the bar to "
+        "the left; the axis is logarithmic.",
+        data=[
+            {
+                "type": "bar",
+                "x": names,
+                "y": [powers.get(power) for power in span],
+                "marker": {"color": "var(--part-1)"},
+                "hovertemplate": "up to %{x}: %{y:,} allocations<extra></extra>",
+            }
+        ],
+        layout=layout(
+            xaxis=axis("bytes", type="category"), yaxis=axis("allocations", type="log"), bargap=0.1
+        ),
+    )
+
+
+def size_name(power: int) -> str:
+    return f"{1 << power % 10}{('', 'K', 'M', 'G', 'T', 'P')[power // 10]}"
 
 
 def _part(heap: Result, key: str) -> float | None:

@@ -58,6 +58,7 @@ def examine() -> list[Row]:
         _tool("perf", "linux-perf", "samples of where time goes", "no cross-check by samples"),
         _tool("valgrind", "valgrind", "references can be recorded", "no recording of references"),
         _tool("hyperfine", "hyperfine", "times can be cross-checked", "no cross-check of times"),
+        _tool("eu-addr2line", "elfutils", "allocation sites have names", "sites have addresses"),
         _dirty_bits(),
     ]
 

@@ -69,7 +69,7 @@ class Lives:
 
     @cached_property
     def symbols(self) -> Symbols:
-        return Symbols(self.facts["maps"])
+        return Symbols(str(self.facts["maps"]).splitlines())
 
 
 def read_lives(path: str | Path) -> Lives:
@@ -167,11 +167,11 @@ def sites(lives: Lives) -> list[dict[str, Any]]:
     order = np.argsort(inverse, kind="stable")
     bounds = np.searchsorted(inverse[order], np.arange(len(found) + 1))
     ages = lives.ages("bytes")
+    names = lives.symbols.names(map(int, found))
     rows = []
     for number, site in enumerate(found):
         chosen = order[bounds[number] : bounds[number + 1]]
-        name = lives.symbols.name(int(site))
-        rows.append({"site": int(site), "name": name} | _group(lives, chosen, ages))
+        rows.append({"site": int(site), "name": names[int(site)]} | _group(lives, chosen, ages))
     return sorted(rows, key=itemgetter("bytes"), reverse=True)
 
 

@@ -47,6 +47,7 @@ class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any] = field(default_factory=dict)
     height: int = 320
+    wide: bool = False  # over the whole width of the page
 
 
 @dataclass(frozen=True)

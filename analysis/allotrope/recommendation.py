@@ -428,15 +428,12 @@ def _refused(document: Document) -> list[Sentence]:
 
 def _findings(document: Document) -> list[Sentence]:
     accounts = {one["spec"]: one["heap"] for one in document["results"] if one.get("heap")}
-    finders: list[Callable[[Mapping[str, Any]], list[Sentence]]] = [
-        _never_freed,
-        _fragmented,
-        _rounded_up,
-    ]
-    return [sentence for find in finders for sentence in find(accounts)]
+    finders: list[Callable[[Mapping[str, Any]], list[Sentence]]] = [_fragmented, _rounded_up]
+    others = [sentence for find in finders for sentence in find(accounts)]
+    return [*_never_freed(accounts, document.get("sites")), *others]
 
 
-def _never_freed(accounts: Mapping[str, Any]) -> list[Sentence]:
+def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
     """The program's own doing, so any one account tells; the most cautious is believed."""
     known = [
         (heap["live"]["requested_bytes"], heap["live"]["blocks"], heap["requested_peak_bytes"])
@@ -450,10 +447,24 @@ def _never_freed(accounts: Mapping[str, Any]) -> list[Sentence]:
         return []
     text = (
         f"{format_bytes(live)} were never freed: {blocks:,} blocks were still held when the "
-        f"program ended, of {format_bytes(peak)} at most. What a program needs to its end it may "
-        "leave so; in one that runs for long it is a leak, which no allocator mends."
+        f"program ended, of {format_bytes(peak)} at most.{_allocated_at(sites)} "
+        "What a program needs to its end it may leave so; in one that runs for long it is a "
+        "leak, which no allocator mends."
     )
     return [Sentence("finding", "Never freed", text)]
+
+
+def _allocated_at(sites: Mapping[str, Any] | None) -> str:
+    """The places to which most of what was never freed belongs."""
+    if not sites or not sites["exit_bytes"]:
+        return ""
+    named = [
+        f"{100 * row['bytes'] / sites['exit_bytes']:.0f}% are allocated at {row['place']}"
+        + (f", called by {row['called_by']}" if row["called_by"] else "")
+        for row in sites["exit"][:3]
+        if row["bytes"] >= LEAK_SHARE * sites["exit_bytes"]
+    ]
+    return f" Of these, {enumerate_names(named)}." if named else ""
 
 
 def _excess(heap: Mapping[str, Any]) -> float:

@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from . import allocators
 from .allocators import Allocator
@@ -25,7 +24,7 @@ from .events import tool
 from .launch import launch
 from .outputs import check_outputs, deliver, output_options
 from .places import PLACES
-from .terminal import terminal
+from .terminal import print_table, print_wrapped, terminal
 from .units import format_bytes
 from .words import Word
 
@@ -168,32 +167,32 @@ def rows(document: Document) -> Iterator[list[Any]]:
         yield [one[column] for column in COLUMNS]
 
 
-def print_table(document: Document, console: Console) -> None:
+def print_results(document: Document, console: Console) -> None:
     live = document["most_live_bytes"]
-    title = (f"{document['objects']:,} objects, at most {format_bytes(live)} in "
-             f"{document['most_live_objects']:,} live")  # fmt: skip
-    table = Table(title=title)
-    table.add_column("allocator", overflow="fold")
-    for heading in ("heap peak", "of live", "RSS growth", "CPU, s", "faults"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    print_wrapped(console, f"{document['objects']:,} objects, at most {format_bytes(live)} in "
+                  f"{document['most_live_objects']:,} live")  # fmt: skip
+    table = [["allocator", "heap peak", "of live", "RSS growth", "CPU, s", "faults"]]
     for one in document["results"]:
-        if one["failure"] is not None:
-            table.add_row(one["allocator"], "failed:", one["failure"])
-            continue
         peak = one["heap_peak_bytes"]
-        table.add_row(
-            one["allocator"],
-            "–" if peak is None else format_bytes(peak),
-            "–" if peak is None else f"{one['heap_to_live']:.2f}",
-            format_bytes(one["rss_growth_bytes"]),
-            f"{one['cpu_seconds']:.3f}",
-            f"{one['minor_faults']:,}",
+        if one["failure"] is not None:
+            table.append([one["allocator"], "failed", "", "", "", ""])
+            continue
+        table.append(
+            [
+                one["allocator"],
+                "–" if peak is None else format_bytes(peak),
+                "–" if peak is None else f"{one['heap_to_live']:.2f}",
+                format_bytes(one["rss_growth_bytes"]),
+                f"{one['cpu_seconds']:.3f}",
+                f"{one['minor_faults']:,}",
+            ]
         )
-    console.print(table)
+    print_table(console, table, styles=[""] * len(document["results"]))
     if any(one["heap_peak_bytes"] is None for one in document["results"]):
-        console.print("– : only allotrope's own allocators tell of their heap.", highlight=False)
-    for line in notes(document):
-        console.print(line, highlight=False)
+        print_wrapped(console, "–: only allotrope's own allocators tell of their heap.")
+    failed = [one for one in document["results"] if one["failure"] is not None]
+    for line in [*(f"{one['allocator']}: {one['failure']}" for one in failed), *notes(document)]:
+        print_wrapped(console, line)
 
 
 @click.command("replay", cls=Word)
@@ -227,5 +226,5 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, json_path: str |
         return render(replay_page(document))
 
     if deliver(document, rows(document), page, json_path, csv_path, html_path):
-        print_table(document, terminal())
+        print_results(document, terminal())
     return 1 if any(one["failure"] is not None for one in results) else 0

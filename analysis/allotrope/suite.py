@@ -32,7 +32,7 @@ from .errors import UserError
 from .launch import Run
 from .places import PLACES
 
-STATE_SCHEMA = "allotrope.suite-state/1"
+STATE_SCHEMA = "allotrope.suite-state/2"
 SUITE_KEYS = {"title", "environment", "program"}
 # What each key of a program must be.
 PROGRAM_KEYS: dict[str, tuple[type, ...]] = {
@@ -427,6 +427,7 @@ def _frozen(part: Part) -> dict[str, Any]:
     assert comparison is not None
     return {
         "reference_seconds": part.reference_seconds,
+        "sites": comparison.sites,
         "warm": part.warm,
         "endings": sorted(comparison.endings, key=str),
         "incomplete": comparison.incomplete,
@@ -450,6 +451,7 @@ def _restore(part: Part, saved: dict[str, Any]) -> None:
     comparison = part.comparison
     assert comparison is not None
     part.reference_seconds, part.warm = saved["reference_seconds"], saved["warm"]
+    comparison.sites = saved["sites"]
     comparison.endings = {(status, signal) for status, signal in saved["endings"]}
     comparison.incomplete = saved["incomplete"]
     comparison.reference.outputs = set(saved["reference_outputs"])

@@ -1,84 +1,185 @@
 # SPDX-License-Identifier: MIT
-"""Names for addresses of a program that has ended, from what was mapped where and the files.
+"""Names for addresses of a process that has ended, from its /proc/PID/maps.
 
-An address is named by the function that holds it, as far as the file tells; else by its place in
-the file, which debuggers understand: `gawk+0x65b86`. Names of C++ are written as compilers
-mangle them.
+elfutils' eu-addr2line reads what there is: debugging information, also where Debian's -dbgsym
+packages put it, else the symbol table, else the exported symbols. What has no name is called by
+its file and the address in it.
+
+    symbols = Symbols(lines_of_proc_maps)
+    places = symbols.find(addresses)             # a return address is looked up a byte before
+    print(*places[address])                      # innermost first: what was inlined has a place too
 """
 
 import bisect
-from functools import cached_property
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Sequence
+
+TOOL = "eu-addr2line"
+WITHOUT_TOOL = "functions have no names: install the Debian package elfutils"
 
 
-class File:
-    """A mapped file, and its functions where it is an ELF file that tells of them."""
+@dataclass(frozen=True)
+class Place:
+    """Where an address is in the program's text."""
 
-    def __init__(self, path: str, start: int) -> None:
-        self.path = path
-        self.start = start  # where its first mapping lies
+    function: str | None
+    file: str | None
+    line: int | None
+    object: str  # path of the program or library; "" where nothing is mapped
+    offset: int  # in the object, as nm and objdump write it
 
-    @cached_property
-    def _functions(self) -> tuple[int, list[tuple[int, int, str]]]:
-        """What to take off an address, and (start, end, name) in order."""
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-        from elftools.elf.sections import SymbolTableSection
+    def __str__(self) -> str:
+        where = f" ({os.path.basename(self.file)}:{self.line})" if self.file else ""
+        return f"{self.name}{where}"
 
-        try:
-            with open(self.path, "rb") as file:
-                elf = ELFFile(file)
-                found = {
-                    (symbol["st_value"], symbol["st_value"] + symbol["st_size"]): symbol.name
-                    for section in elf.iter_sections()
-                    if isinstance(section, SymbolTableSection)
-                    for symbol in section.iter_symbols()
-                    if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"]
-                }
-                bias = 0 if elf["e_type"] == "ET_EXEC" else self.start
-        except (OSError, ELFError):
-            return self.start, []
-        return bias, sorted((start, end, name) for (start, end), name in found.items())
+    @property
+    def name(self) -> str:
+        """Its function, without arguments, or something to tell it from others by."""
+        if self.function:
+            return brief(self.function)
+        return f"{os.path.basename(self.object) or '?'}+{self.offset:#x}"
 
-    def name(self, address: int) -> str:
-        """The function at an address of the program's."""
-        bias, functions = self._functions
-        place = bisect.bisect_right(functions, (address - bias, 1 << 64, "")) - 1
-        if place >= 0 and address - bias < functions[place][1]:
-            return f"{functions[place][2]} ({Path(self.path).name})"
-        return f"{Path(self.path).name}+{address - self.start:#x}"
+
+def brief(function: str) -> str:
+    """A C++ function without its arguments and with "<…>" for those of templates."""
+    function = function.replace("operator()", "operator\0").replace("(anonymous namespace)", "\1")
+    kept: list[str] = []
+    depth = 0
+    for letter in function:
+        if letter in "<(" and not "".join(kept[-9:]).endswith(("operator", "operator<")):
+            if depth == 0 and letter == "<":
+                kept.append("<…>")
+            depth += 1
+        elif letter in ">)" and depth > 0:
+            depth -= 1
+        elif depth == 0:
+            kept.append(letter)
+    text = "".join(kept).replace("operator\0", "operator()").replace("\1", "(anonymous)")
+    text = text.removesuffix(" const")
+    words = text.split(" ")
+    return words[-1] if len(words) > 1 and "operator" not in text else text
+
+
+@dataclass(frozen=True)
+class Mapping:
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+def read_maps(lines: Iterable[str]) -> list[Mapping]:
+    """The mappings of files, in order of address."""
+    mappings = []
+    for line in lines:
+        words = line.split(None, 5)
+        if len(words) == 6 and words[5].startswith("/"):
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            path = words[5].strip().removesuffix(" (deleted)")
+            mappings.append(Mapping(start, end, int(words[2], 16), path))
+    return sorted(mappings, key=lambda mapping: mapping.start)
 
 
 class Symbols:
-    """The files of one process."""
+    def __init__(self, maps: Iterable[str]) -> None:
+        self.mappings = read_maps(maps)
+        self.starts = [mapping.start for mapping in self.mappings]
+        self.tool = shutil.which(TOOL)
 
-    def __init__(self, maps: str) -> None:
-        """maps: lines as of /proc/PID/maps; a later one counts where two overlap."""
-        files: dict[str, File] = {}
-        ranges: dict[tuple[int, int], File] = {}
-        for line in maps.splitlines():
-            words = line.split(None, 5)
-            if len(words) < 6 or not words[5].startswith("/"):
-                continue
-            start, end = (int(word, 16) for word in words[0].split("-"))
-            file = files.setdefault(words[5], File(words[5], start))
-            file.start = min(file.start, start)
-            ranges[(start, end)] = file
-        self._ranges = sorted(
-            ((start, end, file) for (start, end), file in ranges.items()), key=lambda one: one[:2]
-        )
-        self._starts = [start for start, _, _ in self._ranges]
+    def mapping_of(self, address: int) -> Mapping | None:
+        place = bisect.bisect_right(self.starts, address) - 1
+        if place < 0 or address >= self.mappings[place].end:
+            return None
+        return self.mappings[place]
 
-    def name(self, return_address: int) -> str:
-        """The function that a call returns to."""
-        if return_address == 0:
-            return "unknown"
-        address = return_address - 1  # of the call itself
-        place = bisect.bisect_right(self._starts, address) - 1
-        if place >= 0 and address < self._ranges[place][1]:
-            return self._ranges[place][2].name(address)
-        return f"{return_address:#x}"
+    def names(self, addresses: Iterable[int]) -> dict[int, str]:
+        """For each return address the innermost place of its call, in words."""
+        return {
+            address: "unknown" if address == 0 else _in_words(places[0])
+            for address, places in self.find(addresses).items()
+        }
 
-    def names(self, addresses: Iterable[int]) -> list[str]:
-        return [self.name(address) for address in addresses]
+    def find(self, addresses: Iterable[int]) -> dict[int, tuple[Place, ...]]:
+        """For each return address the places of its call, innermost first; never none."""
+        found: dict[int, tuple[Place, ...]] = {}
+        by_object: dict[str, dict[int, int]] = {}
+        for address in set(addresses):
+            mapping = self.mapping_of(address - 1)
+            if mapping is None:
+                found[address] = (Place(None, None, None, "", address),)
+            else:
+                in_file = address - 1 - mapping.start + mapping.offset
+                by_object.setdefault(mapping.path, {})[address] = in_file
+        for path, wanted in by_object.items():
+            virtual = _virtual_addresses(path, wanted)
+            named = _ask(self.tool, path, sorted(set(virtual.values()))) if self.tool else {}
+            for address, one in virtual.items():
+                found[address] = named.get(one) or (Place(None, None, None, path, one),)
+        return found
+
+
+def _in_words(place: Place) -> str:
+    """The line, or else the file that holds it."""
+    if place.file or not place.function:
+        return str(place)
+    return f"{place.name} ({os.path.basename(place.object)})"
+
+
+def _virtual_addresses(path: str, offsets: dict[int, int]) -> dict[int, int]:
+    """Offsets in a file as the addresses that its symbols have."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with open(path, "rb") as file:
+            segments = [
+                (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
+                for segment in ELFFile(file).iter_segments("PT_LOAD")
+            ]
+    except (OSError, ELFError):
+        return offsets
+    virtual = {}
+    for address, offset in offsets.items():
+        inside = [
+            start - begin for begin, size, start in segments if begin <= offset < begin + size
+        ]
+        virtual[address] = offset + (inside[0] if inside else 0)
+    return virtual
+
+
+def _ask(tool: str, path: str, addresses: Sequence[int]) -> dict[int, tuple[Place, ...]]:
+    asked = subprocess.run(
+        [tool, "-e", path, "-a", "-f", "-i", "-C"],
+        input="".join(f"{address:#x}\n" for address in addresses),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    named: dict[int, list[Place]] = {}
+    lines = iter(asked.stdout.splitlines())
+    address = None
+    for line in lines:
+        if line.startswith("0x"):
+            address = int(line, 16)
+        elif line and address is not None:
+            named.setdefault(address, []).append(_place(line, next(lines, ""), path, address))
+    return {address: tuple(places) for address, places in named.items()}
+
+
+def _place(function: str, where: str, path: str, address: int) -> Place:
+    """From a pair of lines: "function[ inlined at ... in ...]" and "file:line[:column]"."""
+    name = function.partition(" inlined at ")[0]
+    words = where.split(" (", 1)[0].split(":")
+    known = len(words) >= 2 and words[0] != "??" and words[1].isdigit() and words[1] != "0"
+    return Place(
+        function=None if name == "??" else name,
+        file=str(Path(words[0])) if known else None,
+        line=int(words[1]) if known else None,
+        object=path,
+        offset=address,
+    )

@@ -32,6 +32,7 @@ static const struct {
     {"cartesian", {"tree=fast", "least=32", NULL}},
     {"gnu", {"counters=on", NULL}},
     {"gnu", {"least_log=5", NULL}},
+    {"knuth", {"search=short", NULL}},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 

@@ -6,6 +6,7 @@
     plan.py       under which allocators, in which steps, and how long it will take
     store.py      each step's result in a file of its own: what makes a study resumable
     measure.py    one function for each kind of step
+    births.py     births and deaths of objects in a trace
     results.py    the steps' results, as the tables, figures and claims ask for them
     paper.py      what the paper says
     tables.py, figures.py, claims.py, report.py      what a reader gets

@@ -48,12 +48,13 @@ def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], roun
     interruptible()
     store = Store(folder)
     store.begin(question(extent), resume)
-    study = Study(store, extent, programs, lambda line: click.echo(line, err=True))
-    try:
-        results = study.run(report_only)
-    except KeyboardInterrupt:
-        click.echo(f"allotrope: interrupted; --resume --out {folder} continues", err=True)
-        raise
+    with store.lock():
+        study = Study(store, extent, programs, lambda line: click.echo(line, err=True))
+        try:
+            results = study.gather() if report_only else study.run()
+        except KeyboardInterrupt:
+            click.echo(f"allotrope: interrupted; --resume --out {folder} continues", err=True)
+            raise
     if results.missing and len(results.missing) == len(programs):
         raise UserError("no program could be measured; run ./bootstrap study", 1)
     from .report import make_report, summary, write_report

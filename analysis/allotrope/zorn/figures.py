@@ -26,6 +26,11 @@ LOCALITY_PAIRS = [*EXPLICIT, UNOPTIMISED_BSD, COLLECTED, ("optimised", "glibc"),
                   ("collected", "gc:free=ignore")]  # fmt: skip
 CURVE_PAIRS = [BASELINE, BSD, UNOPTIMISED_BSD, COLLECTED, ("optimised", "blocks"),
                ("collected", "gc:free=ignore")]  # fmt: skip
+LOOKS = [BASELINE, BSD, COLLECTED, ("optimised", "knuth:classic"), ("optimised", "gnu:classic"),
+         UNOPTIMISED_BSD, ("collected", "gc:free=ignore"), ("optimised", "blocks"),
+         ("optimised", "glibc"), ("optimised", "jemalloc"), ("optimised", "mimalloc"),
+         *(("unoptimised", spec) for spec in (*CLASSIC, "glibc") if spec != "bsd:classic"),
+         ("age", "instructions"), ("age", "bytes")]  # fmt: skip
 
 
 def all_figures(results: Results) -> Iterator[Sheet]:
@@ -37,6 +42,12 @@ def all_figures(results: Results) -> Iterator[Sheet]:
     yield misses_figure(results)
     yield miss_curves(results)
     yield survival_figure(results)
+
+
+def look(pair: Pair) -> tuple[str, str, Any]:
+    """Mark, colour and dashes of a configuration, the same in every figure."""
+    number = LOOKS.index(pair) if pair in LOOKS else len(LOOKS)
+    return MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
 
 
 def label(pair: Pair) -> str:
@@ -94,6 +105,7 @@ def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
     figure, axes = _canvas(1, 1, width, 3.6)
     plot = axes[0][0]
     for number, pair in enumerate(pairs):
+        mark, colour, _ = look(pair)
         offset = 0.7 * ((number + 0.5) / len(pairs) - 0.5)
         shown = False
         for place, program in enumerate(programs):
@@ -109,9 +121,9 @@ def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
             value, low, high = found
             bars = None if low is None or high is None else [[max(0, value - low)],
                                                              [max(0, high - value)]]  # fmt: skip
-            plot.errorbar(place + offset, value, yerr=bars, marker=MARKS[number % len(MARKS)],
-                          ms=5, lw=0.9, color=COLOURS[number % len(COLOURS)], ls="none",
-                          label=None if shown else label(pair), zorder=3)  # fmt: skip
+            plot.errorbar(place + offset, value, yerr=bars, marker=mark, ms=5, lw=0.9,
+                          color=colour, ls="none", zorder=3,
+                          label=None if shown else label(pair))  # fmt: skip
             shown = True
     if line_at is not None:
         plot.axhline(line_at, color="#808080", lw=0.7, zorder=0)
@@ -152,15 +164,14 @@ def _panels(name: str, programs: Sequence[str], pairs: Sequence[Pair],
             plot.set_axis_off()
             continue
         program = programs[place]
-        for number, pair in enumerate(pairs):
+        for pair in pairs:
             points = [(x, y) for x, y in curve(program, pair) or () if y > 0 or not log_y]
             if not points:
                 continue
-            (line,) = plot.step(*zip(*points), where="post" if log_y else "mid", lw=1.2,
-                                color=COLOURS[number % len(COLOURS)],
-                                ls=DASHES[number % len(DASHES)]) if log_y else plot.plot(
-                *zip(*points), lw=1.2, color=COLOURS[number % len(COLOURS)],
-                ls=DASHES[number % len(DASHES)])  # fmt: skip
+            _, colour, dashes = look(pair)
+            draw = plot.step if log_y else plot.plot
+            where = {"where": "post"} if log_y else {}
+            (line,) = draw(*zip(*points), lw=1.2, color=colour, ls=dashes, **where)
             handles[label(pair)] = line
         for mark in marks_at:
             plot.axvline(mark, color="#909090", lw=0.6)

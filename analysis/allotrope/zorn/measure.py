@@ -17,8 +17,11 @@ from ..compare import OWN_VARIABLES, order_of_round, read_accounts
 from ..errors import UserError
 from ..launch import Run, launch
 from ..locality import recorder_directory
+from ..places import PLACES
+from ..record import ringing_environment
 from ..simulate import PROGRAM as SIMULATOR_NAME
 from ..simulate import simulator
+from ..trace_reader import TraceError
 from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
 from .programs import Form, Program
 
@@ -186,7 +189,7 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """The traced load under the recorder and the simulators."""
     one = planned.configurations[0]
     form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.environment()}
+    settings = {"HOME": str(workshop.folder), **form.environment, **ringing_environment(allocator)}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
         words = [str(simulator()), "locality", f"--output={document}", *LOCALITY_OPTIONS,
@@ -213,7 +216,27 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
 
 def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """Births and deaths of the traced load's objects."""
-    return {"failure": "allocations are not followed yet"}
+    from .births import follow
+
+    one = planned.configurations[0]
+    form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+    settings = {"HOME": str(workshop.folder), **form.environment, **ringing_environment(allocator)}
+    with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
+        trace = Path(folder, "run.alt")
+        words = [str(PLACES.recorder), "--tools", str(PLACES.tools), "--output", str(trace),
+                 *(f"--env={name}={value}" for name, value in settings.items()),
+                 "--", *form.traced]  # fmt: skip
+        with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
+            status, errors = run_group(words, given, taken, timeout)
+        said = errors.strip().splitlines()
+        if status is None:
+            return {"failure": f"not done after {timeout:.0f} s"}
+        if status != 0 or not trace.exists():
+            return {"failure": said[-1] if said else f"exit status {status} under the recorder"}
+        try:
+            return follow(trace)
+        except (UserError, TraceError) as error:
+            return {"failure": str(error)}
 
 
 def needs_probe(program: Program, known: Mapping[str, Any]) -> str | None:

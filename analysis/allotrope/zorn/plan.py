@@ -161,8 +161,9 @@ Probe = Callable[[Program, str], Mapping[str, float] | None]
 
 
 def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator[Planned]:
-    """Every step after the probes, in order: rounds of all programs first, one after the other,
-    so that what drifts hits all alike."""
+    """Every step after the probes, in order: what is counted first, for which the machine may be
+    busy; then what is timed, a round of all programs after the other, so that what drifts hits all
+    alike."""
     chosen = {spec: choose(spec) for spec in CLASSIC + DEFAULT + MODERN + COLLECTORS}
 
     def available(wanted: Sequence[Configuration]) -> list[Configuration]:
@@ -176,6 +177,19 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
         name = f"{program.name} {one}"
         return Planned(Step(kind, name, needs, known[which] * factor), program, [one])
 
+    for program in programs:
+        for one in available(extent.timed(program)):
+            allocator = chosen[one.spec]
+            if allocator is not None and allocator.ours:
+                yield of(program, one, "account", 1.5, "timed")
+        for one in available(extent.followed(program)):
+            yield of(program, one, "events", EVENTS_SLOWDOWN, "traced", recorder=_recorder())
+        for one in available(extent.traced(program)):
+            yield of(program, one, "locality", TRACED_SLOWDOWN, "traced",
+                     options=LOCALITY_OPTIONS, recorder=_recorder())  # fmt: skip
+    for program in programs:
+        for one in available(extent.sampled(program)):
+            yield of(program, one, "samples", 2, "timed")
     for number in range(extent.rounds):
         for program in programs:
             timed = available(extent.timed(program))
@@ -185,18 +199,6 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
             seconds = sum((probe(program, one.form) or {"timed": 1.0})["timed"] for one in timed)
             step = Step("round", f"{program.name} {number + 1}", needs, 1.3 * seconds)
             yield Planned(step, program, timed, number)
-    for program in programs:
-        for one in available(extent.timed(program)):
-            allocator = chosen[one.spec]
-            if allocator is not None and allocator.ours:
-                yield of(program, one, "account", 1.5, "timed")
-        for one in available(extent.sampled(program)):
-            yield of(program, one, "samples", 2, "timed")
-        for one in available(extent.followed(program)):
-            yield of(program, one, "events", EVENTS_SLOWDOWN, "traced", recorder=_recorder())
-        for one in available(extent.traced(program)):
-            yield of(program, one, "locality", TRACED_SLOWDOWN, "traced",
-                     options=LOCALITY_OPTIONS, recorder=_recorder())  # fmt: skip
 
 
 def _recorder() -> list[str | None]:

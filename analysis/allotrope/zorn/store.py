@@ -8,13 +8,14 @@ A step's fingerprint names all that its result depends on: command, allocator, t
 A result with another fingerprint is not used; that step is measured anew.
 """
 
+import fcntl
 import functools
 import hashlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from typing import IO, Any, Mapping
 
 from ..errors import UserError
 
@@ -100,13 +101,26 @@ class Store:
         safe = step.name.replace("/", "_").replace(":", "-").replace(",", "+")
         return self.folder / "steps" / step.kind / f"{safe}.json"
 
-    def get(self, step: Step) -> Any | None:
-        """The step's result, None when it has not been measured, or in other circumstances."""
+    def lock(self) -> IO[str]:
+        """Keeps a second study out of the folder until what is returned is closed."""
+        file = (self.folder / "study.json").open()
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another study is at work in {self.folder}; wait for its end"
+            ) from None
+        return file
+
+    def get(self, step: Step, as_it_is: bool = False) -> Any | None:
+        """The step's result, None when it has not been measured, or in other circumstances; of
+        whatever circumstances with `as_it_is`."""
         try:
             saved = json.loads(self.path(step).read_text())
         except (OSError, ValueError):
             return None
-        return saved["result"] if saved.get("fingerprint") == step.fingerprint() else None
+        same = saved.get("fingerprint") == step.fingerprint()
+        return saved["result"] if same or as_it_is else None
 
     def put(self, step: Step, result: Any, seconds: float) -> None:
         saved = {"fingerprint": step.fingerprint(), "seconds": round(seconds, 3), "result": result}

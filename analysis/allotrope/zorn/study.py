@@ -64,12 +64,18 @@ class Study:
         self.probes: dict[str, dict[str, Result]] = {}
         self.results = Results(programs, store.study())
         # Measured over estimated seconds, by kind: what is left is corrected by it.
-        self.report_only = False
         self.pace: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
-    def run(self, report_only: bool = False) -> Results:
-        """Measures what is not measured yet; with `report_only` nothing."""
-        self.report_only = report_only
+    def gather(self) -> Results:
+        """What was measured, whatever has changed since; measures nothing."""
+        for planned in steps(self.extent, self.programs, lambda *_: None):
+            found = self.store.get(planned.step, as_it_is=True)
+            if found is not None:
+                self._keep(planned, found)
+        return self.results
+
+    def run(self) -> Results:
+        """Measures what is not measured yet."""
         with tempfile.TemporaryDirectory(prefix="allotrope-zorn-") as folder:
             Path(folder).chmod(0o755)  # some servers give up root
             able = self._probe_all(Path(folder))
@@ -138,8 +144,6 @@ class Study:
         return seconds
 
     def _settle(self, planned: Planned, waiting: list[Planned], folder: Path) -> None:
-        if self.report_only and planned in waiting:
-            return
         if planned in waiting:
             left = duration(self._left(waiting))
             self.announce(f"{planned.step.kind} · {planned.step.name}; about {left} left")

@@ -233,7 +233,8 @@ def shares_table(results: Results) -> Sheet:
             parts = [shares.get("program", 0.0), shares.get("allocator", 0.0), collector]
             rows.append([program.name, pair[1], *(percent_cell(part, 1) for part in parts)])
             records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
-                            **shares})  # fmt: skip
+                            **{f"share_{one}": share for one, share in shares.items()}}
+                           )  # fmt: skip
     caption = "Whose the data references are."
     if not rows:
         rows, caption = [["all", ABSENT, "", "", ""]], caption + " Not measured in this run."

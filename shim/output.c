@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * output.c: see output.h.
+ */
+#include "shim/output.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "vm/message.h"
+#include "vm/syscall.h"
+
+/* False when the name grows too long. */
+static bool expand_name(const char *pattern, char *name)
+{
+    size_t length = 0;
+    while (*pattern && length + 1 < OUTPUT_NAME_BYTES) {
+        if (pattern[0] != '%' || pattern[1] != 'p') {
+            name[length++] = *pattern++;
+            continue;
+        }
+        char digits[20];
+        size_t count = 0;
+        for (unsigned long pid = (unsigned long)SYSCALL_0(SYS_getpid); pid > 0; pid /= 10)
+            digits[count++] = (char)('0' + pid % 10);
+        while (count > 0 && length + 1 < OUTPUT_NAME_BYTES)
+            name[length++] = digits[--count];
+        pattern += 2;
+    }
+    name[length] = '\0';
+    return *pattern == '\0';
+}
+
+static bool ends_in_json(const char *name)
+{
+    size_t length = strlen(name);
+    return length >= 5 && strcmp(name + length - 5, ".json") == 0;
+}
+
+static void report_unwritable(const char *name, const char *variable)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "cannot write to ");
+    message_quoted(&message, name, strlen(name));
+    message_text(&message, "; ");
+    message_text(&message, variable);
+    message_text(&message, " names a file that can be created");
+    message_send(&message);
+}
+
+void output_write(const char *pattern, const char *variable, bool write(int file, bool json))
+{
+    if (!*pattern || strcmp(pattern, "-") == 0) {
+        if (standard_error_is_ours())
+            write(2, false);
+        return;
+    }
+    char name[OUTPUT_NAME_BYTES];
+    long file = -1;
+    if (expand_name(pattern, name))
+        file =
+            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (syscall_failed(file) || !write((int)file, ends_in_json(name)))
+        report_unwritable(name, variable);
+    if (!syscall_failed(file))
+        SYSCALL_1(SYS_close, file);
+}

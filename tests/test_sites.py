@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope sites`: planted allocations are found where they were planted."""
+
+import gzip
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from allotrope import sites_page, symbols
+from allotrope.sites import Frame, Site, Tally
+from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
+from conftest import BUILD, Command
+
+LEAK = str(BUILD / "bench_programs" / "planted_leak")
+SPECS = ("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic",
+         "blocks", "gc:free=honour,leaks=keep")  # fmt: skip
+LEAKED = 25600 * 4096
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static __attribute__((noinline)) void *shared(size_t n) { return memset(malloc(n), 1, n); }
+static __attribute__((noinline)) void *grown(void)
+{
+    char *p = NULL;
+    for (size_t n = 1000; n <= 1000000; n += 1000) p = realloc(p, n);
+    return p;
+}
+static void *work(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2000; i++) { free(shared(5000)); if (i % 4 == 0) (void)!shared(1000); }
+    return NULL;
+}
+static void *volatile kept;
+int main(void)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    kept = grown();
+    if (fork() == 0) exit(0);
+    wait(NULL);
+    return 7;
+}
+"""
+
+
+def by_function(document: dict[str, Any], moment: str) -> dict[str, tuple[int, int]]:
+    """Blocks and bytes by the function that called malloc."""
+    sums: dict[str, tuple[int, int]] = {}
+    for site in document["sites"]:
+        name = site["frames"][0]["places"][0]["function"]
+        blocks, size = sums.get(name, (0, 0))
+        sums[name] = blocks + site[moment]["blocks"], size + site[moment]["bytes"]
+    return sums
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_planted_leak_is_named_exactly(real: Command, tmp_path: Path, spec: str) -> None:
+    file = tmp_path / "sites.json"
+    done = real.run("sites", "-a", spec, "--rate", "1", "--json", str(file), "--", LEAK)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert by_function(document, "exit")["grow"] == (25600, LEAKED)
+    assert by_function(document, "peak")["grow"] == (25600, LEAKED)
+    assert by_function(document, "total")["use_and_free"][0] == 25600
+    words = " ".join(done.stderr.split())
+    assert "Never freed: 100 MiB in 25,600 blocks, allocated at grow" in words
+    assert "are never freed: 100% of the peak. Called by main." in words
+
+
+@pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks"))
+def test_a_sample_comes_close(real: Command, tmp_path: Path, spec: str) -> None:
+    file = tmp_path / "sites.json"
+    done = real.run("sites", "-a", spec, "--json", str(file), "--", LEAK)
+    assert done.returncode == 0, done.stderr
+    _, size = by_function(json.loads(file.read_text()), "peak")["grow"]
+    assert 0.8 * LEAKED < size < 1.2 * LEAKED  # six standard errors
+
+
+@pytest.fixture(scope="module")
+def threads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("threads")
+    (folder / "threads.c").write_text(THREADS)
+    line = ["cc", "-g", "-O1", "-pthread", "-o", str(folder / "threads"), "threads.c"]
+    subprocess.run(line, check=True, cwd=folder)
+    return folder / "threads"
+
+
+def test_threads_realloc_and_fork(real: Command, tmp_path: Path, threads: Path) -> None:
+    file = tmp_path / "sites.json"
+    done = real.run("sites", "-a", "bsd", "--rate", "1", "--json", str(file), "--", str(threads))
+    assert done.returncode == 7, done.stderr
+    document = json.loads(file.read_text())
+    assert document["processes"] == 2
+    assert by_function(document, "exit")["shared"] == (2000, 2000 * 1000)
+    assert by_function(document, "exit")["grown"] == (1, 1000000)
+    assert by_function(document, "total")["grown"] == (1000, 1000 * 500500)
+    assert "threads.c" in done.stderr and "2 processes" in done.stderr
+
+
+def test_output_and_status_are_the_commands(real: Command) -> None:
+    done = real.run("sites", "--", "sh", "-c", "echo out; exit 3")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ((), "no command given"),
+        (("--rate", "0", "true"), "--rate: bad value '0'; bytes from 1 to 1024G"),
+        (("--rate", "many", "true"), "bad value 'many'"),
+        (("--frames", "65", "true"), "65"),
+        (("-a", "jemalloc", "true"), "only under allotrope's own"),
+        (("-a", "nonsense", "true"), "unknown allocator"),
+        (("--json", "/nowhere/x", "true"), "there is no folder /nowhere"),
+        (("--json", "-", "true"), "name a file"),
+        (("--json", "x", "--pprof", "x", "true"), "already written by --"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(
+    real: Command, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = real.run("sites", *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_bad_rate_stops_the_library(real: Command) -> None:
+    environment = real.environment() | {
+        "LD_PRELOAD": str(BUILD / ".libs" / "liballotrope.so"),
+        "ALLOTROPE_SITES": "x",
+        "ALLOTROPE_SITES_RATE": "fast",
+    }
+    done = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'bad value "fast" for ALLOTROPE_SITES_RATE; valid are: 1 to' in done.stderr
+
+
+def test_who_ends_without_exit_is_told(real: Command) -> None:
+    done = real.run("sites", "--", "sh", "-c", "kill -KILL $$")
+    assert done.returncode == 137
+    assert "was killed by SIGKILL" in done.stderr
+
+
+# the words of a comparison
+
+
+def compared(real: Command, program: str, folder: Path) -> tuple[str, str]:
+    """What is said on the terminal, and the page."""
+    page = folder / "page.html"
+    specs = ("-a", "glibc", "-a", "bsd", "-a", "blocks")
+    done = real.run(
+        "compare", "--rounds", "1", "--warmup", "0", *specs, "--html", str(page), "--",
+        str(BUILD / "bench_programs" / program),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split()), " ".join(page.read_text().split())
+
+
+def test_a_comparison_names_a_planted_leak(real: Command, tmp_path: Path) -> None:
+    for text in compared(real, "planted_leak", tmp_path):
+        assert "100 MiB were never freed: 25,60" in text
+        assert "100% are allocated at grow (planted_leak.c:" in text
+        assert "called by main" in text
+
+
+def test_a_comparison_names_planted_fragmentation(real: Command, tmp_path: Path) -> None:
+    for text in compared(real, "planted_holes", tmp_path):
+        assert "the program asked for 19.5 MiB at most, but the heap grew to" in text
+        assert "under bsd" in text and "What was freed could not serve" in text
+
+
+# the pprof file
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """A Protocol Buffers message: numbers and, by their kind, integers or bytes."""
+    place = 0
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            assert key & 7 == 2
+            length = varint()
+            yield key >> 3, message[place : place + length]
+            place += length
+
+
+def test_profile_holds_what_the_report_says(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "profile.pb.gz"
+    done = real.run("sites", "-a", "bsd", "--rate", "1", "--pprof", str(file), "--", LEAK)
+    assert done.returncode == 0, done.stderr
+    parts = list(fields(gzip.decompress(file.read_bytes())))
+    texts = [value.decode() for number, value in parts if number == 6]
+    kinds = [texts[dict(fields(value))[1]] for number, value in parts if number == 1]
+    assert texts[0] == "" and kinds[:2] == ["peak_objects", "peak_space"]
+    assert "grow" in texts and any(text.endswith("planted_leak.c") for text in texts)
+    largest = 0
+    for number, value in parts:
+        if number == 2:
+            packed = dict(fields(value))[2]
+            padded = b"".join(b"\x08" + one for one in varints(packed))
+            largest = max(largest, [one for _, one in fields(padded)][1])
+    assert largest == LEAKED
+
+
+def varints(packed: bytes) -> Iterator[bytes]:
+    start = 0
+    for place, byte in enumerate(packed):
+        if byte < 0x80:
+            yield packed[start : place + 1]
+            start = place + 1
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs go (Debian package golang-go)")
+def test_pprof_itself_reads_the_profile(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "profile.pb.gz"
+    done = real.run("sites", "-a", "bsd", "--rate", "1", "--pprof", str(file), "--", LEAK)
+    assert done.returncode == 0, done.stderr
+    line = ["go", "tool", "pprof", "-top", "-sample_index=exit_space", str(file)]
+    top = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert top.returncode == 0, top.stderr
+    assert "grow" in top.stdout and "100MB" in top.stdout
+
+
+# the page
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("sites") / "sites.html"
+    done = Command(BUILD).run("sites", "--html", str(file), "--", LEAK)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_flame_graph_is_drawn_and_named(
+    browser: Browser, written: Path, size: Any  # noqa: F811
+) -> None:
+    browser.open(written, size, "light")
+    drawn = (
+        "return [...document.querySelectorAll('#flames-peak .slicetext')].map(t => t.textContent)"
+    )
+    assert {"main", "grow"} <= set(browser.run(drawn))
+    assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+    assert browser.errors() == []
+    assert browser.requests() == [written.resolve().as_uri()]
+    assert "are never freed" in written.read_text()
+
+
+def test_tree_adds_up() -> None:
+    place = [symbols.Place(name, None, None, "", 0) for name in ("inner", "middle", "main")]
+    frames = tuple(Frame(number, [one]) for number, one in enumerate(place))
+    tally = Tally(1, 100)
+    root = sites_page.tree([Site(frames, tally, tally, tally)] * 3, "peak")
+    assert root.size == 300
+    node = root
+    for name in ("main", "middle", "inner"):
+        node = node.children[name]
+        assert node.size == 300
+
+
+@pytest.mark.parametrize(
+    "function, brief",
+    [
+        ("grow", "grow"),
+        (
+            "std::vector<int, std::allocator<int> >::push_back(int const&)",
+            "std::vector<…>::push_back",
+        ),
+        ("unsigned int f<char>(int)", "f<…>"),
+        ("A::operator()(int) const", "A::operator()"),
+        ("(anonymous namespace)::run(int)", "(anonymous)::run"),
+        ("operator new(unsigned long)", "operator new"),
+    ],
+)
+def test_brief_names(function: str, brief: str) -> None:
+    assert symbols.brief(function) == brief
