@@ -87,6 +87,8 @@ class Server:
             },
             stdout=subprocess.DEVNULL,
             cwd=self.statistics.parent,
+            # A shell's background job ignores it, and so would the server that is to end by it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def look(self) -> None:
@@ -187,7 +189,11 @@ def soak(minutes: float) -> bool:
             for server in everyone:
                 if server.process and server.process.poll() is None:
                     server.process.send_signal(signal.SIGINT)
-                    server.process.wait(timeout=60)
+                    try:
+                        server.process.wait(timeout=60)
+                    except subprocess.TimeoutExpired:
+                        server.faults.append("does not end when it is asked to")
+                        server.process.kill()
         for server in everyone:
             if server.has_grown():
                 server.faults.append(f"grew: {server.resident_mb}")
