@@ -225,6 +225,7 @@ static void *gc_resize(void *block, size_t size)
 static void gc_enter_sandbox(void)
 {
     collect_never_again();
+    pace_without_clock();
     gc.free_ignored = false;
 }
 

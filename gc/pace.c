@@ -183,6 +183,11 @@ bool pace_is_full(size_t used, size_t bytes)
     return false;
 }
 
+void pace_without_clock(void)
+{
+    set(&pace.hurried, 0);
+}
+
 bool pace_is_due(size_t taken)
 {
     return taken > get(&pace.due);

@@ -22,6 +22,9 @@ struct pace_options {
 /* Called once; reads the memory limit of the process's control group. */
 void pace_init(const struct pace_options *options);
 
+/* There will be no more collections, and no more looks at the clock: a sandbox may kill for one. */
+void pace_without_clock(void);
+
 /* Whether the heap, now of `used` bytes, is full for what is asked for. Any thread. */
 bool pace_is_full(size_t used, size_t bytes);
 /* Whether `taken` bytes, all that threads have ever taken to hand out, make a collection due. */
