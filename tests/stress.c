@@ -497,10 +497,18 @@ static void meet(void *argument, const struct block_info *info)
 /* What libc itself may hold: buffers, thread stacks' tables. */
 enum { OTHERS = 64 };
 
+static bool look_through(struct meeting *meeting)
+{
+    bool valid = heap_is_valid();
+    meeting->met = meeting->others = 0;
+    heap->walk(meet, meeting);
+    return valid;
+}
+
 static void examine(void)
 {
     static struct meeting meeting;
-    meeting.count = meeting.met = meeting.others = 0;
+    meeting.count = 0;
     for (int i = 0; i < ENTRIES; i++)
         if (table[i].start) {
             look_at(&table[i], table[i].start, table[i].usable);
@@ -508,10 +516,13 @@ static void examine(void)
         }
     if (unexamined)
         return;
-    if (!heap_is_valid())
-        fault("the heap is not valid", NULL);
     qsort(meeting.starts, meeting.count, sizeof *meeting.starts, by_start);
-    heap->walk(meet, &meeting);
+    bool valid = look_through(&meeting);
+    /* bsd needs memory to look, which a kernel that refuses once may refuse. */
+    if (!valid || meeting.met != meeting.count)
+        valid = look_through(&meeting);
+    if (!valid)
+        fault("the heap is not valid", NULL);
     if (meeting.met != meeting.count)
         fault("a walk does not meet every block", NULL);
     /* A collector's walk meets what is freed but not yet reclaimed. */
