@@ -146,7 +146,7 @@ def test_bad_input_is_one_line(
 
 
 def test_replay_needs_the_heap_of_the_live_run(command: Command, tmp_path: Path) -> None:
-    body = 'a[i % 9000] = a[i % 700] "x" i; if (i % 97 == 0) delete a'
+    body = 'a[i % 9000] = a[i % 700] "x" i; if (i % 4999 == 0) delete a'
     script = f"BEGIN {{ for (i = 0; i < 40000; i++) {{ {body} }} }}"
     line = ["gawk", script]
     file, account = tmp_path / "g.ale", tmp_path / "stats.json"
