@@ -27,7 +27,8 @@
  *
  * Not as published, where search=short asks for it: a search gives up when the blocks it has not
  * seen hold less than it needs, and none is made where memory has just grown, or where a bound on
- * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked at.
+ * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked
+ * at.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
  * implemented by M. Moraes (CSRI, University of Toronto), whose order of the ring this is, and
