@@ -368,7 +368,7 @@ static void *alloc_uncached(size_t size)
         return alloc_from_any(thread_cache->arena, size);
     unsigned bin = layers.policy->bin_of(size);
     if (take_list(&thread_cache->bins[bin], bin))
-        return layered_alloc(layers.policy, size);
+        return layered_take_cached(layers.policy, bin);
     return take_batch(thread_cache, bin);
 }
 

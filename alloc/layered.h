@@ -84,18 +84,25 @@ bool layered_is_valid(void);
     .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics, \
     .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
 
+/* A block that the thread's cache holds, live from here on; NULL: none. */
+static inline __attribute__((always_inline)) void *layered_take_cached(
+    const struct layered_policy *policy, unsigned bin)
+{
+    void *block = cache_bin_take(&thread_cache->bins[bin]);
+    if (__builtin_expect(block != NULL, 1)) {
+        size_t unit = window_unit(block);
+        *window_shadow(unit, policy->shadow_shift) = state_live(bin, unit, policy->shadow_shift);
+    }
+    return block;
+}
+
 static inline __attribute__((always_inline)) void *layered_alloc(
     const struct layered_policy *policy, size_t size)
 {
     if (__builtin_expect(size <= policy->largest_binned, 1)) {
-        unsigned bin = policy->bin_of(size);
-        void *block = cache_bin_take(&thread_cache->bins[bin]);
-        if (__builtin_expect(block != NULL, 1)) {
-            size_t unit = window_unit(block);
-            *window_shadow(unit, policy->shadow_shift) =
-                state_live(bin, unit, policy->shadow_shift);
+        void *block = layered_take_cached(policy, policy->bin_of(size));
+        if (__builtin_expect(block != NULL, 1))
             return block;
-        }
     }
     return layered_alloc_slowly(size);
 }

@@ -14,8 +14,8 @@ from under import BUILD, LIBRARY, Under
 PROGRAMS = BUILD / "tests" / "gc_traps"
 
 PLACES = (
-    "nowhere disguised data bss interior last-byte behind behind-in-heap thread-local specific heap "
-    "large aligned jump break mapping read-only no-access code shared file"
+    "nowhere disguised data bss interior last-byte behind behind-in-heap thread-local specific "
+    "heap large aligned jump break mapping read-only no-access code shared file"
 )
 THREADS = (
     "register vector stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
