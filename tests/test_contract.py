@@ -129,6 +129,16 @@ def test_signal_handler_never_hangs(under: Under) -> None:
         require_success(result)
 
 
+@each_of_ours
+def test_no_instruction_can_be_interrupted_into_a_hang(under: Under) -> None:
+    result = run(under, "signal_steps")
+    assert result.returncode == 0, result.stderr
+    steps, told = map(int, result.stdout.split())
+    assert 0 < told < steps
+    assert [line for line in our_lines(result) if "signal handler" not in line] == []
+    assert len(our_lines(result)) == told
+
+
 # Strangers.
 
 

@@ -33,28 +33,47 @@ void report_signal_handler(void)
     abort();
 }
 
+/* The kernel compares 32 bits: the lower half of the state. */
+static uint32_t *futex_word(struct lock *lock)
+{
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
+    return (uint32_t *)&lock->state;
+}
+
 void lock_acquire_slowly(struct lock *lock)
 {
-    if (atomic_load_explicit(&lock->holder, memory_order_relaxed) == current_thread()) {
+    uintptr_t self = current_thread();
+    uintptr_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);
+    if ((state & ~LOCK_WAITED_FOR) == self) {
         if (!this_thread_forks() || lock->nested > 0)
             report_signal_handler();
         lock->nested++;
         return;
     }
     for (int spin = 0; spin < SPINS; spin++) {
-        uint32_t expected = 0;
-        if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, 1, memory_order_acquire,
-                                                  memory_order_relaxed))
+        uintptr_t expected = 0;
+        if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, self,
+                                                  memory_order_acquire, memory_order_relaxed))
             return;
         __builtin_ia32_pause();
     }
-    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-        SYSCALL_4(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL);
+    for (;;) {
+        state = 0;
+        /* Others may still sleep, so whoever slept takes the lock as one that is waited for. */
+        if (atomic_compare_exchange_strong_explicit(&lock->state, &state, self | LOCK_WAITED_FOR,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return;
+        if ((state & LOCK_WAITED_FOR) ||
+            atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
+                                                    memory_order_relaxed, memory_order_relaxed))
+            SYSCALL_4(SYS_futex, futex_word(lock), FUTEX_WAIT_PRIVATE,
+                      (uint32_t)(state | LOCK_WAITED_FOR), NULL);
+    }
 }
 
 void lock_wake(struct lock *lock)
 {
-    SYSCALL_3(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+    SYSCALL_3(SYS_futex, futex_word(lock), FUTEX_WAKE_PRIVATE, 1);
 }
 
 #ifndef NDEBUG

@@ -7,7 +7,10 @@
  * asks for a lock it already holds (malloc in a signal handler that interrupted malloc) would
  * wait for ever: it is told so, and aborts.
  *
- * States: 0 free, 1 held, 2 held and someone waits (Drepper, "Futexes Are Tricky", 2011, 5).
+ * The state is 0 while the lock is free, else the holder's thread pointer, with LOCK_WAITED_FOR
+ * added once somebody waits (after Drepper, "Futexes Are Tricky", 2011, 5). Holder and state
+ * are one word, because a signal handler may come between two: a lock that is held, and by
+ * nobody yet, would make it wait for ever.
  */
 #ifndef ALLOTROPE_VM_LOCK_H
 #define ALLOTROPE_VM_LOCK_H
@@ -20,11 +23,13 @@
 enum lock_rank { RANK_ACCOUNT = 1, RANK_REGISTRY, RANK_DEPOT, RANK_ARENA, RANK_LARGE, RANK_PAGES };
 
 struct lock {
-    _Atomic uint32_t state;
+    _Atomic uintptr_t state;
     uint32_t rank;
-    uint32_t nested;          /* how often the thread that forks took it again; see below */
-    _Atomic uintptr_t holder; /* thread pointer of the holder, 0 when free */
+    uint32_t nested; /* how often the thread that forks took it again; see below */
 };
+
+/* Thread pointers are aligned, which leaves the lowest bit. */
+#define LOCK_WAITED_FOR ((uintptr_t)1)
 
 #define LOCK_INITIALIZER(lock_rank) \
     {                               \
@@ -58,11 +63,10 @@ static inline uintptr_t current_thread(void)
 
 static inline void lock_acquire(struct lock *lock)
 {
-    uint32_t expected = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    uintptr_t expected = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, current_thread(),
+                                                 memory_order_acquire, memory_order_relaxed))
         lock_acquire_slowly(lock);
-    atomic_store_explicit(&lock->holder, current_thread(), memory_order_relaxed);
     lock_note_acquired(lock);
 }
 
@@ -73,8 +77,7 @@ static inline void lock_release(struct lock *lock)
         return;
     }
     lock_note_released(lock);
-    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-    if (atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2)
+    if (atomic_exchange_explicit(&lock->state, 0, memory_order_release) & LOCK_WAITED_FOR)
         lock_wake(lock);
 }
 
@@ -83,7 +86,6 @@ static inline void lock_release(struct lock *lock)
 static inline void lock_reset(struct lock *lock)
 {
     lock_note_released(lock);
-    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
     atomic_store_explicit(&lock->state, 0, memory_order_release);
 }
 
