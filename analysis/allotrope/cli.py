@@ -21,13 +21,13 @@ WORDS = {
     "doctor": ("doctor", "doctor"),
     "record": ("record", "record"),
     "trace": ("trace_commands", "trace"),
-    "simulate": ("simulate", "simulate"),
+    "simulate": ("simulate_command", "simulate"),
     "locality": ("locality", "locality"),
     "sites": ("sites_command", "sites"),
     "stats": ("live", "stats"),
     "events": ("events", "events"),
-    "replay": ("replay", "replay"),
-    "lifetimes": ("lifetimes_output", "lifetimes"),
+    "replay": ("replay_command", "replay"),
+    "lifetimes": ("lifetimes_command", "lifetimes"),
     "zorn": ("zorn.command", "zorn"),
 }
 

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""`allotrope lifetimes`: the tables and CSV of lifetimes.py."""
+"""The tables and CSV of lifetimes.py."""
 
 from collections.abc import Iterator
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.table import Table
 
-from .outputs import check_outputs, deliver, output_options
-from .terminal import terminal
 from .units import format_bytes
-from .words import Word
 
 Document = dict[str, Any]
 
@@ -122,32 +118,3 @@ def print_tables(found: Document, site_count: int, console: Console) -> None:
         console.print(table)
     for line in summary(found):
         console.print(line, highlight=False)
-
-
-@click.command("lifetimes", cls=Word)
-@click.argument("file")
-@click.option("--sites", "site_count", type=click.IntRange(min=0), default=15, show_default=True,
-              help="how many allocation sites the table shows")  # fmt: skip
-@output_options
-def lifetimes(file: str, site_count: int, json_path: str | None, csv_path: str | None,
-              html_path: str | None) -> int:  # fmt: skip
-    """How long objects live, how large they are, and who asks for them. FILE is a recording of
-    `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
-    instructions; in bytes both."""
-    from .lifetimes import document, read_lives
-
-    check_outputs(json_path, csv_path, html_path)
-    lives = read_lives(file)
-    if lives.warning is not None:
-        click.echo(f"allotrope: {lives.warning}", err=True)
-    found = document(lives, file)
-
-    def page() -> str:
-        from .lifetimes_page import lifetimes_page
-        from .page import render
-
-        return render(lifetimes_page(found))
-
-    if deliver(found, rows(found), page, json_path, csv_path, html_path):
-        print_tables(found, site_count, terminal())
-    return 0 if lives.warning is None else 1
