@@ -10,6 +10,7 @@ from typing import Any, Iterator
 
 import pytest
 from allotrope import sites_page, symbols
+from allotrope.allocators import PEERS
 from allotrope.sites import Frame, Site, Tally
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import BUILD, Command
@@ -17,6 +18,7 @@ from conftest import BUILD, Command
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
 SPECS = ("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic",
          "blocks", "gc:free=honour,leaks=keep")  # fmt: skip
+FOREIGN = ("glibc", *(peer.name for peer in PEERS if peer.path() is not None))
 LEAKED = 25600 * 4096
 
 THREADS = r"""
@@ -62,12 +64,13 @@ def by_function(document: dict[str, Any], moment: str) -> dict[str, tuple[int, i
     return sums
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", (*SPECS, *FOREIGN))
 def test_a_planted_leak_is_named_exactly(real: Command, tmp_path: Path, spec: str) -> None:
     file = tmp_path / "sites.json"
     done = real.run("sites", "-a", spec, "--rate", "1", "--json", str(file), "--", LEAK)
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())
+    assert document["allocator"] == spec.partition(":")[0]
     assert by_function(document, "exit")["grow"] == (25600, LEAKED)
     assert by_function(document, "peak")["grow"] == (25600, LEAKED)
     assert by_function(document, "total")["use_and_free"][0] == 25600
@@ -76,7 +79,7 @@ def test_a_planted_leak_is_named_exactly(real: Command, tmp_path: Path, spec: st
     assert "are never freed: 100% of the peak. Called by main." in words
 
 
-@pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks"))
+@pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks", "glibc"))
 def test_a_sample_comes_close(real: Command, tmp_path: Path, spec: str) -> None:
     file = tmp_path / "sites.json"
     done = real.run("sites", "-a", spec, "--json", str(file), "--", LEAK)
@@ -94,9 +97,10 @@ def threads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "threads"
 
 
-def test_threads_realloc_and_fork(real: Command, tmp_path: Path, threads: Path) -> None:
+@pytest.mark.parametrize("spec", ("bsd", *FOREIGN))
+def test_threads_realloc_and_fork(real: Command, tmp_path: Path, threads: Path, spec: str) -> None:
     file = tmp_path / "sites.json"
-    done = real.run("sites", "-a", "bsd", "--rate", "1", "--json", str(file), "--", str(threads))
+    done = real.run("sites", "-a", spec, "--rate", "1", "--json", str(file), "--", str(threads))
     assert done.returncode == 7, done.stderr
     document = json.loads(file.read_text())
     assert document["processes"] == 2
@@ -118,7 +122,6 @@ def test_output_and_status_are_the_commands(real: Command) -> None:
         (("--rate", "0", "true"), "--rate: bad value '0'; bytes from 1 to 1024G"),
         (("--rate", "many", "true"), "bad value 'many'"),
         (("--frames", "65", "true"), "65"),
-        (("-a", "jemalloc", "true"), "only under allotrope's own"),
         (("-a", "nonsense", "true"), "unknown allocator"),
         (("--json", "/nowhere/x", "true"), "there is no folder /nowhere"),
         (("--json", "-", "true"), "name a file"),

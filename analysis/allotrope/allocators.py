@@ -90,9 +90,25 @@ class Allocator:
         An LD_PRELOAD that is there already is kept, behind ours."""
         if self.library is None:
             return {}
-        others = os.environ.get("LD_PRELOAD", "")
-        preload = f"{self.library}:{others}" if others else str(self.library)
-        return {"LD_PRELOAD": preload} | ({"ALLOTROPE": self.spec} if self.ours else {})
+        return _preload(self.library) | ({"ALLOTROPE": self.spec} if self.ours else {})
+
+    def watched_environment(self) -> dict[str, str]:
+        """The same for a run that our library watches (sites, latencies, doorbells): before an
+        allocator of somebody else's it stands and passes every call on.
+
+        Raises UserError where our library is not built."""
+        if self.ours:
+            return self.environment()
+        if (missing := own_missing()) is not None:
+            raise UserError(missing)
+        behind = [self.library] if self.library is not None else []
+        return _preload(PLACES.library, *behind) | {"ALLOTROPE": "next"}
+
+
+def _preload(*libraries: Path) -> dict[str, str]:
+    others = os.environ.get("LD_PRELOAD", "")
+    names = [*map(str, libraries), *([others] if others else [])]
+    return {"LD_PRELOAD": ":".join(names)}
 
 
 def libc_version() -> str:

@@ -283,7 +283,7 @@ class Runner:
         if run is None:
             return
         if self.comparison.sites is None:
-            found = read_sites(places)
+            found = read_sites(places, contender.allocator)
             self.comparison.sites = summarize_sites(found) if found else None
         contender.heap = read_accounts(accounts)
         if contender.heap is None:

@@ -19,20 +19,6 @@ from .places import PLACES
 from .words import Word
 
 
-def ringing_environment(chosen: allocators.Allocator) -> dict[str, str]:
-    """What a program needs in its environment so that the references of this allocator, whoever
-    made it, are told apart from its own (docs/doorbells.md)."""
-    if chosen.ours:
-        return chosen.environment()
-    missing = allocators.own_missing()
-    if missing is not None:
-        raise UserError(missing)
-    behind = [str(chosen.library)] if chosen.library is not None else []
-    others = os.environ.get("LD_PRELOAD", "")
-    preload = ":".join([str(PLACES.library), *behind, *([others] if others else [])])
-    return {"LD_PRELOAD": preload, "ALLOTROPE": "next"}
-
-
 def allocator_environment(
     program: Path, name: str, spec: str | None, plain: bool
 ) -> dict[str, str]:
@@ -45,7 +31,7 @@ def allocator_environment(
             raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
         return chosen.environment()
     if obstacle is None:
-        return ringing_environment(chosen)
+        return chosen.watched_environment()
     if spec is not None:
         raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
     click.echo(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from .allocators import Allocator
 from .pprof import Frame, Profile
 from .recommendation import LEAK_SHARE, NOTICEABLE_BYTES, Sentence
 from .symbols import WITHOUT_TOOL, Place, Symbols
@@ -92,12 +93,14 @@ class Sites:
         return sorted((one for one in sums if one[1].bytes), key=lambda one: -one[1].bytes)
 
 
-def read_sites(folder: Path) -> Sites | None:
-    """From the files that a command's processes wrote; None when there are none."""
+def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
+    """From the files that a command's processes wrote; None when there are none. The library does
+    not know whose allocator it was that it passed the calls to."""
     documents = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
     if not documents:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))
+    raw |= {"allocator": allocator.name, "preset": allocator.preset}
     symbols = Symbols(raw["maps"])
     places = symbols.find(address for site in raw["sites"] for address in site["frames"])
     sites = [

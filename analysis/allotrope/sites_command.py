@@ -34,7 +34,7 @@ VARIABLES = ("ALLOTROPE", "ALLOTROPE_STATS", "ALLOTROPE_SITES", "ALLOTROPE_SITES
     "sites", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False}
 )
 @click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",
-              help="one of ours, see `allotrope list`; default: the first there")  # fmt: skip
+              help="see `allotrope list`; default: the first there")  # fmt: skip
 @click.option("--rate", metavar="BYTES",
               help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
               "16K at first, up to 512K later")  # fmt: skip
@@ -59,12 +59,13 @@ def sites(
         raise UserError("no command given; usage: allotrope sites [-a ALLOCATOR] -- CMD...")
     outputs = {"--html": html_file, "--pprof": pprof_file, "--json": json_file}
     check_outputs(outputs)
-    environment = environment_for(spec, rate, frames, command)
+    chosen = choose(spec, command)
+    environment = environment_for(chosen, rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with tempfile.TemporaryDirectory(prefix="allotrope-sites-") as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
         status = run(command, environment)
-        found = read_sites(Path(folder))
+        found = read_sites(Path(folder), chosen)
     if found is None:
         raise UserError(
             f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so "
@@ -107,21 +108,23 @@ def check_outputs(outputs: dict[str, str | None]) -> None:
         check_page_modules()
 
 
-def environment_for(spec: str | None, rate: str | None, frames: int,
-                    command: tuple[str, ...]) -> dict[str, str]:  # fmt: skip
+def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
+    """The allocator to run the command under, which must be one that can be watched there."""
     missing = allocators.own_missing()
     if missing:
         raise UserError(missing)
     catalogue = allocators.own_catalogue()
     assert catalogue is not None
     chosen = allocators.choose(spec or catalogue["allocators"][0]["name"])
-    if not chosen.ours:
-        raise UserError(f"-a {spec}: sites are seen only under allotrope's own allocators")
     obstacle = preload_obstacle(find_program(command[0]))
     if obstacle is not None:
         raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    return chosen
+
+
+def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    environment |= chosen.environment() | {"ALLOTROPE_SITES_FRAMES": str(frames)}
+    environment |= chosen.watched_environment() | {"ALLOTROPE_SITES_FRAMES": str(frames)}
     if rate is not None:
         environment["ALLOTROPE_SITES_RATE"] = check_rate(rate)
     return environment

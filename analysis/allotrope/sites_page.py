@@ -137,7 +137,7 @@ def sites_page(found: Sites, command: str, date: str) -> Page:
         tables = [table(found, moment)]
         sections.append(Section(title, figures=[figure], tables=tables))
     allocator = found.raw["allocator"]
-    if found.raw["preset"] != "default":
+    if found.raw["preset"] not in ("default", None):
         allocator += f":{found.raw['preset']}"
     settings: list[Sequence[str]] = [
         ["process", f"{found.raw['command']}, pid {found.raw['pid']}"],

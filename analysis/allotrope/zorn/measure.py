@@ -18,7 +18,6 @@ from ..errors import UserError
 from ..launch import Run, launch
 from ..locality import recorder_directory
 from ..places import PLACES
-from ..record import ringing_environment
 from ..simulate import PROGRAM as SIMULATOR_NAME
 from ..simulate import simulator
 from ..trace_reader import TraceError
@@ -189,7 +188,7 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """The traced load under the recorder and the simulators."""
     one = planned.configurations[0]
     form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-    settings = {"HOME": str(workshop.folder), **form.environment, **ringing_environment(allocator)}
+    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
         words = [str(simulator()), "locality", f"--output={document}", *LOCALITY_OPTIONS,
@@ -220,7 +219,7 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
 
     one = planned.configurations[0]
     form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-    settings = {"HOME": str(workshop.folder), **form.environment, **ringing_environment(allocator)}
+    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         trace = Path(folder, "run.alt")
         words = [str(PLACES.recorder), "--tools", str(PLACES.tools), "--output", str(trace),
