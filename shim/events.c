@@ -41,8 +41,11 @@ static uint32_t place;       /* of this process in the ring's head */
 static _Atomic bool threaded;
 static __thread struct thread_events mine;
 
-static uint64_t stamp(void)
+/* Without the fence the counter is read while what comes before still waits for memory: a block
+ * that another thread handed over a moment ago would be given back before it was handed out. */
+static inline uint64_t stamp(void)
 {
+    __builtin_ia32_lfence();
     return __builtin_ia32_rdtsc() << 3 | EVENT_TIME;
 }
 
