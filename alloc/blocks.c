@@ -922,8 +922,7 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 {
     if (blocks_heap.common)
         return true;
-    if (!window_init(0))
-        return false;
+    window_init(0);
     blocks_heap.collector = collector;
     runs_init(&blocks_heap.runs, retain_percent);
     records_init();

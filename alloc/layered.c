@@ -97,7 +97,8 @@ bool layered_init(const struct layered_policy *policy, const uint64_t *options,
         layers.arena_limit = MAX_ARENAS;
     layers.cache_bytes = own[LAYERED_CACHE];
     layers.large_bytes = own[LAYERED_LARGE];
-    return window_init(policy->shadow_shift) && add_arena() != NULL;
+    window_init(policy->shadow_shift);
+    return add_arena() != NULL;
 }
 
 /* A bin has two lists. Bins of small blocks are content with less than their share; what they leave

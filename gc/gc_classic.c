@@ -121,7 +121,9 @@ static void report_unavailable(void)
 
 static bool init(const uint64_t *values)
 {
-    if (!window_init(0) || !(classic = own_memory_map(sizeof *classic)))
+    window_init(0);
+    classic = own_memory_map(sizeof *classic);
+    if (!classic)
         return false;
     classic->pages = (struct page_source){extend, retract, segment};
     classic->growth = (enum growth)values[OPTION_GROWTH];

@@ -36,7 +36,8 @@ const char *environment_get(const char *name)
     char **variables = find_environment();
     size_t length = strlen(name);
     for (; variables && *variables; variables++)
-        if (strncmp(*variables, name, length) == 0 && (*variables)[length] == '=')
+        if (**variables == *name && strncmp(*variables, name, length) == 0 &&
+            (*variables)[length] == '=')
             return *variables + length + 1;
     return NULL;
 }

@@ -26,6 +26,8 @@ EXPORT void *malloc(size_t size)
     return call_alloc(size);
 }
 
+extern __typeof__(malloc) interposed_malloc __attribute__((alias("malloc"), copy(malloc)));
+
 EXPORT void free(void *block)
 {
     if (__builtin_expect(block != NULL, 1))

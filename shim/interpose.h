@@ -14,4 +14,7 @@ EXPORT void cfree(void *block);
 EXPORT void free_sized(void *block, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 
+/* Ours, whichever malloc a call of that name reaches in this process. */
+void *interposed_malloc(size_t size);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "shim/environment.h"
+#include "shim/interpose.h"
 #include "shim/observer.h"
 #include "shim/route.h"
 #include "vm/lock.h"
@@ -78,10 +79,12 @@ static void after_fork_in_child(void)
 }
 
 /* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
- * that of a library preloaded before this one) serves the program instead. What it is called by
- * does not tell, so it is tried. */
+ * that of a library preloaded before this one) serves the program instead. That
+ * its address differs does not tell, for it may pass calls on, so it is tried. */
 static void report_other_malloc(const struct allocator *allocator)
 {
+    if (malloc == interposed_malloc)
+        return;
     void *block = malloc(1);
     if (block && !allocator->owns(block)) {
         struct message message;

@@ -48,7 +48,7 @@ static struct {
     struct lock lock; /* of what follows */
     uint64_t samples;
     struct site_table table;
-} sites = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
+} sites;
 
 static __thread struct {
     uint64_t bytes_left; /* to the next sample */
@@ -202,9 +202,9 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
         return number;
     struct message message;
     message_begin(&message);
-    message_text(&message, "bad value \"");
-    message_bytes(&message, text, strnlen(text, 64));
-    message_text(&message, "\" for ");
+    message_text(&message, "bad value ");
+    message_quoted(&message, text, strnlen(text, 64));
+    message_text(&message, " for ");
     message_text(&message, variable);
     message_text(&message, "; valid are: 1 to ");
     message_decimal(&message, most);
@@ -215,6 +215,7 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
 static struct route start(const struct configuration *configuration, struct route inner,
                           const char *value)
 {
+    sites.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
     sites.inner = inner;
     sites.configuration = configuration;
     sites.started = now();

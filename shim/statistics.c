@@ -61,7 +61,7 @@ static struct {
     struct timeline timeline;
     uint64_t next_clock; /* at how many calls */
     uint64_t sizes[65];  /* [i]: allocations above 2^(i-1) up to 2^i bytes; the first: up to 1 */
-} account = {.lock = LOCK_INITIALIZER(RANK_ACCOUNT)};
+} account;
 
 extern struct pagemap slack_tables;
 struct pagemap slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
@@ -240,6 +240,7 @@ static struct route start(const struct configuration *configuration, struct rout
                           const char *destination)
 {
     account.on = true;
+    account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
     account.inner = inner;
     account.configuration = configuration;
     account.started = now();

@@ -16,7 +16,8 @@ static int owner, other_owner; /* only their addresses are used */
 static int make_window(void **state)
 {
     (void)state;
-    return window_init(4) ? 0 : -1;
+    window_init(4);
+    return 0;
 }
 
 static size_t room(const struct area *area)

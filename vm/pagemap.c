@@ -12,6 +12,24 @@ struct pagemap beside_heaps __attribute__((common));
 
 static const size_t LEAF_BYTES = sizeof(pagemap_entry) << PAGEMAP_LEAF_BITS;
 
+/* The only leaf of most processes lies in the library, which saves them a mapping. */
+pagemap_entry pagemap_first_leaf[1 << PAGEMAP_LEAF_BITS] __attribute__((common));
+static pagemap_entry *_Atomic spare_leaf = pagemap_first_leaf;
+
+static pagemap_entry *take_leaf(void)
+{
+    pagemap_entry *leaf = atomic_exchange_explicit(&spare_leaf, NULL, memory_order_relaxed);
+    return leaf ? leaf : pages_map(LEAF_BYTES, PAGE_BYTES);
+}
+
+static void drop_leaf(pagemap_entry *leaf)
+{
+    if (leaf == pagemap_first_leaf)
+        atomic_store_explicit(&spare_leaf, leaf, memory_order_relaxed);
+    else
+        pages_unmap(leaf, LEAF_BYTES);
+}
+
 static pagemap_entry *leaf_for(struct pagemap *map, uintptr_t address, bool create)
 {
     pagemap_entry *_Atomic *slot = &map->root[address >> (GRANULE_BITS + PAGEMAP_LEAF_BITS)];
@@ -23,13 +41,13 @@ static pagemap_entry *leaf_for(struct pagemap *map, uintptr_t address, bool crea
         leaf = atomic_load_explicit(slot, memory_order_acquire);
     if (leaf || !create)
         return leaf;
-    pagemap_entry *made = pages_map(LEAF_BYTES, PAGE_BYTES);
+    pagemap_entry *made = take_leaf();
     if (!made)
         return NULL;
     if (atomic_compare_exchange_strong_explicit(slot, &leaf, made, memory_order_acq_rel,
                                                 memory_order_acquire))
         return made;
-    pages_unmap(made, LEAF_BYTES); /* another thread was first */
+    drop_leaf(made); /* another thread was first */
     return leaf;
 }
 

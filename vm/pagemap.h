@@ -8,8 +8,8 @@
  *
  *   address  | 15 bits: root | 16 bits: leaf | 16 bits: within the granule |
  *
- * The root (256 KiB) is zero pages of the library until touched; a leaf (512 KiB of address
- * space, touched sparsely) serves 4 GiB and is never given back.
+ * The root (256 KiB) is zero pages of the library until touched, and so is the first leaf; a
+ * leaf (512 KiB of address space, touched sparsely) serves 4 GiB and is never given back.
  */
 #ifndef ALLOTROPE_VM_PAGEMAP_H
 #define ALLOTROPE_VM_PAGEMAP_H
@@ -33,6 +33,7 @@ struct pagemap {
 
 extern struct pagemap owners __attribute__((visibility("hidden")));
 extern struct pagemap beside_heaps __attribute__((visibility("hidden")));
+extern pagemap_entry pagemap_first_leaf[] __attribute__((visibility("hidden")));
 
 /* What is entered for the granule that holds `address`, or NULL. Any thread, no lock. */
 static inline void *pagemap_look_up(const struct pagemap *map, const void *address)

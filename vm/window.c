@@ -4,6 +4,8 @@
  */
 #include "vm/window.h"
 
+#include <sys/auxv.h>
+
 #include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/sanitizer.h"
@@ -23,16 +25,18 @@ static const size_t DETOUR_BYTES = (size_t)1 << 30;
 struct window window;
 struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
 
-bool window_init(unsigned shadow_shift)
+/* Where the kernel has put this library and its own, which is all that is random about a static
+ * program: no system call. */
+static uintptr_t random_bits(void)
 {
-    void *sample = pages_map(PAGE_BYTES, PAGE_BYTES);
-    if (!sample)
-        return false;
-    window.base = LOWEST_BASE + round_down((uintptr_t)sample & (RANDOM_BYTES - 1), BASE_ALIGNMENT);
+    return (uintptr_t)&window + getauxval(AT_SYSINFO_EHDR);
+}
+
+void window_init(unsigned shadow_shift)
+{
+    window.base = LOWEST_BASE + round_down(random_bits() & (RANDOM_BYTES - 1), BASE_ALIGNMENT);
     window.shadow = (uint8_t *)window.base - (WINDOW_BYTES >> UNIT_SHIFT);
     window.shadow_shift = shadow_shift;
-    pages_unmap(sample, PAGE_BYTES);
-    return true;
 }
 
 static size_t used_bytes(void)

@@ -13,8 +13,8 @@
  * limits and overcommit see what is used and no more.
  *
  * The base lies between 4 and 5 TiB (below what Valgrind and the kernel use) and takes its lower
- * bits from where the kernel places a mapping: it is as random as the kernel makes mappings, and
- * repeatable where those are.
+ * bits from where the kernel has placed libraries: it is as random as the kernel makes those, and
+ * repeatable where they are.
  */
 #ifndef ALLOTROPE_VM_WINDOW_H
 #define ALLOTROPE_VM_WINDOW_H
@@ -38,9 +38,8 @@ extern struct window {
     unsigned shadow_shift; /* 0: no shadow */
 } window __attribute__((visibility("hidden")));
 
-/* Called once, before anything else here. shadow_shift: 4 or 5; 0: no shadow. False when the
- * kernel gives no memory at all. */
-bool window_init(unsigned shadow_shift);
+/* Called once, before anything else here. shadow_shift: 4 or 5; 0: no shadow. */
+void window_init(unsigned shadow_shift);
 
 /* Takes `bytes`, a multiple of WINDOW_STEP: readable, writable, zero. Usually adjoins what was
  * taken before. NULL when the kernel refuses. Any thread; takes window_lock. */
