@@ -5,6 +5,8 @@
 #include "shim/observer.h"
 
 #include "shim/environment.h"
+#include "shim/output.h"
+#include "vm/message.h"
 
 enum { MOST_OBSERVERS = 8 };
 
@@ -17,6 +19,8 @@ struct route observers_start(const struct configuration *configuration, struct r
         const char *value = environment_get(observers[i]->variable);
         if (!value)
             continue;
+        if (output_is_standard_error(value))
+            message_keep_stderr();
         on[count++] = observers[i];
         route = observers[i]->start(configuration, route, value);
     }

@@ -51,11 +51,17 @@ static void report_unwritable(const char *name, const char *variable)
     message_send(&message);
 }
 
+bool output_is_standard_error(const char *pattern)
+{
+    return !*pattern || strcmp(pattern, "-") == 0;
+}
+
 void output_write(const char *pattern, const char *variable, bool write(int file, bool json))
 {
-    if (!*pattern || strcmp(pattern, "-") == 0) {
-        if (standard_error_is_ours())
-            write(2, false);
+    if (output_is_standard_error(pattern)) {
+        int standard_error = standard_error_descriptor();
+        if (standard_error >= 0)
+            write(standard_error, false);
         return;
     }
     char name[OUTPUT_NAME_BYTES];

@@ -9,6 +9,9 @@
 
 enum { OUTPUT_NAME_BYTES = 512 };
 
+/* "" or "-". */
+bool output_is_standard_error(const char *pattern);
+
 /* Creates the file that `pattern` names, with the process id in the place of each "%p", and has
  * `write` fill it. "" or "-" is standard error, if that is still the program's; a name that ends
  * in ".json" asks for JSON. A failure is said in one line, with the environment variable that

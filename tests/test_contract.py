@@ -238,14 +238,26 @@ def test_closed_standard_error(under: Under, tmp_path: Path) -> None:
 
 
 @each_of_ours
-def test_statistics_on_a_reused_standard_error(under: Under, tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [[], ["every other descriptor too"]])
+def test_statistics_on_a_reused_standard_error(
+    under: Under, others: list[str], tmp_path: Path
+) -> None:
+    """They go to the first standard error while the library's own descriptor is left alone."""
     result = under.run(
-        [str(PROGRAMS / "reused_stderr"), str(tmp_path / "database")],
+        [str(PROGRAMS / "reused_stderr"), str(tmp_path / "database"), *others],
         environment={"ALLOTROPE_STATS": ""},
         timeout=SECONDS,
     )
     assert result.returncode == 0
     assert (tmp_path / "database").read_text() == "data"
+    assert ("peak" in result.stderr) == (others == [])
+
+
+@each_of_ours
+def test_statistics_of_a_program_that_closes_standard_error(under: Under) -> None:
+    result = under.run(["/bin/ls", "/"], environment={"ALLOTROPE_STATS": ""}, timeout=SECONDS)
+    assert result.returncode == 0
+    assert "peak" in result.stderr
 
 
 @each_of_ours

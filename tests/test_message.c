@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "vm/message.h"
 
@@ -54,16 +55,16 @@ static void send_to_another_file(void *argument)
 {
     struct message message;
     int file = open(argument, O_WRONLY);
-    require(standard_error_is_ours());
+    require(standard_error_descriptor() == 2);
     require(dup2(file, 2) == 2);
     message_begin(&message);
     message_send(&message);
-    if (standard_error_is_ours())
+    if (standard_error_descriptor() == 2)
         _exit(1);
     close(2);
     message_begin(&message);
     message_send(&message);
-    if (standard_error_is_ours())
+    if (standard_error_descriptor() == 2)
         _exit(2);
 }
 
@@ -81,15 +82,42 @@ static void test_nothing_is_written_to_a_descriptor_that_was_reused(void **state
     assert_string_equal(ending.errors, "");
 }
 
+static void close_kept_stderr(void *argument)
+{
+    (void)argument;
+    struct message message;
+    struct rlimit limit = {256, 256};
+    require(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    message_keep_stderr();
+    close(2);
+    int descriptor = standard_error_descriptor();
+    require(descriptor > 100 && fcntl(descriptor, F_GETFD) == FD_CLOEXEC);
+    message_begin(&message);
+    message_send(&message);
+    close(descriptor);
+    require(standard_error_descriptor() == -1);
+    int file = open("/dev/null", O_WRONLY);
+    require(dup2(file, descriptor) == descriptor);
+    require(standard_error_descriptor() == -1);
+}
+
+static void test_a_kept_duplicate_serves_until_it_is_closed_or_reused(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(close_kept_stderr, NULL);
+    assert_int_equal(ending.exit_status, 0);
+    assert_string_equal(ending.errors, "allotrope: \n");
+}
+
 static void start_without_stderr(void *argument)
 {
     (void)argument;
     struct message message;
     close(2);
     message_remember_stderr();
-    if (standard_error_is_ours())
+    if (standard_error_descriptor() == 2)
         _exit(1);
-    if (open("/dev/null", O_WRONLY) != 2 || standard_error_is_ours())
+    if (open("/dev/null", O_WRONLY) != 2 || standard_error_descriptor() == 2)
         _exit(2);
     message_begin(&message);
     message_send(&message);
@@ -151,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_numbers_and_text_are_put_together),
         cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
         cmocka_unit_test(test_nothing_is_written_to_a_descriptor_that_was_reused),
+        cmocka_unit_test(test_a_kept_duplicate_serves_until_it_is_closed_or_reused),
         cmocka_unit_test(test_a_program_may_start_without_stderr),
         cmocka_unit_test(test_faults_are_reported_then_counted),
         cmocka_unit_test(test_a_fatal_fault_is_said_before_the_abort),

@@ -4,6 +4,7 @@
  */
 #include "vm/message.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static struct {
     dev_t device;
     ino_t inode;
     bool known;
+    int duplicate; /* 0: none */
 } standard_error;
 
 void message_bytes(struct message *message, const char *text, size_t length)
@@ -77,33 +79,47 @@ void message_pointer(struct message *message, const void *pointer)
     message_number(message, (uintptr_t)pointer, 16);
 }
 
-static bool stat_standard_error(struct stat *status)
-{
-    return !syscall_failed(SYSCALL_2(SYS_fstat, 2, status));
-}
-
 void message_remember_stderr(void)
 {
     struct stat status;
-    standard_error.known = stat_standard_error(&status);
+    standard_error.known = !syscall_failed(SYSCALL_2(SYS_fstat, 2, &status));
     if (standard_error.known) {
         standard_error.device = status.st_dev;
         standard_error.inode = status.st_ino;
     }
 }
 
-bool standard_error_is_ours(void)
+static bool is_standard_error(int descriptor)
 {
     struct stat status;
-    return standard_error.known && stat_standard_error(&status) &&
+    return standard_error.known && !syscall_failed(SYSCALL_2(SYS_fstat, descriptor, &status)) &&
            status.st_dev == standard_error.device && status.st_ino == standard_error.inode;
+}
+
+/* As far from the program's own as the limit allows. */
+void message_keep_stderr(void)
+{
+    for (int lowest = 1000; standard_error.duplicate == 0 && lowest > 2; lowest /= 2) {
+        long duplicate = SYSCALL_3(SYS_fcntl, 2, F_DUPFD_CLOEXEC, lowest);
+        if (!syscall_failed(duplicate))
+            standard_error.duplicate = (int)duplicate;
+    }
+}
+
+int standard_error_descriptor(void)
+{
+    if (is_standard_error(2))
+        return 2;
+    int duplicate = standard_error.duplicate;
+    return duplicate > 0 && is_standard_error(duplicate) ? duplicate : -1;
 }
 
 void message_send(struct message *message)
 {
     message->text[message->length++] = '\n';
-    if (standard_error_is_ours())
-        SYSCALL_3(SYS_write, 2, message->text, message->length);
+    int descriptor = standard_error_descriptor();
+    if (descriptor >= 0)
+        SYSCALL_3(SYS_write, descriptor, message->text, message->length);
 }
 
 static void send_pointer_fault(const char *function, const void *pointer, const char *fault)

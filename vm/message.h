@@ -34,8 +34,13 @@ void message_send(struct message *message);
 /* Remembers which file standard error is. Called once, at start. */
 void message_remember_stderr(void);
 
-/* Whether descriptor 2 is still the file that it was at the start. */
-bool standard_error_is_ours(void);
+/* Keeps standard error in a second descriptor, for what is to be written after the program has
+ * closed its own, as ls does. At start, and only if something is. */
+void message_keep_stderr(void);
+
+/* Descriptor 2 if it is still the file that it was at the start, else its duplicate, if that is;
+ * else -1. */
+int standard_error_descriptor(void);
 
 /* Writes "allotrope: FUNCTION(POINTER): FAULT". After some such lines the rest are only counted,
  * and a last line says so. */
