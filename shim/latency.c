@@ -209,6 +209,25 @@ static void write_number(char *text, uint64_t number)
     *text = '\0';
 }
 
+/* For people a bar stands behind the count, a sign for each doubling: the rare long calls are what
+ * is looked for. */
+static void emit_count(struct emitter *emitter, const char *key, uint64_t count, bool json)
+{
+    if (json) {
+        emit_number(emitter, key, count);
+        return;
+    }
+    char text[96];
+    write_number(text, count);
+    size_t length = strlen(text);
+    while (length < 12)
+        text[length++] = ' ';
+    for (uint64_t left = count; left > 0; left /= 2)
+        text[length++] = '#';
+    text[length] = '\0';
+    emit_text(emitter, key, text);
+}
+
 static void emit_histogram(struct emitter *emitter, const char *name, const struct histogram *sum,
                            double scale)
 {
@@ -232,7 +251,7 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
             continue;
         char key[24];
         write_number(key, end);
-        emit_number(emitter, key, count);
+        emit_count(emitter, key, count, emitter->json);
         last = end;
         count = 0;
     }

@@ -187,6 +187,7 @@ BAD_QUESTIONS = [
     (["run", "-a", "glibc", "--stats", "--", "true"], "--stats: glibc keeps no statistics"),
     (["run", "-a", "mock", "-a", "glibc", "--", "true"], "-a is given twice"),
     (["run", "-a", "mock", "--stats", "--stats=x", "--", "true"], "--stats is given twice"),
+    (["run", "-a", "mock", "--latency", "--latency=x", "true"], "--latency is given twice"),
     # of compare
     (["compare"], "no command given; usage: allotrope compare [-a ALLOCATOR]... -- CMD..."),
     (["compare", "-a", "mock"], "no command given"),

@@ -20,6 +20,7 @@ import pytest
 from allotrope import units
 from allotrope.allocators import glibc
 from allotrope.compare import Plan, order_of_round, read_accounts, steps
+from allotrope.latency import share_above
 from allotrope.terminal import columns_that_fit, lay_out
 from conftest import SOURCE, Command
 
@@ -45,7 +46,7 @@ HEAP = {
     "required": ["command", "processes", "mapped_peak_bytes", "requested_peak_bytes",
                  "fragmentation", "waste", "at_peak", "live", "timeline", "sizes",
                  "metadata_bytes", "calls",
-                 "system_calls"],
+                 "system_calls", "collector"],
     "properties": {
         "processes": {"type": "integer", "minimum": 1},
         "mapped_peak_bytes": MAYBE_NUMBER, "requested_peak_bytes": MAYBE_NUMBER,
@@ -56,6 +57,27 @@ HEAP = {
                     "required": ["time_seconds", "requested_bytes", "mapped_bytes",
                                  "resident_bytes"]},
         "live": {"type": ["object", "null"], "required": ["blocks", "requested_bytes"]},
+        "collector": {"type": ["object", "null"], "required": [
+            "collections", "pause_ns", "longest_pause_ns", "root_ns", "mark_ns", "marked_bytes",
+            "freed_bytes", "causes", "pauses"]},
+    },
+}  # fmt: skip
+HISTOGRAM = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["calls", "p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "longest_ns",
+                 "calls_below_ns"],
+    "properties": {"calls": NUMBER, "p50_ns": NUMBER, "p90_ns": NUMBER, "p99_ns": NUMBER,
+                   "p99.9_ns": NUMBER, "longest_ns": NUMBER, "calls_below_ns": {"type": "object"}},
+}  # fmt: skip
+LATENCY = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["command", "processes", "own_cost_ns_subtracted", "cpu_seconds", "calls"],
+    "properties": {
+        "command": {"type": "string"}, "processes": {"type": "integer", "minimum": 1},
+        "own_cost_ns_subtracted": NUMBER, "cpu_seconds": NUMBER,
+        "calls": {"type": "object", "additionalProperties": HISTOGRAM},
     },
 }  # fmt: skip
 FAILURE = {
@@ -73,7 +95,8 @@ RESULT = {
     "type": "object",
     "additionalProperties": False,
     "required": ["allocator", "spec", "preset", "options", "version", "status", "failure",
-                 *QUANTITIES, "tree_peak_method", "heap", "heap_missing"],
+                 *QUANTITIES, "tree_peak_method", "heap", "heap_missing", "latency",
+                 "latency_missing"],
     "properties": {
         "allocator": {"type": "string"}, "spec": {"type": "string"}, "preset": MAYBE_TEXT,
         "options": {"type": "object"}, "version": MAYBE_TEXT,
@@ -81,6 +104,7 @@ RESULT = {
         "failure": FAILURE, **{quantity: QUANTITY for quantity in QUANTITIES},
         "tree_peak_method": {"enum": ["memory.peak", "pss-sampled", None]},
         "heap": HEAP, "heap_missing": MAYBE_TEXT,
+        "latency": LATENCY, "latency_missing": MAYBE_TEXT,
     },
 }  # fmt: skip
 SCHEMA = {
@@ -111,9 +135,10 @@ SCHEMA = {
             "type": "object",
             "additionalProperties": False,
             "required": ["warmup", "prepare", "input", "timeout_seconds", "ignore_failure",
-                         "check"],
+                         "check", "latency"],
             "properties": {key: {} for key in (
-                "warmup", "prepare", "input", "timeout_seconds", "ignore_failure", "check")},
+                "warmup", "prepare", "input", "timeout_seconds", "ignore_failure", "check",
+                "latency")},
         },
         "deterministic": {"type": ["boolean", "null"]},
         "interrupted": {"type": "boolean"},
@@ -619,6 +644,45 @@ def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
 
 def test_no_account_is_none(tmp_path: Path) -> None:
     assert read_accounts(tmp_path) is None
+
+
+def test_latencies_are_taken_of_everyone(real: Command, tmp_path: Path) -> None:
+    specs = ("-a", "glibc", "-a", "bsd", "-a", "gc:free=ignore")
+    page = tmp_path / "page.html"
+    words = ("--rounds", "1", "--latency", "--html", str(page), *specs)
+    script = "for (i = 0; i < 300000; i++) a[i % 500] = a[i % 500] i % 10"
+    document = measure(real, tmp_path, *words, "--", "gawk", "BEGIN { %s }" % script)
+    assert document["settings"]["latency"] is True
+    for result in document["results"]:
+        found = result["latency"]
+        assert found["command"] == "gawk" and found["cpu_seconds"] > 0
+        for histogram in found["calls"].values():
+            assert sum(histogram["calls_below_ns"].values()) == histogram["calls"]
+        assert sum(one["calls"] for one in found["calls"].values()) > 1000
+    collector = by_spec(document)["gc:free=ignore"]["heap"]["collector"]
+    assert sum(collector["pauses"].values()) == collector["collections"]
+    assert sum(collector["causes"].values()) == collector["collections"] > 0
+    assert by_spec(document)["bsd"]["heap"]["collector"] is None
+    text = page.read_text()
+    for shown in ("How long calls take", "latency-malloc", "Collections", "heap full"):
+        assert shown in text
+
+
+def test_who_wrote_no_latencies_is_told(mock: Command, tmp_path: Path) -> None:
+    words = ("compare", "--rounds", "1", "--latency", "-a", "glibc", "-a", "mock", "--", "true")
+    done = mock.run(*words)
+    assert "mock: no process of the command wrote latencies" in done.stdout, done.stderr
+
+
+def test_latencies_are_not_taken_unasked(mock: Command, tmp_path: Path) -> None:
+    document = measure(mock, tmp_path, "-a", "mock", "--", "true")
+    assert {one["latency"] for one in document["results"]} == {None}
+
+
+def test_share_above_counts_down_to_the_longest() -> None:
+    below = {"1": 10, "11": 80, "100": 9, "4096": 1}
+    curve = share_above({"calls": 100, "longest_ns": 4000, "calls_below_ns": below})
+    assert curve == [(1, 1), (11, 0.1), (100, 0.01), (4000, 0.01)]
 
 
 def test_demo_compares_gawk(real: Command) -> None:

@@ -115,6 +115,20 @@ def test_latencies_of_every_call_are_counted(
         assert quantiles == sorted(quantiles)
 
 
+@pytest.mark.parametrize("spec", ("blocks", "glibc"))
+def test_run_writes_latencies_as_json_or_as_text(real: Command, tmp_path: Path, spec: str) -> None:
+    file = tmp_path / "latency.json"
+    done = real.run("run", "-a", spec, f"--latency={file}", "--", "gawk", "BEGIN { x = 1 }")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    assert found["allocator"] == ("next" if spec == "glibc" else spec)
+    text = real.run("run", "-a", spec, "--latency", "gawk", "BEGIN { x = 1 }").stderr
+    counts = [line.split() for line in text.splitlines() if line.endswith("#")]
+    assert len(counts) > 3
+    for _, count, bar in counts:
+        assert len(bar) == int(count).bit_length()
+
+
 def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[Any]) -> None:
     child = start(real, None, [str(program)])
     children.append(child)

@@ -259,6 +259,13 @@ class TestFindings:
         assert case.said("Fragmentation") == ""
         assert "95.0 MiB, 48% of the heap" in case.said("Rounding")
 
+    def test_garbage_is_not_called_fragmentation(self) -> None:
+        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
+                       collector={"collections": 7})  # fmt: skip
+        case = Case().add("gc:free=ignore", heap=heap, options={"free": "ignore"})
+        assert case.said("Fragmentation") == ""
+        assert "200 MiB, 2.0 times" in case.said("Garbage") and "were 7." in case.said("Garbage")
+
     def test_sound_heaps_are_not_mentioned(self) -> None:
         sentences = Case().add("a", heap=account()).sentences()
         assert [one for one in sentences if one.kind == "finding"] == []

@@ -5,6 +5,7 @@
     warm-up     every other allocator, untimed; its output is held against glibc's
     account     each of ours once with statistics, untimed: heap peak, fragmentation, waste
     rounds      every allocator once a round, in an order that changes from round to round
+    latencies   if asked for, every allocator once more with each call timed
 
 Each round gives one ratio to the baseline of that round, so that what drifts from round to round
 (clock speed, neighbours, page cache) hits all alike. No figure is dropped. A run that fails ends
@@ -25,6 +26,7 @@ from .allocators import Allocator, glibc
 from .errors import UserError
 from .executables import find_program, preload_obstacle
 from .intervals import Summary, summarize
+from .latency import read_latencies
 from .launch import Run, launch
 from .sites import read_sites, summarize_sites
 
@@ -51,6 +53,7 @@ OWN_VARIABLES = (
     "ALLOTROPE_SITES",
     "ALLOTROPE_SITES_RATE",
     "ALLOTROPE_SITES_FRAMES",
+    "ALLOTROPE_LATENCY",
 )
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
@@ -66,6 +69,7 @@ class Plan:
     input: str | None = None  # a file for standard input
     timeout: float | None = None  # seconds for one run
     ignore_failure: bool = False
+    latency: bool = False  # one more run of each, in which every call is timed
     check: str = "stdout"  # "none", "stdout", or a shell command that reads the output
     directory: Path | None = None  # where everything runs; None: here
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
@@ -94,6 +98,8 @@ class Contender:
     failure: Failure | None = None
     heap: dict[str, Any] | None = None
     heap_missing: str | None = None  # why there is no account although it is ours
+    latency: dict[str, Any] | None = None
+    latency_missing: str | None = None  # why there is none although it was asked for
 
 
 class BaselineFailed(Exception):
@@ -171,7 +177,8 @@ def steps(plan: Plan) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
     ours = sum(allocator.ours for allocator in plan.allocators)
     foreign = sum(allocator.name != "glibc" for allocator in plan.allocators)
-    return 2 + ours + foreign * plan.warmup + len(plan.allocators) * plan.rounds
+    timed = plan.rounds + plan.latency
+    return 2 + ours + foreign * plan.warmup + len(plan.allocators) * timed
 
 
 def check_plan(plan: Plan) -> None:
@@ -200,6 +207,7 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
             runner.warm_up()
             runner.take_accounts()
             runner.measure_rounds()
+            runner.take_latencies()
         except KeyboardInterrupt:
             comparison.interrupted = True
             comparison.incomplete = "interrupted"
@@ -290,6 +298,26 @@ class Runner:
             contender.heap_missing = "no process of the command wrote statistics"
         for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
+
+    def take_latencies(self) -> None:
+        """Calls are timed when all else is measured: who cannot be watched has only no figures of
+        that."""
+        for contender in self._still_in() if self.plan.latency else []:
+            folder = self.folder / "latencies"
+            folder.mkdir(exist_ok=True)
+            settings = contender.allocator.watched_environment()
+            settings["ALLOTROPE_LATENCY"] = str(folder / "%p.json")
+            run = self._run(contender.allocator, "latencies", settings)
+            contender.latency = read_latencies(folder)
+            for file in folder.iterdir():
+                file.unlink()
+            if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+                contender.latency = None
+                contender.latency_missing = f"no latencies, for with its calls timed {run.ending()}"
+            elif contender.latency is None:
+                contender.latency_missing = "no process of the command wrote latencies"
+            else:
+                contender.latency["cpu_seconds"] = run.cpu_seconds
 
     def measure_rounds(self) -> None:
         for number in range(self.plan.rounds):
@@ -422,4 +450,12 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
         "metadata_bytes": largest.get("metadata_bytes"),
         "calls": largest.get("calls"),
         "system_calls": largest.get("system_calls"),
+        "collector": _collector(largest),
     }
+
+
+def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a garbage collector did, None where there is none."""
+    if "gc" not in account:
+        return None
+    return {**account["gc"], "causes": account["gc_causes"], "pauses": account["gc_pauses"]}

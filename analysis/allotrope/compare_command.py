@@ -16,11 +16,12 @@ from .allocators import Allocator
 from .compare import Comparison, Plan, check_plan, compare, steps
 from .compare_page import compare_page
 from .errors import UserError
+from .latency import latency_rows, latency_words
 from .page import Page, check_page_modules, render
 from .recommendation import Document, recommend
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
 from .suite_page import suite_page
-from .terminal import print_in_parts, print_line, print_wrapped, say, terminal
+from .terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
 from .witness import call_witnesses, witness_lines, witness_rows
 from .words import TAKES_COMMAND, Word, need_command
 
@@ -85,6 +86,11 @@ from .words import TAKES_COMMAND, Word, need_command
 )
 @click.option(
     "--witness", is_flag=True, help="afterwards ask hyperfine and perf about the same commands"
+)
+@click.option(
+    "--latency",
+    is_flag=True,
+    help="afterwards run each allocator once more and time every call of malloc and free",
 )
 @click.option("--suite", "suite_file", metavar="FILE", help="compare the programs in a TOML file")
 @click.option("--only", multiple=True, metavar="NAME", help="of the suite, this one; repeatable")
@@ -157,7 +163,8 @@ WITHOUT_SUITE = ("only", "state_file", "resume")
 WITH_COMMAND = dict.fromkeys(
     ("prepare", "input", "check", "ignore_failure"), "the suite's file says it for each program"
 ) | dict.fromkeys(
-    ("markdown_file", "hyperfine_file", "witness"), "it is for one command; name one instead"
+    ("markdown_file", "hyperfine_file", "witness", "latency"),
+    "it is for one command; name one instead",
 )
 
 
@@ -307,6 +314,15 @@ def show_witness(console: Console, found: dict[str, Any]) -> None:
         print_wrapped(console, line)
 
 
+def show_latencies(console: Console, results: Sequence[dict[str, Any]]) -> None:
+    rows = latency_rows(results)
+    if rows[1:]:
+        print_line(console, "How long calls took", "bold")
+        print_table(console, rows, left=(0, 1), styles=[""] * len(rows[1:]))
+    for line in latency_words(results):
+        print_wrapped(console, line)
+
+
 def write_files(texts: dict[str, str]) -> None:
     """By file; before anything is shown, so that a full terminal or pipe costs no result."""
     for file, text in texts.items():
@@ -335,6 +351,9 @@ def write_results(
     compare_output.print_comparison(console, comparison)
     print_line(console, "")
     say(console, recommend(document))
+    if comparison.plan.latency:
+        print_line(console, "")
+        show_latencies(console, document["results"])
     if comparison.witness is not None:
         print_line(console, "")
         show_witness(console, comparison.witness)

@@ -46,6 +46,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
             "timeout_seconds": plan.timeout,
             "ignore_failure": plan.ignore_failure,
             "check": plan.check,
+            "latency": plan.latency,
         },
         "deterministic": comparison.deterministic(),
         "interrupted": comparison.interrupted,
@@ -78,6 +79,8 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
     result["heap"] = contender.heap
     result["heap_missing"] = contender.heap_missing
+    result["latency"] = contender.latency
+    result["latency_missing"] = contender.latency_missing
     return result
 
 

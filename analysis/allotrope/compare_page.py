@@ -4,9 +4,21 @@
 import shlex
 from typing import Any, Callable, Mapping, Sequence
 
-from .page import SERIES, Figure, Page, Section, Table, axis, colour, layout, symbol
+from .latency import latency_sections
+from .page import (
+    SERIES,
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    layout,
+    plain,
+    symbol,
+)
 from .recommendation import memory_quantity, recommend
-from .units import format_bytes, format_count, format_seconds
+from .units import format_bytes, format_count, format_nanoseconds, format_seconds
 from .witness import witness_lines, witness_rows
 
 Document = Mapping[str, Any]
@@ -60,7 +72,9 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
         quantities_section(document, prefix),
         waste_section(document, prefix),
         *timeline_sections(document, prefix),
+        *collector_sections(document, prefix),
         *sites_sections(document, prefix),
+        *latency_sections(document, prefix),
         *witness_sections(document),
         Section(
             "Figures",
@@ -168,11 +182,6 @@ def _bar(summary: Result, scale: float, place: int) -> dict[str, Any]:
         "thickness": 1.5,
         "width": 4,
     }
-
-
-def plain(text: str) -> str:
-    """Text that plotly is not to take for its markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _with_interval(summary: Result, write: Callable[[float], str]) -> str:
@@ -407,6 +416,74 @@ def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, 
     )
 
 
+def collector_sections(document: Document, prefix: str) -> list[Section]:
+    """Collections and the pauses that they made, of the run that took the account."""
+    known = [
+        (place, one, one["heap"]["collector"])
+        for place, one in enumerate(document["results"])
+        if one.get("heap") and one["heap"].get("collector")
+    ]
+    if not known:
+        return []
+    rows = [
+        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]),
+         format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
+         format_nanoseconds(gc["root_ns"]), format_nanoseconds(gc["mark_ns"]),
+         format_bytes(gc["marked_bytes"]), format_bytes(gc["freed_bytes"])]
+        for _, one, gc in known
+    ]  # fmt: skip
+    header = ["allocator", "collections", "why", "paused in all", "longest pause", "reading roots",
+              "marking", "marked", "reclaimed"]  # fmt: skip
+    pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
+    idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
+    paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
+    figures = [_pauses(prefix, pauses)] if pauses else []
+    return [Section("Collections", paragraphs, figures, [Table("Collections", header, rows)])]
+
+
+def _causes(causes: Mapping[str, int]) -> str:
+    """Why collections came, the most frequent first."""
+    found = sorted(((count, cause) for cause, count in causes.items() if count), reverse=True)
+    if len(found) == 1:
+        return found[0][1].replace("_", " ")
+    return ", ".join(f"{cause.replace('_', ' ')} {count:,}" for count, cause in found) or "–"
+
+
+def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
+    """As the collector counts them: by powers of two of microseconds."""
+    counts = [
+        (place, spec, {int(key[7:9]): count for key, count in pauses.items()})
+        for place, spec, pauses in known
+    ]
+    every = [power for _, _, found in counts for power in found]
+    span = range(min(every), max(every) + 1)
+    names = [format_nanoseconds(1000 * 2**power) for power in span]
+    return Figure(
+        name=f"{prefix}pauses",
+        title="Pauses",
+        caption="How many collections stopped the program for so long or longer, and less than "
+        "the bar to the right.",
+        data=[
+            {
+                "type": "bar",
+                "name": spec,
+                "x": names,
+                "y": [found.get(power, 0) for power in span],
+                "marker": {"color": colour(place)},
+                "hovertemplate": f"<b>{plain(spec)}</b><br>%{{y:,}} from %{{x}}<extra></extra>",
+            }
+            for place, spec, found in counts
+        ],
+        layout=layout(
+            xaxis=axis("", type="category"),
+            yaxis=axis("collections", rangemode="tozero"),
+            bargap=0.2,
+            showlegend=len(counts) > 1,
+            legend={"orientation": "h", "y": -0.2, "yanchor": "top"},
+        ),
+    )
+
+
 def sites_sections(document: Document, prefix: str) -> list[Section]:
     """Where the program allocates, and in what sizes: its own doing under every allocator."""
     sizes = next(
@@ -425,13 +502,13 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
         )
         for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
             rows = [
-                [row["place"], format_bytes(row["bytes"]), f"{row['blocks']:,}",
-                 row["called_by"] or "–"]
+                [row["place"], row["called_by"] or "–", format_bytes(row["bytes"]),
+                 f"{row['blocks']:,}"]
                 for row in found[moment]
             ]  # fmt: skip
             if rows:
-                header = ["allocated at", "bytes", "blocks", "called by"]
-                tables.append(Table(title, header, rows))
+                header = ["allocated at", "called by", "bytes", "blocks"]
+                tables.append(Table(title, header, rows, text_columns=2))
     return [Section("Where the program allocates", paragraphs, figures, tables)]
 
 
@@ -454,7 +531,9 @@ def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
             }
         ],
         layout=layout(
-            xaxis=axis("bytes", type="category"), yaxis=axis("allocations", type="log"), bargap=0.1
+            xaxis=axis("bytes", type="category"),
+            yaxis=axis("allocations", type="log", dtick=1),
+            bargap=0.1,
         ),
     )
 
@@ -560,7 +639,11 @@ def rounds_table(document: Document) -> Table:
 
 
 def settings(document: Document) -> list[list[str]]:
-    given = [[key, str(value)] for key, value in document["settings"].items() if value is not None]
+    given = [
+        [key.replace("_", " "), str(value)]
+        for key, value in document["settings"].items()
+        if value is not None
+    ]
     return [["rounds asked for", str(document["rounds"])], *given]
 
 

@@ -4,9 +4,8 @@
 import shlex
 from typing import Any
 
-from .compare_page import plain
 from .lifetimes_output import clock_text, summary, title_of
-from .page import Figure, Page, Section, Table, axis, colour, layout
+from .page import Figure, Page, Section, Table, axis, colour, layout, plain
 from .recommendation import Sentence
 from .units import format_bytes
 

@@ -8,8 +8,7 @@ import shlex
 from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
 
-from .compare_page import plain
-from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
+from .page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from .recommendation import Sentence
 from .simulate import faults_with
 from .units import format_bytes

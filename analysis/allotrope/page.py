@@ -93,6 +93,11 @@ def symbol(place: int) -> str:
     return SYMBOLS[place % len(SYMBOLS)]
 
 
+def plain(text: str) -> str:
+    """Text that plotly is not to take for its markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis in the page's look."""
     look = {

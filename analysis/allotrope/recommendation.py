@@ -427,10 +427,14 @@ def _refused(document: Document) -> list[Sentence]:
 
 
 def _findings(document: Document) -> list[Sentence]:
-    accounts = {one["spec"]: one["heap"] for one in document["results"] if one.get("heap")}
+    results = [one for one in document["results"] if one.get("heap")]
+    accounts = {one["spec"]: one["heap"] for one in results}
+    collected = {one["spec"] for one in results if one.get("options", {}).get("free") == "ignore"}
     finders: list[Callable[[Mapping[str, Any]], list[Sentence]]] = [_fragmented, _rounded_up]
-    others = [sentence for find in finders for sentence in find(accounts)]
-    return [*_never_freed(accounts, document.get("sites")), *others]
+    freed = {spec: heap for spec, heap in accounts.items() if spec not in collected}
+    garbage = {spec: heap for spec, heap in accounts.items() if spec in collected}
+    others = [sentence for find in finders for sentence in find(freed)]
+    return [*_never_freed(accounts, document.get("sites")), *others, *_garbage(garbage)]
 
 
 def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
@@ -498,6 +502,23 @@ def _fragmented(accounts: Mapping[str, Any]) -> list[Sentence]:
         f"{_better_heap(min(fragmented, key=lambda name: _excess(fragmented[name])), accounts)}"
     )
     return [Sentence("finding", "Fragmentation", text)]
+
+
+def _garbage(accounts: Mapping[str, Any]) -> list[Sentence]:
+    """Where frees are ignored, what lies between is what no collection has found yet."""
+    return [
+        Sentence(
+            "finding",
+            "Garbage",
+            f"under {name} the heap grew to {format_bytes(heap['mapped_peak_bytes'])}, "
+            f"{heap['fragmentation']:.1f} times what the program held at most: what it freed "
+            f"waits for a collection, of which there were {heap['collector']['collections']:,}.",
+        )
+        for name, heap in accounts.items()
+        if (heap["fragmentation"] or 0) >= FRAGMENTED
+        and _excess(heap) >= PIECES_BYTES
+        and heap.get("collector")
+    ]
 
 
 def _made_of(heap: Mapping[str, Any]) -> str:

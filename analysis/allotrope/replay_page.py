@@ -5,8 +5,7 @@ import shlex
 from operator import itemgetter
 from typing import Any
 
-from .compare_page import plain
-from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
+from .page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from .recommendation import Sentence
 from .replay import notes
 from .units import format_bytes

@@ -13,21 +13,24 @@ from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .words import TAKES_COMMAND, Word, need_command
 
 
-class BareStats(Word):
-    """A command whose --stats may stand alone, which means standard error. A value is given as
-    --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
+REPORTS = ("--stats", "--latency")
+
+
+class BareReports(Word):
+    """A command whose reports may be asked for without a file, which means standard error. A file
+    is given as --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
         place = 0
         while place < len(words) and words[place].startswith("-") and words[place] != "--":
-            if words[place] == "--stats":
-                words[place] = "--stats=-"
+            if words[place] in REPORTS:
+                words[place] += "=-"
             place += 2 if words[place] in ("-a", "--allocator") else 1
         return super().parse_args(ctx, words)
 
 
-@click.command("run", cls=BareStats, context_settings=TAKES_COMMAND)
+@click.command("run", cls=BareReports, context_settings=TAKES_COMMAND)
 @click.option(
     "-a",
     "--allocator",
@@ -42,20 +45,30 @@ class BareStats(Word):
     help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
     ".json at its end asks for JSON",
 )
+@click.option(
+    "--latency",
+    metavar="[=FILE]",
+    help="write a histogram of how long each call of malloc and free took, to standard error or "
+    "FILE, as --stats",
+)
 @click.argument("command", nargs=-1)  # fmt: skip
-def run(spec: str, stats: str | None, command: tuple[str, ...]) -> None:
+def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
     """Run CMD under an allocator; nothing else changes for it."""
     need_command(command, "run -a ALLOCATOR")
     chosen = allocators.choose(spec)
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
     program = find_program(command[0])
-    obstacle = preload_obstacle(program) if chosen.library is not None else None
+    preloads = chosen.library is not None or latency is not None
+    obstacle = preload_obstacle(program) if preloads else None
     if obstacle is not None:
         raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
-    environment = dict(os.environ) | chosen.environment()
+    environment = dict(os.environ)
+    environment |= chosen.environment() if latency is None else chosen.watched_environment()
     if stats is not None:
         environment["ALLOTROPE_STATS"] = stats
+    if latency is not None:
+        environment["ALLOTROPE_LATENCY"] = latency
     # Python ignores these, and what is ignored stays so in the program.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -4,8 +4,8 @@
 import shlex
 from typing import Any, Mapping, Sequence
 
-from .compare_page import machine_section, plain, summary_table
-from .page import Figure, Page, Section, Table, axis, colour, layout, symbol
+from .compare_page import machine_section, summary_table
+from .page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from .recommendation import memory_quantity, recommend
 from .suite_output import LEAST_ROUNDS, means_rows, program_rows, recommend_suite
 

@@ -17,6 +17,16 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
 
 
+def format_nanoseconds(time: float) -> str:
+    for unit in ("ns", "µs", "ms"):
+        if time < 1000:
+            break
+        time /= 1000
+    else:
+        unit = "s"
+    return f"{time:.0f} {unit}" if time >= 99.5 or unit == "ns" else f"{time:.3g} {unit}"
+
+
 def format_count(count: float) -> str:
     """A number of faults."""
     if count < 10_000:
