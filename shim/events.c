@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "shim/callers.h"
 #include "shim/environment.h"
 #include "shim/start.h"
 #include "trace/event_ring.h"
@@ -26,6 +27,8 @@
 
 /* A stamp, an event, and the stamp that a nested call may have put in between. */
 enum { MOST_EVENT_WORDS = 8 + EVENT_MOST_FRAMES, WRITER_CHECK_SECONDS = 1 };
+
+_Static_assert((int)EVENT_MOST_FRAMES <= (int)CALLERS_MOST, "as many as can be walked");
 
 enum membership { NOT_JOINED, RECORDED, NOT_RECORDED }; /* the cleared page holds the first */
 
@@ -38,6 +41,7 @@ static struct route inner;
 static struct event_ring *ring;
 static uint32_t *membership; /* in a page that fork clears */
 static uint32_t place;       /* of this process in the ring's head */
+static uint32_t frames_wanted;
 static _Atomic bool threaded;
 static __thread struct thread_events mine;
 
@@ -125,21 +129,16 @@ static bool take_place(void)
 /* Passes on which files are mapped where, so that return addresses can be named. */
 static void tell_maps(void)
 {
-    long file = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    long got = syscall_failed(file) ? 0 : 1;
+    long maps = maps_open();
+    size_t length = EVENT_BUFFER_BYTES;
     uint32_t number;
-    for (uint64_t sequence = 0; got > 0 && take_buffer(&number); sequence++) {
-        char *text = (char *)event_buffer_words(ring, number);
-        uint32_t length = 0;
+    for (uint64_t sequence = 0; length == EVENT_BUFFER_BYTES && take_buffer(&number); sequence++) {
         label_buffer(number, EVENT_BUFFER_MAPS, 0, sequence);
-        while (length < EVENT_BUFFER_BYTES &&
-               (got = SYSCALL_3(SYS_read, file, text + length, EVENT_BUFFER_BYTES - length)) > 0)
-            length += (uint32_t)got;
-        ring->buffer[number].bytes = length;
+        length = maps_read(maps, (char *)event_buffer_words(ring, number), EVENT_BUFFER_BYTES);
+        ring->buffer[number].bytes = (uint32_t)length;
         hand_over(&ring->buffer[number]);
     }
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    maps_close(maps);
 }
 
 /* The first event of a process, or of a forked child: there is one thread. */
@@ -208,6 +207,11 @@ static inline __attribute__((always_inline)) uint64_t *begin_event(void)
     return mine.next;
 }
 
+static inline uint64_t address_word(const void *address)
+{
+    return (uint64_t)address & EVENT_ADDRESS_MASK;
+}
+
 static inline __attribute__((always_inline)) void note_pointer(enum event_type type,
                                                                const void *block)
 {
@@ -218,21 +222,47 @@ static inline __attribute__((always_inline)) void note_pointer(enum event_type t
     mine.next = word + 1;
 }
 
+static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
+                                                                 enum event_type type,
+                                                                 const void *block, size_t size,
+                                                                 uint64_t flags, const void *site)
+{
+    bool small = size + 1 < EVENT_SIZE_BEHIND;
+    word[0] = (small ? size + 1 : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
+              ((uint64_t)block & EVENT_POINTER_MASK) | type;
+    word[1] = (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | address_word(site);
+    if (!small)
+        word[2] = size;
+    return word + (small ? 2 : 3);
+}
+
+/* Walks first: the event's stamp is that of its end. */
+static __attribute__((noinline)) void note_block_and_callers(enum event_type type,
+                                                             const void *block, size_t size,
+                                                             uint64_t flags, const void *site)
+{
+    const void *frames[EVENT_MOST_FRAMES];
+    uint64_t further = callers_of(site, frames, frames_wanted) - 1;
+    uint64_t *word = begin_event();
+    if (!word)
+        return;
+    word = put_block(word, type, block, size, flags | further << EVENT_FRAMES_SHIFT, site);
+    for (uint64_t i = 1; i <= further; i++)
+        *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT | address_word(frames[i]);
+    mine.next = word;
+}
+
 static inline __attribute__((always_inline)) void note_block(enum event_type type,
                                                              const void *block, size_t size,
                                                              uint64_t flags, const void *site)
 {
-    uint64_t *word = begin_event();
-    if (!word)
+    if (__builtin_expect(frames_wanted > 1, 0)) {
+        note_block_and_callers(type, block, size, flags, site);
         return;
-    bool small = size + 1 < EVENT_SIZE_BEHIND;
-    word[0] = (small ? size + 1 : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
-              ((uint64_t)block & EVENT_POINTER_MASK) | type;
-    word[1] =
-        (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | ((uint64_t)site & EVENT_ADDRESS_MASK);
-    if (!small)
-        word[2] = size;
-    mine.next = word + (small ? 2 : 3);
+    }
+    uint64_t *word = begin_event();
+    if (word)
+        mine.next = put_block(word, type, block, size, flags, site);
 }
 
 /* The route. A call that fails is no event. */
@@ -310,6 +340,7 @@ static struct route start(const struct configuration *configuration, struct rout
     if (!ring || !membership || ring->magic != EVENT_RING_MAGIC ||
         ring->version != EVENT_RING_VERSION)
         stop_without_ring(path);
+    frames_wanted = ring->frames < EVENT_MOST_FRAMES ? ring->frames : EVENT_MOST_FRAMES;
     SYSCALL_3(SYS_madvise, membership, PAGE_BYTES, MADV_WIPEONFORK);
     struct route noted = inner = behind;
     noted.alloc = noted_alloc;
@@ -318,6 +349,12 @@ static struct route start(const struct configuration *configuration, struct rout
     noted.free = noted_free;
     noted.resize = noted_resize;
     return noted;
+}
+
+static void before_main(void)
+{
+    if (frames_wanted > 1)
+        callers_prepare();
 }
 
 /* Libraries that were loaded meanwhile are told of as well. */
@@ -334,5 +371,8 @@ static void thread_end(void)
     mine = (struct thread_events){NULL, NULL};
 }
 
-const struct observer events_observer = {
-    .variable = "ALLOTROPE_EVENTS", .start = start, .thread_end = thread_end, .at_exit = at_exit};
+const struct observer events_observer = {.variable = "ALLOTROPE_EVENTS",
+                                         .start = start,
+                                         .before_main = before_main,
+                                         .thread_end = thread_end,
+                                         .at_exit = at_exit};

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_FRAMES = 64, FILTER_BITS = 14 };
+enum { FILTER_BITS = 14 };
 
 /* Estimates: sums of weights. */
 struct tally {

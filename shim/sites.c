@@ -3,33 +3,28 @@
  * sites.c: see sites.h.
  *
  * An allocation that is not sampled costs a countdown in thread-local storage, a free of a block
- * that was not a look into a filter of 16 KiB. A sample costs the walk up its stack, by libgcc's
- * unwinder: Debian's programs keep no frame pointers. The unwinder is loaded before main; until
- * then, and in static programs, a sample knows only its caller.
+ * that was not a look into a filter of 16 KiB. A sample costs the walk up its stack, (callers.h).
  *
  * While a thread takes a sample its countdown is out of reach, so that what a signal handler
  * allocates meanwhile is not sampled.
  */
 #include "shim/sites.h"
 
-#include <execinfo.h>
-#include <fcntl.h>
 #include <string.h>
-#include <time.h>
 
+#include "shim/callers.h"
 #include "shim/emitter.h"
 #include "shim/environment.h"
 #include "shim/output.h"
 #include "shim/sampling.h"
 #include "shim/site_table.h"
 #include "shim/start.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 
-extern __typeof__(backtrace) backtrace __attribute__((weak)); /* a static program has none */
-
-enum { DEFAULT_FRAMES = 32, OWN_FRAMES = 8 };
+enum { DEFAULT_FRAMES = 32 };
 
 /* Unless a rate is given it is fine at first, so that small programs are seen well, and doubles
  * from time to time, so that what a program allocates later costs little. The weight of a sample
@@ -44,8 +39,7 @@ static struct {
     uint64_t frames;
     _Atomic uint64_t rate;
     uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
-    bool can_unwind;
-    struct lock lock; /* of what follows */
+    struct lock lock;          /* of what follows */
     uint64_t samples;
     struct site_table table;
 } sites;
@@ -56,43 +50,17 @@ static __thread struct {
     uint64_t random;     /* 0: the thread has not begun */
 } thread __attribute__((tls_model("initial-exec")));
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-/* The stack above our own functions, innermost first; at least `caller`. */
-static uint32_t walk_stack(const void *caller, const void **frames)
-{
-    void *all[MOST_FRAMES + OWN_FRAMES];
-    int count = 0, first = 0;
-    if (sites.can_unwind && sites.frames > 1)
-        count = backtrace(all, (int)sites.frames + OWN_FRAMES);
-    while (first < count && all[first] != caller)
-        first++;
-    if (first >= count) {
-        frames[0] = caller;
-        return 1;
-    }
-    uint32_t depth = 0;
-    while (first < count && depth < sites.frames)
-        frames[depth++] = all[first++];
-    return depth;
-}
-
 static void take_sample(const void *block, size_t size, const void *caller)
 {
-    const void *frames[MOST_FRAMES];
-    uint32_t depth = walk_stack(caller, frames);
+    const void *frames[CALLERS_MOST];
+    uint32_t depth = callers_of(caller, frames, (uint32_t)sites.frames);
     double weight = sample_weight(size, thread.rate);
     lock_acquire(&sites.lock);
     if (++sites.samples % SAMPLES_TO_DOUBLE == 0 && !sites.is_rate_given &&
         sites.rate < COARSEST_RATE)
         sites.rate *= 2;
     if (site_table_add(&sites.table, block, size, weight, frames, depth))
-        sites.peak_at = now() - sites.started;
+        sites.peak_at = monotonic_ns() - sites.started;
     lock_release(&sites.lock);
 }
 
@@ -106,7 +74,7 @@ static void draw_gap(void)
 static bool is_due(size_t size)
 {
     if (__builtin_expect(thread.random == 0, 0)) {
-        thread.random = (current_thread() ^ now() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+        thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
         draw_gap();
         if (size < thread.bytes_left) {
             thread.bytes_left -= size;
@@ -218,10 +186,10 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
     sites.inner = inner;
     sites.configuration = configuration;
-    sites.started = now();
+    sites.started = monotonic_ns();
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
     sites.rate = setting("ALLOTROPE_SITES_RATE", FINEST_RATE, UINT64_C(1) << 40);
-    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
+    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, CALLERS_MOST);
     strncpy(sites.destination, value, sizeof sites.destination - 1);
     struct route observed = inner;
     observed.alloc = observed_alloc;
@@ -230,13 +198,6 @@ static struct route start(const struct configuration *configuration, struct rout
     observed.free = observed_free;
     observed.resize = observed_resize;
     return observed;
-}
-
-/* The first call loads libgcc, which allocates. */
-static void before_main(void)
-{
-    void *frame[1];
-    sites.can_unwind = backtrace && backtrace(frame, 1) == 1;
 }
 
 /* Writing. */
@@ -267,18 +228,15 @@ static void emit_site(struct emitter *emitter, const struct site *site)
     emit_close(emitter);
 }
 
-/* The lines of /proc/self/maps, by which addresses are found in files. */
+/* The lines that tell where code lies. */
 static void emit_maps(struct emitter *emitter)
 {
     static char buffer[8192];
-    size_t length = 0;
-    long file = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    size_t length = 0, got;
+    long maps = maps_open();
     emit_open_list(emitter, "maps");
-    while (!syscall_failed(file)) {
-        long count = SYSCALL_3(SYS_read, file, buffer + length, sizeof buffer - 1 - length);
-        if (syscall_failed(count) || count == 0)
-            break;
-        length += (size_t)count;
+    while ((got = maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
+        length += got;
         char *line = buffer, *end;
         while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
             *end = '\0';
@@ -290,8 +248,7 @@ static void emit_maps(struct emitter *emitter)
         memmove(buffer, line, length);
     }
     emit_close_list(emitter);
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    maps_close(maps);
 }
 
 /* Always JSON: a list of stacks is for programs. */
@@ -307,7 +264,7 @@ static bool write_to(int file, bool json)
     emit_text(&emitter, "allocator", sites.configuration->allocator->name);
     emit_text(&emitter, "preset", sites.configuration->allocator->preset);
     emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
-    emit_number(&emitter, "frames", sites.can_unwind ? sites.frames : 1);
+    emit_number(&emitter, "frames", callers_are_known() ? sites.frames : 1);
     emit_number(&emitter, "samples", sites.samples);
     emit_number(&emitter, "lost_samples", sites.table.lost);
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
@@ -346,7 +303,7 @@ static void fork_child(void)
 
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
                                         .start = start,
-                                        .before_main = before_main,
+                                        .before_main = callers_prepare,
                                         .fork_prepare = fork_prepare,
                                         .fork_parent = fork_parent,
                                         .fork_child = fork_child,

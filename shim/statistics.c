@@ -23,6 +23,7 @@
 #include "shim/live.h"
 #include "shim/output.h"
 #include "shim/timeline.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/pagemap.h"
@@ -66,13 +67,6 @@ static struct {
 extern struct pagemap slack_tables;
 struct pagemap slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
 static uint32_t *slack_of(const void *block)
 {
@@ -109,7 +103,7 @@ static void note_peak(void)
         step = last / SNAPSHOT_SMALL_SHARE + 1;
     if (account.live.requested < last + step)
         return;
-    account.peak = (struct snapshot){.nanoseconds = now() - account.started,
+    account.peak = (struct snapshot){.nanoseconds = monotonic_ns() - account.started,
                                      .live = account.live,
                                      .mapped = mapped_bytes(),
                                      .resident = heap_resident(),
@@ -122,7 +116,7 @@ static void add_to_timeline(uint64_t nanoseconds)
                                    .requested = account.live.requested,
                                    .mapped = mapped_bytes(),
                                    .resident = heap_resident()};
-    timeline_add(&account.timeline, &point, now() - account.started);
+    timeline_add(&account.timeline, &point, monotonic_ns() - account.started);
 }
 
 /* Called with each allocation and free: while there are none, the heap stays as it is. */
@@ -131,7 +125,7 @@ static void note_time(void)
     if (account.total_blocks + account.free_calls < account.next_clock)
         return;
     account.next_clock = account.total_blocks + account.free_calls + CALLS_TO_CLOCK;
-    uint64_t nanoseconds = now() - account.started;
+    uint64_t nanoseconds = monotonic_ns() - account.started;
     if (timeline_is_due(&account.timeline, nanoseconds))
         add_to_timeline(nanoseconds);
 }
@@ -243,7 +237,7 @@ static struct route start(const struct configuration *configuration, struct rout
     account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
     account.inner = inner;
     account.configuration = configuration;
-    account.started = now();
+    account.started = monotonic_ns();
     strncpy(account.destination, destination, sizeof account.destination - 1);
     live_add("live_blocks", &account.live.blocks);
     live_add("live_requested_bytes", &account.live.requested);
@@ -466,7 +460,7 @@ static bool write_account(int file, bool json)
 
 static void write_at_exit(void)
 {
-    add_to_timeline(now() - account.started);
+    add_to_timeline(monotonic_ns() - account.started);
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 

@@ -57,6 +57,21 @@ def test_every_call_is_an_event_even_when_the_program_leaves_by_exit(
     assert facts["unknown_frees"] == facts["lost_frees"] == 0
 
 
+@pytest.mark.parametrize("frames", [1, 3, 64])
+def test_callers_are_kept_on_request(command: Command, tmp_path: Path, frames: int) -> None:
+    stack = ["innermost", *["outermost"] * 4, "main"]
+    file = tmp_path / "n.ale"
+    line = ["events", "-o", str(file), "--frames", str(frames), "--", PROGRAM, "nested"]
+    assert command.run(*line).returncode == 0
+    (row,) = (row for row in dump(file) if row["event"] == "new" and row["size"] == "43210")
+    callers = row["callers"].split()
+    assert len(callers) == frames - 1 if frames < 64 else len(callers) >= len(stack) - 1
+    found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+    (site,) = (site for site in found["sites"] if site["bytes"] == 43210)
+    names = [name.split(" ")[0] for name in (site["name"], *site["callers"])]
+    assert names[: len(stack)] == stack[:frames]
+
+
 def test_threads_are_put_in_order(command: Command, tmp_path: Path) -> None:
     facts = record(command, tmp_path / "t.ale", PROGRAM, "threads")
     assert facts["threads"] == 9

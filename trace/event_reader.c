@@ -256,7 +256,7 @@ static bool next_chunk(struct event_reader *reader, struct thread *thread)
 }
 
 /* Reads an allocation at words[at]; returns its length in words, 0 when it is cut. */
-static size_t read_block(const uint64_t *word, size_t left, struct event *event)
+static size_t read_block(uint64_t *word, size_t left, struct event *event)
 {
     size_t length = 2;
     if (left < length)
@@ -275,14 +275,17 @@ static size_t read_block(const uint64_t *word, size_t left, struct event *event)
         event->size--;
     }
     event->frames = word + length;
-    length += event->frame_count;
-    return length <= left ? length : 0;
+    if (length + event->frame_count > left)
+        return 0;
+    for (uint32_t i = 0; i < event->frame_count; i++)
+        word[length++] &= EVENT_ADDRESS_MASK;
+    return length;
 }
 
 static bool read_event(struct event_reader *reader, struct thread *thread)
 {
     while (thread->at < thread->count || next_chunk(reader, thread)) {
-        const uint64_t *word = thread->words + thread->at;
+        uint64_t *word = thread->words + thread->at;
         uint32_t type = word[0] & EVENT_TYPE_MASK;
         size_t length = 1;
         if (type == EVENT_TIME) {

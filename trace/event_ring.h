@@ -14,7 +14,7 @@
  *
  *   63..48 size + 1, or SIZE_BEHIND | 47..3 pointer, in place | 2..0 type
  *   63..48 flags               | 47..0 return address of the call      NEW and RESIZE_TO only
- *   size, where it does not fit; then `frames` return addresses
+ *   size, where it does not fit; then further return addresses, outwards, flagged the same
  *
  *   63..3 time stamp counter                             | 2..0 type   TIME
  *

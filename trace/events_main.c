@@ -5,7 +5,7 @@
  *   allotrope-events record [options] -- COMMAND...   runs it and records its events
  *   allotrope-events info FILE                        JSON: what the file holds
  *   allotrope-events dump FILE                        CSV: a row for each event
- *   allotrope-events lives FILE                       a line of JSON, then a struct for each object
+ *   allotrope-events lives FILE                       JSON, a struct for each object, their stacks
  *   allotrope-events operations FILE OUTPUT           for the replay's player (operations.h)
  *
  * FILE is a recording of `record`, or a trace. */
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "trace/allocations.h"
 #include "trace/event_ring.h"
@@ -27,8 +28,9 @@
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "Usage: allotrope-events record --output=FILE [--level=N] [--env=NAME=VALUE]...\n"
-    "                               [--description=JSON] [--quiet] -- COMMAND...\n"
+    "Usage: allotrope-events record --output=FILE [--level=N] [--frames=N]\n"
+    "                               [--env=NAME=VALUE]... [--description=JSON] [--quiet]\n"
+    "                               -- COMMAND...\n"
     "       allotrope-events info|dump|lives FILE\n"
     "       allotrope-events operations FILE OUTPUT\n";
 
@@ -120,13 +122,17 @@ static int dump(const char *path)
     static const char *const names[] = {"new", "free", "resize"};
     struct allocations *all = open_file(path);
     struct allocation one;
-    printf("%s,bytes,thread,event,object,pointer,size,alignment,zeroed,site\n",
+    printf("%s,bytes,thread,event,object,pointer,size,alignment,zeroed,site,callers\n",
            allocations_clock(all));
-    while (allocations_next(all, &one))
+    while (allocations_next(all, &one)) {
         printf("%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%s,%" PRIu64 ",0x%" PRIx64 ",%" PRIu64
-               ",%u,%d,0x%" PRIx64 "\n",
+               ",%u,%d,0x%" PRIx64 ",",
                one.clock, one.bytes, one.thread, names[one.type], one.object, one.pointer, one.size,
                one.alignment ? 1U << one.alignment : 0, one.zeroed, one.site);
+        for (uint32_t i = 0; i < one.frame_count; i++)
+            printf("%s0x%" PRIx64, i ? " " : "", one.frames[i]);
+        putchar('\n');
+    }
     return close_file(all, path);
 }
 
@@ -137,9 +143,71 @@ struct life {
     uint64_t born_clock, died_clock; /* died: UINT64_MAX when it was never freed */
     uint64_t born_bytes, died_bytes; /* allocated by the whole program before */
     uint64_t size;                   /* the largest that was asked for */
-    uint64_t site;
+    uint64_t stack;                  /* which of the stacks behind the lives */
     uint32_t born_thread, died_thread;
 };
+
+/* Who asked: each stack of return addresses once, found by its hash. */
+struct stacks {
+    uint64_t *words; /* of each: how many addresses, then these, innermost first */
+    size_t used, room;
+    size_t *first; /* of each stack in words */
+    size_t count, capacity;
+    uint32_t *places; /* 1 + a stack's number, 0 free; twice the capacity, a power of two */
+};
+
+static void *grown(void *array, size_t count, size_t size)
+{
+    void *larger = reallocarray(array, count, size);
+    if (!larger)
+        refuse(EXIT_DAMAGED, "memory is short");
+    return larger;
+}
+
+/* The place of a stack, or where it belongs. */
+static uint32_t *find_stack(const struct stacks *stacks, const uint64_t *stack)
+{
+    size_t bytes = (stack[0] + 1) * sizeof *stack, mask = 2 * stacks->capacity - 1;
+    size_t i = XXH3_64bits(stack, bytes) & mask;
+    for (; stacks->places[i]; i = (i + 1) & mask)
+        if (memcmp(stacks->words + stacks->first[stacks->places[i] - 1], stack, bytes) == 0)
+            break;
+    return &stacks->places[i];
+}
+
+static void grow_stacks(struct stacks *stacks)
+{
+    stacks->capacity = stacks->capacity ? 2 * stacks->capacity : 1024;
+    stacks->first = grown(stacks->first, stacks->capacity, sizeof *stacks->first);
+    stacks->places = grown(stacks->places, 2 * stacks->capacity, sizeof *stacks->places);
+    memset(stacks->places, 0, 2 * stacks->capacity * sizeof *stacks->places);
+    for (size_t i = 0; i < stacks->count; i++)
+        *find_stack(stacks, stacks->words + stacks->first[i]) = (uint32_t)i + 1;
+}
+
+/* The number of the stack that an allocation comes from. */
+static uint64_t stack_of(struct stacks *stacks, const struct allocation *one)
+{
+    size_t length = 2 + (size_t)one->frame_count;
+    if (stacks->count == stacks->capacity)
+        grow_stacks(stacks);
+    if (stacks->used + length > stacks->room) {
+        stacks->room = 2 * (stacks->room + length);
+        stacks->words = grown(stacks->words, stacks->room, sizeof *stacks->words);
+    }
+    uint64_t *stack = stacks->words + stacks->used; /* stays there if it is new */
+    stack[0] = length - 1;
+    stack[1] = one->site;
+    if (one->frame_count > 0)
+        memcpy(stack + 2, one->frames, one->frame_count * sizeof *stack);
+    uint32_t *place = find_stack(stacks, stack);
+    if (!*place) {
+        stacks->first[stacks->count++] = stacks->used;
+        stacks->used += length;
+        *place = (uint32_t)stacks->count;
+    }
+    return *place - 1;
+}
 
 static void end_life(struct life *life, const struct allocation *one)
 {
@@ -153,9 +221,8 @@ static int lives(const char *path)
     struct allocations *all = open_file(path);
     struct allocation one;
     size_t capacity = 1 << 16;
-    struct life *life = calloc(capacity, sizeof *life);
-    if (!life)
-        refuse(EXIT_DAMAGED, "memory is short");
+    struct stacks stacks = {0};
+    struct life *life = grown(NULL, capacity, sizeof *life);
     while (allocations_next(all, &one)) {
         if (one.type == ALLOCATION_FREE) {
             end_life(&life[one.object], &one);
@@ -168,23 +235,25 @@ static int lives(const char *path)
         }
         if (one.object == capacity) {
             capacity *= 2;
-            life = reallocarray(life, capacity, sizeof *life);
-            if (!life)
-                refuse(EXIT_DAMAGED, "memory is short");
+            life = grown(life, capacity, sizeof *life);
         }
         life[one.object] = (struct life){.born_clock = one.clock,
                                          .died_clock = UINT64_MAX,
                                          .born_bytes = one.bytes,
                                          .died_bytes = UINT64_MAX,
                                          .size = one.size,
-                                         .site = one.site,
+                                         .stack = stack_of(&stacks, &one),
                                          .born_thread = one.thread};
     }
     print_facts(all);
     size_t count = allocations_counts(all)->objects;
     if (count > 0)
         fwrite(life, sizeof *life, count, stdout);
+    fwrite(stacks.words, sizeof *stacks.words, stacks.used, stdout);
     free(life);
+    free(stacks.words);
+    free(stacks.first);
+    free(stacks.places);
     return close_file(all, path);
 }
 
@@ -281,9 +350,10 @@ static void take_setting(struct events_record_options *options, char *setting)
 
 static int record(int argc, char **argv)
 {
-    enum { OUTPUT = 256, LEVEL, ENVIRONMENT, DESCRIPTION, QUIET };
+    enum { OUTPUT = 256, LEVEL, FRAMES, ENVIRONMENT, DESCRIPTION, QUIET };
     static const struct option known[] = {{"output", required_argument, NULL, OUTPUT},
                                           {"level", required_argument, NULL, LEVEL},
+                                          {"frames", required_argument, NULL, FRAMES},
                                           {"env", required_argument, NULL, ENVIRONMENT},
                                           {"description", required_argument, NULL, DESCRIPTION},
                                           {"quiet", no_argument, NULL, QUIET},
@@ -295,6 +365,8 @@ static int record(int argc, char **argv)
             options.output = optarg;
         else if (option == LEVEL)
             options.level = (int)number("level", optarg, 0, 19);
+        else if (option == FRAMES)
+            options.frames = (uint32_t)number("frames", optarg, 1, EVENT_MOST_FRAMES);
         else if (option == ENVIRONMENT)
             take_setting(&options, optarg);
         else if (option == DESCRIPTION)

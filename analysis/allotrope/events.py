@@ -19,6 +19,8 @@ from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
 from .places import PLACES
 from .words import TAKES_COMMAND, Word, need_command
 
+MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/event_ring.h
+
 
 def tool() -> Path:
     """The C program that writes and reads recordings."""
@@ -28,7 +30,8 @@ def tool() -> Path:
     return program
 
 
-def recording_line(output: str, command: tuple[str, ...], spec: str, level: int) -> list[str]:
+def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
+                   frames: int = 1) -> list[str]:  # fmt: skip
     """The command line that records `command`; raises UserError where that cannot work."""
     chosen = allocators.choose(spec)
     if not chosen.ours:
@@ -41,10 +44,12 @@ def recording_line(output: str, command: tuple[str, ...], spec: str, level: int)
     description = {
         "command": list(command),
         "allocator": chosen.spec,
+        "frames": frames,
         "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": os.uname().release,
     }
     line = [str(tool()), "record", f"--output={output}", f"--level={level}",
+            f"--frames={frames}",
             f"--description={json.dumps(description)}"]  # fmt: skip
     line += [f"--env={name}={value}" for name, value in chosen.environment().items()]
     return [*line, "--", *command]
@@ -73,8 +78,11 @@ def check_output(output: str) -> None:
               metavar="ALLOCATOR", help="what serves CMD: one of allotrope's own")  # fmt: skip
 @click.option("--level", type=click.IntRange(0, 19), default=1, show_default=True,
               help="zstd's level: higher is smaller and slower; 0 is raw")  # fmt: skip
+@click.option("--frames", type=click.IntRange(1, MOST_FRAMES), default=1, show_default=True,
+              help="callers to keep of each allocation; beyond the first each costs "
+                   "time")  # fmt: skip
 @click.argument("command", nargs=-1)
-def events(output: str, spec: str, level: int, command: tuple[str, ...]) -> None:
+def events(output: str, spec: str, level: int, frames: int, command: tuple[str, ...]) -> None:
     """Record every allocation and free of CMD, natively.
 
     The first process alone, unless %p stands in the name of the output. A program that replaces
@@ -82,6 +90,6 @@ def events(output: str, spec: str, level: int, command: tuple[str, ...]) -> None
     lifetimes` and `allotrope replay`."""
     need_command(command, "events -o run.ale")
     check_output(output)
-    line = recording_line(output, command, spec, level)
+    line = recording_line(output, command, spec, level, frames)
     sys.stdout.flush()
     os.execv(line[0], line)

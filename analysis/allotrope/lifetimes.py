@@ -30,7 +30,7 @@ NEVER = np.iinfo(np.uint64).max
 # struct life of trace/events_main.c.
 LIFE = np.dtype(
     [("born_clock", "<u8"), ("died_clock", "<u8"), ("born_bytes", "<u8"), ("died_bytes", "<u8"),
-     ("size", "<u8"), ("site", "<u8"), ("born_thread", "<u4"), ("died_thread", "<u4")]
+     ("size", "<u8"), ("stack", "<u8"), ("born_thread", "<u4"), ("died_thread", "<u4")]
 )  # fmt: skip
 
 Numbers = NDArray[np.float64]
@@ -42,6 +42,7 @@ class Lives:
 
     facts: dict[str, Any]  # totals; keys of docs/events-format.md, `info`
     objects: NDArray[np.void]  # of dtype LIFE
+    stacks: list[tuple[int, ...]]  # return addresses, innermost first; objects tell which
     warning: str | None  # the file is damaged or cut; what came before is here
 
     @property
@@ -79,7 +80,20 @@ def read_lives(path: str | Path) -> Lives:
     message = done.stderr.decode(errors="replace").strip().removeprefix("allotrope: ")
     if not line:
         raise UserError(message or f"{path}: cannot be read (status {done.returncode})", 1)
-    return Lives(json.loads(line), np.frombuffer(rest, LIFE), message or None)
+    facts = json.loads(line)
+    objects = np.frombuffer(rest, LIFE, count=facts["objects"])
+    stacks = _stacks(np.frombuffer(rest, "<u8", offset=objects.nbytes).tolist())
+    return Lives(facts, objects, stacks, message or None)
+
+
+def _stacks(words: list[int]) -> list[tuple[int, ...]]:
+    """Each is a number of addresses and these."""
+    stacks, at = [], 0
+    while at < len(words):
+        end = at + 1 + words[at]
+        stacks.append(tuple(words[at + 1 : end]))
+        at = end
+    return stacks
 
 
 # Survival
@@ -163,15 +177,16 @@ def _group(lives: Lives, chosen: NDArray[Any], ages: Numbers) -> dict[str, Any]:
 
 def sites(lives: Lives) -> list[dict[str, Any]]:
     """By where the program asked, most bytes first."""
-    found, inverse = np.unique(lives.objects["site"], return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    bounds = np.searchsorted(inverse[order], np.arange(len(found) + 1))
+    of_object = lives.objects["stack"]
+    order = np.argsort(of_object, kind="stable")
+    bounds = np.searchsorted(of_object[order], np.arange(len(lives.stacks) + 1))
     ages = lives.ages("bytes")
-    names = lives.symbols.names(map(int, found))
+    names = lives.symbols.names(address for stack in lives.stacks for address in stack)
     rows = []
-    for number, site in enumerate(found):
+    for number, (site, *callers) in enumerate(lives.stacks):
         chosen = order[bounds[number] : bounds[number + 1]]
-        rows.append({"site": int(site), "name": names[int(site)]} | _group(lives, chosen, ages))
+        row = {"site": site, "name": names[site], "callers": [names[one] for one in callers]}
+        rows.append(row | _group(lives, chosen, ages))
     return sorted(rows, key=itemgetter("bytes"), reverse=True)
 
 

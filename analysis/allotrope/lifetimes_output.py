@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from .sites import SHOWN_CALLERS
 from .units import format_bytes
 
 Document = dict[str, Any]
@@ -42,7 +43,7 @@ def rows(found: Document) -> Iterator[list[Any]]:
         yield ["size up to", "bytes", row["to"], row["objects"], row["bytes"],
                row["never_freed"], ""]  # fmt: skip
     for row in found["sites"]:
-        yield ["site", f"{row['site']:#x}", row["name"], row["objects"], row["bytes"],
+        yield ["site", f"{row['site']:#x}", stack_text(row), row["objects"], row["bytes"],
                row["never_freed"], ""]  # fmt: skip
     for row in found["rates"]:
         yield ["allocated until", found["clock"], row["until"], row["allocated"],
@@ -86,6 +87,11 @@ def size_table(found: Document) -> Table:
     return table
 
 
+def stack_text(row: Document, most: int | None = None) -> str:
+    """A site and who called it, outwards."""
+    return " ← ".join([row["name"], *row["callers"][:most]])
+
+
 def site_table(found: Document, count: int) -> Table:
     shown = found["sites"][:count]
     table = Table(title=f"By site, most bytes first: {len(shown)} of {len(found['sites'])}")
@@ -93,7 +99,7 @@ def site_table(found: Document, count: int) -> Table:
     for heading in ("objects", "bytes", "median life", "never freed"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in shown:
-        table.add_row(row["name"], *_group_cells(row))
+        table.add_row(stack_text(row, SHOWN_CALLERS), *_group_cells(row))
     return table
 
 

@@ -4,7 +4,7 @@
 import shlex
 from typing import Any
 
-from .lifetimes_output import clock_text, summary, title_of
+from .lifetimes_output import clock_text, stack_text, summary, title_of
 from .page import Figure, Page, Section, Table, axis, colour, layout, plain
 from .recommendation import Sentence
 from .units import format_bytes
@@ -188,7 +188,7 @@ def size_table(found: Document) -> Table:
 
 
 def site_table(found: Document) -> Table:
-    rows = [[row["name"], *_cells(row)] for row in found["sites"][:MOST_SITES]]
+    rows = [[stack_text(row), *_cells(row)] for row in found["sites"][:MOST_SITES]]
     caption = f"Sites: {len(rows)} of {len(found['sites'])}"
     return Table(caption, ["site", *HEADINGS], rows, folded=True)
 

@@ -2,6 +2,7 @@
 /* allocating.c: known allocations for the tests of `allotrope events`.
  *
  *   allocating plain        100 blocks of 1..100 bytes; the even ones are freed, one is resized
+ *   allocating nested       allocates four calls down
  *   allocating threads      blocks that another thread frees, again and again, from 8 threads
  *   allocating fork         a child frees what its parent allocated, and more; then _exit
  *   allocating killed       allocates 1000 blocks and is killed
@@ -16,6 +17,20 @@
 #include <unistd.h>
 
 static _Atomic(void *) mailbox[64];
+
+static __attribute__((noinline, noclone)) void *innermost(size_t size)
+{
+    char *block = malloc(size);
+    *block = 1; /* so that this is no tail call */
+    return block;
+}
+
+static __attribute__((noinline, noclone)) void *outermost(unsigned depth)
+{
+    char *block = depth > 0 ? outermost(depth - 1) : innermost(43210);
+    *block = (char)depth;
+    return block;
+}
 
 static void *trade(void *argument)
 {
@@ -80,7 +95,9 @@ static void forked(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    if (strcmp(what, "plain") == 0)
+    if (strcmp(what, "nested") == 0)
+        free(outermost(3));
+    else if (strcmp(what, "plain") == 0)
         plain();
     else if (strcmp(what, "threads") == 0)
         threads();
