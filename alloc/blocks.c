@@ -813,7 +813,10 @@ void *blocks_resize(void *block, size_t size)
         moved = large_block_resize(slab, size);
     if (moved)
         return moved;
-    moved = blocks_alloc(size);
+    if (large && size > usable && size <= (size_t)PTRDIFF_MAX)
+        moved = large_block_alloc_to_grow(size);
+    if (!moved)
+        moved = blocks_alloc(size);
     if (!moved)
         return size <= usable ? block : NULL;
     memcpy(moved, block, usable < size ? usable : size);

@@ -78,6 +78,8 @@ void count_taken(size_t bytes);
 
 /* blocks_large.c; no lock held. */
 void *large_block_alloc(size_t alignment, size_t size);
+/* For a block that has outgrown its place and will again: a mapping, which grows without a copy. */
+void *large_block_alloc_to_grow(size_t size);
 void large_block_free(struct slab *slab);
 /* With the lock held. */
 void large_block_free_locked(struct slab *slab);

@@ -80,7 +80,7 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
     return slab;
 }
 
-void *large_block_alloc(size_t alignment, size_t size)
+static void *alloc(size_t alignment, size_t size, size_t mapping_from)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
@@ -91,7 +91,7 @@ void *large_block_alloc(size_t alignment, size_t size)
             return NULL;
         lock_acquire(&blocks_heap.lock);
         struct slab *slab =
-            usable >= MAPPING_BYTES || alignment > GRANULE_BYTES
+            usable >= mapping_from || alignment > GRANULE_BYTES
                 ? take_mapping(alignment > GRANULE_BYTES ? alignment : GRANULE_BYTES, usable)
                 : take_run(usable);
         blocks_heap.used_granules = blocks_heap.runs.used_granules;
@@ -106,6 +106,16 @@ void *large_block_alloc(size_t alignment, size_t size)
             return NULL;
         exhausted = true;
     }
+}
+
+void *large_block_alloc(size_t alignment, size_t size)
+{
+    return alloc(alignment, size, MAPPING_BYTES);
+}
+
+void *large_block_alloc_to_grow(size_t size)
+{
+    return alloc(BLOCK_ALIGNMENT, size, 0);
 }
 
 /* What the kernel refuses to unmap (max_map_count) serves as runs from then on. */
@@ -232,7 +242,7 @@ void *large_block_resize(struct slab *slab, size_t size)
     lock_acquire(&blocks_heap.lock);
     bool resized;
     if (mapping)
-        resized = usable >= MAPPING_BYTES / 2 && resize_mapping(slab, usable);
+        resized = usable >= slab->block_bytes / 2 && resize_mapping(slab, usable);
     else
         resized = usable < MAPPING_BYTES && resize_run(slab, usable);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;

@@ -239,6 +239,8 @@ static void free_to(struct arena *arena, void *block)
 static void *alloc_from_any(struct arena *first, size_t size)
 {
     void *block = alloc_from(first, size);
+    if (!block && large_trim(0) > 0)
+        block = alloc_from(first, size);
     for (unsigned i = 0; !block && i < layers.arena_count; i++)
         if (layers.arenas[i] != first)
             block = alloc_from(layers.arenas[i], size);
@@ -362,7 +364,7 @@ static void empty_cache(struct thread_cache *cache)
 static void *alloc_uncached(size_t size)
 {
     if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size);
+        return large_alloc(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
         return alloc_from_any(layers.arenas[0], size);
     if (size > layers.policy->largest_binned)
@@ -384,7 +386,7 @@ void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
     if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size);
+        return large_alloc(BLOCK_ALIGNMENT, size, true);
     void *block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
 }
@@ -395,7 +397,7 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
         return alloc_any_size(size);
     ensure_ready();
     if (size >= layers.large_bytes || alignment >= layers.large_bytes)
-        return large_alloc(alignment, size);
+        return large_alloc(alignment, size, false);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
     lock_acquire(&arena->lock);
     void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
@@ -590,6 +592,7 @@ size_t layered_trim(void)
     if (thread_cache->arena)
         empty_cache(thread_cache);
     empty_depot();
+    freed += large_trim(0);
     for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
         lock_acquire(&layers.arenas[i]->lock);
         freed += heap_policy()->trim(layers.arenas[i]->heap);

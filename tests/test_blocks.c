@@ -21,6 +21,7 @@
 
 #include "alloc/blocks.h"
 #include "alloc/size_class.h"
+#include "vm/pagemap.h"
 #include "vm/pages.h"
 
 enum { MODEL_BLOCKS = 2000 };
@@ -290,6 +291,31 @@ static void test_large_blocks_grow_and_keep_contents(void **state)
     assert_true(blocks_is_valid());
 }
 
+/* With a neighbour behind it there is no room in place: after one copy its pages move. */
+static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **state)
+{
+    (void)state;
+    size_t bytes = 100000;
+    char *block = blocks_alloc(bytes), *neighbour = blocks_alloc(bytes);
+    memset(block, 1, bytes);
+    block = blocks_resize(block, bytes += GRANULE_BYTES);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    uint64_t moves = page_calls.mremap;
+    for (; bytes < (size_t)3 << 20; bytes += GRANULE_BYTES) {
+        block = blocks_resize(block, bytes);
+        assert_int_equal(block[bytes / 2] | block[99999], 1);
+    }
+    assert_in_range(page_calls.mremap - moves, 44, 3 * 44);
+    block = blocks_resize(block, bytes - GRANULE_BYTES);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    block = blocks_resize(block, bytes / 4);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_RUN);
+    assert_int_equal(block[99999], 1);
+    blocks_free(block);
+    blocks_free(neighbour);
+    assert_true(blocks_is_valid());
+}
+
 static void test_refuses_what_cannot_be(void **state)
 {
     (void)state;
@@ -454,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_may_allocate_after_its_exit),
         cmocka_unit_test(test_empty_slabs_go_back),
         cmocka_unit_test(test_large_blocks_grow_and_keep_contents),
+        cmocka_unit_test(test_a_large_block_that_outgrows_its_place_is_copied_once),
         cmocka_unit_test(test_refuses_what_cannot_be),
         cmocka_unit_test(test_alignments_of_every_power),
         cmocka_unit_test(test_faults_of_the_program_abort),

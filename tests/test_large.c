@@ -35,7 +35,7 @@ static void test_blocks_are_zero_aligned_and_of_whole_pages(void **state)
 {
     (void)state;
     for (size_t alignment = 1; alignment <= (size_t)1 << 28; alignment *= 4) {
-        char *block = large_alloc(alignment, 3 * MIB + 1);
+        char *block = large_alloc(alignment, 3 * MIB + 1, true);
         assert_non_null(block);
         assert_int_equal((uintptr_t)block % alignment, 0);
         assert_int_equal((uintptr_t)block % GRANULE_BYTES, 0);
@@ -47,12 +47,13 @@ static void test_blocks_are_zero_aligned_and_of_whole_pages(void **state)
     }
 }
 
-static void test_a_freed_block_is_gone_at_once(void **state)
+static void test_a_freed_block_leaves_the_account_and_the_map_at_once(void **state)
 {
     (void)state;
     uint64_t blocks, bytes;
+    large_trim(0);
     size_t mapped = mapped_bytes();
-    char *block = large_alloc(16, MIB);
+    char *block = large_alloc(16, MIB, true);
     large_statistics(&blocks, &bytes);
     assert_int_equal(blocks, 1);
     assert_int_equal(bytes, MIB);
@@ -63,18 +64,76 @@ static void test_a_freed_block_is_gone_at_once(void **state)
     assert_int_equal(bytes, 0);
     assert_null(pagemap_get(block));
     assert_null(pagemap_get(block + MIB - 1));
+    assert_int_equal(large_trim(0), MIB);
+    assert_int_equal(large_trim(0), 0);
     assert_false(is_readable(block));
+    assert_in_range(mapped_bytes() - mapped, 0, 65536);
+}
+
+/* The pages are those that were there, so nothing has to be cleared or faulted in. */
+static void test_a_freed_block_serves_the_next_of_about_its_size(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {MIB, MIB / 2 + PAGE_BYTES, MIB - 1, 2 * MIB, MIB + 1, 300000};
+    large_trim(0);
+    char *block = large_alloc(16, 3 * MIB / 2, false);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t mapped = mapped_bytes() - record_of(block)->usable_bytes;
+        memset(block, 7, record_of(block)->usable_bytes);
+        give(block);
+        block = large_alloc(16, sizes[i], false);
+        assert_int_equal(record_of(block)->usable_bytes, round_up(sizes[i], PAGE_BYTES));
+        assert_ptr_equal(record_of(block + sizes[i] - 1), record_of(block));
+        bool is_near = i + 1 < sizeof sizes / sizeof *sizes;
+        assert_int_equal(block[0], is_near ? 7 : 0);
+        if (is_near)
+            assert_int_equal(mapped_bytes() - mapped, record_of(block)->usable_bytes);
+    }
+    memset(block, 7, 300000);
+    give(block);
+    block = large_alloc(16, 400000, true);
+    assert_true(is_zero(block, 400000));
+    give(block);
+}
+
+static void test_what_is_kept_is_bounded_and_the_oldest_goes_first(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 20, BYTES = 65536 };
+    char *blocks[BLOCKS], *larger = large_alloc(16, 3 * MIB, false);
+    large_trim(0);
+    give(larger);
+    assert_false(is_readable(larger));
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = large_alloc(16, BYTES, false);
+    for (int i = 0; i < BLOCKS; i++)
+        give(blocks[i]);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_int_equal(is_readable(blocks[i]), i >= 4);
+    assert_int_equal(large_trim(0), 16 * BYTES);
+}
+
+/* A quarter of what is in use. */
+static void test_more_is_kept_beside_more_that_is_in_use(void **state)
+{
+    (void)state;
+    char *held = large_alloc(16, 16 * MIB, false), *block = large_alloc(16, 4 * MIB, false);
+    give(block);
+    assert_true(is_readable(block));
+    give(held);
+    assert_int_equal(large_trim(0), 0);
+    assert_false(is_readable(block) || is_readable(held));
 }
 
 /* Size 0 counts as 1; what no address space can hold is refused. */
 static void test_sizes_at_the_edges(void **state)
 {
     (void)state;
-    char *least = large_alloc(16, 0);
+    char *least = large_alloc(16, 0, true);
     assert_int_equal(record_of(least)->usable_bytes, PAGE_BYTES);
-    assert_null(large_alloc(16, PTRDIFF_MAX));
-    assert_null(large_alloc(16, SIZE_MAX));
-    assert_null(large_alloc((size_t)1 << 62, MIB));
+    assert_null(large_alloc(16, PTRDIFF_MAX, true));
+    assert_null(large_alloc(16, SIZE_MAX, true));
+    assert_null(large_alloc((size_t)1 << 62, MIB, true));
     assert_null(resize(least, SIZE_MAX - 4096));
     assert_null(resize(least, (size_t)1 << 50));
     least[0] = 1;
@@ -100,7 +159,7 @@ static void test_growing_and_shrinking(void **state)
     static const size_t sizes[] = {MIB,     MIB + 1,  2 * MIB,   64 * MIB,  63 * MIB, 300000,
                                    5 * MIB, 1,        40 * MIB,  4096,      4097,     65536,
                                    65537,   1000 * 7, 128 * MIB, 128 * MIB, MIB};
-    unsigned char *block = large_alloc(16, 100), *neighbour = large_alloc(16, MIB);
+    unsigned char *block = large_alloc(16, 100, true), *neighbour = large_alloc(16, MIB, true);
     size_t old = 100;
     fill(block, old);
     fill(neighbour, MIB);
@@ -131,7 +190,7 @@ static void test_growing_and_shrinking(void **state)
 static void test_a_block_moves_when_its_way_is_barred(void **state)
 {
     (void)state;
-    char *block = large_alloc(16, MIB);
+    char *block = large_alloc(16, MIB, true);
     assert_true(pages_in_use(block + MIB, PAGE_BYTES) || pages_map_at(block + MIB, PAGE_BYTES));
     block[0] = 1;
     block[MIB - 1] = 2;
@@ -160,7 +219,7 @@ static void resize_inside(void *block)
 static void test_a_pointer_into_a_block_is_refused(void **state)
 {
     (void)state;
-    void *block = large_alloc(16, MIB);
+    void *block = large_alloc(16, MIB, true);
     assert_child_aborts(free_inside, block, "points into a block, not to its start");
     assert_child_aborts(resize_inside, block, "allotrope: realloc(0x");
     give(block);
@@ -192,7 +251,7 @@ static void test_agrees_with_a_model(void **state)
         size_t size = 1 + next_random(&random) % (2 * MIB);
         unsigned char *block = held[which].start;
         if (!block)
-            block = large_alloc(16, size);
+            block = large_alloc(16, size, true);
         else if (next_random(&random) % 2) {
             size_t kept = held[which].size < size ? held[which].size : size;
             block = resize(block, size);
@@ -226,8 +285,9 @@ static void free_and_allocate_without_mappings(void *argument)
     (void)argument;
     /* Neighbours, which the kernel joins into one mapping: freeing the middle one splits it. */
     char *blocks[3];
+    large_trim(0);
     for (int i = 0; i < 3; i++) {
-        blocks[i] = large_alloc(16, MIB);
+        blocks[i] = large_alloc(16, MIB, true);
         require(blocks[i] != NULL);
         memset(blocks[i], 1, MIB);
     }
@@ -235,20 +295,22 @@ static void free_and_allocate_without_mappings(void *argument)
         _exit(CHILD_CANNOT_TELL);
     uint64_t refused = page_calls.unmap_refused, count, bytes;
     large_free(pagemap_get(blocks[1]), blocks[1]);
+    large_trim(0);
     require(page_calls.unmap_refused == refused + 1);
     require(pagemap_get(blocks[1]) == NULL);
     large_statistics(&count, &bytes);
     require(count == 2 && bytes == 2 * MIB);
     /* Mapping memory may still succeed beside another mapping; parked blocks come after that. */
     limit_address_space(0);
-    require(large_alloc(16, 2 * MIB) == NULL);
-    require(large_alloc(4 * MIB, MIB) == NULL || (uintptr_t)blocks[1] % (4 * MIB) == 0);
-    char *again = large_alloc(16, MIB / 2);
+    require(large_alloc(16, 2 * MIB, true) == NULL);
+    require(large_alloc(4 * MIB, MIB, true) == NULL || (uintptr_t)blocks[1] % (4 * MIB) == 0);
+    char *again = large_alloc(16, MIB / 2, true);
     require(again == blocks[1]);
     require(is_zero(again, MIB));
     require(((struct large_block *)pagemap_get(again))->payload == again);
     large_free(pagemap_get(again), again);
-    require(large_alloc(16, MIB) == blocks[1]);
+    large_trim(0);
+    require(large_alloc(16, MIB, true) == blocks[1]);
 }
 
 static void test_a_block_that_cannot_be_unmapped_is_parked_and_used_again(void **state)
@@ -262,7 +324,8 @@ static void test_a_block_that_cannot_be_unmapped_is_parked_and_used_again(void *
 static void shrink_without_mappings(void *argument)
 {
     (void)argument;
-    char *upper = large_alloc(16, MIB), *lower = large_alloc(16, MIB);
+    large_trim(0);
+    char *upper = large_alloc(16, MIB, true), *lower = large_alloc(16, MIB, true);
     require(upper && lower);
     memset(lower, 1, MIB);
     if (upper != lower + MIB || !exhaust_mappings())
@@ -288,15 +351,15 @@ static void allocate_to_the_limit(void *argument)
 {
     (void)argument;
     limit_address_space(16 * MIB);
-    char *block = large_alloc(16, 8 * MIB);
+    char *block = large_alloc(16, 8 * MIB, true);
     require(block != NULL);
     memset(block, 1, 8 * MIB);
-    require(!large_alloc(16, 16 * MIB));
+    require(!large_alloc(16, 16 * MIB, true));
     require(!large_resize(pagemap_get(block), block, 64 * MIB));
     require(((struct large_block *)pagemap_get(block))->usable_bytes == 8 * MIB);
     require(block[8 * MIB - 1] == 1);
     large_free(pagemap_get(block), block);
-    require((block = large_alloc(16, 8 * MIB)) != NULL);
+    require((block = large_alloc(16, 8 * MIB, true)) != NULL);
 }
 
 static void test_refused_memory_changes_nothing(void **state)
@@ -311,7 +374,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_zero_aligned_and_of_whole_pages),
-        cmocka_unit_test(test_a_freed_block_is_gone_at_once),
+        cmocka_unit_test(test_a_freed_block_leaves_the_account_and_the_map_at_once),
+        cmocka_unit_test(test_a_freed_block_serves_the_next_of_about_its_size),
+        cmocka_unit_test(test_what_is_kept_is_bounded_and_the_oldest_goes_first),
+        cmocka_unit_test(test_more_is_kept_beside_more_that_is_in_use),
         cmocka_unit_test(test_sizes_at_the_edges),
         cmocka_unit_test(test_growing_and_shrinking),
         cmocka_unit_test(test_a_block_moves_when_its_way_is_barred),
