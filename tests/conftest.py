@@ -50,7 +50,7 @@ class Command:
     def run(
         self, *arguments: str, environment: dict[str, str] | None = None, **settings: Any
     ) -> subprocess.CompletedProcess[str]:
-        settings.setdefault("timeout", 120)
+        settings.setdefault("timeout", 600)
         return subprocess.run(
             self.line(*arguments),
             env=self.environment() | (environment or {}),

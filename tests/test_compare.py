@@ -579,14 +579,15 @@ class TestWriting:
         assert lines[3].split()[0] == "mock:crash" and lines[3].split()[-1] == "failed"
         assert "mock:crash failed (warm-up): killed by SIGSEGV" in files["table"].read_text()
 
-    @pytest.mark.parametrize(
-        "processes, title", [("hold & hold", "tree peak"), ("hold; hold", "peak RSS")]
-    )
+    @pytest.mark.parametrize("together, title", [(True, "tree peak"), (False, "peak RSS")])
     def test_memory_of_the_tree_is_shown_where_it_matters(
-        self, mock: Command, processes: str, title: str
+        self, mock: Command, tmp_path: Path, together: bool, title: str
     ) -> None:
-        hold = "python3 -Ic \"import time; b = b'x' * 50000000; time.sleep(0.4)\""
-        script = processes.replace("hold", hold) + "; wait"
+        # Opening a FIFO waits for who opens its other end, on however busy a machine.
+        meet = f"open('{tmp_path / 'meet'}', '%s'); " if together else ""
+        hold = f"python3 -Ic \"import time; b = b'x' * 50000000; {meet}time.sleep(0.4)\""
+        os.mkfifo(tmp_path / "meet")
+        script = f"{hold % 'w'} & {hold % 'r'}; wait" if together else f"{hold}; {hold}"
         done = mock.run("compare", "-a", "mock", "--rounds", "1", "--", "sh", "-c", script)
         assert title in done.stdout.splitlines()[0]
 

@@ -31,7 +31,7 @@ def record(output: Path, *command: str | Path, options: tuple[str, ...] = ()) ->
     done = subprocess.run(
         [RECORDER, "-o", output, "-t", TOOLS, *options, "--", *command],
         stdout=subprocess.DEVNULL,
-        timeout=120,
+        timeout=600,
     )
     return done.returncode
 
@@ -63,12 +63,12 @@ def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
     lackey = [TOOLS / "lackey-amd64-linux", "--tool=lackey", "--trace-mem=yes", "-q"]
     subprocess.run(
         ["setarch", "-R", *lackey, f"--log-file={log}", PROGRAMS / program],
-        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=120,
+        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=600,
     )  # fmt: skip
     recorder = [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS, "-V", "--native-layout=no"]
     subprocess.run(
         ["setarch", "-R", *recorder, "--", PROGRAMS / program],
-        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=120,
+        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=600,
     )  # fmt: skip
     expected = []
     for line in log.read_text().splitlines():
@@ -208,7 +208,7 @@ def under(allocator: str, *command: str | Path) -> subprocess.CompletedProcess[s
     """Runs natively; what the collector counted comes with the output."""
     settings = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": allocator}
     return subprocess.run(
-        command, env=os.environ | settings, capture_output=True, text=True, check=True, timeout=120
+        command, env=os.environ | settings, capture_output=True, text=True, check=True, timeout=600
     )
 
 
@@ -216,7 +216,7 @@ def under_the_recorder(allocator: str, *command: str | Path) -> subprocess.Compl
     settings = {"LD_PRELOAD": LIBRARY, "ALLOTROPE": allocator}
     words = [word for item in settings.items() for word in ("-e", "{}={}".format(*item))]
     line = [RECORDER, "-o", "/dev/null", "-t", TOOLS, *words, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=600)
 
 
 @pytest.mark.parametrize("allocator", [*own_allocators(), "next"])
