@@ -6,23 +6,31 @@
  * thread, which alone hands out its blocks, so that the common path takes no lock and makes no
  * atomic change:
  *
- *   allocate  the lowest bit of the current slab's word of free bits, cleared; the word is looked
- *             at anew each time, so a block just freed is often the next to be handed out
- *   free      page map -> slab; index by multiplication; the thread's own slab: set the bit
+ *   allocate  the block of the size that the thread freed last; it has none listed: the lowest bit
+ *             of the current slab's word of free bits, cleared
+ *   free      the thread's own slab: on the list, or if that is full, page map -> slab, index by
+ *             multiplication, set the bit
  *             another's: set the bit in the word of remote frees, atomically, and put the slab on
  *             its owner's inbox if it is not there already
  *
+ * Either changes one more bit, at an address computed from the block's: set while the block is the
+ * program's. A second free, or that of an address within a block, finds it clear. Free finds bin
+ * and owner in a table as near (struct near), so that no record of a slab is read.
+ *
  * When a word has no bit left the thread goes on to the next word, round the slab as long as
  * enough of it is free, then to another slab that has become available, to what its inbox holds,
- * to a slab that an ended thread left behind, and at last to a new one. `credit` counts frees
- * down, so that a slab's change of place (full, available, empty) costs the common path one
+ * to a slab that an ended thread left behind, and at last to a new one. `credit` counts bits
+ * set, so that a slab's change of place (full, available, empty) costs the common path one
  * decrement. Slabs that are empty go back to the heap's runs of granules (runs.h).
  *
  * Stopping for a collection. A thread may be stopped between any two instructions here, and the
  * collector, which holds the lock, looks at bits and at the shape of slabs alone. So the bits are
  * changed by single instructions, and a block that is being handed out is in a register before its
  * bit is cleared. A thread that is stopped before clears the bit of a block that is still free
- * after; what a sweep sets meanwhile in the same word it leaves as it is.
+ * after; what a sweep sets meanwhile in the same word it leaves as it is. A list is whole between
+ * any two instructions, and a block on its way to or from it is in a register and looks like the
+ * program's. Of the bits of live blocks a stopped thread may put back what a sweep cleared: that
+ * of a block that nobody has, which is set again before the block is handed out.
  *
  * Sources: Berger et al., "Hoard", ASPLOS 2000 (ownership by thread); Leijen, Zorn, de Moura,
  * "Mimalloc", APLAS 2019 (frees of the thread and of others apart); Boehm & Weiser, SP&E 1988
@@ -45,6 +53,9 @@ enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 40
 /* A slab is worth going through again when one block in this many is free. */
 enum { WORTHWHILE = 8 };
 
+/* How many blocks of a size a thread may list. */
+enum { LISTED = 256, LISTED_BYTES = 65536 };
+
 /* Of slabs whose change of place depends on no count. */
 static const uint32_t NO_CREDIT_LIMIT = UINT32_MAX;
 
@@ -63,27 +74,53 @@ static struct blocks_thread unborn_thread = EMPTY_BINS, dead_thread = EMPTY_BINS
 
 static __thread struct blocks_thread *this_thread = &unborn_thread;
 
+const struct blocks_thread *calling_thread(void)
+{
+    return this_thread;
+}
+
 /* The common path. */
 
 static void *alloc_slowly(size_t size) __attribute__((noinline));
 static void free_slowly(void *block) __attribute__((noinline));
-static void credit_used_up(struct slab *slab) __attribute__((noinline));
-static void free_remotely(struct slab *slab, void *block, size_t index);
+static void free_to_slab(struct bin *bin, void *block) __attribute__((noinline));
 _Noreturn static void report_not_live(const char *function, const void *block)
     __attribute__((noinline, cold));
+
+struct near near = {.base = (uintptr_t)1 << 62}; /* until it is known, no address is near */
 
 static inline void *take_lowest(const struct bin *bin, uint64_t word)
 {
     void *block = bin->word_base + (size_t)__builtin_ctzl(word) * bin->block_bytes;
     keep_in_register(block);
     slab_clear_free(bin->free, word & -word);
+    set_live(near_unit(block));
     return block;
+}
+
+static inline void *take_listed(struct bin *bin)
+{
+    void *block = bin->listed;
+    bin->listed = *(void **)block;
+    bin->room++;
+    set_live(near_unit(block));
+    return block;
+}
+
+/* For a block that is not live any more; there was room. */
+static inline void list(struct bin *bin, void *block)
+{
+    *(void **)block = bin->listed;
+    bin->listed = block;
 }
 
 void *blocks_alloc(size_t size)
 {
     if (__builtin_expect(size <= TABLE_LARGEST, 1)) {
-        const struct bin *bin = &this_thread->bins[size_class_table[(size + 15) / 16]];
+        struct bin *bin = &this_thread->bins[size_class_table[(size + 15) / 16]];
+        keep_in_register(bin);
+        if (__builtin_expect(bin->listed != NULL, 1))
+            return take_listed(bin);
         uint64_t word = *bin->free;
         if (__builtin_expect(word != 0, 1))
             return take_lowest(bin, word);
@@ -102,31 +139,41 @@ static inline struct blocks_thread *thread_of(const struct slab *slab)
     return atomic_load_explicit(&slab->thread, memory_order_relaxed);
 }
 
-/* The word with this block's bits. Aborts when it is no live block of the slab. */
-static inline struct slab_word *live_word(struct slab *slab, const void *block, size_t *index,
-                                          const char *function)
+bool block_is_live(const struct slab *slab, size_t index)
+{
+    return (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
+           (slab_is_large(slab) || unit_is_live(near_unit(slab_block(slab, index))));
+}
+
+/* The index of a block. Aborts when it is no live block of the slab. */
+static inline size_t live_index(const struct slab *slab, const void *block, const char *function)
 {
     bool exact;
-    *index = slab_index(slab, block, &exact);
-    struct slab_word *word = &slab->words[*index / SLAB_WORD_BLOCKS];
-    if (__builtin_expect(!exact || *index >= slab->capacity, 0))
+    size_t index = slab_index(slab, block, &exact);
+    if (!exact || index >= slab->capacity || !block_is_live(slab, index))
         report_not_live(function, block);
-    uint64_t not_live = word->free | atomic_load_explicit(&word->remote, memory_order_relaxed);
-    if (__builtin_expect((not_live & slab_bit(*index)) != 0, 0))
-        report_not_live(function, block);
-    return word;
+    return index;
+}
+
+static inline bool is_own(const struct bin *bin)
+{
+    return (size_t)((const char *)bin - (const char *)this_thread->bins) < sizeof this_thread->bins;
 }
 
 void blocks_free(void *block)
 {
-    struct slab *slab = slab_at(block);
-    if (__builtin_expect(slab != NULL && thread_of(slab) == this_thread, 1)) {
-        size_t index;
-        struct slab_word *word = live_word(slab, block, &index, "free");
-        slab_set_free(word, slab_bit(index));
-        if (__builtin_expect(--slab->credit == 0, 0))
-            credit_used_up(slab);
-        return;
+    size_t unit = near_unit(block), granule = unit / UNITS_PER_GRANULE;
+    if (__builtin_expect(granule < NEAR_GRANULES, 1)) {
+        struct bin *bin = atomic_load_explicit(&near.bins[granule], memory_order_relaxed);
+        if (__builtin_expect(is_own(bin), 1)) {
+            if (__builtin_expect(!clear_live(unit), 0))
+                report_not_live("free", block);
+            if (__builtin_expect(--bin->room < 0, 0))
+                free_to_slab(bin, block);
+            else
+                list(bin, block);
+            return;
+        }
     }
     free_slowly(block);
 }
@@ -193,14 +240,35 @@ static void announce_to_owner(struct slab *slab)
 
 /* Free blocks of a slab. */
 
+void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks)
+{
+    for (; blocks && !slab_is_large(slab); blocks &= blocks - 1)
+        clear_live(
+            near_unit(slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks))));
+}
+
 /* Makes the remote frees so far the slab's own. For its thread, or without one under the lock. */
 static void collect_remote(struct slab *slab)
 {
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++)
-        if (atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed))
-            slab_set_free(&slab->words[i], atomic_exchange_explicit(&slab->words[i].remote, 0,
-                                                                    memory_order_acquire));
+        if (atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed)) {
+            uint64_t blocks =
+                atomic_exchange_explicit(&slab->words[i].remote, 0, memory_order_acquire);
+            blocks_clear_live(slab, i, blocks);
+            slab_set_free(&slab->words[i], blocks);
+        }
+}
+
+/* Whose slab it is. While remote frees wait for a look, a free must look at them. */
+static void set_thread(struct slab *slab, struct blocks_thread *thread)
+{
+    atomic_store_explicit(&slab->thread, thread, memory_order_release);
+    bool waiting = atomic_load_explicit(&slab->announced, memory_order_seq_cst);
+    struct bin *bin = thread && !waiting ? &thread->bins[slab->class_index] : NULL;
+    size_t first = near_unit(slab->base) / UNITS_PER_GRANULE;
+    for (size_t i = first; i < first + slab->granules && i < NEAR_GRANULES; i++)
+        atomic_store_explicit(&near.bins[i], bin, memory_order_relaxed);
 }
 
 static uint32_t count_free(const struct slab *slab)
@@ -253,6 +321,7 @@ static void release_locked(struct slab *slab)
 {
     char *base = slab->base;
     size_t granules = slab->granules;
+    set_thread(slab, NULL);
     drop_slab_record(slab);
     runs_give(&blocks_heap.runs, base, granules, false);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
@@ -304,13 +373,40 @@ static void place_anew(struct slab *slab)
     put_in_place(bin, slab);
 }
 
-/* The common path of free comes here. */
-static void credit_used_up(struct slab *slab)
+/* For a block of the thread's slab that is not live any more. True: the slab has its place to
+ * find again. */
+static bool give_to_slab(void *block)
 {
-    struct blocks_thread *thread = thread_of(slab);
-    begin_slow_path(thread);
-    place_anew(slab);
-    end_slow_path(thread);
+    struct slab *slab = slab_at(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    slab_set_free(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    return --slab->credit == 0;
+}
+
+/* The common path of free comes here when it found no room. */
+static void free_to_slab(struct bin *bin, void *block)
+{
+    bin->room = 0;
+    if (!give_to_slab(block))
+        return;
+    begin_slow_path(this_thread);
+    place_anew(slab_at(block));
+    end_slow_path(this_thread);
+}
+
+/* Gives what the thread has listed to the slabs. Block by block: a collection may come between. */
+static void empty_lists(struct blocks_thread *thread)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        while (thread->bins[i].listed) {
+            void *block = thread->bins[i].listed;
+            thread->bins[i].listed = *(void **)block;
+            thread->bins[i].room++;
+            keep_in_register(block);
+            if (give_to_slab(block))
+                place_anew(slab_at(block));
+        }
 }
 
 /* After a sweep: every slab of the bin but the current one has its place to find again. */
@@ -340,6 +436,7 @@ void blocks_settle_thread(void)
     if (!this_thread->alive || this_thread->in_slow_path)
         return;
     begin_slow_path(this_thread);
+    empty_lists(this_thread);
     settle_all(this_thread);
     end_slow_path(this_thread);
 }
@@ -403,6 +500,7 @@ static void read_inbox(struct blocks_thread *thread)
             announce_to_owner(slab);
         } else {
             atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
+            set_thread(slab, thread);
             if (slab->place != SLAB_CURRENT)
                 place_anew(slab);
         }
@@ -414,6 +512,18 @@ static size_t granules_of_class(unsigned class_index)
 {
     return size_class_bytes[class_index] <= SMALL_SLAB_LARGEST ? SMALL_SLAB_GRANULES
                                                                : LARGE_SLAB_GRANULES;
+}
+
+/* The bits of a slab to come are clear, and no roots of a collection. */
+static void enter_live_bits(char *base, size_t granules, bool zero)
+{
+    _Atomic uint64_t *bits = &near.live[near_unit(base) / 64];
+    size_t bytes = granules * UNITS_PER_GRANULE / 8;
+    if (!zero)
+        memset((void *)bits, 0, bytes);
+    char *granule = (char *)round_down((uintptr_t)bits, GRANULE_BYTES);
+    if (blocks_heap.collector && !pagemap_get(granule))
+        enter_own_memory(granule, GRANULE_BYTES);
 }
 
 /* With the lock held. */
@@ -436,8 +546,9 @@ static struct slab *new_slab(unsigned class_index, struct blocks_thread *thread)
     slab->class_index = (uint8_t)class_index;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].free = slab_word_mask(slab, i);
-    atomic_store_explicit(&slab->thread, thread, memory_order_relaxed);
+    enter_live_bits(base, granules, zero);
     pagemap_set(base, granules * GRANULE_BYTES, slab);
+    set_thread(slab, thread);
     return slab;
 }
 
@@ -451,7 +562,7 @@ static void share(struct slab *slab)
         return;
     }
     struct shared_bin *shared = &blocks_heap.shared[slab->class_index];
-    atomic_store_explicit(&slab->thread, NULL, memory_order_release);
+    set_thread(slab, NULL);
     slab->place = count > 0 ? SLAB_SHARED : SLAB_SHARED_FULL;
     push(count > 0 ? &shared->available : &shared->full, slab);
 }
@@ -507,7 +618,7 @@ static struct slab *adopt(unsigned class_index, struct blocks_thread *thread)
         return NULL;
     unlink_from(&shared->available, slab);
     collect_remote(slab);
-    atomic_store_explicit(&slab->thread, thread, memory_order_relaxed);
+    set_thread(slab, thread);
     return slab;
 }
 
@@ -589,6 +700,8 @@ static bool refill(struct blocks_thread *thread, unsigned class_index)
 static void *alloc_from(struct blocks_thread *thread, unsigned class_index)
 {
     struct bin *bin = &thread->bins[class_index];
+    if (bin->listed)
+        return take_listed(bin);
     if (*bin->free == 0) {
         begin_slow_path(thread);
         bool filled = refill(thread, class_index);
@@ -601,12 +714,21 @@ static void *alloc_from(struct blocks_thread *thread, unsigned class_index)
 
 /* Threads. */
 
+/* None if a collector must see every allocation. */
+int32_t list_room(size_t block_bytes)
+{
+    const struct blocks_collector *collector = blocks_heap.collector;
+    size_t room = LISTED_BYTES / block_bytes;
+    return collector && collector->before_allocation ? 0 : room < LISTED ? (int32_t)room : LISTED;
+}
+
 static void start_bins(struct blocks_thread *thread)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         thread->bins[i] =
             (struct bin){.free = &no_free_blocks,
                          .block_bytes = size_class_bytes[i],
+                         .room = list_room(size_class_bytes[i]),
                          .sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
 }
 
@@ -695,6 +817,7 @@ void blocks_thread_exit(void)
     this_thread = &dead_thread;
     if (!thread->alive)
         return;
+    empty_lists(thread);
     lock_acquire(&blocks_heap.lock);
     thread->alive = false;
     for (unsigned i = 0; i < SIZE_CLASSES; i++)
@@ -727,6 +850,14 @@ static struct slab *slab_of_block(const void *block, const char *function)
     return (struct slab *)owner;
 }
 
+/* From now on the owner's frees find that another thread's wait. */
+static void look_closer(const struct slab *slab)
+{
+    size_t first = near_unit(slab->base) / UNITS_PER_GRANULE;
+    for (size_t i = first; i < first + slab->granules && i < NEAR_GRANULES; i++)
+        atomic_store_explicit(&near.bins[i], NULL, memory_order_relaxed);
+}
+
 static void free_remotely(struct slab *slab, void *block, size_t index)
 {
     uint64_t before = atomic_fetch_or_explicit(&slab->words[index / SLAB_WORD_BLOCKS].remote,
@@ -734,8 +865,21 @@ static void free_remotely(struct slab *slab, void *block, size_t index)
     if (before & slab_bit(index))
         report_not_live("free", block);
     if (!atomic_load_explicit(&slab->announced, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&slab->announced, true, memory_order_seq_cst))
+        !atomic_exchange_explicit(&slab->announced, true, memory_order_seq_cst)) {
+        look_closer(slab);
         announce_to_owner(slab);
+    }
+}
+
+/* Of this thread's slab. */
+static void free_own(const struct slab *slab, void *block)
+{
+    struct bin *bin = bin_of(slab);
+    clear_live(near_unit(block));
+    if (--bin->room < 0)
+        free_to_slab(bin, block);
+    else
+        list(bin, block);
 }
 
 static void free_slowly(void *block)
@@ -743,10 +887,11 @@ static void free_slowly(void *block)
     struct slab *slab = slab_of_block(block, "free");
     if (!slab)
         return;
-    size_t index;
-    live_word(slab, block, &index, "free");
+    size_t index = live_index(slab, block, "free");
     if (slab_is_large(slab))
         large_block_free(slab);
+    else if (thread_of(slab) == this_thread)
+        free_own(slab, block);
     else
         free_remotely(slab, block, index);
 }
@@ -754,9 +899,8 @@ static void free_slowly(void *block)
 void blocks_check(const void *block, const char *function)
 {
     struct slab *slab = slab_of_block(block, function);
-    size_t index;
     if (slab)
-        live_word(slab, block, &index, function);
+        live_index(slab, block, function);
 }
 
 /* Other requests. */
@@ -803,8 +947,8 @@ void *blocks_resize(void *block, size_t size)
     struct slab *slab = slab_of_block(block, "realloc");
     if (!slab)
         return NULL;
-    size_t index, usable = slab->block_bytes;
-    live_word(slab, block, &index, "realloc");
+    size_t usable = slab->block_bytes;
+    live_index(slab, block, "realloc");
     bool large = slab_is_large(slab);
     if (size <= usable && size > usable / 2 && !large)
         return block;
@@ -836,10 +980,7 @@ size_t blocks_usable_size(const void *block)
         return 0;
     bool exact;
     size_t index = slab_index(slab, block, &exact);
-    if (!exact || index >= slab->capacity ||
-        !(slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
-        return 0;
-    return slab->block_bytes;
+    return exact && index < slab->capacity && block_is_live(slab, index) ? slab->block_bytes : 0;
 }
 
 struct block_waste blocks_waste(const void *block)
@@ -880,7 +1021,7 @@ static void take_over_slab(void *argument, struct slab *slab)
     bool announced = atomic_load_explicit(&slab->announced, memory_order_relaxed);
     atomic_store_explicit(&slab->announced, false, memory_order_relaxed);
     if (thread && thread != this_thread && thread != blocks_heap.common) {
-        atomic_store_explicit(&slab->thread, NULL, memory_order_relaxed);
+        set_thread(slab, NULL);
         slab->place = SLAB_SHARED;
         push(&blocks_heap.shared[slab->class_index].available, slab);
     } else if (thread && announced) {
@@ -921,11 +1062,24 @@ void blocks_fork_child(void)
 
 /* Set-up. */
 
+/* The table lies between the bits, which are at the shadow's front, and the window. */
+static bool near_init(bool collected)
+{
+    const size_t bytes = NEAR_GRANULES * sizeof *near.bins;
+    near.live = (_Atomic uint64_t *)window.shadow;
+    void *bins = (char *)window.base - bytes;
+    near.bins = pages_map_at(bins, bytes) ? bins : pages_map(bytes, GRANULE_BYTES);
+    near.base = window.base;
+    return near.bins && (!collected || enter_own_memory(near.bins, bytes));
+}
+
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector)
 {
     if (blocks_heap.common)
         return true;
-    window_init(0);
+    window_init(LIVE_BITS_SHIFT);
+    if (!near_init(collector != NULL))
+        return false;
     blocks_heap.collector = collector;
     runs_init(&blocks_heap.runs, retain_percent);
     records_init();

@@ -63,6 +63,12 @@ struct blocks_collector {
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector);
 
+/* Blocks of a word of a slab are the program's no more. */
+void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks);
+
+/* While the world is stopped: what threads have listed counts as free, and again as theirs. */
+void blocks_listed_are_free(bool free);
+
 /* For the collector. Between these no slab comes, goes or changes its shape, and none of the
  * heap's locks is held by anyone else; bits change as slab.h says. */
 void blocks_lock(void);

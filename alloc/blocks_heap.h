@@ -9,18 +9,23 @@
 #include "alloc/runs.h"
 #include "alloc/size_class.h"
 #include "vm/lock.h"
+#include "vm/window.h"
 
-/* A thread's stock of one size class. The next block comes from a word of free bits of the
- * current slab; a bin without one points to a word that is always zero. */
+/* A thread's stock of one size class. The next block is the one that was freed last, or comes from
+ * a word of free bits of the current slab; a bin without one points to a word that is always zero.
+ */
 struct bin {
+    void *listed;    /* freed blocks of the thread's slabs, linked through their first word */
     uint64_t *free;  /* the word */
     char *word_base; /* the block that its bit 0 stands for */
-    size_t block_bytes;
+    uint32_t block_bytes;
+    int32_t room; /* how many blocks more may be listed */
     struct slab *current;
     struct slab *available, *full; /* lists by slab->next */
     uint64_t sweep;                /* the last sweep after which it was settled */
-    uint64_t spare;
 };
+
+_Static_assert(sizeof(struct bin) == 64, "a cache line");
 
 struct blocks_thread {
     struct bin bins[SIZE_CLASSES];
@@ -65,8 +70,67 @@ struct blocks_heap {
 
 extern struct blocks_heap blocks_heap __attribute__((visibility("hidden")));
 
+/* What is found from an address without a further look: for every 16 bytes of the window a bit,
+ * set where a live block of a slab starts; and for every granule of the window's first 4 GiB the
+ * bin that its blocks go to, of the thread that has the slab, NULL where a free must look closer.
+ * Of the bits of a slab its thread alone changes any, whence no change is atomic; who has the
+ * lock, of one without a thread. */
+enum { LIVE_BITS_SHIFT = 7, NEAR_GRANULES = 1 << 16, UNITS_PER_GRANULE = 1 << 12 };
+
+struct near {
+    uintptr_t base; /* the window's */
+    _Atomic uint64_t *live;
+    struct bin *_Atomic *bins;
+};
+
+extern struct near near __attribute__((visibility("hidden")));
+
+/* The number of the 16 bytes that begin at an address; as window_unit says, too large for others.
+ */
+static inline size_t near_unit(const void *address)
+{
+    size_t offset = (uintptr_t)address - near.base;
+    return offset >> UNIT_SHIFT | offset << (64 - UNIT_SHIFT);
+}
+
+static inline bool unit_is_live(size_t unit)
+{
+    return (atomic_load_explicit(&near.live[unit / 64], memory_order_relaxed) >> unit % 64 & 1) !=
+           0;
+}
+
+static inline void set_live(size_t unit)
+{
+    _Atomic uint64_t *word = &near.live[unit / 64];
+    atomic_store_explicit(
+        word, atomic_load_explicit(word, memory_order_relaxed) | UINT64_C(1) << unit % 64,
+        memory_order_relaxed);
+}
+
+/* False if it was not. */
+static inline bool clear_live(size_t unit)
+{
+    _Atomic uint64_t *word = &near.live[unit / 64];
+    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+    bool was_live;
+    /* One instruction that tests and clears; the compiler makes six of it. */
+    __asm__("btrq %2, %0" : "+r"(bits), "=@ccc"(was_live) : "r"(unit) : "cc");
+    atomic_store_explicit(word, bits, memory_order_relaxed);
+    return was_live;
+}
+
+/* Whether a block of a slab, at the index, is the program's. */
+bool block_is_live(const struct slab *slab, size_t index);
+
+const struct blocks_thread *calling_thread(void);
+
+/* How many blocks of a size a bin may list. */
+int32_t list_room(size_t block_bytes);
+
 /* slab_records.c; with the heap's lock held. */
 bool records_init(void);
+/* Memory of our own in which no block lies and a collection need not look. */
+bool enter_own_memory(void *start, size_t bytes);
 struct slab *new_slab_record(size_t words);
 void drop_slab_record(struct slab *slab);
 struct blocks_thread *new_thread_record(void);

@@ -20,7 +20,7 @@ static void walk_slab(void *argument, struct slab *slab)
 {
     const struct walk *walk = argument;
     for (size_t i = 0; i < slab->capacity; i++) {
-        bool live = (slab_live(slab, i / SLAB_WORD_BLOCKS) & slab_bit(i)) != 0;
+        bool live = block_is_live(slab, i);
         struct block_info info = {.payload = slab_block(slab, i),
                                   .usable_bytes = slab->block_bytes,
                                   .block_bytes = slab->block_bytes,
@@ -59,11 +59,38 @@ static void count_free_blocks(void *argument, struct slab *slab)
     }
 }
 
-void blocks_statistics(struct allocator_statistics *statistics)
+static void each_bin(void (*visit)(void *argument, const struct bin *bin), void *argument)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
+            const struct blocks_thread *thread = (struct blocks_thread *)record;
+            for (size_t bin = 0; thread->alive && bin < SIZE_CLASSES; bin++)
+                visit(argument, &thread->bins[bin]);
+        }
+}
+
+static void count_listed(void *argument, const struct bin *bin)
+{
+    struct free_count *count = argument;
+    uint64_t blocks = (uint64_t)(list_room(bin->block_bytes) - bin->room);
+    count->cached_blocks += blocks;
+    count->cached_bytes += blocks * bin->block_bytes;
+}
+
+static struct free_count count_all_free(void)
 {
     struct free_count count = {0};
-    lock_acquire(&blocks_heap.lock);
     blocks_each_slab(count_free_blocks, &count);
+    each_bin(count_listed, &count);
+    return count;
+}
+
+void blocks_statistics(struct allocator_statistics *statistics)
+{
+    lock_acquire(&blocks_heap.lock);
+    struct free_count count = count_all_free();
     *statistics = (struct allocator_statistics){
         .heap = {.free_blocks = count.blocks,
                  .free_bytes = count.bytes + blocks_heap.runs.free_granules * GRANULE_BYTES,
@@ -78,9 +105,8 @@ void blocks_statistics(struct allocator_statistics *statistics)
 
 size_t blocks_cached_bytes(void)
 {
-    struct free_count count = {0};
     lock_acquire(&blocks_heap.lock);
-    blocks_each_slab(count_free_blocks, &count);
+    struct free_count count = count_all_free();
     lock_release(&blocks_heap.lock);
     return count.cached_bytes;
 }
@@ -114,6 +140,15 @@ static bool bits_are_valid(const struct slab *slab)
     return true;
 }
 
+static bool live_bits_are_valid(const struct slab *slab)
+{
+    for (size_t i = 0; i < slab->capacity; i++)
+        if ((slab->words[i / SLAB_WORD_BLOCKS].free & slab_bit(i)) &&
+            unit_is_live(near_unit(slab_block(slab, i))))
+            return false;
+    return true;
+}
+
 static void check_slab(void *argument, struct slab *slab)
 {
     struct validity *validity = argument;
@@ -126,7 +161,8 @@ static void check_slab(void *argument, struct slab *slab)
         validity->large_blocks++;
         validity->large_bytes += slab->block_bytes;
     } else {
-        valid = valid && slab->block_bytes == size_class_bytes[slab->class_index];
+        valid = valid && slab->block_bytes == size_class_bytes[slab->class_index] &&
+                live_bits_are_valid(slab);
     }
     if (slab->place != SLAB_MAPPING)
         validity->granules += slab->granules;
@@ -147,6 +183,31 @@ static bool shared_lists_are_valid(void)
     return true;
 }
 
+static bool may_be_listed(const struct bin *bin, const void *block)
+{
+    const struct slab *slab = blocks_slab_of(block);
+    if (!slab || slab->block_bytes != bin->block_bytes || unit_is_live(near_unit(block)))
+        return false;
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    return exact && (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0;
+}
+
+/* What other threads list may change at any moment: those of the calling one. */
+static bool lists_are_valid(const struct blocks_thread *thread)
+{
+    for (size_t i = 0; thread->alive && i < SIZE_CLASSES; i++) {
+        const struct bin *bin = &thread->bins[i];
+        int32_t left = list_room(bin->block_bytes) - bin->room;
+        for (const void *block = bin->listed; block; block = *(void *const *)block)
+            if (left-- == 0 || !may_be_listed(bin, block))
+                return false;
+        if (left != 0)
+            return false;
+    }
+    return true;
+}
+
 bool blocks_is_valid(void)
 {
     struct validity validity = {.valid = true};
@@ -155,7 +216,7 @@ bool blocks_is_valid(void)
     bool valid = validity.valid && validity.granules == blocks_heap.runs.used_granules &&
                  validity.large_blocks == blocks_heap.large_blocks &&
                  validity.large_bytes == blocks_heap.large_bytes && shared_lists_are_valid() &&
-                 runs_are_valid(&blocks_heap.runs);
+                 lists_are_valid(calling_thread()) && runs_are_valid(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
     return valid;
 }
@@ -191,6 +252,25 @@ void blocks_retain(size_t bytes)
 size_t blocks_taken_bytes(void)
 {
     return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
+}
+
+static void count_as_free(void *free, const struct bin *bin)
+{
+    for (void *block = bin->listed; block; block = *(void **)block) {
+        struct slab *slab = blocks_slab_of(block);
+        bool exact;
+        size_t index = slab_index(slab, block, &exact);
+        struct slab_word *word = &slab->words[index / SLAB_WORD_BLOCKS];
+        if (*(const bool *)free)
+            slab_set_free(word, slab_bit(index));
+        else
+            slab_clear_free(&word->free, slab_bit(index));
+    }
+}
+
+void blocks_listed_are_free(bool free)
+{
+    each_bin(count_as_free, &free);
 }
 
 static void free_if_dead(void *argument, struct slab *slab)

@@ -3,7 +3,8 @@
  * slab.h: a stretch of memory cut into blocks of one size, and its record apart from it.
  *
  * The blocks lie edge to edge from the start of the stretch; nothing but the program's data is in
- * it. What the heap knows of them is in the record, a bit per block and 64 blocks to a word:
+ * those that are its. What the heap knows of them is in the record, a bit per block and 64 blocks
+ * to a word:
  *
  *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
  *     word    | free | mark | remote | pinned |             32 bytes, so one cache line has all
@@ -14,9 +15,10 @@
  *   mark    reached by the collection under way
  *   pinned  kept by every collection, reached or not
  *
- * A block is the program's when it is neither free nor remote, at every moment and exactly: there
- * are no lists of free blocks to drain before a collection can look, no links in dead blocks that
- * could be taken for pointers, and a block that is freed twice is seen at once.
+ * A block that is neither free nor remote is the program's, or its thread has freed it and keeps it
+ * listed (blocks_heap.h); for the time of a collection what is listed counts as free, so that no
+ * link in a dead block is taken for a pointer. Which it is, at every moment and exactly, tells the
+ * bit for its address.
  *
  * A block's index is its offset divided by the block size, which is a multiplication by the
  * size's reciprocal; the low half of the product tells whether it came out even (Lemire, Kaser,

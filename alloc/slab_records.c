@@ -15,6 +15,11 @@
 
 static struct owner records_memory = {OWNER_RECORDS};
 
+bool enter_own_memory(void *start, size_t bytes)
+{
+    return pagemap_set(start, bytes, &records_memory);
+}
+
 bool records_init(void)
 {
     static const size_t bytes[RECORD_KINDS] = {

@@ -160,6 +160,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     struct sweep_result swept;
     times->stopped = monotonic_ns();
     mark_begin();
+    blocks_listed_are_free(true);
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
     find_own(&sink);
     doorbell_enter_roots();
@@ -174,6 +175,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     doorbell_enter_sweep();
     if (read)
         sweep(&swept);
+    blocks_listed_are_free(false);
     doorbell_leave();
     times->swept = monotonic_ns();
     if (!read) {

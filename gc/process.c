@@ -306,7 +306,7 @@ static const char *parse_line(const char *at, const char *end, struct mapping *m
 bool process_read_mappings(const struct mapping **mappings, size_t *count)
 {
     enum { FIRST_BYTES = 256 << 10 };
-    if (!maps.text && !grow_buffers(FIRST_BYTES))
+    if (!(maps.text && maps.mappings) && !grow_buffers(FIRST_BYTES))
         return false;
     long length;
     while ((length = read_text()) == -2)

@@ -15,8 +15,10 @@ static void sweep_slab(void *argument, struct slab *slab)
         struct slab_word *word = &slab->words[i];
         uint64_t was_live = slab_live(slab, i);
         uint64_t dead = was_live & ~(word->mark | word->pinned);
-        if (dead)
+        if (dead) {
+            blocks_clear_live(slab, i, dead);
             slab_set_free(word, dead);
+        }
         freed += (uint64_t)__builtin_popcountl(dead);
         live += (uint64_t)__builtin_popcountl(was_live ^ dead);
     }

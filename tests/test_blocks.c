@@ -272,6 +272,40 @@ static void test_empty_slabs_go_back(void **state)
     assert_true(blocks_is_valid());
 }
 
+static void test_the_block_freed_last_is_handed_out_first(void **state)
+{
+    (void)state;
+    void *first = blocks_alloc(100), *second = blocks_alloc(100);
+    size_t cached = blocks_cached_bytes();
+    blocks_free(first);
+    blocks_free(second);
+    assert_true(blocks_is_valid());
+    assert_int_equal(blocks_cached_bytes(), cached + 2 * 112);
+    assert_int_equal(blocks_usable_size(first), 0);
+    assert_ptr_equal(blocks_alloc(100), second);
+    assert_ptr_equal(blocks_alloc(100), first);
+    assert_int_equal(blocks_usable_size(first), 112);
+    blocks_free(first);
+    blocks_free(second);
+}
+
+/* More are freed than a list takes, so that lists and slabs both hold some. */
+static void test_trim_empties_the_lists(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    static void *held[COUNT];
+    blocks_trim();
+    size_t before = blocks_used_bytes();
+    for (size_t i = 0; i < COUNT; i++)
+        held[i] = blocks_alloc(2048);
+    for (size_t i = 0; i < COUNT; i++)
+        blocks_free(held[i * 997 % COUNT]);
+    blocks_trim();
+    assert_true(blocks_used_bytes() <= before + 65536);
+    assert_true(blocks_is_valid());
+}
+
 static void test_large_blocks_grow_and_keep_contents(void **state)
 {
     (void)state;
@@ -409,6 +443,20 @@ static void free_here_and_there(void)
     blocks_free(block);
 }
 
+static void free_there_after_here(void)
+{
+    void *block = blocks_alloc(40);
+    blocks_free(block);
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, block);
+    pthread_join(thread, NULL);
+}
+
+static void free_what_was_never_handed_out(void)
+{
+    blocks_free((char *)blocks_alloc(3000) + 3072);
+}
+
 static void resize_freed(void)
 {
     void *block = blocks_alloc(40);
@@ -425,6 +473,8 @@ static void test_faults_of_the_program_abort(void **state)
     assert_aborts(free_interior_of_large);
     assert_aborts(free_remainder_of_slab);
     assert_aborts(free_here_and_there);
+    assert_aborts(free_there_after_here);
+    assert_aborts(free_what_was_never_handed_out);
     assert_aborts(resize_freed);
 }
 
@@ -479,6 +529,8 @@ int main(void)
         cmocka_unit_test(test_remote_frees_come_back),
         cmocka_unit_test(test_a_thread_may_allocate_after_its_exit),
         cmocka_unit_test(test_empty_slabs_go_back),
+        cmocka_unit_test(test_the_block_freed_last_is_handed_out_first),
+        cmocka_unit_test(test_trim_empties_the_lists),
         cmocka_unit_test(test_large_blocks_grow_and_keep_contents),
         cmocka_unit_test(test_a_large_block_that_outgrows_its_place_is_copied_once),
         cmocka_unit_test(test_refuses_what_cannot_be),

@@ -141,6 +141,20 @@ static void use_wider_shadow(void *argument)
     require(is_zero(shadow, 2 * WINDOW_STEP / 32));
 }
 
+/* A step's shadow is then less than a page. */
+static void use_a_bit_for_every_unit(void *argument)
+{
+    (void)argument;
+    window_init(7);
+    for (size_t i = 0; i < 9; i++) {
+        char *start = window_take(WINDOW_STEP);
+        require(start != NULL);
+        uint8_t *shadow = window.shadow + i * WINDOW_STEP / 128;
+        require(is_zero(shadow, WINDOW_STEP / 128));
+        shadow[WINDOW_STEP / 128 - 1] = 1;
+    }
+}
+
 static void use_no_shadow(void *argument)
 {
     (void)argument;
@@ -149,10 +163,11 @@ static void use_no_shadow(void *argument)
     require(!is_readable(window.shadow));
 }
 
-static void test_shadow_of_32_bytes_and_none(void **state)
+static void test_shadow_of_32_bytes_of_bits_and_none(void **state)
 {
     (void)state;
     assert_child_succeeds(use_wider_shadow, NULL);
+    assert_child_succeeds(use_a_bit_for_every_unit, NULL);
     assert_child_succeeds(use_no_shadow, NULL);
 }
 
@@ -180,7 +195,7 @@ static void test_refused_memory_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shadow_of_32_bytes_and_none),
+        cmocka_unit_test(test_shadow_of_32_bytes_of_bits_and_none),
         cmocka_unit_test(test_base_is_aligned_and_the_shadow_lies_below),
         cmocka_unit_test(test_what_is_taken_adjoins_and_is_zero),
         cmocka_unit_test(test_every_unit_has_a_shadow_byte_of_its_own),

@@ -49,8 +49,9 @@ static bool map_shadow(size_t from, size_t to)
 {
     if (window.shadow_shift == 0)
         return true;
-    return pages_map_at(window.shadow + (from >> window.shadow_shift),
-                        (to - from) >> window.shadow_shift);
+    size_t first = round_up(from >> window.shadow_shift, PAGE_BYTES);
+    size_t end = round_up(to >> window.shadow_shift, PAGE_BYTES);
+    return first == end || pages_map_at(window.shadow + first, end - first);
 }
 
 static void *take_at(size_t offset, size_t bytes)

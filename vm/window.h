@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define WINDOW_BYTES ((size_t)1 << 40)
-/* Everything is taken in multiples of this; its shadow is at least a page. */
+/* Everything is taken in multiples of this. */
 #define WINDOW_STEP ((size_t)128 << 10)
 
 /* Positions in the window are counted in units of 16 bytes, the alignment of blocks. */
@@ -38,7 +38,8 @@ extern struct window {
     unsigned shadow_shift; /* 0: no shadow */
 } window __attribute__((visibility("hidden")));
 
-/* Called once, before anything else here. shadow_shift: 4 or 5; 0: no shadow. */
+/* Called once, before anything else here. shadow_shift: 4 or 5 for a byte for every one or two
+ * units, 7 for a bit for every unit; 0: no shadow. */
 void window_init(unsigned shadow_shift);
 
 /* Takes `bytes`, a multiple of WINDOW_STEP: readable, writable, zero. Usually adjoins what was
