@@ -341,7 +341,7 @@ static const char *simulate(struct reference_source *source, const struct simula
     struct cache_jobs *caches = NULL;
     if ((options->page_size_count > 0 && (pages = page_jobs_make(options, &simulations)) == NULL) ||
         (options->block_count > 0 && (caches = cache_jobs_make(options, &simulations)) == NULL) ||
-        simulate_rounds(source, options->count, &simulations, options->threads) < 0)
+        simulate_all(source, options->count, &simulations, options->threads) < 0)
         return "memory is short";
     const char *error = pages != NULL ? page_jobs_finish(pages) : NULL;
     if (error == NULL && caches != NULL)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "analysis/simulate_options.h"
-#include "analysis/simulate_rounds.h"
+#include "analysis/simulate_queue.h"
 
 struct page_jobs;
 

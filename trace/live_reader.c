@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* live_reader.c: batches of references from a program that is running, as reader.c makes them
  * from a file. The raw stream's executions are put into an array as they come; nothing is
- * encoded. */
+ * encoded. A slot of the ring is taken in pieces whose references stay in the second-level cache
+ * until somebody uses them. */
 #include "trace/live.h"
 #include "trace/raw.h"
 
@@ -34,12 +35,16 @@ struct table {
     size_t count, capacity;
 };
 
-/* What the stream has said since the last batch. A stretch of the stream (a slot of the ring)
- * is taken whole and then handed out batch by batch, one for each turn of a thread. */
+enum { PIECE_WORDS = 1 << 13 };
+
+/* What the stream has said since the last batch. A piece of the stream is taken whole and then
+ * handed out batch by batch, one for each turn of a thread. */
 struct trace_live_reader {
     struct trace_live *live;
     struct raw_stream *stream;
     struct raw_sink sink;
+    const uint64_t *words; /* of the ring's slot, that are still to be taken */
+    size_t word_count;
     struct table superblocks, paths, functions;
     struct table references, events, names, turns;
     size_t next_turn, next_event;
@@ -195,11 +200,9 @@ static void free_names(struct trace_live_reader *reader)
     reader->names.count = 0;
 }
 
-/* Takes the next stretch of the stream. Returns 1, 0 at its end, -1. */
-static int take_stretch(struct trace_live_reader *reader)
+/* Takes the next piece of the stream. Returns 1, 0 at its end, -1. */
+static int take_piece(struct trace_live_reader *reader)
 {
-    const uint64_t *words;
-    size_t count;
     free_names(reader);
     reader->references.count = reader->events.count = reader->turns.count = 0;
     reader->next_turn = 0;
@@ -208,16 +211,23 @@ static int take_stretch(struct trace_live_reader *reader)
         return 0;
     if (begin_turn(reader) < 0)
         return -1;
-    if (trace_live_next(reader->live, &words, &count))
-        return raw_take(reader->stream, words, count) < 0 ? -1 : 1;
-    reader->ended = true;
-    return raw_finish(reader->stream) < 0 ? -1 : 1;
+    if (reader->word_count == 0 &&
+        !trace_live_next(reader->live, &reader->words, &reader->word_count)) {
+        reader->ended = true;
+        return raw_finish(reader->stream) < 0 ? -1 : 1;
+    }
+    int64_t taken = raw_take(reader->stream, reader->words, reader->word_count, PIECE_WORDS);
+    if (taken < 0)
+        return -1;
+    reader->words += taken;
+    reader->word_count -= (size_t)taken;
+    return 1;
 }
 
 int trace_live_reader_next(struct trace_live_reader *reader, struct trace_batch *batch)
 {
     while (reader->next_turn == reader->turns.count) {
-        int status = take_stretch(reader);
+        int status = take_piece(reader);
         if (status < 0)
             snprintf(reader->error, sizeof reader->error, "%s", raw_error(reader->stream));
         if (status <= 0)

@@ -498,10 +498,10 @@ static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *
 
 /* ------------------------------------------------------------------ the stream */
 
-int raw_take(struct raw_stream *stream, const uint64_t *words, size_t count)
+int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough)
 {
-    const uint64_t *end = words + count;
-    while (words < end) {
+    const uint64_t *start = words, *end = words + count;
+    while (words < end && (size_t)(words - start) < enough) {
         uint64_t word = *words++;
         if ((word & ~RAW_HEADER_MASK) == RAW_HEADER) {
             uint64_t id = word & RAW_HEADER_MASK;
@@ -538,7 +538,7 @@ int raw_take(struct raw_stream *stream, const uint64_t *words, size_t count)
                stream->pending->slot_count * sizeof *words);
         stream->pending_slots = stream->kept_slots;
     }
-    return 0;
+    return words - start;
 }
 
 int raw_finish(struct raw_stream *stream)

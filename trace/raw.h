@@ -25,9 +25,10 @@ struct raw_stream;
 /* Returns NULL when memory is short. The sink must outlive the stream. */
 struct raw_stream *raw_open(const struct raw_sink *sink);
 
-/* Takes the next words of the stream: whole superblocks and events. Returns 0, or -1 with
- * raw_error(): the stream is not what it should be, or the sink failed (errno is the sink's). */
-int raw_take(struct raw_stream *stream, const uint64_t *words, size_t count);
+/* Takes the next words of the stream, whole superblocks and events, until they are `enough` or
+ * all. Returns how many it took, or -1 with raw_error(): the stream is not what it should be, or
+ * the sink failed (errno is the sink's). */
+int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough);
 
 /* Ends the stream: what was pending is told to the sink. Returns as raw_take(). */
 int raw_finish(struct raw_stream *stream);

@@ -162,7 +162,7 @@ static bool take_stream(struct trace_live *live, struct raw_stream *stream,
     const uint64_t *words;
     size_t count;
     while (trace_live_next(live, &words, &count)) {
-        if (raw_take(stream, words, count) < 0) {
+        if (raw_take(stream, words, count, count) < 0) {
             fprintf(stderr, "allotrope: %s: %s\n", options->output, raw_error(stream));
             return false;
         }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* simulate_rounds.h: several simulators fed with one stream of references, on several cores.
+/* simulate_queue.h: several simulators fed with one stream of references, on several cores.
  *
- * Work goes in rounds. In each, the next batch is read while every simulator takes the current
- * one; the threads take these jobs one after the other until none is left. So no simulator is
- * bound to a thread, and none needs a lock.
+ * Batches of references stand in a short queue; each simulator goes through it at its own pace,
+ * and whoever is free takes the one that is furthest behind, or reads the next batch. No simulator
+ * is bound to a thread, none is worked on by two at once, and none waits for the others until the
+ * queue is full.
  */
-#ifndef ANALYSIS_SIMULATE_ROUNDS_H
-#define ANALYSIS_SIMULATE_ROUNDS_H
+#ifndef ANALYSIS_SIMULATE_QUEUE_H
+#define ANALYSIS_SIMULATE_QUEUE_H
 
 #include <stdbool.h>
 
@@ -16,6 +17,8 @@ struct simulation {
     bool (*feed)(void *simulator, const struct references *references);
     void *simulator;
     bool failed;
+    bool busy;     /* somebody works on it */
+    uint64_t next; /* batch that it takes */
 };
 
 enum { SIMULATIONS_MOST = 64 };
@@ -33,7 +36,7 @@ void simulations_add(struct simulations *simulations,
 
 /* Runs until the source ends, `limit` references have been read, or a simulator fails.
  * Returns the number of references simulated, or -1 when memory is short. */
-int64_t simulate_rounds(struct reference_source *source, uint64_t limit,
-                        struct simulations *simulations, unsigned threads);
+int64_t simulate_all(struct reference_source *source, uint64_t limit,
+                     struct simulations *simulations, unsigned threads);
 
 #endif
