@@ -63,11 +63,19 @@ void *calloc(size_t count, size_t size)
     return obtain(bytes);
 }
 
+/* What of a block the program may use. libgc adds a byte to every request, so that the address
+ * behind it is the block's too, and therefore does not look for a pointer in the last word: a
+ * program that was given GC_size() bytes would lose what it keeps there. */
+static size_t usable_size(void *block)
+{
+    return GC_size(block) - 1;
+}
+
 void *realloc(void *block, size_t size)
 {
     if (!block)
         return obtain(size);
-    size_t had = GC_base(block) ? GC_size(block) : size;
+    size_t had = GC_base(block) ? usable_size(block) : size;
     if (size <= had && size >= had / 2)
         return block;
     void *fresh = obtain(size);
@@ -94,5 +102,5 @@ void *memalign(size_t alignment, size_t size)
 
 size_t malloc_usable_size(void *block)
 {
-    return block ? GC_size(block) : 0;
+    return block ? usable_size(block) : 0;
 }

@@ -47,6 +47,30 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> str:
     return directory
 
 
+HIDDEN = r"""
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    char **table = realloc(malloc(8), 16); /* as large as libgc's smallest block */
+    table[1] = malloc(100);
+    strcpy(table[1], "kept");
+    for (int i = 0; i < 200000; i++) memset(malloc(100), 0, 100);
+    return strcmp(table[1], "kept") != 0;
+}
+"""
+
+
+def test_libgc_keeps_what_the_last_word_of_a_block_points_to(tmp_path: Path) -> None:
+    library = BUILD / "bench_programs" / "libgc_redirect.so"
+    if not library.exists():
+        pytest.skip("libgc-dev is not installed")
+    (tmp_path / "hidden.c").write_text(HIDDEN)
+    subprocess.run(["cc", "-O0", "-o", "hidden", "hidden.c"], check=True, cwd=tmp_path)
+    environment = os.environ | {"LD_PRELOAD": str(library)}
+    assert subprocess.run([tmp_path / "hidden"], env=environment, check=False).returncode == 0
+
+
 def test_table_has_the_studys_six_and_todays_six() -> None:
     rows = {row: [p.name for p in PROGRAMS if p.row == row] for row in study.ROWS}
     assert rows["1992"] == ["cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr"]

@@ -455,7 +455,9 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
 
 
 def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a garbage collector did, None where there is none."""
+    """What a garbage collector did, None where there is none. The historic one does not count
+    causes and pauses."""
     if "gc" not in account:
         return None
-    return {**account["gc"], "causes": account["gc_causes"], "pauses": account["gc_pauses"]}
+    histograms = {key: account.get(f"gc_{key}") or {} for key in ("causes", "pauses")}
+    return {**account["gc"], **histograms}

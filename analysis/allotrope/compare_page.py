@@ -425,13 +425,7 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     ]
     if not known:
         return []
-    rows = [
-        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]),
-         format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
-         format_nanoseconds(gc["root_ns"]), format_nanoseconds(gc["mark_ns"]),
-         format_bytes(gc["marked_bytes"]), format_bytes(gc["freed_bytes"])]
-        for _, one, gc in known
-    ]  # fmt: skip
+    rows = [[one["spec"], *_collected(gc)] for _, one, gc in known]
     header = ["allocator", "collections", "why", "paused in all", "longest pause", "reading roots",
               "marking", "marked", "reclaimed"]  # fmt: skip
     pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
@@ -439,6 +433,16 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
     figures = [_pauses(prefix, pauses)] if pauses else []
     return [Section("Collections", paragraphs, figures, [Table("Collections", header, rows)])]
+
+
+def _collected(gc: Mapping[str, Any]) -> list[str]:
+    """The cells of a collector's row; the historic one keeps a part of the figures."""
+    cells = [f"{gc['collections']:,}", _causes(gc["causes"])]
+    for key in ("pause_ns", "longest_pause_ns", "root_ns", "mark_ns"):
+        cells.append(format_nanoseconds(gc[key]) if key in gc else "–")
+    for key in ("marked_bytes", "freed_bytes"):
+        cells.append(format_bytes(gc[key]) if key in gc else "–")
+    return cells
 
 
 def _causes(causes: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
+from ..units import format_bytes
 from .claims import Claim, all_claims
 from .figures import all_figures
 from .paper import ALGORITHMS
@@ -112,5 +113,9 @@ def render(report: Report) -> str:
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
     template = environment.get_template("study.html.j2")
     return template.render(
-        report=report, algorithms=ALGORITHMS, summary=summary(report), markup=Markup
+        report=report,
+        algorithms=ALGORITHMS,
+        summary=summary(report),
+        markup=Markup,
+        size=format_bytes,
     )

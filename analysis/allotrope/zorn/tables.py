@@ -163,6 +163,12 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         return ("0.79 of the best" if program == "yacr"
                 else f"{best.low:g} to {best.high:g} of the best")  # fmt: skip
 
+    if beyond:
+        pairs = [
+            pair
+            for pair in pairs
+            if any(results.heap_peak(one.name, *pair) for one in results.row("1992"))
+        ]
     title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
     return _grid(results, name, title,
                  "The heap's high-water mark, the allocator's own data included, as a ratio to "
@@ -195,7 +201,7 @@ def modern_programs_table(results: Results, quantity: str) -> Sheet:
 
 def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
-    specs = [*CLASSIC, "glibc"]
+    specs = [*CLASSIC, "glibc"] if ratio is not None else CLASSIC  # glibc has no account
     having = [one for one in results.programs if "unoptimised" in one.forms]
     pairs = measured(results, [("unoptimised", spec) for spec in specs])
     header = ["program", *(heading(pair) for pair in pairs), "1992"]
