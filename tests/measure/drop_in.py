@@ -194,7 +194,7 @@ def nanoseconds(under: Under, threads: int, blocks: int) -> float:
 def live_set(rounds: int) -> None:
     unders = [GLIBC, *OURS, *PEERS]
     mimalloc = next((peer for peer in PEERS if peer.name == "mimalloc"), GLIBC)
-    for blocks in (1000, 10000):
+    for blocks in (1000, 10000, 100000):
         print(
             f"\n{blocks} blocks\n\n| allocator | 1 thread | to {mimalloc} | 2 threads | scaling |"
         )
