@@ -238,6 +238,7 @@ COLLECTED = "gc:free=ignore,policy=boehm"
     "allocator, command",
     [
         (COLLECTED, (str(BUILD / "bench_programs" / "gcbench"), "depth=14")),
+        (COLLECTED, ("gawk", GROWING)),
         ("gc:free=ignore,policy=boehm,every=5000", ("gawk", GROWING)),
         ("gc:classic,pointers=interior", ("gawk", GROWING)),
     ],
