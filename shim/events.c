@@ -314,7 +314,7 @@ static _Noreturn void stop_without_ring(const char *path)
     struct message message;
     message_begin(&message);
     message_text(&message, "ALLOTROPE_EVENTS=");
-    message_text(&message, path);
+    message_quoted(&message, path, strnlen(path, 128));
     message_text(&message, " is no recording that can be joined; start it with "
                            "`allotrope events -o FILE -- CMD...`");
     stop_before_main(&message);

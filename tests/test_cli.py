@@ -222,6 +222,18 @@ def test_bad_questions_get_one_line(mock: Command, words: list[str], answer: str
     assert done.stderr.count("\n") == 1
 
 
+def test_control_bytes_do_not_reach_the_terminal(mock: Command) -> None:
+    for words in (
+        ["run", "-a", "no\x1b[31mse\r", "--", "true"],
+        ["run", "-a", "mock", "--", "/no\x1b[31m/such\r"],
+        ["bo\x1b[31mgus\r"],
+    ):
+        done = mock.run(*words)
+        assert done.returncode != 0
+        assert "\\x1b[31m" in done.stderr
+        assert done.stderr.rstrip("\n").isprintable()
+
+
 def test_uninstalled_peer_is_named_with_its_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

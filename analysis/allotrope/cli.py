@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import click
 
+from .text import printable
 from .words import Words
 
 PROGRAM = "allotrope"
@@ -68,7 +69,7 @@ def end(status: int, message: str | None = None) -> NoReturn:
     """Ends at once: what could not be written before is not tried again on the way out."""
     try:
         if message is not None:
-            click.echo(f"{PROGRAM}: {message}", err=True)
+            click.echo(f"{PROGRAM}: {printable(message)}", err=True)
         sys.stdout.flush()
     except OSError:
         pass

@@ -2,6 +2,7 @@
 """Plain text that fits where it is shown."""
 
 import os
+import re
 import textwrap
 
 WIDTH_WITHOUT_TERMINAL = 100
@@ -23,3 +24,8 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Lines of at most `width`, those behind the first indented. Only a word that is longer than
     a line is broken."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def printable(text: str) -> str:
+    """Bytes that a terminal may obey are shown as hexadecimal, but for the ends of lines."""
+    return re.sub(r"[\x00-\t\v-\x1f\x7f-\x9f]", lambda byte: f"\\x{ord(byte[0]):02x}", text)
