@@ -70,7 +70,8 @@ static uint64_t no_free_blocks;
     {                                                                    \
         .bins = { [0 ... SIZE_CLASSES - 1] = {.free = &no_free_blocks} } \
     }
-static struct blocks_thread unborn_thread = EMPTY_BINS, dead_thread = EMPTY_BINS;
+static struct blocks_thread unborn_thread = EMPTY_BINS;
+static struct blocks_thread dead_thread; /* made when the first thread ends */
 
 static __thread struct blocks_thread *this_thread = &unborn_thread;
 
@@ -753,7 +754,7 @@ static bool start_thread(void)
 {
     if (this_thread == &dead_thread)
         return false;
-    if (!blocks_heap.common)
+    if (!near.bins)
         allocator_first_use();
     bool first = false;
     struct blocks_thread *thread = take_thread_record(&first);
@@ -766,10 +767,22 @@ static bool start_thread(void)
     return true;
 }
 
+static struct blocks_thread *make_common(void)
+{
+    lock_acquire(&blocks_heap.lock);
+    struct blocks_thread *common = new_thread_record();
+    if (common)
+        start_bins(common);
+    lock_release(&blocks_heap.lock);
+    return common;
+}
+
 static void *alloc_from_common(unsigned class_index)
 {
     lock_acquire(&blocks_heap.common_lock);
-    void *block = alloc_from(blocks_heap.common, class_index);
+    if (!blocks_heap.common)
+        blocks_heap.common = make_common();
+    void *block = blocks_heap.common ? alloc_from(blocks_heap.common, class_index) : NULL;
     lock_release(&blocks_heap.common_lock);
     return block;
 }
@@ -814,6 +827,10 @@ static void share_bin(struct bin *bin)
 void blocks_thread_exit(void)
 {
     struct blocks_thread *thread = this_thread;
+    lock_acquire(&blocks_heap.lock);
+    if (!dead_thread.bins[0].free)
+        start_bins(&dead_thread);
+    lock_release(&blocks_heap.lock);
     this_thread = &dead_thread;
     if (!thread->alive)
         return;
@@ -1075,22 +1092,14 @@ static bool near_init(bool collected)
 
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector)
 {
-    if (blocks_heap.common)
+    if (near.bins)
         return true;
     window_init(LIVE_BITS_SHIFT);
     if (!near_init(collector != NULL))
         return false;
     blocks_heap.collector = collector;
     runs_init(&blocks_heap.runs, retain_percent);
-    records_init();
-    lock_acquire(&blocks_heap.lock);
-    struct blocks_thread *common = new_thread_record();
-    if (common) {
-        start_bins(common);
-        blocks_heap.common = common;
-    }
-    lock_release(&blocks_heap.lock);
-    return common != NULL;
+    return records_init();
 }
 
 enum blocks_option { RETAIN };
