@@ -1084,7 +1084,7 @@ static bool near_init(bool collected)
 {
     const size_t bytes = NEAR_GRANULES * sizeof *near.bins;
     near.live = (_Atomic uint64_t *)window.shadow;
-    void *bins = (char *)window.base - bytes;
+    void *bins = (char *)window.base - 2 * bytes; /* a gap: the window stays a mapping of its own */
     near.bins = pages_map_at(bins, bytes) ? bins : pages_map(bytes, GRANULE_BYTES);
     near.base = window.base;
     return near.bins && (!collected || enter_own_memory(near.bins, bytes));
