@@ -73,6 +73,8 @@ struct allocator {
     void (*pin)(const void *address);
     /* From now on any system call but those of memory may be the process's end. */
     void (*enter_sandbox)(void);
+    /* How many waits of the calling thread have ended in EINTR because of the allocator alone. */
+    uint32_t (*ended_waits)(void);
 };
 
 /* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,

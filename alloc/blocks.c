@@ -913,11 +913,14 @@ static void free_slowly(void *block)
         free_remotely(slab, block, index);
 }
 
-void blocks_check(const void *block, const char *function)
+void blocks_retire(const void *block, const char *function)
 {
     struct slab *slab = slab_of_block(block, function);
-    if (slab)
-        live_index(slab, block, function);
+    if (!slab)
+        return;
+    size_t index = live_index(slab, block, function);
+    slab_set_retired(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    keep_in_register(block); /* so that no collection between frees it: the bit is for this one */
 }
 
 /* Other requests. */

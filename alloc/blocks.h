@@ -95,8 +95,9 @@ void blocks_retain(size_t bytes);
  * only if the collector has may_collect. */
 size_t blocks_taken_bytes(void);
 
-/* Reports a pointer that is not a live block of the program, as free would, and does nothing. */
-void blocks_check(const void *block, const char *function);
+/* For a free that is ignored: the block stays the program's, but a collection does not follow what
+ * is in it. A pointer that is not a live block is reported, as free would. */
+void blocks_retire(const void *block, const char *function);
 
 /* Where the heap keeps its own state: addresses of blocks that are no use of them. */
 void blocks_state(const void **start, size_t *bytes);

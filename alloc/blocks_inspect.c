@@ -134,7 +134,7 @@ static bool bits_are_valid(const struct slab *slab)
         const struct slab_word *word = &slab->words[i];
         uint64_t mask = slab_word_mask(slab, i);
         if ((word->free & ~mask) || (word->remote & ~mask) || (word->free & word->remote) ||
-            (word->mark & ~mask))
+            (word->free & word->retired) || (word->mark & ~mask))
             return false;
     }
     return true;

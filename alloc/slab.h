@@ -7,12 +7,13 @@
  * to a word:
  *
  *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
- *     word    | free | mark | remote | pinned |             32 bytes, so one cache line has all
- *                                                          that is asked of a block at one time
+ *     word    | free | mark | remote | retired | pinned |   40 bytes, so one or two cache lines
+ *                                                          have all that is asked of a block
  *
  *   free    may be handed out; changed by the owner thread alone
  *   remote  freed by another thread; the owner moves these to `free` when it needs them
  *   mark    reached by the collection under way
+ *   retired freed by the program, which the heap ignored: what it points to is of no account
  *   pinned  kept by every collection, reached or not
  *
  * A block that is neither free nor remote is the program's, or its thread has freed it and keeps it
@@ -40,7 +41,7 @@ struct blocks_thread;
 struct slab_word {
     uint64_t free, mark;
     _Atomic uint64_t remote;
-    uint64_t pinned;
+    uint64_t retired, pinned;
 };
 
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
@@ -135,6 +136,13 @@ static inline uint64_t slab_bit(size_t index)
 static inline void slab_set_free(struct slab_word *word, uint64_t bits)
 {
     __asm__ volatile("orq %1, %0" : "+m"(word->free) : "r"(bits) : "cc");
+}
+
+/* Not atomic: a bit that is lost costs no more than a block that is scanned. None comes back, since
+ * they are cleared in a stopped world only. */
+static inline void slab_set_retired(struct slab_word *word, uint64_t bits)
+{
+    __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
 }
 
 static inline void slab_clear_free(uint64_t *free, uint64_t bits)

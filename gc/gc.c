@@ -7,7 +7,10 @@
  *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * That a block is freed twice cannot be seen, since it never was. With free=ignore realloc too
+ * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
+ * as something points to it, it stays what it is, but what it points to is not kept for its sake.
+ * Else a list that the program frees at one end and extends at the other (node's buffers) would be
+ * kept from the first stale pointer into it on, for ever. With free=ignore realloc too
  * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
  * stays good. Only large blocks move with their pages.
  *
@@ -26,6 +29,7 @@
 #include "alloc/blocks.h"
 #include "gc/collect.h"
 #include "gc/pace.h"
+#include "gc/stop.h"
 #include "vm/message.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
@@ -203,7 +207,7 @@ static void gc_free(void *block)
     if (!gc.free_ignored || pinned)
         blocks_free(block);
     else
-        blocks_check(block, "free");
+        blocks_retire(block, "free");
 }
 
 static void *gc_resize(void *block, size_t size)
@@ -218,7 +222,11 @@ static void *gc_resize(void *block, size_t size)
     if (usable == 0 || (slab->capacity == 1 && size > usable))
         return blocks_resize(block, size); /* a bad pointer, which is reported; or by page tables */
     void *moved = blocks_alloc(size);
-    return moved ? memcpy(moved, block, usable < size ? usable : size) : NULL;
+    if (!moved)
+        return NULL;
+    memcpy(moved, block, usable < size ? usable : size);
+    blocks_retire(block, "realloc");
+    return moved;
 }
 
 /* Without collections nothing else gives memory back: frees count from here on. */
@@ -327,6 +335,7 @@ const struct allocator gc_default = {
     .more_statistics = gc_statistics,
     .pin = gc_pin,
     .enter_sandbox = gc_enter_sandbox,
+    .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
     BLOCKS_FUNCTIONS,

@@ -19,6 +19,11 @@
  * begins there: two neighbours cannot be told apart without padding, and what programs keep in
  * memory along with such a pointer to a large block is one to the block itself.
  *
+ * Words are looked at wherever they start at a multiple of four bytes, because compilers put a
+ * pointer there when the program packs its structures (ruby's buffers of files). Four halves of
+ * words are compared at once: most are not the upper half of any address in the heap, which there
+ * are few of, and only before one that is does a word have to be put together.
+ *
  * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
  * searched for marked blocks, which are scanned again, until none was dropped. The next
  * collection's stack is larger.
@@ -33,6 +38,7 @@
  */
 #include "gc/mark.h"
 
+#include <emmintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -51,6 +57,8 @@
 
 enum {
     QUEUE = 16,
+    PACKED_BYTES = 4, /* where words lie, at least */
+    VECTOR_BYTES = 16,
     MOST_MARKERS = 16,
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
     LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
@@ -91,12 +99,17 @@ struct marker {
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
 };
 
+static const uint32_t SIGN = UINT32_C(1) << 31;
+
 static struct {
     unsigned most_markers;
     size_t most_stack_bytes;
     struct marker *markers;
     uintptr_t low, span; /* where blocks are */
     uintptr_t guard;     /* see demangled */
+    /* Of the upper halves of addresses there: the lowest and how many, with the sign turned, since
+     * vectors are compared as signed. */
+    int32_t low_half, half_span;
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
@@ -180,6 +193,10 @@ void mark_begin(void)
     mark.guard = pointer_guard();
     mark.low = bounds[0];
     mark.span = bounds[1] > bounds[0] ? bounds[1] - bounds[0] + 1 : 0; /* one behind the end */
+    uint32_t low_half = (uint32_t)(mark.low >> 32);
+    uint32_t high_half = (uint32_t)((mark.low + mark.span) >> 32);
+    mark.low_half = (int32_t)(low_half ^ SIGN);
+    mark.half_span = (int32_t)((high_half - low_half + 1) ^ SIGN);
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->depth = marker->range_count = marker->first = marker->queued = 0;
@@ -201,24 +218,47 @@ static inline bool may_point_to_block(uintptr_t word)
     return word - mark.low < mark.span;
 }
 
-/* For a block that is large enough to hold a jmp_buf. */
-static void scan_with_jumps(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
+static inline uintptr_t word_at(const char *address)
 {
-    marker->words += (uint64_t)(end - at);
-    for (; at < end; at++) {
-        if (may_point_to_block(*at))
-            push(marker, *at);
-        else if (may_point_to_block(demangled(*at, mark.guard)))
-            push(marker, demangled(*at, mark.guard));
-    }
+    uintptr_t word;
+    memcpy(&word, address, sizeof word);
+    return word;
 }
 
-static inline void scan(struct marker *marker, const uintptr_t *at, const uintptr_t *end)
+static inline __m128i load(const char *address)
 {
-    marker->words += (uint64_t)(end - at);
-    while (end-- > at)
-        if (may_point_to_block(*end))
-            push(marker, *end);
+    return _mm_loadu_si128((const __m128i *)(const void *)address);
+}
+
+/* Which of four halves of words may be the upper half of an address in the heap, a bit each. */
+static inline unsigned upper_halves(__m128i halves)
+{
+    __m128i above = _mm_sub_epi32(halves, _mm_set1_epi32(mark.low_half));
+    __m128i within = _mm_cmplt_epi32(above, _mm_set1_epi32(mark.half_span));
+    return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
+}
+
+static inline void scan(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+{
+    marker->words += (uint64_t)(end - start);
+    for (const char *at = (const char *)end - VECTOR_BYTES; at >= (const char *)start;
+         at -= VECTOR_BYTES)
+        for (unsigned found = upper_halves(load(at)); found;) {
+            unsigned half = 31 - (unsigned)__builtin_clz(found);
+            const char *word = at + half * PACKED_BYTES - PACKED_BYTES;
+            found ^= 1U << half;
+            if (word >= (const char *)start && may_point_to_block(word_at(word)))
+                push(marker, word_at(word));
+        }
+}
+
+/* For a block that is large enough to hold a jmp_buf. */
+static void scan_with_jumps(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+{
+    scan(marker, start, end);
+    for (const uintptr_t *at = start; at < end; at++)
+        if (may_point_to_block(demangled(*at, mark.guard)))
+            push(marker, demangled(*at, mark.guard));
 }
 
 static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
@@ -244,8 +284,6 @@ static void push_many_words(struct marker *marker, uintptr_t start, size_t bytes
 
 static inline void scan_block(struct marker *marker, const uintptr_t *start, size_t bytes)
 {
-    marker->blocks++;
-    marker->bytes += bytes;
     if (__builtin_expect(bytes < sizeof(jmp_buf), 1))
         scan(marker, start, start + bytes / sizeof *start);
     else if (bytes <= PIECE_BYTES)
@@ -268,6 +306,16 @@ static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
         return !(__atomic_fetch_or(&bits->mark, bit, __ATOMIC_RELAXED) & bit);
     bits->mark |= bit;
     return true;
+}
+
+static inline void mark_block(struct marker *marker, const struct target *target, bool shared)
+{
+    if (!set_mark(target->bits, target->bit, shared))
+        return;
+    marker->blocks++;
+    marker->bytes += target->bytes;
+    if (!(target->bits->retired & target->bit))
+        scan_block(marker, target->start, target->bytes);
 }
 
 static inline struct slab *slab_at(uintptr_t address)
@@ -298,9 +346,8 @@ static __attribute__((noinline)) void mark_block_before(struct marker *marker, u
                                                         bool shared)
 {
     struct target before;
-    if (find_target(word - 1, &before) && before.bit && !(not_live(before.bits) & before.bit) &&
-        set_mark(before.bits, before.bit, shared))
-        scan_block(marker, before.start, before.bytes);
+    if (find_target(word - 1, &before) && before.bit && !(not_live(before.bits) & before.bit))
+        mark_block(marker, &before, shared);
 }
 
 /* First step: what marking will read is on its way. */
@@ -325,8 +372,8 @@ static inline void mark_next(struct marker *marker, bool shared)
     if (__builtin_expect((not_live(target.bits) & target.bit) != 0 || target.bit == 0, 0)) {
         if (target.bit == 0 || target.word == (uintptr_t)target.start)
             mark_block_before(marker, target.word, shared);
-    } else if (set_mark(target.bits, target.bit, shared)) {
-        scan_block(marker, target.start, target.bytes);
+    } else {
+        mark_block(marker, &target, shared);
     }
 }
 
@@ -340,7 +387,8 @@ static void scan_piece(struct marker *marker)
         end = range->end;
         marker->range_count--;
     } else {
-        range->start = end;
+        range->start =
+            (const uintptr_t *)((const char *)end - VECTOR_BYTES); /* one may lie across */
     }
     scan_with_jumps(marker, piece, end);
 }
@@ -379,13 +427,32 @@ static inline void mark_root(struct marker *marker, uintptr_t word)
         drain_alone(marker);
 }
 
+/* The same for two words. */
+static inline __m128i both_demangled(__m128i words)
+{
+    __m128i rotated = _mm_or_si128(_mm_srli_epi64(words, 17), _mm_slli_epi64(words, 47));
+    return _mm_xor_si128(rotated, _mm_set1_epi64x((long long)mark.guard));
+}
+
+/* Every word in [at, end), and the one that lies across `at` if that is behind the start. */
+static __attribute__((noinline)) void mark_roots_singly(const char *start, const char *at,
+                                                        const char *end)
+{
+    for (at -= at > start ? PACKED_BYTES : 0; at + sizeof(uintptr_t) <= end; at += PACKED_BYTES) {
+        mark_root(&mark.markers[0], word_at(at));
+        mark_root(&mark.markers[0], demangled(word_at(at), mark.guard));
+    }
+}
+
 void mark_roots(const void *start, const void *end)
 {
-    const uintptr_t *at = (const uintptr_t *)round_up((uintptr_t)start, sizeof *at);
-    for (; at + 1 <= (const uintptr_t *)end; at++) {
-        mark_root(&mark.markers[0], *at);
-        mark_root(&mark.markers[0], demangled(*at, mark.guard));
+    const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
+    for (; at + VECTOR_BYTES <= (const char *)end; at += VECTOR_BYTES) {
+        __m128i words = load(at);
+        if (__builtin_expect(upper_halves(words) || upper_halves(both_demangled(words)), 0))
+            mark_roots_singly(first, at, at + VECTOR_BYTES);
     }
+    mark_roots_singly(first, at, end);
 }
 
 void mark_roots_in_code(const void *start, const void *end)
@@ -565,11 +632,10 @@ static void scan_marked(void *argument, struct slab *slab)
 {
     struct marker *marker = argument;
     for (size_t i = 0; i < slab->capacity; i++) {
-        if (!(slab->words[i / SLAB_WORD_BLOCKS].mark & slab_bit(i)))
+        const struct slab_word *bits = &slab->words[i / SLAB_WORD_BLOCKS];
+        if (!(bits->mark & ~bits->retired & slab_bit(i)))
             continue;
         scan_block(marker, (const uintptr_t *)slab_block(slab, i), slab->block_bytes);
-        marker->blocks--; /* it has been counted */
-        marker->bytes -= slab->block_bytes;
         drain_alone(marker);
     }
 }

@@ -19,7 +19,7 @@ enum { ROOT_OWN = 2 };
 
 /* Who marks. */
 struct root_sink {
-    /* Each word in [start, end), aligned to its size. */
+    /* Each word in [start, end), at every fourth byte. */
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);

@@ -28,8 +28,10 @@
  * ends with EINTR in spite of SA_RESTART (poll, select, sleeps, ...) are begun again by setting the
  * thread back to its system call instruction, where that changes nothing for the program:
  * when the wait has no limit, when the limit is a point in time, or when the kernel has written
- * back the time that is left. Of poll, epoll_wait and the like with a limit in milliseconds the
- * program sees EINTR, as it would after any signal.
+ * back the time that is left. Of others with a limit the thread counts how often that happened,
+ * and where the program calls them through libc they are called again (shim/waits.c). A signal of
+ * the program's that came during the stop ends the wait after all, as if it had come without one
+ * (unless it comes in the few instructions between the look for it and the return).
  */
 #include "gc/stop.h"
 
@@ -94,6 +96,8 @@ enum { KERNEL_RESTORER = 0x04000000 };
 
 static struct kernel_action glibc_action;
 
+static __thread uint32_t ended_waits;
+
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
 {
     SYSCALL_4(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout);
@@ -111,11 +115,16 @@ __attribute__((naked)) static void restore_from_signal(void)
     __asm__("mov $15, %eax\n\tsyscall"); /* rt_sigreturn */
 }
 
+static bool is_system_call(const unsigned char *instruction)
+{
+    return instruction[0] == 0x0F && instruction[1] == 0x05;
+}
+
 /* The number of the system call that ended before `after`: compilers and glibc load it right
  * before, or with one more instruction between. -1: it is not plain to see. */
 static long interrupted_call(const unsigned char *after)
 {
-    if (after[-2] != 0x0F || after[-1] != 0x05) /* syscall */
+    if (!is_system_call(after - 2))
         return -1;
     for (int distance = 5; distance <= 10; distance++) {
         const unsigned char *at = after - 2 - distance;
@@ -162,14 +171,39 @@ static bool may_begin_again(long call, const greg_t *registers)
     }
 }
 
+/* Whether a signal is to be delivered for which the program has a handler. */
+static bool program_has_signal(const ucontext_t *context)
+{
+    uint64_t pending = 0, blocked;
+    memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
+    SYSCALL_2(SYS_rt_sigpending, &pending, sizeof pending);
+    pending &= ~blocked & ~(UINT64_C(1) << (STOP_SIGNAL - 1));
+    for (; pending; pending &= pending - 1) {
+        struct kernel_action action = {0};
+        SYSCALL_4(SYS_rt_sigaction, __builtin_ctzl(pending) + 1, NULL, &action, 8);
+        if ((uintptr_t)action.handler > 1) /* neither default nor ignored */
+            return true;
+    }
+    return false;
+}
+
 static void begin_interrupted_call_again(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
-    if (registers[REG_RAX] != -EINTR)
+    bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
+                         may_begin_again(registers[REG_RAX], registers);
+    if (about_to_wait && program_has_signal(context)) {
+        /* Stopped again before the wait that was begun again: its signal would come too early. */
+        registers[REG_RAX] = -EINTR;
+        registers[REG_RIP] += 2;
+    }
+    if (registers[REG_RAX] != -EINTR || program_has_signal(context))
         return;
     long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
-    if (call < 0 || !may_begin_again(call, registers))
+    if (call < 0 || !may_begin_again(call, registers)) {
+        ended_waits++;
         return;
+    }
     /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
     if (call == SYS_nanosleep)
         registers[REG_RDI] = registers[REG_RSI];
@@ -202,8 +236,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     }
     doorbell_enter_collector(); /* left by the return from the signal */
     struct frame frame = {.context = context, .thread_pointer = current_thread()};
-    begin_interrupted_call_again(context);
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
+    begin_interrupted_call_again(context);
 }
 
 /* In the thread that stops the others. */
@@ -343,6 +377,11 @@ enum stop_failure stop_world(void)
         return STOP_DONE;
     resume_world();
     return stop.failure;
+}
+
+uint32_t stop_ended_waits(void)
+{
+    return ended_waits;
 }
 
 void resume_world(void)

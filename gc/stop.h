@@ -39,6 +39,9 @@ struct stopped_thread stopped_thread(size_t index);
 
 void resume_world(void);
 
+/* How many waits of the calling thread have ended in EINTR because it was stopped. */
+uint32_t stop_ended_waits(void);
+
 /* Waits a moment until the threads that were stopped are back in the program: they still have to
  * return from the signal, which is a system call. */
 void wait_for_resumed(void);

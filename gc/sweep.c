@@ -17,6 +17,7 @@ static void sweep_slab(void *argument, struct slab *slab)
         uint64_t dead = was_live & ~(word->mark | word->pinned);
         if (dead) {
             blocks_clear_live(slab, i, dead);
+            word->retired &= ~dead;
             slab_set_free(word, dead);
         }
         freed += (uint64_t)__builtin_popcountl(dead);

@@ -91,6 +91,16 @@ class Server:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
+    def wait_until_it_listens(self) -> None:
+        """On a machine with other work that may take a while."""
+        for _ in range(1200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=60).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        self.faults.append("does not listen")
+
     def look(self) -> None:
         assert self.process
         if self.process.poll() is not None:
@@ -172,12 +182,13 @@ def soak(minutes: float) -> bool:
         for server in everyone:
             server.start()
         try:
-            time.sleep(3)
+            for server in everyone:
+                server.wait_until_it_listens()
             until = time.monotonic() + 60 * minutes
             threads = [threading.Thread(target=keep_busy, args=(one, until)) for one in everyone]
             for thread in threads:
                 thread.start()
-            while time.monotonic() < until:
+            while time.monotonic() < until and not any(server.faults for server in everyone):
                 time.sleep(min(60.0, max(0.0, until - time.monotonic())))
                 for server in everyone:
                     server.look()

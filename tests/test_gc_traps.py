@@ -14,14 +14,19 @@ from under import BUILD, LIBRARY, Under
 PROGRAMS = BUILD / "tests" / "gc_traps"
 
 PLACES = (
-    "nowhere disguised data bss interior last-byte behind behind-in-heap thread-local specific "
-    "heap large aligned jump break mapping read-only no-access code shared file"
+    "nowhere disguised freed data bss interior last-byte behind behind-in-heap thread-local "
+    "specific heap packed packed-large packed-mapping large aligned jump break mapping read-only "
+    "no-access code shared file"
 )
 THREADS = (
     "register vector stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
     "starting coming-and-going clone coroutine main-ends"
 )
-WAITS = "poll ppoll select read epoll sem-wait nanosleep select-limit clock-nanosleep sem-timedwait"
+WAITS = (
+    "poll ppoll select read epoll sem-wait nanosleep nanosleep-no-rest clock-nanosleep "
+    "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
+    "epoll-signals-limit sem-timedwait condition-limit signals"
+)
 WORLD = (
     "epoll signal-values pins-end real-time-signals sigwait signalfd setuid-and-cancel forks "
     "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "

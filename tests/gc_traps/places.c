@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * places.c: the pointer is in one of the places where programs keep pointers. The argument names
- * it. `nowhere` and `disguised` are the counter-tests: there the block must be reclaimed.
+ * it. `nowhere`, `disguised` and `freed` (in a block that was freed, to which something still
+ * points) are the counter-tests: there the block must be reclaimed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +20,8 @@ static void *volatile *volatile in_heap, *volatile *volatile in_mapping;
 static pthread_key_t key;
 static jmp_buf in_jump;
 
-enum { PAGE = 4096 };
+/* Of several blocks a stale word somewhere may keep one or two; of none may be lost. */
+enum { PAGE = 4096, BLOCKS = 50 };
 
 static void *map(int protection, int flags, int file)
 {
@@ -38,11 +40,22 @@ __attribute__((noinline)) static void put_in_jump(void *block)
     in_jump[0].__jmpbuf[1] = (long)(word << 17 | word >> 47);
 }
 
+static bool dies(const char *place)
+{
+    return !strcmp(place, "nowhere") || !strcmp(place, "disguised") || !strcmp(place, "freed");
+}
+
 __attribute__((noinline)) static struct disguised put(const char *place)
 {
     char *block = signed_block();
     if (!strcmp(place, "nowhere") || !strcmp(place, "disguised")) {
         in_bss = NULL;
+    } else if (!strcmp(place, "freed")) {
+        static void **freed[BLOCKS];
+        static int count;
+        freed[count] = malloc(48);
+        freed[count][1] = block;
+        free(freed[count++]);
     } else if (!strcmp(place, "data")) {
         in_data = block;
     } else if (!strcmp(place, "bss")) {
@@ -64,6 +77,15 @@ __attribute__((noinline)) static struct disguised put(const char *place)
         in_heap = malloc(24);
         in_heap[2] = block + TRAP_BYTES;
         in_data = malloc(TRAP_BYTES);
+    } else if (!strcmp(place, "packed")) { /* where a packed structure has it */
+        in_heap = malloc(24);
+        memcpy((char *)in_heap + 4, &block, sizeof block);
+    } else if (!strcmp(place, "packed-large")) { /* across what is scanned at a time */
+        in_heap = malloc(9000000);
+        memcpy((char *)in_heap + 1000 * PAGE - 4, &block, sizeof block);
+    } else if (!strcmp(place, "packed-mapping")) {
+        in_mapping = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
     } else if (!strcmp(place, "large")) {
         in_heap = malloc(9000000);
         in_heap[1000000] = block;
@@ -111,16 +133,13 @@ __attribute__((noinline)) static struct disguised put(const char *place)
 int main(int count, char **arguments)
 {
     require(count == 2);
-    bool dies = !strcmp(arguments[1], "nowhere") || !strcmp(arguments[1], "disguised");
-    /* Of several blocks a stale word somewhere may keep one or two; of none may be lost. */
-    enum { BLOCKS = 50 };
     struct disguised blocks[BLOCKS];
-    int kept = 0;
-    for (int i = 0; i < (dies ? BLOCKS : 1); i++)
+    int count_of_blocks = dies(arguments[1]) ? BLOCKS : 1, kept = 0;
+    for (int i = 0; i < count_of_blocks; i++)
         blocks[i] = put(arguments[1]);
     collect();
-    for (int i = 0; i < (dies ? BLOCKS : 1); i++)
+    for (int i = 0; i < count_of_blocks; i++)
         kept += is_kept(blocks[i]);
-    require(dies ? kept < BLOCKS / 5 : kept == 1);
+    require(dies(arguments[1]) ? kept < BLOCKS / 5 : kept == 1);
     return 0;
 }

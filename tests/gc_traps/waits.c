@@ -2,16 +2,21 @@
  *
  * waits.c: a collection every millisecond while another thread waits in the kernel.
  *
- * A wait without a limit, or with a limit that is a point in time, must not end in EINTR for it; a
- * sleep must not be cut short or drawn out. The argument names the wait.
+ * A wait without a limit must not end in EINTR for it; one with a limit, and a sleep, must neither
+ * do so nor be cut short or drawn out. A signal of the program's ends a wait as ever. The argument
+ * names the wait.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,7 +63,36 @@ static void sleep_for_a_while(void)
 {
     double begun = seconds(CLOCK_MONOTONIC);
     struct timespec time = {.tv_nsec = 400000000};
-    if (!strcmp(wait_name, "nanosleep")) {
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    struct epoll_event event = {.events = EPOLLIN};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+    if (!strcmp(wait_name, "poll-limit")) {
+        require(poll(&descriptor, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "ppoll-limit")) {
+        require(ppoll(&descriptor, 1, &time, NULL) == 0 && time.tv_nsec == 400000000);
+    } else if (!strcmp(wait_name, "epoll-limit")) {
+        require(epoll_wait(epoll, &event, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "epoll-signals-limit")) {
+        require(epoll_pwait(epoll, &event, 1, 400, NULL) == 0);
+    } else if (!strcmp(wait_name, "nanosleep-no-rest")) {
+        require(nanosleep(&time, NULL) == 0);
+    } else if (!strcmp(wait_name, "clock-nanosleep-no-rest")) {
+        require(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL) == 0);
+    } else if (!strcmp(wait_name, "usleep")) {
+        require(usleep(400000) == 0);
+    } else if (!strcmp(wait_name, "condition-limit")) { /* a futex that waits for a time */
+        pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+        clock_gettime(CLOCK_REALTIME, &time);
+        time.tv_sec += 1;
+        pthread_mutex_lock(&mutex);
+        int result;
+        while ((result = pthread_cond_timedwait(&condition, &mutex, &time)) == 0)
+            ;
+        require(result == ETIMEDOUT);
+        begun += 0.6;
+    } else if (!strcmp(wait_name, "nanosleep")) {
         require(nanosleep(&time, &time) == 0);
     } else if (!strcmp(wait_name, "select-limit")) {
         struct timeval limit = {.tv_usec = 400000};
@@ -74,13 +108,16 @@ static void sleep_for_a_while(void)
         require(sem_timedwait(&semaphore, &time) == -1 && errno == ETIMEDOUT);
         begun += 0.6;
     }
-    require(seconds(CLOCK_MONOTONIC) - begun > 0.39);
+    double slept = seconds(CLOCK_MONOTONIC) - begun;
+    require(slept > 0.39 && slept < 20);
 }
 
 static bool is_sleep(void)
 {
-    static const char *const sleeps[] = {"nanosleep", "select-limit", "clock-nanosleep",
-                                         "sem-timedwait"};
+    static const char *const sleeps[] = {
+        "nanosleep",   "nanosleep-no-rest",   "clock-nanosleep", "clock-nanosleep-no-rest",
+        "usleep",      "poll-limit",          "ppoll-limit",     "select-limit",
+        "epoll-limit", "epoll-signals-limit", "sem-timedwait",   "condition-limit"};
     for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
         if (!strcmp(wait_name, sleeps[i]))
             return true;
@@ -99,10 +136,84 @@ static void *wait_in_kernel(void *unused)
     return unused;
 }
 
+/* Signals to a thread that waits for nothing else, some of which come while the world is stopped:
+ * from a timer, since all other threads are stopped too. */
+
+enum { SIGNALS = 100 };
+static _Atomic pid_t waiter;
+static _Atomic int waits_ended;
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void *wait_for_signals(void *unused)
+{
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    waiter = gettid();
+    for (; waits_ended < SIGNALS; waits_ended++)
+        require(pause() == -1 && errno == EINTR);
+    done = 1;
+    return unused;
+}
+
+static void *collect_all_the_time(void *unused)
+{
+    while (!done)
+        malloc_trim(0);
+    return unused;
+}
+
+static bool waiter_is_in_pause(void)
+{
+    char path[64], text[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    require(file >= 0 && read(file, text, sizeof text - 1) > 0);
+    close(file);
+    return atoi(text) == SYS_pause && text[0] != 'r';
+}
+
+static void signals_end_waits(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    require(sigaction(SIGALRM, &action, NULL) == 0);
+    require(pthread_sigmask(SIG_BLOCK, &alarm, NULL) == 0);
+    int lost = 0;
+    pthread_t thread, collector;
+    require(pthread_create(&thread, NULL, wait_for_signals, NULL) == 0);
+    require(pthread_create(&collector, NULL, collect_all_the_time, NULL) == 0);
+    for (int sent = 0; sent < SIGNALS; sent++) {
+        while (!waiter || waits_ended < sent || !waiter_is_in_pause())
+            sched_yield();
+        struct itimerval timer = {.it_value.tv_usec = 1 + sent * 31 % 3000};
+        require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+        for (double begun = seconds(CLOCK_MONOTONIC); waits_ended == sent; sched_yield())
+            if (seconds(CLOCK_MONOTONIC) - begun > 0.5) {
+                lost++;
+                begun = seconds(CLOCK_MONOTONIC);
+                require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+            }
+    }
+    require(pthread_join(thread, NULL) == 0 && pthread_join(collector, NULL) == 0);
+    require(lost <= SIGNALS / 20);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
     wait_name = arguments[1];
+    if (!strcmp(wait_name, "signals")) {
+        signals_end_waits();
+        return 0;
+    }
     pthread_t thread;
     require(pipe(ends) == 0 && sem_init(&semaphore, 0, 0) == 0);
     require(pthread_create(&thread, NULL, wait_in_kernel, NULL) == 0);
