@@ -48,6 +48,7 @@
 #include "gc/traced.h"
 #include "vm/clock.h"
 #include "vm/lock.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
 
 enum {
@@ -96,7 +97,16 @@ enum { KERNEL_RESTORER = 0x04000000 };
 
 static struct kernel_action glibc_action;
 
-static __thread uint32_t ended_waits;
+/* By thread, without thread-local storage, of which there is little. Threads that share one (their
+ * control blocks lie a multiple of MANY pages apart) may take a signal of the program's that ends a
+ * wait for one of ours. */
+enum { MANY = 1024 };
+static _Atomic uint32_t ended_waits[MANY];
+
+static _Atomic uint32_t *own_ended_waits(void)
+{
+    return &ended_waits[current_thread() / PAGE_BYTES % MANY];
+}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
 {
@@ -201,7 +211,7 @@ static void begin_interrupted_call_again(ucontext_t *context)
         return;
     long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
     if (call < 0 || !may_begin_again(call, registers)) {
-        ended_waits++;
+        atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
         return;
     }
     /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
@@ -381,7 +391,7 @@ enum stop_failure stop_world(void)
 
 uint32_t stop_ended_waits(void)
 {
-    return ended_waits;
+    return atomic_load_explicit(own_ended_waits(), memory_order_relaxed);
 }
 
 void resume_world(void)
