@@ -459,5 +459,5 @@ def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
     causes and pauses."""
     if "gc" not in account:
         return None
-    histograms = {key: account.get(f"gc_{key}") or {} for key in ("causes", "pauses")}
-    return {**account["gc"], **histograms}
+    groups = {name: account.get(f"gc_{name}", {}) for name in ("causes", "pauses", "given_up")}
+    return {**account["gc"], **groups}

@@ -425,9 +425,16 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     ]
     if not known:
         return []
-    rows = [[one["spec"], *_collected(gc)] for _, one, gc in known]
-    header = ["allocator", "collections", "why", "paused in all", "longest pause", "reading roots",
-              "marking", "marked", "reclaimed"]  # fmt: skip
+    rows = [
+        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]), _causes(gc["given_up"]),
+         format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
+         _if_known(gc, "longest_stop_ns", format_nanoseconds),
+         _spent(gc, "root_ns", "root_bytes"), _spent(gc, "mark_ns", "marked_bytes"),
+         _if_known(gc, "marked_bytes", format_bytes), _if_known(gc, "freed_bytes", format_bytes)]
+        for _, one, gc in known
+    ]  # fmt: skip
+    header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause",
+              "longest to stop", "reading roots", "marking", "marked", "reclaimed"]  # fmt: skip
     pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
     idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
@@ -435,18 +442,19 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     return [Section("Collections", paragraphs, figures, [Table("Collections", header, rows)])]
 
 
-def _collected(gc: Mapping[str, Any]) -> list[str]:
-    """The cells of a collector's row; the historic one keeps a part of the figures."""
-    cells = [f"{gc['collections']:,}", _causes(gc["causes"])]
-    for key in ("pause_ns", "longest_pause_ns", "root_ns", "mark_ns"):
-        cells.append(format_nanoseconds(gc[key]) if key in gc else "–")
-    for key in ("marked_bytes", "freed_bytes"):
-        cells.append(format_bytes(gc[key]) if key in gc else "–")
-    return cells
+def _if_known(gc: Mapping[str, int], key: str, shown: Callable[[float], str]) -> str:
+    """gc:classic counts less than gc."""
+    return shown(gc[key]) if key in gc else "–"
+
+
+def _spent(gc: Mapping[str, int], time: str, size: str) -> str:
+    """How long a phase took in all, and how much it went through a second."""
+    spent = _if_known(gc, time, format_nanoseconds)
+    return f"{spent} ({format_bytes(gc[size] / gc[time] * 1e9)}/s)" if gc.get(time) else spent
 
 
 def _causes(causes: Mapping[str, int]) -> str:
-    """Why collections came, the most frequent first."""
+    """Why collections came, or were given up, the most frequent first."""
     found = sorted(((count, cause) for cause, count in causes.items() if count), reverse=True)
     if len(found) == 1:
         return found[0][1].replace("_", " ")
