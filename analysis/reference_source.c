@@ -187,6 +187,10 @@ static bool next_batch(struct reference_source *source, bool with_regions)
                                        : trace_live_reader_error(source->program));
     else if (source->live != NULL && !trace_live_finished(source->live))
         strcpy(source->error, "the recorder was killed");
+    else if (source->live != NULL && trace_live_replaced(source->live))
+        strcpy(source->error,
+               "became another program (exec), which is not recorded; run that program "
+               "itself");
     return false;
 }
 

@@ -382,8 +382,8 @@ int main(int argc, char **argv)
     if (error != NULL)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
     else if (reference_source_error(source) != NULL)
-        fprintf(stderr, "allotrope-simulate: %s: %s; the result is of what came before\n", name,
-                reference_source_error(source));
+        fprintf(stderr, "allotrope-simulate: %s: %s%s\n", name, reference_source_error(source),
+                options.command != NULL ? "" : "; the result is of what came before");
     else if (fflush(output) != 0)
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
     else

@@ -348,6 +348,22 @@ def test_an_interrupt_leaves_a_shorter_trace_that_is_sound(tmp_path: Path) -> No
     assert references > 1000000 and error is None
 
 
+@pytest.mark.parametrize(("program", "status"), [("false", 1), ("nowhere", 127)])
+def test_an_exec_ends_the_trace_and_is_told_with_the_remedy(
+    program: str, status: int, tmp_path: Path
+) -> None:
+    """An exec that fails, as those of a search through PATH do, ends nothing."""
+    trace = tmp_path / "run.alt"
+    line = [RECORDER, "-o", trace, "-t", TOOLS, "--", "/usr/bin/env", program]
+    settings = {"PATH": "/nowhere:/usr/bin"}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=settings)
+    assert done.returncode == status
+    assert ("env became another program (exec)" in done.stderr) == (status == 1)
+    assert ("%p" in done.stderr) == (status == 1) and "killed" not in done.stderr
+    references, error = references_of(trace)
+    assert references > 10000 and error is None
+
+
 def recorders_of(process: subprocess.Popen[str]) -> list[int]:
     done = subprocess.run(["pgrep", "-s", str(process.pid)], capture_output=True, text=True)
     return [int(word) for word in done.stdout.split() if int(word) != process.pid]
@@ -411,6 +427,40 @@ def test_a_trace_can_go_through_a_pipe(tmp_path: Path) -> None:
     ) as recorder:
         done = subprocess.run([TRACER, "check", "-"], stdin=recorder.stdout, capture_output=True)
     assert done.returncode == 0 and int(done.stdout.split()[0]) > 10000
+
+
+def test_what_the_program_says_does_not_end_up_in_the_pipe() -> None:
+    line = [RECORDER, "-o", "-", "-t", TOOLS, "--", "/bin/echo", "heard"]
+    done = subprocess.run(line, capture_output=True, timeout=60)
+    assert done.stderr == b"heard\n" and b"heard" not in done.stdout
+    assert subprocess.run([TRACER, "check", "-"], input=done.stdout).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["record", "-o", "-", "--", str(PROGRAMS / "sorting")],
+        ["trace", "dump", "TRACE"],
+        ["trace", "cut", "--count", "1000000", "-o", "-", "TRACE"],
+    ],
+)
+def test_a_closed_pipe_ends_it_silently(real: Command, ringing: Path, words: list[str]) -> None:
+    line = [str(ringing) if word == "TRACE" else word for word in words]
+    with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert "Broken pipe" not in process.stderr.read()
+    assert process.returncode == 128 + signal.SIGPIPE or process.returncode == -signal.SIGPIPE
+
+
+def test_more_behind_a_traces_end_is_told(ringing: Path, tmp_path: Path) -> None:
+    twice = tmp_path / "twice.alt"
+    twice.write_bytes(2 * ringing.read_bytes())
+    done = subprocess.run([TRACER, "info", twice], capture_output=True, text=True)
+    once = subprocess.run([TRACER, "info", ringing], capture_output=True, check=True)
+    assert done.returncode == 1
+    assert f"at byte {ringing.stat().st_size}: more follows the trace's end" in done.stderr
+    assert json.loads(done.stdout)["totals"] == json.loads(once.stdout)["totals"]
 
 
 def test_the_break_grows_beyond_valgrinds_eight_megabytes(tmp_path: Path) -> None:

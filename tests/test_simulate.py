@@ -411,6 +411,7 @@ def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path
         (["-a", "glibc", "-a", "glibc", "--", "true"], ["glibc", "twice"]),
         (["-a", "nothing", "--", "true"], ["nothing"]),
         (["--page-size", "3", "--", "true"], ["--page-size", '"3"']),
+        (["--", "env", "true"], ["env: became another program (exec)", "run that program itself"]),
     ],
 )
 def test_locality_refuses_bad_input_in_one_line(

@@ -202,7 +202,7 @@ static int take_rest(struct trace_live *live, const uint64_t **words, size_t *co
     uint64_t start =
         ring->recorder_base + TRACE_RING_STATE_BYTES + (uint64_t)slot * TRACE_RING_SLOT_BYTES;
     live->took_rest = true;
-    if (ring->finished || !ring->claimed || ring->cursor <= start ||
+    if (ring->end == TRACE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
         ring->cursor - start > TRACE_RING_SLOT_BYTES)
         return 0;
     *words = slot_words(live, slot);
@@ -233,7 +233,12 @@ pid_t trace_live_pid(const struct trace_live *live)
 
 int trace_live_finished(const struct trace_live *live)
 {
-    return live->ring->finished != 0;
+    return live->ring->end != TRACE_RING_OPEN;
+}
+
+int trace_live_replaced(const struct trace_live *live)
+{
+    return live->ring->end == TRACE_RING_EXEC;
 }
 
 int trace_live_status(struct trace_live *live)

@@ -41,6 +41,9 @@ pid_t trace_live_pid(const struct trace_live *live);
 /* Whether the recorder said goodbye; if not, it was killed and the stream ends where it does. */
 int trace_live_finished(const struct trace_live *live);
 
+/* Whether it did so because the program became another one by exec, which runs unrecorded. */
+int trace_live_replaced(const struct trace_live *live);
+
 /* Waits for the program; returns its status as waitpid() gives it. */
 int trace_live_status(struct trace_live *live);
 

@@ -365,7 +365,12 @@ static int read_end(struct trace_reader *reader)
     memcpy(&reader->whole, reader->payload.data, sizeof reader->whole);
     reader->has_whole = true;
     reader->at_end = true;
-    return 0;
+    uint64_t end_offset; /* which serves those who start from the file's end */
+    int status = read_all(reader, &end_offset, sizeof end_offset);
+    char more;
+    if (status > 0 && (status = read_all(reader, &more, sizeof more)) > 0)
+        return fail(reader, reader->offset - 1, "more follows the trace's end and is not read");
+    return status;
 }
 
 /* Goes on to the next chunk with data. Returns 1, 0 at the trace's end, -1. */

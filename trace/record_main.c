@@ -39,6 +39,7 @@ struct options {
 };
 
 static volatile pid_t recorder;
+static bool nobody_reads; /* the pipe that the trace goes to */
 
 static void usage(FILE *out)
 {
@@ -155,6 +156,20 @@ static void show_progress(const struct trace_writer *writer)
     fflush(stderr);
 }
 
+/* Who closes a pipe has seen enough of the trace and is not told. */
+static bool incomplete(const char *output, const char *reason)
+{
+    nobody_reads = errno == EPIPE;
+    if (!nobody_reads)
+        fprintf(stderr, "allotrope: %s: %s\n", output, reason);
+    return false;
+}
+
+static int failed_status(void)
+{
+    return nobody_reads ? 128 + SIGPIPE : EXIT_FAILED;
+}
+
 /* Takes the whole stream. Returns false, having said why, when the trace is not complete. */
 static bool take_stream(struct trace_live *live, struct raw_stream *stream,
                         const struct trace_writer *writer, const struct options *options)
@@ -162,19 +177,15 @@ static bool take_stream(struct trace_live *live, struct raw_stream *stream,
     const uint64_t *words;
     size_t count;
     while (trace_live_next(live, &words, &count)) {
-        if (raw_take(stream, words, count, count) < 0) {
-            fprintf(stderr, "allotrope: %s: %s\n", options->output, raw_error(stream));
-            return false;
-        }
+        if (raw_take(stream, words, count, count) < 0)
+            return incomplete(options->output, raw_error(stream));
         if (options->progress)
             show_progress(writer);
     }
     if (options->progress)
         fprintf(stderr, "\r\033[K");
-    if (raw_finish(stream) < 0) {
-        fprintf(stderr, "allotrope: %s: %s\n", options->output, raw_error(stream));
-        return false;
-    }
+    if (raw_finish(stream) < 0)
+        return incomplete(options->output, raw_error(stream));
     return true;
 }
 
@@ -191,12 +202,23 @@ static struct trace_live *start(const struct options *options)
                             options->command);
 }
 
+static void explain_end(const struct trace_live *live, const struct options *options)
+{
+    if (!trace_live_finished(live))
+        fprintf(stderr, "allotrope: the recorder was killed; the trace ends where it was\n");
+    else if (trace_live_replaced(live))
+        fprintf(stderr,
+                "allotrope: %s became another program (exec), which is not in the trace; with %%p "
+                "in the trace's name it has one of its own\n",
+                options->command[0]);
+}
+
 static int record(const struct options *options, int fd)
 {
     struct trace_writer *writer = trace_writer_open(fd, options->description, options->level);
     if (!writer) {
-        fprintf(stderr, "allotrope: %s: %s\n", options->output, strerror(errno));
-        return EXIT_FAILED;
+        incomplete(options->output, strerror(errno));
+        return failed_status();
     }
     struct raw_sink sink = raw_writer_sink(writer);
     struct raw_stream *stream = raw_open(&sink);
@@ -210,15 +232,13 @@ static int record(const struct options *options, int fd)
     if (!complete && recorder > 0)
         kill(recorder, SIGKILL);
     int status = trace_live_status(live);
-    if (complete && !trace_live_finished(live) && options->ring_fd < 0)
-        fprintf(stderr, "allotrope: the recorder was killed; the trace ends where it was\n");
+    if (complete && options->ring_fd < 0)
+        explain_end(live, options);
     trace_live_close(live);
     raw_close(stream);
-    if (trace_writer_close(writer) < 0 && complete) {
-        fprintf(stderr, "allotrope: %s: %s\n", options->output, strerror(errno));
-        complete = false;
-    }
-    return complete ? exit_code(status) : EXIT_FAILED;
+    if (trace_writer_close(writer) < 0 && complete)
+        complete = incomplete(options->output, strerror(errno));
+    return complete ? exit_code(status) : failed_status();
 }
 
 /* The name with the process id in the place of %p, and a number behind it when there is such a
@@ -310,11 +330,13 @@ int main(int argc, char **argv)
         return follow(&options);
     }
     int fd = STDOUT_FILENO;
-    if (strcmp(options.output, "-") != 0)
+    bool to_stdout = strcmp(options.output, "-") == 0;
+    if (!to_stdout)
         fd = open(options.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     else
         fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0) {
+    /* What the program says goes where it does not end up in the trace. */
+    if (fd < 0 || (to_stdout && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)) {
         fprintf(stderr, "allotrope: %s: %s\n", options.output, strerror(errno));
         return EXIT_FAILED;
     }

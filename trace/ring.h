@@ -45,6 +45,10 @@ enum {
     TRACE_RING_MAX_SLOTS = 512,
 };
 
+/* How the stream ended: by the program's end, or by an exec, whose program is another. While it is
+ * open, or when the recorder was killed, neither. */
+enum trace_ring_end { TRACE_RING_OPEN, TRACE_RING_FINISHED, TRACE_RING_EXEC };
+
 struct trace_ring {
     uint64_t magic;
     uint64_t version;
@@ -58,7 +62,7 @@ struct trace_ring {
     uint64_t cursor __attribute__((aligned(64)));
     /* Slots published so far, modulo 2^32; a futex. */
     uint32_t published __attribute__((aligned(64)));
-    uint32_t finished;
+    uint32_t end; /* enum trace_ring_end */
     uint32_t used_bytes[TRACE_RING_SLOTS];
     /* Slots taken and given back by the consumer, modulo 2^32; a futex. */
     uint32_t released __attribute__((aligned(64)));

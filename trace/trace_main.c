@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -575,6 +576,7 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         return usage();
+    signal(SIGPIPE, SIG_DFL); /* Python ignores it: who closes the pipe has seen enough */
     const char *file = argv[argc - 1];
     int fd = strcmp(file, "-") == 0 ? STDIN_FILENO : open(file, O_RDONLY);
     char error[TRACE_ERROR_BYTES];

@@ -1140,8 +1140,22 @@ static void finish(Int exit_status)
         record_interruption(running_thread);
     settle();
     publish_slot();
-    ring->finished = 1;
+    ring->end = TRACE_RING_FINISHED;
     futex_wake(&ring->published);
+}
+
+/* An exec ends the recorder with the program, unless it fails. */
+static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count)
+{
+    if (number == __NR_execve || number == __NR_execveat)
+        ring->end = TRACE_RING_EXEC;
+}
+
+static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count,
+                          SysRes result)
+{
+    if (number == __NR_execve || number == __NR_execveat)
+        ring->end = TRACE_RING_OPEN;
 }
 
 static void before_options(void)
@@ -1155,6 +1169,7 @@ static void before_options(void)
     VG_(basic_tool_funcs)(after_options, instrument, finish);
     VG_(needs_command_line_options)(command_line_option, print_usage, print_debug_usage);
     VG_(needs_client_requests)(client_request);
+    VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
     VG_(track_start_client_code)(client_code_begins);
     VG_(track_stop_client_code)(client_code_ends);
     VG_(track_pre_thread_ll_create)(thread_starts);
