@@ -382,8 +382,7 @@ int main(int argc, char **argv)
     if (error != NULL)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
     else if (reference_source_error(source) != NULL)
-        fprintf(stderr, "allotrope-simulate: %s: %s%s\n", name, reference_source_error(source),
-                options.command != NULL ? "" : "; the result is of what came before");
+        fprintf(stderr, "allotrope-simulate: %s: %s\n", name, reference_source_error(source));
     else if (fflush(output) != 0)
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
     else

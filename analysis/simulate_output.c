@@ -61,7 +61,8 @@ void print_head(FILE *output, const char *schema, const struct class_totals *tot
     static const char *const answers[] = {"null", "false", "true"};
     fprintf(output, "\"schema\": \"%s\", ", schema);
     print_counts(output, class_totals_sum(totals));
-    fprintf(output, ", \"threaded\": %s, \"classes\": [",
+    fprintf(output, ", \"whole\": %s, \"threaded\": %s, \"classes\": [",
+            reference_source_error(source) == NULL ? "true" : "false",
             answers[reference_source_threaded(source) + 1]);
     const char *separator = "";
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {

@@ -290,6 +290,10 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "--json", "/nowhere/out.json", "FILE"], ["/nowhere/out.json"]),
         (["pages", "/"], ["/", "directory"]),
         (["pages", "/dev/null"], ["/dev/null", "no references"]),
+        (["pages", "--count", "0", "FILE"], ["--count", '"0"']),
+        (["pages", "--threads", "0", "FILE"], ["--threads", '"0"']),
+        (["caches", "--sample", "0", "FILE"], ["--sample", '"0"']),
+        (["pages", __file__], ["line 1 ", "SPDX"]),
     ],
 )
 def test_bad_input_gets_one_line(
@@ -297,10 +301,39 @@ def test_bad_input_gets_one_line(
 ) -> None:
     named = [str(invented) if word == "FILE" else word for word in arguments]
     done = command.run("simulate", *named)
-    assert done.returncode != 0 and done.stdout == ""
+    assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     for word in words:
         assert word in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--page-size", "5000"), ("--json", "{}"), ("--csv", "{}")])
+def test_a_mistake_costs_no_earlier_result(
+    command: Command, invented: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    result = tmp_path / "result.json"
+    result.write_text("earlier")
+    named = [word.format(result) for word in words]
+    done = command.run("simulate", "pages", "--json", str(result), *named, str(invented))
+    assert done.returncode == 2, done.stderr
+    assert result.read_text() == "earlier"
+
+
+@pytest.mark.parametrize("words", [("simulate", "pages"), ("lifetimes",), ("replay",)])
+def test_an_input_is_no_output(command: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+    trace, name = tmp_path / "trace", tmp_path / "name"
+    trace.write_text(lackey_text([(4096, 8, False)]))
+    name.symlink_to(trace)
+    done = command.run(*words, "--json", str(name), str(trace))
+    assert done.returncode == 2 and "already read" in done.stderr
+    assert trace.stat().st_size > 0
+
+
+def test_a_file_that_takes_no_more_is_named(command: Command, invented: Path) -> None:
+    for option in ("--json", "--csv", "--html"):
+        done = command.run("simulate", "pages", option, "/dev/full", str(invented))
+        assert done.returncode == 2
+        assert "cannot write /dev/full: No space left" in done.stderr
 
 
 def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
@@ -309,8 +342,15 @@ def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
     path = tmp_path / "damaged.lackey"
     path.write_text(" L 1000,8\n S 2000,8\n L zzz\n L 3000,8\n")
     done = command.run("simulate", "pages", "--json", "-", str(path))
+    assert done.returncode == 1
     assert "line 3" in done.stderr and "zzz" in done.stderr
-    assert json.loads(done.stdout)["references"] == 2
+    document = json.loads(done.stdout)
+    assert document["references"] == 2 and not document["whole"]
+
+
+def test_one_reference_is_a_count(command: Command, invented: Path) -> None:
+    document = simulate(command, "pages", "--count", "1", str(invented))
+    assert document["references"] == 1 and document["whole"]
 
 
 def test_standard_input_is_read(invented: Path) -> None:
@@ -361,6 +401,7 @@ def test_a_cut_off_trace_is_named_and_what_precedes_it_kept(
     short.write_bytes(trace.read_bytes()[:-200])
     done = command.run("simulate", "pages", "--json", "-", str(short))
     assert len(done.stderr.splitlines()) == 1 and "short.alt" in done.stderr
+    assert done.returncode == 1
     assert json.loads(done.stdout)["references"] > 0
 
 
@@ -419,6 +460,7 @@ def test_locality_refuses_bad_input_in_one_line(
 ) -> None:
     done = command.run("locality", *arguments)
     assert done.returncode != 0 and done.stdout == ""
+    assert done.returncode == 2 or "--page-size" not in arguments
     assert len(done.stderr.splitlines()) == 1
     for word in words:
         assert word in done.stderr

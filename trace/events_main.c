@@ -51,7 +51,7 @@ static struct allocations *open_file(const char *path)
     char error[ALLOCATIONS_ERROR_BYTES];
     struct allocations *all = allocations_open(path, error);
     if (!all)
-        refuse(EXIT_DAMAGED, "%s", error);
+        refuse(EXIT_USAGE, "%s", error);
     return all;
 }
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`allotrope compare`: a command, or the programs of a suite, under several allocators."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from .compare import Comparison, Plan, check_plan, compare, steps
 from .compare_page import compare_page
 from .errors import UserError
 from .latency import latency_rows, latency_words
+from .outputs import need_writable
 from .page import Page, check_page_modules, render
 from .recommendation import Document, recommend
 from .suite import Settings, Suite, SuiteRun, choose_programs, measure_suite, read_suite
@@ -148,7 +148,7 @@ def compare_allocators(
         ),
     )
     outputs = [(option, file, write) for option, file, write in writers if file is not None]
-    _need_writable([(option, file) for option, file, _ in outputs])
+    need_writable([(option, file) for option, file, _ in outputs], [settings["input"]])
     if html_file is not None:
         check_page_modules()
     comparison = compare_with_progress(plan)
@@ -195,7 +195,7 @@ def read_question(
 def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
     outputs = {option: file for option, file in files.items() if file is not None}
-    _need_writable([*outputs.items(), ("--state", str(run.state))])
+    need_writable([*outputs.items(), ("--state", str(run.state))], [str(run.suite.file)])
     if "--html" in outputs:
         check_page_modules()
     end_like_interrupt()
@@ -244,25 +244,6 @@ def _need_readable(option: str, file: str) -> None:
             pass
     except OSError as error:
         raise UserError(f"{option}: cannot read {file}: {error.strerror}") from None
-
-
-def _need_writable(outputs: list[tuple[str, str]]) -> None:
-    """Finds out before hours of measuring, and makes no file yet."""
-    seen: dict[str, str] = {}
-    for option, file in outputs:
-        place = file if file == "-" else os.path.realpath(file)
-        if place in seen:
-            raise UserError(f"{option}: {file} is already written by {seen[place]}")
-        seen[place] = option
-        folder = os.path.dirname(place) or "."
-        if file == "-":
-            continue
-        if not os.path.isdir(folder):
-            raise UserError(f"{option}: cannot write {file}: there is no folder {folder}")
-        if os.path.isdir(place):
-            raise UserError(f"{option}: cannot write {file}: it is a folder")
-        if not os.access(place if os.path.exists(place) else folder, os.W_OK):
-            raise UserError(f"{option}: cannot write {file}: permission denied")
 
 
 def end_like_interrupt() -> None:

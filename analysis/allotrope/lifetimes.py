@@ -79,7 +79,8 @@ def read_lives(path: str | Path) -> Lives:
     line, _, rest = done.stdout.partition(b"\n")
     message = done.stderr.decode(errors="replace").strip().removeprefix("allotrope: ")
     if not line:
-        raise UserError(message or f"{path}: cannot be read (status {done.returncode})", 1)
+        raise UserError(message or f"{path}: cannot be read (status {done.returncode})",
+                        max(done.returncode, 1))  # fmt: skip
     facts = json.loads(line)
     objects = np.frombuffer(rest, LIFE, count=facts["objects"])
     stacks = _stacks(np.frombuffer(rest, "<u8", offset=objects.nbytes).tolist())

@@ -21,7 +21,7 @@ def lifetimes(file: str, site_count: int, json_path: str | None, csv_path: str |
     instructions; in bytes both."""
     from .lifetimes import document, read_lives
 
-    check_outputs(json_path, csv_path, html_path)
+    check_outputs(json_path, csv_path, html_path, file)
     lives = read_lives(file)
     if lives.warning is not None:
         click.echo(f"allotrope: {lives.warning}", err=True)

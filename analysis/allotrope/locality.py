@@ -53,7 +53,8 @@ def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
         message = done.stderr.decode(errors="replace").strip()
         text = result.read()
     if done.returncode != 0 or not text:
-        raise UserError(message.removeprefix(f"{PROGRAM}: ") or "the simulation failed", 1)
+        raise UserError(message.removeprefix(f"{PROGRAM}: ") or "the simulation failed",
+                        max(done.returncode, 1))  # fmt: skip
     if message:
         click.echo(message, err=True)
     run: Document = json.loads(text)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Results as JSON, CSV and a page: to a file, or to standard output where it is `-`."""
 
+import contextlib
 import csv
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Callable, TextIO
 
 import click
@@ -13,57 +14,65 @@ import click
 from .errors import UserError
 
 
-def open_output(path: str) -> TextIO:
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[TextIO]:
+    """A file that cannot be written is named; standard output is cli.py's to judge."""
     if path == "-":
-        return sys.stdout
+        yield sys.stdout
+        return
     try:
-        return open(path, "w", encoding="utf-8", newline="")
+        with open(path, "w", encoding="utf-8", newline="") as output:
+            yield output
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def write_csv(path: str, rows: Iterable[list[Any]]) -> None:
-    output = open_output(path)
-    csv.writer(output, lineterminator="\n").writerows(rows)
-    if output is not sys.stdout:
-        output.close()
+    with _writing(path) as output:
+        csv.writer(output, lineterminator="\n").writerows(rows)
 
 
 def write_json(path: str, document: Any) -> None:
-    output = open_output(path)
-    json.dump(document, output)
-    output.write("\n")
-    if output is not sys.stdout:
-        output.close()
+    with _writing(path) as output:
+        json.dump(document, output)
+        output.write("\n")
 
 
 def write_text(path: str, text: str) -> None:
-    output = open_output(path)
-    output.write(text)
-    if output is not sys.stdout:
-        output.close()
+    with _writing(path) as output:
+        output.write(text)
+
+
+def need_writable(outputs: Iterable[tuple[str, str]], inputs: Iterable[str | None] = ()) -> None:
+    """Finds out before the work, and makes or empties no file yet. outputs: options and their
+    files. inputs: files that are read, which no output may be."""
+    taken = {os.path.realpath(file): "read" for file in inputs if file and os.path.isfile(file)}
+    for option, file in outputs:
+        place = file if file == "-" else os.path.realpath(file)
+        if place in taken:
+            raise UserError(f"{option}: {file} is already {taken[place]}; name another file")
+        taken[place] = f"written by {option}"
+        folder = os.path.dirname(place)
+        if file == "-":
+            continue
+        if not os.path.isdir(folder):
+            raise UserError(f"{option}: cannot write {file}: there is no folder {folder}")
+        if os.path.isdir(place):
+            raise UserError(f"{option}: cannot write {file}: it is a folder")
+        if not os.access(place if os.path.exists(place) else folder, os.W_OK):
+            raise UserError(f"{option}: cannot write {file}: permission denied")
 
 
 def check_outputs(
-    json_path: str | None, csv_path: str | None, html_path: str | None = None
+    json_path: str | None, csv_path: str | None, html_path: str | None, trace: str | None = None
 ) -> None:
-    """All outputs are found wanting before the work, not after it."""
-    given = [("--json", json_path), ("--csv", csv_path), ("--html", html_path)]
-    to_stdout = [option for option, path in given if path == "-"]
-    if len(to_stdout) > 1:
-        raise UserError(
-            f"{' - and '.join(to_stdout)} - both want standard output; name a file for one"
-        )
-    for _, path in given:
-        if path is not None and path != "-":
-            open_output(path).close()
+    """All outputs are found wanting before the work, not after it. trace: what is read."""
+    options = (("--json", json_path), ("--csv", csv_path), ("--html", html_path))
+    need_writable([(option, path) for option, path in options if path is not None], [trace])
     if html_path is not None:
         from .page import check_page_modules
 
         check_page_modules()
-    files = [os.path.realpath(path) for _, path in given if path is not None and path != "-"]
-    if len(set(files)) < len(files):
-        raise UserError("two outputs have the same file; name another for one")
 
 
 def deliver(

@@ -41,7 +41,7 @@ def make_operations(recording: str, operations: Path) -> tuple[Document, str | N
     )
     message = done.stderr.strip().removeprefix("allotrope: ")
     if not done.stdout:
-        raise UserError(message or f"{recording}: cannot be read", 1)
+        raise UserError(message or f"{recording}: cannot be read", max(done.returncode, 1))
     facts: Document = json.loads(done.stdout)
     if facts["objects"] == 0:
         raise UserError(f"{recording}: holds no allocations")

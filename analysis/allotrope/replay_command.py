@@ -67,7 +67,7 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, json_path: str |
            csv_path: str | None, html_path: str | None) -> int:  # fmt: skip
     """Play the allocations and frees of RECORDING (of `allotrope events` or `record`) under
     several allocators: heap, memory and time."""
-    check_outputs(json_path, csv_path, html_path)
+    check_outputs(json_path, csv_path, html_path, recording)
     chosen = choose_all(specs)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
         operations = Path(folder, "operations")
@@ -87,4 +87,5 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, json_path: str |
 
     if deliver(document, rows(document), page, json_path, csv_path, html_path):
         print_results(document, terminal())
-    return 1 if any(one["failure"] is not None for one in results) else 0
+    failed = any(one["failure"] is not None for one in results)
+    return 1 if failed or warning is not None else 0

@@ -37,7 +37,7 @@ def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     if done.returncode < 0:
         raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
     if not done.stdout:
-        raise UserError(message or f"{PROGRAM} failed with status {done.returncode}", 1)
+        raise UserError(message or f"{PROGRAM} failed", done.returncode or 1)
     return json.loads(done.stdout), message or None
 
 
@@ -153,14 +153,15 @@ def closing_line(document: Document, text: str) -> str:
     return f"{line}\n{THREADED}" if document["threaded"] else line
 
 
-def need_references(document: Document, trace: str) -> None:
+def need_references(document: Document, trace: str, warning: str | None) -> None:
     if document["references"] == 0:
-        raise UserError(f"{trace} holds no references")
+        raise UserError(warning or f"{trace} holds no references")
 
 
 def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> list[str]:
     """The simulator's command line; options that were not given are left to it."""
-    given = [f"--{name}={value}" for name, value in options if value not in (None, False, True)]
     flags = [f"--{name}" for name, value in options if value is True]
+    given = [f"--{name}={value}" for name, value in options
+             if value is not None and not isinstance(value, bool)]  # fmt: skip
     # A path that begins with a dash is a path all the same.
     return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]

@@ -33,7 +33,12 @@ def page_of(trace: str, kind: str, document: Document) -> str:
 
 def warn(warning: str | None) -> None:
     if warning is not None:
-        click.echo(f"allotrope: {warning}", err=True)
+        click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
+
+
+def status(warning: str | None) -> int:
+    """As of `trace info`: 1 for a result of a trace that is damaged or cut."""
+    return 0 if warning is None else 1
 
 
 @click.group()
@@ -60,18 +65,18 @@ def common_options(command: Any) -> Any:
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
 def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None,
           csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
-          error_over: int | None) -> None:  # fmt: skip
+          error_over: int | None) -> int:  # fmt: skip
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
     valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path, html_path)
+    check_outputs(json_path, csv_path, html_path, trace)
     options = [("page-size", page_size), ("sample", sample), ("count", count),
                ("threads", threads), ("error-over", error_over)]  # fmt: skip
     document, warning = run_simulator(simulate_words("pages", trace, options))
-    need_references(document, trace)
+    need_references(document, trace, warning)
     warn(warning)
     if not deliver(document, page_rows(document), lambda: page_of(trace, "pages", document),
                    json_path, csv_path, html_path):  # fmt: skip
-        return
+        return status(warning)
     console = terminal()
     for page in document["pages"]:
         console.print(page_table(page, document["references"]))
@@ -79,6 +84,7 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
         if line := describe_error(page["sample"], sampled or ""):
             console.print(line)
     console.print(closing_line(document, "faults include first touches."))
+    return status(warning)
 
 
 @simulate.command(cls=Word)
@@ -94,20 +100,20 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
 def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
            shapes: tuple[str, ...], straddles_once: bool, json_path: str | None,
            csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
-           error_over: int | None) -> None:  # fmt: skip
+           error_over: int | None) -> int:  # fmt: skip
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path, html_path)
+    check_outputs(json_path, csv_path, html_path, trace)
     options = [("block", block), ("sample", sample), ("no-causes", no_causes),
                ("straddles-once", straddles_once), ("count", count), ("threads", threads),
                ("error-over", error_over)]  # fmt: skip
     options += [("shape", shape) for shape in shapes]
     document, warning = run_simulator(simulate_words("caches", trace, options))
-    need_references(document, trace)
+    need_references(document, trace, warning)
     warn(warning)
     if not deliver(document, cache_rows(document), lambda: page_of(trace, "caches", document),
                    json_path, csv_path, html_path):  # fmt: skip
-        return
+        return status(warning)
     console = terminal()
     for part in document["blocks"]:
         console.print(cache_table(part, document["results"]))
@@ -120,3 +126,4 @@ def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
     console.print(
         closing_line(document, "rates are per touch of a block; each cache stands alone.")
     )
+    return status(warning)

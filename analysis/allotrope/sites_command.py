@@ -18,6 +18,7 @@ from rich.table import Table
 from . import allocators
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .outputs import need_writable
 from .page import check_page_modules, render
 from .pprof import encode
 from .sites import Sites, as_document, as_profile, read_sites, sentences
@@ -88,22 +89,11 @@ def sites(
 
 def check_outputs(outputs: dict[str, str | None]) -> None:
     """Found out before the run, not after it."""
-    seen: dict[str, str] = {}
-    for option, file in outputs.items():
-        if file is None:
-            continue
+    given = [(option, file) for option, file in outputs.items() if file is not None]
+    for option, file in given:
         if file == "-":
             raise UserError(f"{option}: standard output is the command's; name a file")
-        place = os.path.realpath(file)
-        if place in seen:
-            raise UserError(f"{option}: {file} is already written by {seen[place]}")
-        seen[place] = option
-        folder = os.path.dirname(place)
-        if os.path.isdir(place) or not os.path.isdir(folder):
-            why = "it is a folder" if os.path.isdir(place) else f"there is no folder {folder}"
-            raise UserError(f"{option}: cannot write {file}: {why}")
-        if not os.access(place if os.path.exists(place) else folder, os.W_OK):
-            raise UserError(f"{option}: cannot write {file}: permission denied")
+    need_writable(given)
     if outputs["--html"]:
         check_page_modules()
 
