@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -436,7 +437,7 @@ def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path
     assert done.stdout.startswith("out\nout\n")
     assert "Replacement faults" in done.stdout and "direct-mapped" in done.stdout
     document = json.loads(path.read_text())
-    assert document["schema"] == "allotrope.locality/1"
+    assert document["schema"] == "allotrope.locality/1" and not document["interrupted"]
     assert [run["allocator"] for run in document["runs"]] == ["bsd", "glibc"]
     assert [run["status"] for run in document["runs"]] == [3, 3]
     to_stdout = command.run("locality", "--json", "-", "--", "echo", "out")
@@ -485,6 +486,49 @@ def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
     simulator.wait()
     # The pipe is shared with the program: it ends when the last that holds it has gone.
     assert simulator.stdout.read() == b""
+
+
+WAITS_THE_SECOND_TIME = 'echo up; if [ -e "$0" ]; then read x <"$1"; fi; : >"$0"; exit 0'
+
+
+def second_run(command: Command, folder: Path) -> "subprocess.Popen[str]":
+    """`locality`, whose first allocator has been measured and whose second waits for ever."""
+    os.mkfifo(folder / "never")
+    line = ["locality", "-a", "glibc", "-a", "bsd", "--json", str(folder / "out.json"), "--",
+            "sh", "-c", WAITS_THE_SECOND_TIME, str(folder / "mark"),
+            str(folder / "never")]  # fmt: skip
+    process = command.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_locality_keeps_what_was_measured(
+    command: Command, tmp_path: Path, number: int
+) -> None:
+    process = second_run(command, tmp_path)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert said == "allotrope: interrupted; allocators measured: glibc\n"
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["interrupted"]
+    assert [run["allocator"] for run in document["runs"]] == ["glibc"]
+
+
+def test_a_killed_locality_leaves_no_program_behind(command: Command, tmp_path: Path) -> None:
+    process = second_run(command, tmp_path)
+    process.kill()
+    # The pipe is shared with the program: it ends when the last that holds it has gone.
+    assert process.communicate(timeout=60)[0] == ""
+
+
+def test_locality_tells_of_a_status_that_is_not_the_same(command: Command) -> None:
+    script = 'case "$ALLOTROPE" in bsd*) exit 3; esac; exit 0'
+    done = command.run("locality", "-a", "glibc", "-a", "bsd", "--", "sh", "-c", script)
+    assert done.returncode == 1
+    assert done.stderr == "allotrope: the exit status is not the same: 0 under glibc, 3 under bsd\n"
 
 
 def test_valgrind_is_there() -> None:

@@ -36,6 +36,9 @@ WORDS = {
 def main() -> NoReturn:
     """Runs the command line; what the user can mend is one line on standard error."""
     stand_in_for_closed_streams()
+    # A TERM ends everything as Ctrl-C does, with what we have started and temporary files.
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()

@@ -4,7 +4,7 @@
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Sequence
+from typing import Any, Callable, Sequence
 
 import click
 from rich.console import Console
@@ -198,7 +198,6 @@ def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> 
     need_writable([*outputs.items(), ("--state", str(run.state))], [str(run.suite.file)])
     if "--html" in outputs:
         check_page_modules()
-    end_like_interrupt()
     measure_suite(run, resume, lambda line: click.echo(line, err=True))
     document = suite_output.suite_document(run)
     console = terminal(stderr="-" in outputs.values())
@@ -246,19 +245,9 @@ def _need_readable(option: str, file: str) -> None:
         raise UserError(f"{option}: cannot read {file}: {error.strerror}") from None
 
 
-def end_like_interrupt() -> None:
-    """From now on a TERM ends the measurement as Ctrl-C does."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-
-
 def compare_with_progress(plan: Plan) -> Comparison:
-    """Measures; on a terminal a line shows how far it is. A TERM ends it as Ctrl-C does."""
+    """Measures; on a terminal a line shows how far it is."""
 
-    end_like_interrupt()
     if not sys.stderr.isatty():
         return compare(plan)
     columns = (

@@ -3,9 +3,10 @@
 recorded and simulated at the same time, without a trace on disk."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from .simulate import (
     THREADED,
     Document,
     binary_size,
+    die_with_parent,
     faults_with,
     simulator,
 )
@@ -46,10 +48,13 @@ def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
     asked = None if allocator.name == "glibc" else allocator.spec
     environment = allocator_environment(find_program(command[0]), command[0], asked, False)
     settings = [f"--env={name}={value}" for name, value in environment.items()]
-    with tempfile.NamedTemporaryFile(suffix=".json") as result:
-        words = [str(simulator()), "locality", f"--output={result.name}", *options,
-                 f"--tools={recorder_directory()}", *settings, "--", *command]  # fmt: skip
-        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE)
+    # Memory, so that nothing stays behind; by our name for it, so that the program inherits none.
+    with open(os.memfd_create("allotrope-locality"), "rb") as result:
+        words = [str(simulator()), "locality", f"--output=/proc/{os.getpid()}/fd/{result.fileno()}",
+                 *options, f"--tools={recorder_directory()}", *settings, "--",
+                 *command]  # fmt: skip
+        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE,
+                              preexec_fn=die_with_parent)  # fmt: skip
         message = done.stderr.decode(errors="replace").strip()
         text = result.read()
     if done.returncode != 0 or not text:
@@ -161,7 +166,7 @@ def print_runs(runs: list[Document]) -> None:
 @click.argument("command", nargs=-1)
 def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, causes: bool,
              shapes: tuple[str, ...], json_path: str | None, csv_path: str | None,
-             html_path: str | None, command: tuple[str, ...]) -> None:  # fmt: skip
+             html_path: str | None, command: tuple[str, ...]) -> int:  # fmt: skip
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
@@ -172,9 +177,19 @@ def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, c
                if value is not None] + (["--causes"] if causes else [])  # fmt: skip
     options += [f"--shape={shape}" for shape in shapes]
     to_stdout = "-" in (json_path, csv_path, html_path)
-    runs = [run_one(allocator, options, command, sys.stderr if to_stdout else None)
-            for allocator in choose_all(specs, command)]  # fmt: skip
-    document = {"schema": SCHEMA, "command": list(command), "runs": runs}
+    runs: list[Document] = []
+    interrupted = False
+    try:
+        for allocator in choose_all(specs, command):
+            runs.append(run_one(allocator, options, command, sys.stderr if to_stdout else None))
+    except KeyboardInterrupt:
+        interrupted = True
+        under = ", ".join(run["allocator"] for run in runs) or "none"
+        click.echo(f"allotrope: interrupted; allocators measured: {under}", err=True)
+        if not runs:
+            raise
+    document = {"schema": SCHEMA, "command": list(command), "interrupted": interrupted,
+                "runs": runs}  # fmt: skip
 
     def page() -> str:
         from .locality_page import locality_page
@@ -184,3 +199,15 @@ def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, c
 
     if deliver(document, rows(runs), page, json_path, csv_path, html_path):
         print_runs(runs)
+    if interrupted:
+        return 128 + signal.SIGINT
+    return 0 if alike(runs) else 1
+
+
+def alike(runs: list[Document]) -> bool:
+    """Whether CMD ended in the same way under every allocator; says so where it did not."""
+    statuses = {run["status"] for run in runs}
+    if len(statuses) > 1:
+        each = ", ".join(f"{run['status']} under {run['allocator']}" for run in runs)
+        click.echo(f"allotrope: the exit status is not the same: {each}", err=True)
+    return len(statuses) == 1

@@ -4,7 +4,9 @@
 The simulation itself is allotrope-simulate, a C program; here its JSON becomes tables and CSV.
 """
 
+import ctypes
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +31,20 @@ def simulator() -> Path:
     return program
 
 
+_prctl = ctypes.CDLL(None).prctl
+
+
+def die_with_parent() -> None:
+    """In a child, before it becomes another program: it ends when we do, even if we are killed."""
+    set_parent_death_signal = 1
+    _prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    done = subprocess.run([simulator(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run([simulator(), *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, preexec_fn=die_with_parent)  # fmt: skip
     message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
     if done.returncode < 0:
         raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)

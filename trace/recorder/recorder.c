@@ -1151,8 +1151,7 @@ static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt 
         ring->end = TRACE_RING_EXEC;
 }
 
-static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count,
-                          SysRes result)
+static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result)
 {
     if (number == __NR_execve || number == __NR_execveat)
         ring->end = TRACE_RING_OPEN;
