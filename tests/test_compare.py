@@ -648,7 +648,7 @@ def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(account))
     heap = read_accounts(tmp_path)
     assert heap is not None
-    collector = {"collections": 3, "pause_ns": 9, "causes": {}, "pauses": {}}
+    collector = {"collections": 3, "pause_ns": 9, "causes": {}, "pauses": {}, "given_up": {}}
     assert heap["collector"] == collector
     assert compare_page._collected(collector)[:4] == ["3", "–", "9 ns", "–"]
 
