@@ -6,19 +6,48 @@
 
 #include <execinfo.h>
 #include <fcntl.h>
+#include <unwind.h>
 
 #include "vm/syscall.h"
 
-extern __typeof__(backtrace) backtrace __attribute__((weak)); /* a static program has none */
+/* A static program has none of these. The unwinder's own are there where the program has libgcc_s
+ * from its start, as under the commands, which preload it: what libc's backtrace() loads otherwise
+ * comes from the program's malloc, and stands in the program's account. */
+extern __typeof__(backtrace) backtrace __attribute__((weak));
+extern __typeof__(_Unwind_Backtrace) _Unwind_Backtrace __attribute__((weak));
+extern __typeof__(_Unwind_GetIP) _Unwind_GetIP __attribute__((weak));
 
 enum { OWN_FRAMES = 8 }; /* at most between the program and here */
 
 static bool can_unwind;
 
+struct walk {
+    void **frames;
+    int count, room;
+};
+
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *argument)
+{
+    struct walk *walk = argument;
+    walk->frames[walk->count++] = (void *)_Unwind_GetIP(context);
+    return walk->count < walk->room ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static int walk_up(void **frames, int room)
+{
+    struct walk walk = {frames, 0, room};
+    if (!_Unwind_Backtrace || !_Unwind_GetIP)
+        return backtrace ? backtrace(frames, room) : 0;
+    _Unwind_Backtrace(take_frame, &walk);
+    while (walk.count > 0 && !frames[walk.count - 1]) /* what is above _start */
+        walk.count--;
+    return walk.count;
+}
+
 void callers_prepare(void)
 {
     void *frame[1];
-    can_unwind = backtrace && backtrace(frame, 1) == 1;
+    can_unwind = walk_up(frame, 1) == 1;
 }
 
 bool callers_are_known(void)
@@ -31,7 +60,7 @@ uint32_t callers_of(const void *caller, const void **frames, uint32_t most)
     void *all[CALLERS_MOST + OWN_FRAMES];
     int count = 0, first = 0;
     if (can_unwind && most > 1)
-        count = backtrace(all, (int)most + OWN_FRAMES);
+        count = walk_up(all, (int)most + OWN_FRAMES);
     while (first < count && all[first] != caller)
         first++;
     if (first >= count) {

@@ -11,8 +11,9 @@
 
 enum { CALLERS_MOST = 64 };
 
-/* Loads libgcc's unwinder, which allocates: Debian's programs keep no frame pointers. Until then,
- * and in static programs, nobody knows more than the nearest caller. Once, before main. */
+/* Loads libgcc's unwinder where the program has none yet, which allocates: Debian's programs keep
+ * no frame pointers. Until then, and in static programs, nobody knows more than the nearest
+ * caller. Once, before main. */
 void callers_prepare(void);
 bool callers_are_known(void);
 

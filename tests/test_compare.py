@@ -176,6 +176,18 @@ def measure(
     return read_json(file)
 
 
+def test_looking_for_sites_adds_nothing_to_the_account(real: Command) -> None:
+    """It is done in the account's run of the first of our allocators."""
+    heaps = []
+    for specs in (("knuth", "bsd"), ("bsd", "knuth")):
+        options = [word for spec in specs for word in ("-a", spec)]
+        done = real.run("compare", *options, "--rounds", "1", "--warmup", "0", "--json", "-", "--",
+                        "ls", "/")  # fmt: skip
+        heaps.append(by_spec(json.loads(done.stdout))["knuth"]["heap"])
+    for key in ("calls", "mapped_peak_bytes", "requested_peak_bytes", "waste", "live"):
+        assert heaps[0][key] == heaps[1][key], key
+
+
 def by_spec(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {result["spec"]: result for result in document["results"]}
 

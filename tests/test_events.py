@@ -72,6 +72,15 @@ def test_callers_are_kept_on_request(command: Command, tmp_path: Path, frames: i
     assert names[: len(stack)] == stack[:frames]
 
 
+def test_keeping_callers_allocates_nothing(command: Command, tmp_path: Path) -> None:
+    counts = []
+    for frames in ("1", "8"):
+        file = tmp_path / f"{frames}.ale"
+        command.run("events", "-o", str(file), "--frames", frames, "--", PROGRAM, "plain")
+        counts.append(info(file)["objects"])
+    assert counts[0] == counts[1] > 0
+
+
 def test_threads_are_put_in_order(command: Command, tmp_path: Path) -> None:
     facts = record(command, tmp_path / "t.ale", PROGRAM, "threads")
     assert facts["threads"] == 9

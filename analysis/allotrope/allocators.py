@@ -20,6 +20,7 @@ from .errors import UserError
 from .places import PLACES
 
 DEFAULT_PRESET = "default"
+UNWINDER = "libgcc_s.so.1"
 
 
 def package_version(package: str) -> str | None:
@@ -103,6 +104,13 @@ class Allocator:
             raise UserError(missing)
         behind = [self.library] if self.library is not None else []
         return _preload(PLACES.library, *behind) | {"ALLOTROPE": "next"}
+
+
+def with_unwinder(environment: dict[str, str]) -> dict[str, str]:
+    """An environment that preloads our library, for a run in which it notes callers: libgcc's
+    unwinder is there from the start. Loaded later it would come from the program's malloc and be
+    counted as the program's."""
+    return environment | {"LD_PRELOAD": f"{environment['LD_PRELOAD']}:{UNWINDER}"}
 
 
 def _preload(*libraries: Path) -> dict[str, str]:

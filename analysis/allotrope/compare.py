@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
-from .allocators import Allocator, glibc
+from .allocators import Allocator, glibc, with_unwinder
 from .errors import UserError
 from .executables import find_program, preload_obstacle
 from .intervals import Summary, summarize
@@ -286,6 +286,7 @@ class Runner:
         places.mkdir(exist_ok=True)
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
+            settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
         run = self._attempt(contender, "accounting", settings)
         if run is None:

@@ -51,7 +51,10 @@ def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
     line = [str(tool()), "record", f"--output={output}", f"--level={level}",
             f"--frames={frames}",
             f"--description={json.dumps(description)}"]  # fmt: skip
-    line += [f"--env={name}={value}" for name, value in chosen.environment().items()]
+    environment = chosen.environment()
+    if frames > 1:
+        environment = allocators.with_unwinder(environment)
+    line += [f"--env={name}={value}" for name, value in environment.items()]
     return [*line, "--", *command]
 
 

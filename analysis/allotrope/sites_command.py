@@ -114,7 +114,8 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
 
 def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    environment |= chosen.watched_environment() | {"ALLOTROPE_SITES_FRAMES": str(frames)}
+    environment |= allocators.with_unwinder(chosen.watched_environment())
+    environment["ALLOTROPE_SITES_FRAMES"] = str(frames)
     if rate is not None:
         environment["ALLOTROPE_SITES_RATE"] = check_rate(rate)
     return environment
