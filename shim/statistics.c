@@ -52,7 +52,7 @@ static struct {
     bool on;
     struct route inner;
     const struct configuration *configuration;
-    char destination[256];
+    char destination[OUTPUT_NAME_BYTES];
     struct lock lock; /* of what follows */
     uint64_t started;
     uint64_t malloc_calls, calloc_calls, realloc_calls, aligned_calls, free_calls;

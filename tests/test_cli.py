@@ -59,10 +59,29 @@ class TestRun:
             "-a --stats --help\n"
         )
 
-    @pytest.mark.parametrize("option, value", [("--stats", "-"), ("--stats=a b.json", "a b.json")])
+    @pytest.mark.parametrize(
+        "option, value", [("--stats", "-"), ("--stats=a b.json", "{}/a b.json")]
+    )
     def test_statistics(self, mock: Command, option: str, value: str, tmp_path: Path) -> None:
         words = ("run", "-a", "mock:silent", option, "--", "printenv", "ALLOTROPE_STATS")
-        assert mock.run(*words, cwd=tmp_path).stdout == f"{value}\n"
+        assert mock.run(*words, cwd=tmp_path).stdout == value.format(tmp_path) + "\n"
+
+    @pytest.mark.parametrize("option", ["--stats", "--latency"])
+    def test_reports_stay_here_where_the_command_goes_elsewhere(
+        self, real: Command, option: str, tmp_path: Path
+    ) -> None:
+        words = (
+            "run",
+            "-a",
+            "bsd",
+            f"{option}=%p.json",
+            "--",
+            "sh",
+            "-c",
+            "mkdir sub; cd sub; ls; :",
+        )
+        assert real.run(*words, cwd=tmp_path).returncode == 0
+        assert list(tmp_path.glob("*.json")) and not list(tmp_path.glob("sub/*"))
 
     def test_bare_statistics_take_no_word_of_the_command(self, mock: Command) -> None:
         done = mock.run("run", "-a", "mock:silent", "--stats", "printenv", "ALLOTROPE_STATS")

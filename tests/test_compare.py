@@ -99,7 +99,8 @@ RESULT = {
     "properties": {
         "allocator": {"type": "string"}, "spec": {"type": "string"}, "preset": MAYBE_TEXT,
         "options": {"type": "object"}, "version": MAYBE_TEXT,
-        "status": {"enum": ["ok", "failed", "different-output", "nondeterministic"]},
+        "status": {"enum": ["ok", "failed", "not-measured", "different-output",
+                            "nondeterministic"]},
         "failure": FAILURE, **{quantity: QUANTITY for quantity in QUANTITIES},
         "tree_peak_method": {"enum": ["memory.peak", "pss-sampled", None]},
         "heap": HEAP, "heap_missing": MAYBE_TEXT,
@@ -507,6 +508,7 @@ class TestInterruption:
         document = read_json(file)
         assert document["interrupted"] is True
         assert all(result["cpu_seconds"] is None for result in document["results"])
+        assert {result["status"] for result in document["results"]} == {"not-measured"}
 
 
 class TestWriting:

@@ -495,6 +495,28 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
     assert [line.split()[0] for line in din] == [
         "1" if line.split(",")[1] == "store" else "0" for line in lines[1:]
     ]
+    with trace.open() as source:  # once more, over the file that is there
+        again = real.run("trace", "cut", "--count", "10", "-o", str(short), "-", stdin=source)
+    assert again.returncode == 0, again.stderr
+    with trace.open() as source:
+        itself = real.run("trace", "cut", "--count", "10", "-o", str(trace), "-", stdin=source)
+    assert itself.returncode == 2 and "is the trace itself" in itself.stderr
+
+
+def test_a_pipe_has_no_size(real: Command, ringing: Path) -> None:
+    for option, said in (("--json", '"bytes": null'), ("", "-\n")):
+        line = " ".join(real.line("trace", "info", option, "-"))
+        done = subprocess.run(f"cat {ringing} | {line}", shell=True, capture_output=True,
+                              text=True, env=real.environment())  # fmt: skip
+        assert said in done.stdout, done.stderr
+
+
+def test_settings_of_the_user_do_not_leak_in(real: Command, tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    done = real.run("record", "-o", str(tmp_path / "r.alt"), "-a", "bsd", "--", "ls", "/",
+                    environment={"ALLOTROPE_STATS": str(stats)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not stats.exists()
 
 
 @pytest.mark.parametrize(

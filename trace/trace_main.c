@@ -273,7 +273,7 @@ static void put_census(const struct census *census)
 }
 
 /* Prints what there is, also of a damaged trace: that it is damaged stands beside it. */
-static int info(struct trace_reader *reader, uint64_t file_bytes)
+static int info(struct trace_reader *reader, int64_t file_bytes)
 {
     struct census census = {0};
     struct trace_batch batch;
@@ -281,8 +281,12 @@ static int info(struct trace_reader *reader, uint64_t file_bytes)
     account_of(&census, TRACE_REGIONS + 1, "");
     while ((status = trace_reader_next(reader, &batch)) > 0)
         count_batch(&census, &batch);
-    printf("{\"schema\": \"allotrope.trace.info/1\", \"bytes\": %" PRIu64 ", \"description\": %s, ",
-           file_bytes, trace_reader_description(reader));
+    printf("{\"schema\": \"allotrope.trace.info/1\", \"bytes\": ");
+    if (file_bytes < 0)
+        printf("null");
+    else
+        printf("%" PRId64, file_bytes);
+    printf(", \"description\": %s, ", trace_reader_description(reader));
     put_totals("totals", trace_reader_totals(reader));
     if (trace_reader_whole(reader)) {
         printf(", ");
@@ -535,16 +539,16 @@ static int usage(void)
     return EXIT_USAGE;
 }
 
-static uint64_t file_size(int fd)
+/* -1: a pipe, which has none. */
+static int64_t file_size(int fd)
 {
     off_t end = lseek(fd, 0, SEEK_END);
-    if (end < 0)
-        return 0;
-    lseek(fd, 0, SEEK_SET);
-    return (uint64_t)end;
+    if (end >= 0)
+        lseek(fd, 0, SEEK_SET);
+    return end;
 }
 
-static int run(int argc, char **argv, struct trace_reader *reader, uint64_t file_bytes)
+static int run(int argc, char **argv, struct trace_reader *reader, int64_t file_bytes)
 {
     const char *word = argv[1];
     if (strcmp(word, "info") == 0 && argc == 3)
@@ -584,7 +588,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "allotrope: %s: %s\n", file, strerror(errno));
         return EXIT_USAGE;
     }
-    uint64_t bytes = file_size(fd);
+    int64_t bytes = file_size(fd);
     struct trace_reader *reader = trace_reader_open(fd, error);
     if (!reader) {
         fprintf(stderr, "allotrope: %s: %s\n", file, error);

@@ -20,6 +20,15 @@ from .errors import UserError
 from .places import PLACES
 
 DEFAULT_PRESET = "default"
+# The user's settings that would make an allocator something else than its name says.
+OWN_VARIABLES = (
+    "ALLOTROPE",
+    "ALLOTROPE_STATS",
+    "ALLOTROPE_SITES",
+    "ALLOTROPE_SITES_RATE",
+    "ALLOTROPE_SITES_FRAMES",
+    "ALLOTROPE_LATENCY",
+)
 UNWINDER = "libgcc_s.so.1"
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
-from .allocators import Allocator, glibc, with_unwinder
+from .allocators import OWN_VARIABLES, Allocator, glibc, with_unwinder
 from .errors import UserError
 from .executables import find_program, preload_obstacle
 from .intervals import Summary, summarize
@@ -46,15 +46,6 @@ AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
 TIMELINE_POINTS = 160
 # Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
 LEAST_HEAP_BYTES = 64 << 10
-# The user's settings that would make every contender something else than its name says.
-OWN_VARIABLES = (
-    "ALLOTROPE",
-    "ALLOTROPE_STATS",
-    "ALLOTROPE_SITES",
-    "ALLOTROPE_SITES_RATE",
-    "ALLOTROPE_SITES_FRAMES",
-    "ALLOTROPE_LATENCY",
-)
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -132,9 +123,11 @@ class Comparison:
         return len(outputs) <= 1
 
     def status(self, contender: Contender) -> str:
-        """ok, failed, different-output or nondeterministic."""
+        """ok, failed, not-measured, different-output or nondeterministic."""
         if contender.failure is not None:
             return "failed"
+        if not any(contender.runs):
+            return "not-measured"
         if contender.rejected:
             return "different-output"
         if self.deterministic() is False:

@@ -68,7 +68,8 @@ def check_outputs(
 ) -> None:
     """All outputs are found wanting before the work, not after it. trace: what is read."""
     options = (("--json", json_path), ("--csv", csv_path), ("--html", html_path))
-    need_writable([(option, path) for option, path in options if path is not None], [trace])
+    source = "/dev/stdin" if trace == "-" else trace
+    need_writable([(option, path) for option, path in options if path is not None], [source])
     if html_path is not None:
         from .page import check_page_modules
 

@@ -95,5 +95,8 @@ def record(
     if not command:
         raise UserError("no command given; usage: allotrope record -o run.alt -- CMD...")
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
+    if spec is not None or not plain:
+        for name in allocators.OWN_VARIABLES:
+            os.environ.pop(name, None)
     sys.stdout.flush()
     os.execv(line[0], line)

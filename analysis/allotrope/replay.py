@@ -60,6 +60,7 @@ class Replayer:
         result, errors = self.folder / "result.json", self.folder / "errors"
         run = launch(
             [str(player()), str(self.operations)],
+            unset=allocators.OWN_VARIABLES,
             environment={**allocator.environment(), **(settings or {})},
             stdout=result,
             stderr=errors,

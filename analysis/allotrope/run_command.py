@@ -30,6 +30,11 @@ class BareReports(Word):
         return super().parse_args(ctx, words)
 
 
+def from_anywhere(file: str) -> str:
+    """A report's file, which is written at exit, when CMD may have changed its directory."""
+    return os.path.abspath(file) if file not in ("", "-") else file
+
+
 @click.command("run", cls=BareReports, context_settings=TAKES_COMMAND)
 @click.option(
     "-a",
@@ -66,9 +71,9 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     environment = dict(os.environ)
     environment |= chosen.environment() if latency is None else chosen.watched_environment()
     if stats is not None:
-        environment["ALLOTROPE_STATS"] = stats
+        environment["ALLOTROPE_STATS"] = from_anywhere(stats)
     if latency is not None:
-        environment["ALLOTROPE_LATENCY"] = latency
+        environment["ALLOTROPE_LATENCY"] = from_anywhere(latency)
     # Python ignores these, and what is ignored stays so in the program.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

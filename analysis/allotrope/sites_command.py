@@ -27,8 +27,6 @@ from .sites_page import as_terminal_rows, sampling, sites_page
 TABLE_WIDTH = 100
 MOST_ROWS = 10
 MOST_FRAMES = 64  # as the library keeps at most
-VARIABLES = ("ALLOTROPE", "ALLOTROPE_STATS", "ALLOTROPE_SITES", "ALLOTROPE_SITES_RATE",
-             "ALLOTROPE_SITES_FRAMES")  # fmt: skip
 
 
 @click.command(
@@ -113,7 +111,9 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
 
 
 def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in allocators.OWN_VARIABLES
+    }
     environment |= allocators.with_unwinder(chosen.watched_environment())
     environment["ALLOTROPE_SITES_FRAMES"] = str(frames)
     if rate is not None:

@@ -67,8 +67,10 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
     totals, run = facts["totals"], facts.get("run")
     references = totals["references"]
     description = facts["description"]
-    print(f"{file}: {facts['bytes']:,} bytes", end="")
-    print(f", {facts['bytes'] / references:.3f} per reference" if references else "")
+    size = facts["bytes"]
+    print(file, end="\n" if size is None else f": {size:,} bytes")
+    if size is not None:
+        print(f", {size / references:.3f} per reference" if references else "")
     for key, value in description.items():
         print(f"  {key:<13}{' '.join(value) if isinstance(value, list) else value}")
     print(f"references   {references:>16,}")
@@ -144,6 +146,7 @@ def cut(file: str, count: int, output: str) -> None:
     allotrope trace cut --count 1000000 -o short.alt run.alt
     """
     need_trace(file)
-    if output != "-" and os.path.exists(output) and os.path.samefile(file, output):
+    source = "/dev/stdin" if file == "-" else file
+    if output != "-" and os.path.exists(output) and os.path.samefile(source, output):
         raise UserError(f"{output}: is the trace itself; name another --output")
     run_tracer("cut", str(count), output, file)

@@ -24,8 +24,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
-from .allocators import Allocator, package_version
-from .compare import OWN_VARIABLES, Comparison, Contender, Plan
+from .allocators import OWN_VARIABLES, Allocator, package_version
+from .compare import Comparison, Contender, Plan
 
 SEED = 1992
 REPLICATES = 4000

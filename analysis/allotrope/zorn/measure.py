@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Mapping, Sequence
 
-from ..allocators import Allocator
-from ..compare import OWN_VARIABLES, order_of_round, read_accounts
+from ..allocators import OWN_VARIABLES, Allocator
+from ..compare import order_of_round, read_accounts
 from ..errors import UserError
 from ..launch import Run, launch
 from ..locality import recorder_directory
