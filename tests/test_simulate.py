@@ -330,6 +330,15 @@ def test_an_input_is_no_output(command: Command, tmp_path: Path, words: tuple[st
     assert trace.stat().st_size > 0
 
 
+def test_a_narrow_terminal_cuts_no_figure(command: Command, invented: Path) -> None:
+    for line in (["pages"], ["caches", "--shape", "64:64:8"]):
+        words = ("simulate", *line, str(invented))
+        shown = [command.run(*words, environment={"COLUMNS": width}).stdout
+                 for width in ("40", "200")]  # fmt: skip
+        figures = [set(re.findall(r"[\d.,]+%?", text)) for text in shown]
+        assert figures[0] == figures[1] and "…" not in shown[0]
+
+
 def test_a_file_that_takes_no_more_is_named(command: Command, invented: Path) -> None:
     for option in ("--json", "--csv", "--html"):
         done = command.run("simulate", "pages", option, "/dev/full", str(invented))

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from .errors import UserError
 from .places import PLACES
 
@@ -100,55 +98,52 @@ def describe_error(sample: Document | None, what: str) -> str:
     )
 
 
-def page_table(page: Document, references: int) -> Table:
-    table = Table(title=f"LRU faults, pages of {binary_size(page['page_size'])}")
-    for heading in ("frames", "memory", "faults", "replacements", "per million references"):
-        table.add_column(heading, justify="right")
+def page_table(page: Document, references: int) -> list[list[str]]:
+    table = [["frames", "memory", "faults", "replacements", "per million references"]]
     frames, curve = 1, page["curve"]
     while True:
         faults = faults_with(curve, frames)
-        table.add_row(
-            f"{frames:,}",
-            binary_size(frames * page["page_size"]),
-            f"{faults:,}",
-            f"{faults - page['cold']:,}",
-            f"{1e6 * faults / references:,.1f}",
+        table.append(
+            [
+                f"{frames:,}",
+                binary_size(frames * page["page_size"]),
+                f"{faults:,}",
+                f"{faults - page['cold']:,}",
+                f"{1e6 * faults / references:,.1f}",
+            ]
         )
         if faults == page["cold"]:
             return table
         frames *= 2
 
 
-def cache_table(block: Document, results: list[Document]) -> Table:
+def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
     """Misses per touch: a row for each size, a column for each associativity."""
     of_block = [result for result in results if result["block"] == block["block"]]
     ways = [way for way in WAYS_IN_TABLE if any(result["ways"] == way for result in of_block)]
     rates = {(r["bytes"], r["ways"]): r["misses"] / block["touches"] for r in of_block}
-    table = Table(title=f"Miss rate, blocks of {block['block']} bytes")
-    table.add_column("cache", justify="right")
-    for way in ways:
-        table.add_column("direct-mapped" if way == 1 else f"{way} ways", justify="right")
+    table = [["cache", *("direct-mapped" if way == 1 else f"{way} ways" for way in ways)]]
     for size in sorted({result["bytes"] for result in of_block if result["ways"] == 1}):
         cells = [rates.get((size, way)) for way in ways]
-        table.add_row(binary_size(size), *("" if rate is None else f"{rate:.4%}" for rate in cells))
+        rates_shown = ("" if rate is None else f"{rate:.4%}" for rate in cells)
+        table.append([binary_size(size), *rates_shown])
     return table
 
 
-def shape_table(shapes: list[Document], touches: dict[int, int]) -> Table:
-    table = Table(title="Shapes")
-    table.add_column("shape")
-    for heading in ("size", "misses", "rate", "cold", "capacity", "conflict", "write-backs"):
-        table.add_column(heading, justify="right")
+def shape_table(shapes: list[Document], touches: dict[int, int]) -> list[list[str]]:
+    table = [["shape", "size", "misses", "rate", "cold", "capacity", "conflict", "write-backs"]]
     for shape in shapes:
         count = touches.get(shape["block"])
         causes = [shape[cause] for cause in ("cold", "capacity", "conflict")]
-        table.add_row(
-            shape["shape"],
-            binary_size(shape["bytes"]),
-            f"{shape['misses']:,}",
-            "" if not count else f"{shape['misses'] / count:.4%}",
-            *("" if cause is None else f"{cause:,}" for cause in causes),
-            f"{shape['write_backs']:,}",
+        table.append(
+            [
+                shape["shape"],
+                binary_size(shape["bytes"]),
+                f"{shape['misses']:,}",
+                "" if not count else f"{shape['misses'] / count:.4%}",
+                *("" if cause is None else f"{cause:,}" for cause in causes),
+                f"{shape['write_backs']:,}",
+            ]
         )
     return table
 

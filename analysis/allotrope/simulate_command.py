@@ -7,6 +7,7 @@ import click
 
 from .outputs import check_outputs, deliver, output_options
 from .simulate import (
+    binary_size,
     cache_rows,
     cache_table,
     closing_line,
@@ -18,7 +19,7 @@ from .simulate import (
     shape_table,
     simulate_words,
 )
-from .terminal import terminal
+from .terminal import print_in_parts, terminal
 from .words import Word
 
 Document = dict[str, Any]
@@ -79,7 +80,8 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
         return status(warning)
     console = terminal()
     for page in document["pages"]:
-        console.print(page_table(page, document["references"]))
+        title = f"LRU faults, pages of {binary_size(page['page_size'])}"
+        print_in_parts(console, page_table(page, document["references"]), title)
         sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
         if line := describe_error(page["sample"], sampled or ""):
             console.print(line)
@@ -116,13 +118,14 @@ def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
         return status(warning)
     console = terminal()
     for part in document["blocks"]:
-        console.print(cache_table(part, document["results"]))
+        title = f"Miss rate, blocks of {part['block']} bytes"
+        print_in_parts(console, cache_table(part, document["results"]), title)
         slices = part["sample"] and f"{part['sample']['slices']} of 32 slices were simulated"
         if line := describe_error(part["sample"], slices or ""):
             console.print(line)
     if document["shapes"]:
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
-        console.print(shape_table(document["shapes"], touches))
+        print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
     console.print(
         closing_line(document, "rates are per touch of a block; each cache stands alone.")
     )
