@@ -13,8 +13,10 @@
  */
 #include "shim/events.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -55,13 +57,26 @@ static inline uint64_t stamp(void)
 
 /* Buffers. */
 
+/* A process that was killed and not yet waited for still has its number, but its descriptor says
+ * that it has ended. */
+static bool writer_lives(void)
+{
+    long writer = SYSCALL_2(SYS_pidfd_open, ring->writer, 0);
+    struct pollfd end = {.fd = (int)writer, .events = POLLIN};
+    if (syscall_failed(writer))
+        return writer != -ESRCH;
+    bool ended = SYSCALL_3(SYS_poll, &end, 1, 0) > 0;
+    SYSCALL_1(SYS_close, writer);
+    return !ended;
+}
+
 static bool wait_for_writer(uint32_t freed)
 {
     const struct timespec a_while = {WRITER_CHECK_SECONDS, 0};
     atomic_fetch_add(&ring->waiting, 1);
     SYSCALL_4(SYS_futex, &ring->freed, FUTEX_WAIT, freed, &a_while);
     atomic_fetch_sub(&ring->waiting, 1);
-    return SYSCALL_2(SYS_kill, ring->writer, 0) == 0;
+    return writer_lives();
 }
 
 /* Low numbers first, so that few buffers go round and stay in the cache. False when the writer
@@ -353,6 +368,8 @@ static struct route start(const struct configuration *configuration, struct rout
 
 static void before_main(void)
 {
+    if (*membership == NOT_JOINED)
+        join(); /* a program that never allocates is a recording too, of nothing */
     if (frames_wanted > 1)
         callers_prepare();
 }

@@ -3,6 +3,8 @@
 
 import csv
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,43 @@ def test_exec_begins_the_recording_anew(command: Command, tmp_path: Path) -> Non
     facts = record(command, tmp_path / "e.ale", "/bin/sh", "-c", f"exec {PROGRAM} fork")
     assert facts["description"]["program"] == PROGRAM
     assert len(facts["description"]["replaced"]) == 1
+
+
+def test_a_program_that_never_allocates_is_recorded_too(command: Command, tmp_path: Path) -> None:
+    program, file = tmp_path / "quiet", tmp_path / "q.ale"
+    build = ["cc", "-x", "c", "-o", str(program), "-"]
+    subprocess.run(build, input="int main(void) { return 3; }", text=True, check=True)
+    facts = record(command, file, str(program), status=3)
+    assert facts["objects"] == 0 and facts["end"]["status"] == 3
+
+
+def test_where_nothing_is_recorded_no_file_is_left(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "n.ale"
+    script = tmp_path / "script"
+    script.write_text("#!/nowhere/interpreter\n")
+    script.chmod(0o755)
+    assert command.run("events", "-o", str(file), "--", str(script)).returncode != 0
+    assert not file.exists()
+
+
+def test_the_size_told_is_the_files(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "s.ale"
+    done = command.run("events", "-o", str(file), "--", PROGRAM, "plain")
+    assert f", {file.stat().st_size} bytes" in done.stderr
+
+
+def test_a_killed_writer_holds_nobody_up(command: Command, tmp_path: Path) -> None:
+    """Not even while it waits to be waited for: its number is still taken then."""
+    done = tmp_path / "done"
+    loop = 'for (; i < 8e6; i++) a[i % 99] = i "x"'
+    script = f'BEGIN {{ print "up"; fflush(); {loop}; print > "{done}" }}'
+    words = ["events", "-o", str(tmp_path / "k.ale"), "--", "gawk", script]
+    writer = command.start(*words, stdout=subprocess.PIPE)
+    assert writer.stdout is not None and writer.stdout.readline() == "up\n"
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.stdout.read()  # until the program has ended, which the writer does not outlive
+    assert done.exists()
+    assert writer.wait(60) == -signal.SIGKILL
 
 
 def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ struct event_writer *event_writer_open(int fd, const char *description, int leve
 /* Returns 0, or -1 with errno. */
 int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
                      const void *content, size_t bytes);
-uint64_t event_writer_bytes(const struct event_writer *writer);
 /* Writes the end, and frees the writer in any case. Returns as event_writer_add(). */
 int event_writer_close(struct event_writer *writer, const char *end);
 

@@ -15,7 +15,6 @@
 struct event_writer {
     int fd;
     int level;
-    uint64_t written;
     ZSTD_CCtx *compressor;
     void *room;
     size_t room_bytes;
@@ -32,7 +31,6 @@ static int write_all(struct event_writer *writer, const void *data, size_t bytes
             return -1;
         next += done;
         bytes -= (size_t)done;
-        writer->written += (uint64_t)done;
     }
     return 0;
 }
@@ -104,11 +102,6 @@ struct event_writer *event_writer_open(int fd, const char *description, int leve
         return NULL;
     }
     return writer;
-}
-
-uint64_t event_writer_bytes(const struct event_writer *writer)
-{
-    return writer->written;
 }
 
 int event_writer_close(struct event_writer *writer, const char *end)

@@ -369,9 +369,9 @@ static void finish(struct recorder *recorder, struct recording *recording)
                  recorder->status, atomic_load(&recorder->ring->declined),
                  seconds(recorder->usage.ru_utime), seconds(recorder->usage.ru_stime));
     if (recording->writer) {
-        uint64_t bytes = event_writer_bytes(recording->writer);
         if (event_writer_close(recording->writer, end) < 0)
             fail(recorder, recording);
+        uint64_t bytes = (uint64_t)lseek(recording->fd, 0, SEEK_CUR);
         if (!recording->failed && !recorder->options->quiet)
             fprintf(stderr, "allotrope: %s: the events of %s, %" PRIu64 " bytes\n", recording->name,
                     recording->program, bytes);
@@ -521,8 +521,8 @@ int events_record(const struct events_record_options *options)
     record(&recorder);
     if (recorder.files == 0 && !recorder.failed) {
         fprintf(stderr,
-                "allotrope: nothing was recorded: %s never called malloc of the preloaded "
-                "library (static or privileged?)\n",
+                "allotrope: nothing was recorded: %s did not load the preloaded library (static or "
+                "privileged?)\n",
                 options->command[0]);
         return recorder.status ? recorder.status : 1;
     }

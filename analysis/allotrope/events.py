@@ -16,6 +16,7 @@ import click
 from . import allocators
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .outputs import need_writable
 from .places import PLACES
 from .words import TAKES_COMMAND, Word, need_command
 
@@ -62,16 +63,7 @@ def check_output(output: str) -> None:
     """A name that cannot be written is told of before the program runs."""
     if output == "-":
         raise UserError("-o -: a recording goes to a file, which is read from several places")
-    if "%p" in output:
-        folder = os.path.dirname(output) or "."
-        if not os.access(folder, os.W_OK):
-            raise UserError(f"cannot write {output}: {folder} is no folder to write to")
-        return
-    try:
-        with open(output, "ab"):
-            pass
-    except OSError as error:
-        raise UserError(f"cannot write {output}: {error.strerror}") from None
+    need_writable([("-o", output)])
 
 
 @click.command("events", cls=Word, context_settings=TAKES_COMMAND)
