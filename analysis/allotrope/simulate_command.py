@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """`allotrope simulate pages` and `allotrope simulate caches`, the commands."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+from rich.console import Console
 
 from .outputs import check_outputs, deliver, output_options
 from .simulate import (
@@ -32,14 +34,23 @@ def page_of(trace: str, kind: str, document: Document) -> str:
     return render(simulation_page(trace, kind, document))
 
 
-def warn(warning: str | None) -> None:
+def simulated(
+    kind: str,
+    trace: str,
+    options: list[tuple[str, Any]],
+    rows: Callable[[Document], Iterator[list[Any]]],
+    outputs: tuple[str | None, str | None, str | None],
+) -> tuple[Document, Console | None, int]:
+    """Runs the simulator and writes the outputs (JSON, CSV, HTML). Returns the result; where its
+    tables go, None when an output takes their place; and the status, as of `trace info`: 1 for
+    a result of a trace that is damaged or cut."""
+    check_outputs(*outputs, trace=trace)
+    document, warning = run_simulator(simulate_words(kind, trace, options))
+    need_references(document, trace, warning)
     if warning is not None:
         click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
-
-
-def status(warning: str | None) -> int:
-    """As of `trace info`: 1 for a result of a trace that is damaged or cut."""
-    return 0 if warning is None else 1
+    tables = deliver(document, rows(document), lambda: page_of(trace, kind, document), *outputs)
+    return document, terminal() if tables else None, 0 if warning is None else 1
 
 
 @click.group()
@@ -69,16 +80,13 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
           error_over: int | None) -> int:  # fmt: skip
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
     valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path, html_path, trace)
     options = [("page-size", page_size), ("sample", sample), ("count", count),
                ("threads", threads), ("error-over", error_over)]  # fmt: skip
-    document, warning = run_simulator(simulate_words("pages", trace, options))
-    need_references(document, trace, warning)
-    warn(warning)
-    if not deliver(document, page_rows(document), lambda: page_of(trace, "pages", document),
-                   json_path, csv_path, html_path):  # fmt: skip
-        return status(warning)
-    console = terminal()
+    document, console, status = simulated(
+        "pages", trace, options, page_rows, (json_path, csv_path, html_path)
+    )
+    if console is None:
+        return status
     for page in document["pages"]:
         title = f"LRU faults, pages of {binary_size(page['page_size'])}"
         print_in_parts(console, page_table(page, document["references"]), title)
@@ -86,7 +94,7 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
         if line := describe_error(page["sample"], sampled or ""):
             console.print(line)
     console.print(closing_line(document, "faults include first touches."))
-    return status(warning)
+    return status
 
 
 @simulate.command(cls=Word)
@@ -105,18 +113,15 @@ def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
            error_over: int | None) -> int:  # fmt: skip
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    check_outputs(json_path, csv_path, html_path, trace)
     options = [("block", block), ("sample", sample), ("no-causes", no_causes),
                ("straddles-once", straddles_once), ("count", count), ("threads", threads),
                ("error-over", error_over)]  # fmt: skip
     options += [("shape", shape) for shape in shapes]
-    document, warning = run_simulator(simulate_words("caches", trace, options))
-    need_references(document, trace, warning)
-    warn(warning)
-    if not deliver(document, cache_rows(document), lambda: page_of(trace, "caches", document),
-                   json_path, csv_path, html_path):  # fmt: skip
-        return status(warning)
-    console = terminal()
+    document, console, status = simulated(
+        "caches", trace, options, cache_rows, (json_path, csv_path, html_path)
+    )
+    if console is None:
+        return status
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
@@ -129,4 +134,4 @@ def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
     console.print(
         closing_line(document, "rates are per touch of a block; each cache stands alone.")
     )
-    return status(warning)
+    return status
