@@ -118,19 +118,16 @@ void *large_block_alloc_to_grow(size_t size)
     return alloc(BLOCK_ALIGNMENT, size, 0);
 }
 
-/* What the kernel refuses to unmap (max_map_count) serves as runs from then on. */
+/* What the kernel refuses to unmap (max_map_count) lies outside the window, where no slab may be:
+ * its pages go back, its addresses are lost. */
 static void give_mapping_back(struct slab *slab)
 {
     size_t bytes = slab->granules * GRANULE_BYTES;
     blocks_heap.mapped_granules -= slab->granules;
     account_mapped(-(ptrdiff_t)bytes);
     pagemap_set(slab->base, bytes, NULL);
-    if (pages_unmap(slab->base, bytes))
-        return;
-    blocks_heap.runs.used_granules += slab->granules;
-    blocks_heap.runs.used_runs++;
-    if (pagemap_set(slab->base, bytes, slab))
-        runs_give(&blocks_heap.runs, slab->base, slab->granules, false);
+    if (!pages_unmap(slab->base, bytes))
+        pages_discard(slab->base, bytes);
 }
 
 void large_block_free_locked(struct slab *slab)
