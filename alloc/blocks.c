@@ -261,15 +261,20 @@ static void collect_remote(struct slab *slab)
         }
 }
 
+/* Where a free of the owner's lists a block; with NULL it must look closer. */
+static void set_near_bin(const struct slab *slab, struct bin *bin)
+{
+    size_t first = near_unit(slab->base) / UNITS_PER_GRANULE;
+    for (size_t i = first; i < first + slab->granules && i < NEAR_GRANULES; i++)
+        atomic_store_explicit(&near.bins[i], bin, memory_order_relaxed);
+}
+
 /* Whose slab it is. While remote frees wait for a look, a free must look at them. */
 static void set_thread(struct slab *slab, struct blocks_thread *thread)
 {
     atomic_store_explicit(&slab->thread, thread, memory_order_release);
     bool waiting = atomic_load_explicit(&slab->announced, memory_order_seq_cst);
-    struct bin *bin = thread && !waiting ? &thread->bins[slab->class_index] : NULL;
-    size_t first = near_unit(slab->base) / UNITS_PER_GRANULE;
-    for (size_t i = first; i < first + slab->granules && i < NEAR_GRANULES; i++)
-        atomic_store_explicit(&near.bins[i], bin, memory_order_relaxed);
+    set_near_bin(slab, thread && !waiting ? &thread->bins[slab->class_index] : NULL);
 }
 
 static uint32_t count_free(const struct slab *slab)
@@ -867,14 +872,6 @@ static struct slab *slab_of_block(const void *block, const char *function)
     return (struct slab *)owner;
 }
 
-/* From now on the owner's frees find that another thread's wait. */
-static void look_closer(const struct slab *slab)
-{
-    size_t first = near_unit(slab->base) / UNITS_PER_GRANULE;
-    for (size_t i = first; i < first + slab->granules && i < NEAR_GRANULES; i++)
-        atomic_store_explicit(&near.bins[i], NULL, memory_order_relaxed);
-}
-
 static void free_remotely(struct slab *slab, void *block, size_t index)
 {
     uint64_t before = atomic_fetch_or_explicit(&slab->words[index / SLAB_WORD_BLOCKS].remote,
@@ -883,7 +880,7 @@ static void free_remotely(struct slab *slab, void *block, size_t index)
         report_not_live("free", block);
     if (!atomic_load_explicit(&slab->announced, memory_order_seq_cst) &&
         !atomic_exchange_explicit(&slab->announced, true, memory_order_seq_cst)) {
-        look_closer(slab);
+        set_near_bin(slab, NULL); /* the owner's frees find that this one waits */
         announce_to_owner(slab);
     }
 }

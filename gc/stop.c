@@ -202,12 +202,18 @@ static void begin_interrupted_call_again(ucontext_t *context)
     greg_t *registers = context->uc_mcontext.gregs;
     bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
                          may_begin_again(registers[REG_RAX], registers);
-    if (about_to_wait && program_has_signal(context)) {
-        /* Stopped again before the wait that was begun again: its signal would come too early. */
-        registers[REG_RAX] = -EINTR;
-        registers[REG_RIP] += 2;
+    if (!about_to_wait && registers[REG_RAX] != -EINTR)
+        return;
+    if (program_has_signal(context)) {
+        if (about_to_wait) {
+            /* Stopped again before the wait that was begun again: its signal would come too
+             * early. */
+            registers[REG_RAX] = -EINTR;
+            registers[REG_RIP] += 2;
+        }
+        return;
     }
-    if (registers[REG_RAX] != -EINTR || program_has_signal(context))
+    if (about_to_wait)
         return;
     long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
     if (call < 0 || !may_begin_again(call, registers)) {

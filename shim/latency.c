@@ -10,11 +10,11 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "shim/emitter.h"
 #include "shim/environment.h"
 #include "shim/output.h"
+#include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
@@ -37,13 +37,6 @@ static struct {
     uint64_t start_ticks, start_time; /* time: nanoseconds */
     struct stripe stripes[STRIPES];
 } latency;
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 static inline uint64_t begin_ticks(void)
 {
@@ -145,7 +138,7 @@ static struct route start(const struct configuration *configuration, struct rout
     latency.configuration = configuration;
     strncpy(latency.destination, value, sizeof latency.destination - 1);
     latency.own_ticks = calibrate();
-    latency.start_time = now();
+    latency.start_time = monotonic_ns();
     latency.start_ticks = __builtin_ia32_rdtsc();
     struct route timed = inner;
     timed.alloc = timed_alloc;
@@ -180,7 +173,7 @@ static void sum_up(enum call call, struct histogram *sum)
 static double nanoseconds_per_tick(void)
 {
     uint64_t ticks = __builtin_ia32_rdtsc() - latency.start_ticks;
-    uint64_t time = now() - latency.start_time;
+    uint64_t time = monotonic_ns() - latency.start_time;
     return ticks > 0 ? (double)time / (double)ticks : 0;
 }
 
@@ -263,13 +256,7 @@ static bool write_to(int file, bool json)
 {
     struct emitter emitter;
     double scale = nanoseconds_per_tick();
-    emitter_begin(&emitter, file, json);
-    emit_open(&emitter, NULL);
-    emit_text(&emitter, "schema", "allotrope.latency/1");
-    emit_number(&emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
-    emit_text(&emitter, "command", environment_program());
-    emit_text(&emitter, "allocator", latency.configuration->allocator->name);
-    emit_text(&emitter, "preset", latency.configuration->allocator->preset);
+    output_begin(&emitter, file, json, "allotrope.latency/1", latency.configuration);
     emit_number(&emitter, "own_cost_ns_subtracted",
                 (uint64_t)(scale * (double)latency.own_ticks + 0.5));
     for (enum call call = 0; call < CALLS; call++) {
@@ -278,8 +265,7 @@ static bool write_to(int file, bool json)
         if (sum.calls > 0)
             emit_histogram(&emitter, call_names[call], &sum, scale);
     }
-    emit_close(&emitter);
-    return emitter_end(&emitter);
+    return output_end(&emitter);
 }
 
 static void write_at_exit(void)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "shim/environment.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 
@@ -73,4 +74,22 @@ void output_write(const char *pattern, const char *variable, bool write(int file
         report_unwritable(name, variable);
     if (!syscall_failed(file))
         SYSCALL_1(SYS_close, file);
+}
+
+void output_begin(struct emitter *emitter, int file, bool json, const char *schema,
+                  const struct configuration *configuration)
+{
+    emitter_begin(emitter, file, json);
+    emit_open(emitter, NULL);
+    emit_text(emitter, "schema", schema);
+    emit_number(emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
+    emit_text(emitter, "command", environment_program());
+    emit_text(emitter, "allocator", configuration->allocator->name);
+    emit_text(emitter, "preset", configuration->allocator->preset);
+}
+
+bool output_end(struct emitter *emitter)
+{
+    emit_close(emitter);
+    return emitter_end(emitter);
 }

@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 
+#include "shim/configuration.h"
+#include "shim/emitter.h"
+
 enum { OUTPUT_NAME_BYTES = 512 };
 
 /* "" or "-". */
@@ -17,5 +20,11 @@ bool output_is_standard_error(const char *pattern);
  * in ".json" asks for JSON. A failure is said in one line, with the environment variable that
  * named the file. */
 void output_write(const char *pattern, const char *variable, bool write(int file, bool json));
+
+/* Opens the object that such a file is: what it is, and of which process. */
+void output_begin(struct emitter *emitter, int file, bool json, const char *schema,
+                  const struct configuration *configuration);
+/* Closes it. False when not everything could be written. */
+bool output_end(struct emitter *emitter);
 
 #endif

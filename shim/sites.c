@@ -256,13 +256,7 @@ static bool write_to(int file, bool json)
 {
     (void)json;
     struct emitter emitter;
-    emitter_begin(&emitter, file, true);
-    emit_open(&emitter, NULL);
-    emit_text(&emitter, "schema", "allotrope.sites/1");
-    emit_number(&emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
-    emit_text(&emitter, "command", environment_program());
-    emit_text(&emitter, "allocator", sites.configuration->allocator->name);
-    emit_text(&emitter, "preset", sites.configuration->allocator->preset);
+    output_begin(&emitter, file, true, "allotrope.sites/1", sites.configuration);
     emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
     emit_number(&emitter, "frames", callers_are_known() ? sites.frames : 1);
     emit_number(&emitter, "samples", sites.samples);
@@ -275,8 +269,7 @@ static bool write_to(int file, bool json)
     for (size_t i = 0; i < sites.table.site_count; i++)
         emit_site(&emitter, &sites.table.sites[i]);
     emit_close_list(&emitter);
-    emit_close(&emitter);
-    return emitter_end(&emitter);
+    return output_end(&emitter);
 }
 
 static void write_at_exit(void)

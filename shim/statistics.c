@@ -16,7 +16,6 @@
 #include "shim/statistics.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "shim/emitter.h"
 #include "shim/environment.h"
@@ -422,13 +421,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     struct emitter emitter;
     struct allocator_statistics statistics;
     configuration->allocator->statistics(&statistics);
-    emitter_begin(&emitter, descriptor, json);
-    emit_open(&emitter, NULL);
-    emit_text(&emitter, "schema", "allotrope.stats/1");
-    emit_number(&emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
-    emit_text(&emitter, "command", environment_program());
-    emit_text(&emitter, "allocator", configuration->allocator->name);
-    emit_text(&emitter, "preset", configuration->allocator->preset);
+    output_begin(&emitter, descriptor, json, "allotrope.stats/1", configuration);
     emit_options(&emitter, configuration);
     if (account.on) {
         emit_account(&emitter);
@@ -444,8 +437,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     emit_system_calls(&emitter);
     emit_more(&emitter, configuration->allocator);
     emit_number(&emitter, "pointer_faults", pointer_faults());
-    emit_close(&emitter);
-    return emitter_end(&emitter);
+    return output_end(&emitter);
 }
 
 void statistics_write_table(const struct configuration *configuration, int descriptor)

@@ -22,6 +22,7 @@
 
 #include "shim/interpose.h"
 #include "shim/route.h"
+#include "vm/clock.h"
 #include "vm/syscall.h"
 
 EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, size_t bytes);
@@ -52,13 +53,6 @@ struct limited_wait {
     int64_t end_ns;
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static struct limited_wait begin_wait(int limit_ms)
 {
     struct limited_wait wait = {0};
@@ -66,7 +60,7 @@ static struct limited_wait begin_wait(int limit_ms)
         wait.ended_waits = route_settle()->allocator->ended_waits;
     if (wait.ended_waits) {
         wait.ended = wait.ended_waits();
-        wait.end_ns = now_ns() + (int64_t)limit_ms * 1000000;
+        wait.end_ns = (int64_t)monotonic_ns() + (int64_t)limit_ms * 1000000;
     }
     return wait;
 }
@@ -80,7 +74,7 @@ static bool goes_on(struct limited_wait *wait, int result, int *limit_ms)
     if (ended == wait->ended)
         return false;
     wait->ended = ended;
-    int64_t left_ns = wait->end_ns - now_ns();
+    int64_t left_ns = wait->end_ns - (int64_t)monotonic_ns();
     *limit_ms = left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
     return true;
 }
