@@ -191,6 +191,25 @@ static inline bool bytes_reserve(struct bytes *bytes, size_t more)
     return true;
 }
 
+/* Room for an element of index `count` in a growing array whose new elements are zero; `array`
+ * is the address of its pointer. */
+static inline bool array_reserve(void *array, size_t *capacity, size_t count, size_t element_bytes)
+{
+    if (count < *capacity)
+        return true;
+    size_t larger = *capacity ? *capacity * 2 : 64;
+    while (larger <= count)
+        larger *= 2;
+    void **where = array;
+    char *moved = realloc(*where, larger * element_bytes);
+    if (!moved)
+        return false;
+    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
+    *where = moved;
+    *capacity = larger;
+    return true;
+}
+
 enum { VARINT_BYTES = 10 };
 
 /* Seven bits a byte, the lowest first. Needs VARINT_BYTES of room. */

@@ -170,23 +170,6 @@ static int read_chunk(struct trace_reader *reader)
 
 /* ------------------------------------------------------------------ unpacking a chunk */
 
-static bool grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
-{
-    if (count < *capacity)
-        return true;
-    size_t larger = *capacity ? *capacity * 2 : 256;
-    while (larger <= count)
-        larger *= 2;
-    void **where = array;
-    char *moved = realloc(*where, larger * element_bytes);
-    if (!moved)
-        return false;
-    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
-    *where = moved;
-    *capacity = larger;
-    return true;
-}
-
 static int unpack_streams(struct trace_reader *reader)
 {
     struct stream_size sizes[STREAMS];
@@ -240,7 +223,7 @@ static int read_functions(struct trace_reader *reader)
         struct function function = {get_string(in), NULL};
         function.object = get_string(in);
         if (!function.name || !function.object || id >= MOST_FUNCTIONS ||
-            !grow(&reader->functions, &reader->function_capacity, id, sizeof function)) {
+            !array_reserve(&reader->functions, &reader->function_capacity, id, sizeof function)) {
             free(function.name);
             free(function.object);
             return fail(reader, reader->chunk_offset, "damaged names of functions");
@@ -258,7 +241,7 @@ static int read_functions(struct trace_reader *reader)
 static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
 {
     struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
-    if (!grow(&reader->superblocks, &reader->superblock_capacity, reader->superblock_count,
+    if (!array_reserve(&reader->superblocks, &reader->superblock_capacity, reader->superblock_count,
               sizeof *reader->superblocks))
         return short_of_memory(reader);
     struct superblock *superblock = &reader->superblocks[reader->superblock_count++];
@@ -270,7 +253,7 @@ static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
         return fail(reader, reader->chunk_offset, "damaged superblock");
     superblock->slot_count = (uint32_t)count;
     superblock->first_slot = reader->slot_count;
-    if (!grow(&reader->slots, &reader->slot_capacity, reader->slot_count + count,
+    if (!array_reserve(&reader->slots, &reader->slot_capacity, reader->slot_count + count,
               sizeof *reader->slots))
         return short_of_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
@@ -293,7 +276,7 @@ static int read_path(struct trace_reader *reader, uint64_t *last_address)
     if (first > superblock->slot_count || count > superblock->slot_count - first ||
         instructions > UINT32_MAX)
         return fail(reader, reader->chunk_offset, "a path goes beyond its superblock");
-    if (!grow(&reader->paths, &reader->path_capacity, reader->path_count, sizeof(struct path)))
+    if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count, sizeof(struct path)))
         return short_of_memory(reader);
     reader->paths[reader->path_count++] = (struct path){.slot_count = (uint32_t)count,
                                                         .instructions = (uint32_t)instructions,
@@ -307,7 +290,7 @@ static int read_definitions(struct trace_reader *reader)
 {
     uint64_t last_address = 0;
     reader->superblock_count = reader->slot_count = 0;
-    if (!grow(&reader->paths, &reader->path_capacity, NO_PATH, sizeof(struct path)))
+    if (!array_reserve(&reader->paths, &reader->path_capacity, NO_PATH, sizeof(struct path)))
         return short_of_memory(reader);
     reader->paths[NO_PATH] = (struct path){.copied = -1};
     reader->path_count = 1;

@@ -211,28 +211,10 @@ static int end_chunk(struct trace_writer *writer)
 
 /* ------------------------------------------------------------------ what the caller describes */
 
-/* Room for one more element in a growing array. */
-static bool grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
-{
-    if (count < *capacity)
-        return true;
-    size_t larger = *capacity ? *capacity * 2 : 64;
-    while (larger <= count)
-        larger *= 2;
-    void **where = array;
-    char *moved = realloc(*where, larger * element_bytes);
-    if (!moved)
-        return false;
-    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
-    *where = moved;
-    *capacity = larger;
-    return true;
-}
-
 int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *name,
                           const char *object)
 {
-    if (!grow(&writer->functions, &writer->function_capacity, id, sizeof *writer->functions))
+    if (!array_reserve(&writer->functions, &writer->function_capacity, id, sizeof *writer->functions))
         return -1;
     struct writer_function *function = &writer->functions[id];
     free(function->name);
@@ -246,7 +228,7 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {
-    if (slot_count > MOST_SLOTS || !grow(&writer->superblocks, &writer->superblock_capacity,
+    if (slot_count > MOST_SLOTS || !array_reserve(&writer->superblocks, &writer->superblock_capacity,
                                          writer->superblock_count, sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
@@ -269,7 +251,7 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
 {
     if (superblock >= writer->superblock_count || first > end ||
         end > writer->superblocks[superblock].slot_count ||
-        !grow(&writer->paths, &writer->path_capacity, writer->path_count, sizeof *writer->paths))
+        !array_reserve(&writer->paths, &writer->path_capacity, writer->path_count, sizeof *writer->paths))
         return -1;
     uint32_t stores = 0;
     for (uint32_t i = first; i < end; i++)
@@ -483,7 +465,7 @@ static int cut_region(struct trace_writer *writer, size_t index, uint64_t start,
     for (int i = 0; i < 2; i++) {
         if (pieces[i][0] >= pieces[i][1])
             continue;
-        if (!grow(&writer->regions, &writer->region_capacity, writer->region_count,
+        if (!array_reserve(&writer->regions, &writer->region_capacity, writer->region_count,
                   sizeof *writer->regions))
             return -1;
         struct live_region piece = {pieces[i][0], pieces[i][1] - pieces[i][0], old.kind,
@@ -510,7 +492,7 @@ static int note_region(struct trace_writer *writer, const struct trace_event *ev
         return 0;
     struct live_region region = {start, event->value[1], event->value[2],
                                  strdup(event->name ? event->name : "")};
-    if (!region.name || !grow(&writer->regions, &writer->region_capacity, writer->region_count,
+    if (!region.name || !array_reserve(&writer->regions, &writer->region_capacity, writer->region_count,
                               sizeof *writer->regions))
         return -1;
     writer->regions[writer->region_count++] = region;
