@@ -11,7 +11,8 @@
  * The few that were freed last are kept as they are, pages and all: what a program frees and
  * allocates in turn would else be cleared by the kernel each time. The next block of about their
  * size takes one over, its end cut off or added. What is kept is bounded by a share of what is in
- * use, so that it goes when the program's blocks go; the oldest goes first.
+ * use, so that it goes when the program's blocks go, and gives way to blocks that grow; the oldest
+ * goes first.
  *
  * When the kernel refuses to unmap (max_map_count), the block is parked: empty, and handed out
  * again once the kernel refuses to map.
@@ -309,12 +310,25 @@ static void set_usable(struct large_block *block, size_t usable)
     account_mapped(change);
 }
 
+/* A block that grows asks the kernel for what is kept already, and could not use it: as much of
+ * that goes. */
+static void trim_for_growth(size_t bytes)
+{
+    lock_acquire(&lock);
+    size_t most = kept_bytes;
+    lock_release(&lock);
+    if (most > 0)
+        large_trim(most > bytes ? most - bytes : 0);
+}
+
 void *large_resize(struct large_block *block, void *payload, size_t size)
 {
     check_start(block, "realloc", payload);
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
     size_t usable = round_up(size, PAGE_BYTES);
+    if (usable > block->usable_bytes)
+        trim_for_growth(usable - block->usable_bytes);
     if (resize_in_place(block, usable) || move(block, usable))
         set_usable(block, usable);
     else if (usable > block->usable_bytes)

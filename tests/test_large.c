@@ -125,6 +125,20 @@ static void test_more_is_kept_beside_more_that_is_in_use(void **state)
     assert_false(is_readable(block) || is_readable(held));
 }
 
+/* A block that grows from a size that nothing kept is near to. */
+static void test_what_is_kept_gives_way_to_a_block_that_grows(void **state)
+{
+    (void)state;
+    large_trim(0);
+    char *kept = large_alloc(16, 2 * MIB, false), *block = large_alloc(16, MIB / 4, false);
+    give(kept);
+    assert_true(is_readable(kept));
+    block = large_resize(record_of(block), block, MIB / 2);
+    assert_false(is_readable(kept));
+    give(block);
+    large_trim(0);
+}
+
 /* Size 0 counts as 1; what no address space can hold is refused. */
 static void test_sizes_at_the_edges(void **state)
 {
@@ -378,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_freed_block_serves_the_next_of_about_its_size),
         cmocka_unit_test(test_what_is_kept_is_bounded_and_the_oldest_goes_first),
         cmocka_unit_test(test_more_is_kept_beside_more_that_is_in_use),
+        cmocka_unit_test(test_what_is_kept_gives_way_to_a_block_that_grows),
         cmocka_unit_test(test_sizes_at_the_edges),
         cmocka_unit_test(test_growing_and_shrinking),
         cmocka_unit_test(test_a_block_moves_when_its_way_is_barred),
