@@ -11,34 +11,39 @@
 #define TITLE "fragments of powers of two in pages, next fit over pages (Haertel)"
 #define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
 
-/* A bin for each power of two up to half a page, then one for each number of pages. Fragments have
- * 32 bytes at least, so that a byte of state serves 32. */
+/* A bin for each power of two up to half a page, then four to a doubling, as the heap has parts of
+ * pages. Fragments have 32 bytes at least, so that a byte of state serves 32. */
 enum {
     LEAST_LOG = 5,
     FRAGMENT_BINS = GNU_MAX_FRAGMENT_LOG - LEAST_LOG + 1,
-    PAGE_BINS = 8,
+    LARGEST_LOG = 15,
+    PART_BINS = 4 * (LARGEST_LOG - GNU_MAX_FRAGMENT_LOG),
 };
 
 static inline unsigned bin_of(size_t size)
 {
     if (size <= (size_t)1 << LEAST_LOG)
         return 0;
-    if (size <= GNU_PAGE_BYTES / 2)
-        return 64 - LEAST_LOG - (unsigned)__builtin_clzll(size - 1);
-    return FRAGMENT_BINS + (unsigned)((size - 1) / GNU_PAGE_BYTES);
+    unsigned log = 63 - (unsigned)__builtin_clzll(size - 1);
+    if (log < GNU_MAX_FRAGMENT_LOG)
+        return log + 1 - LEAST_LOG;
+    unsigned quarter = (unsigned)((size - 1) >> (log - 2)) & 3;
+    return FRAGMENT_BINS + (log - GNU_MAX_FRAGMENT_LOG) * 4 + quarter;
 }
 
 static inline size_t bin_request(unsigned bin)
 {
-    return bin < FRAGMENT_BINS ? (size_t)1 << (LEAST_LOG + bin)
-                               : (bin - FRAGMENT_BINS + 1) * (size_t)GNU_PAGE_BYTES;
+    if (bin < FRAGMENT_BINS)
+        return (size_t)1 << (LEAST_LOG + bin);
+    unsigned beyond = bin - FRAGMENT_BINS;
+    return (size_t)(5 + beyond % 4) << (GNU_MAX_FRAGMENT_LOG - 2 + beyond / 4);
 }
 
 static const struct layered_policy layers = {
     .heap = &gnu_policy,
     .shadow_shift = 5,
-    .bins = FRAGMENT_BINS + PAGE_BINS,
-    .largest_binned = PAGE_BINS * (size_t)GNU_PAGE_BYTES,
+    .bins = FRAGMENT_BINS + PART_BINS,
+    .largest_binned = (size_t)1 << LARGEST_LOG,
     .bin_of = bin_of,
     .bin_request = bin_request,
 };
@@ -52,6 +57,7 @@ static bool default_init(const uint64_t *options)
         [GNU_COUNTERS] = options[GNU_COUNTERS],
         [GNU_LEAST_LOG] = LEAST_LOG,
         [GNU_FINAL_FREE_PAGES] = (1 << 20) / GNU_PAGE_BYTES,
+        [GNU_PART_PAGES] = 1,
     };
     memcpy(&all[GNU_OPTIONS], &options[GNU_LEAST_LOG], LAYERED_OPTION_COUNT * sizeof *options);
     return layered_init(&layers, all, GNU_OPTIONS);

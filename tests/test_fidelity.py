@@ -34,6 +34,7 @@ HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {
     "cartesian, least=32": (("cartesian", "least=32", "counters=on"), lambda: Cartesian(32)),
     "gnu": (("gnu",), Gnu),
     "gnu, least=32": (("gnu", "least_log=5", "counters=on"), lambda: Gnu(32)),
+    "gnu, parts=on": (("gnu", "parts=on"), lambda: Gnu(parts=True)),
 }
 
 Operation = tuple[str, int, int]

@@ -241,7 +241,91 @@ static void test_gnu_numbers_pages_across_memory_that_does_not_adjoin(void **sta
     assert_ptr_equal(take(2 * PAGE), before);
 }
 
+/* With fragments above half a page. */
+static int begin_heap_with_parts(void **state)
+{
+    (void)state;
+    test_heap_init(&heap, &gnu_policy, (const char *const[]){"parts=on", NULL});
+    return 0;
+}
+
+static void test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {2048, 2560, 3072,  3584,  PAGE,  5120,     6144,
+                                   7168, 8192, 10240, 12288, 14336, 4 * PAGE, 5 * PAGE};
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(usable(take(sizes[i - 1] + 1)), sizes[i]);
+        assert_int_equal(usable(take(sizes[i])), sizes[i]);
+    }
+}
+
+static void test_gnu_parts_of_a_chunk_are_released_together(void **state)
+{
+    (void)state;
+    char *blocks[4];
+    take(PAGE);
+    for (int i = 0; i < 4; i++)
+        memset(blocks[i] = take(5000), i, 5120);
+    take(PAGE);
+    assert_ptr_equal(blocks[1], blocks[0] + 3 * 5120);
+    assert_ptr_equal(blocks[3], blocks[0] + 5120);
+    for (int i = 0; i < 3; i++)
+        give(blocks[i]);
+    assert_int_equal(statistics().free_blocks, 3);
+    assert_int_equal(blocks[3][5119], 3);
+    give(blocks[3]);
+    assert_int_equal(statistics().free_blocks, 1);
+    assert_int_equal(statistics().free_bytes, 5 * PAGE);
+    assert_ptr_equal(take(5 * PAGE), blocks[0]);
+}
+
+static void test_gnu_parts_are_found_from_any_page_of_their_chunk(void **state)
+{
+    (void)state;
+    char *blocks[8];
+    for (int i = 0; i < 8; i++)
+        blocks[i] = take(3584);
+    for (int i = 0; i < 8; i++) {
+        assert_true(free_aborts(blocks[i] + 16));
+        assert_true(free_aborts(blocks[i] + 512));
+        assert_int_equal(usable(blocks[i]), 3584);
+        assert_false(free_aborts(blocks[i]));
+    }
+    for (int i = 0; i < 8; i++)
+        give(blocks[i]);
+}
+
+static void test_gnu_parts_keep_alignment_to_pages_and_runs(void **state)
+{
+    (void)state;
+    for (size_t alignment = 32; alignment <= 4 * PAGE; alignment *= 2)
+        for (size_t size = 2000; size < 5 * PAGE; size += 500) {
+            void *block = heap.policy->alloc_aligned(heap.state, alignment, size);
+            assert_int_equal((uintptr_t)block % alignment, 0);
+            assert_true(usable(block) >= size);
+        }
+}
+
+static void test_gnu_parts_resize_while_more_than_half_is_needed(void **state)
+{
+    (void)state;
+    char *block = take(5120);
+    memset(block, 7, 5120);
+    assert_true(heap.policy->resize(heap.state, block, 2561));
+    assert_false(heap.policy->resize(heap.state, block, 2560));
+    assert_false(heap.policy->resize(heap.state, block, 5121));
+    block = heap_realloc(heap.policy, heap.state, block, 5 * PAGE);
+    assert_int_equal(usable(block), 5 * PAGE);
+    block = heap_realloc(heap.policy, heap.state, block, 7000); /* no run of two pages */
+    assert_int_equal(usable(block), 7168);
+    for (int i = 0; i < 5120; i++)
+        assert_int_equal(block[i], 7);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
+
+#define PARTS(name) cmocka_unit_test_setup_teardown(name, begin_heap_with_parts, end_heap)
 
 int main(void)
 {
@@ -263,6 +347,11 @@ int main(void)
         TEST(test_gnu_is_unchanged_when_memory_is_refused),
         TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs),
         TEST(test_gnu_numbers_pages_across_memory_that_does_not_adjoin),
+        PARTS(test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib),
+        PARTS(test_gnu_parts_of_a_chunk_are_released_together),
+        PARTS(test_gnu_parts_are_found_from_any_page_of_their_chunk),
+        PARTS(test_gnu_parts_keep_alignment_to_pages_and_runs),
+        PARTS(test_gnu_parts_resize_while_more_than_half_is_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

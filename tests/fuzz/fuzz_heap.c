@@ -31,7 +31,7 @@ static const struct {
     {"cartesian", {"counters=on", NULL}},
     {"cartesian", {"tree=fast", "least=32", NULL}},
     {"gnu", {"counters=on", NULL}},
-    {"gnu", {"least_log=5", NULL}},
+    {"gnu", {"least_log=5", "parts=on", NULL}},
     {"knuth", {"search=short", NULL}},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };

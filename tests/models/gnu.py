@@ -6,21 +6,26 @@ Free clusters are not kept: they are found by looking at all pages.
 
 from __future__ import annotations
 
+from math import lcm
+
 from models.model import PAGE, Model, round_up
 
 FIRST_TABLE_ENTRIES = 1024
 ENTRY_BYTES = 24
 FINAL_FREE_PAGES = 8
+PARTS = [quarters << shift for shift in (9, 10, 11) for quarters in (5, 6, 7, 8)]  # 2560 ... 16384
 
 
 class Gnu(Model):
-    def __init__(self, least: int = 16) -> None:
+    def __init__(self, least: int = 16, parts: bool = False) -> None:
         super().__init__()
         self.least = least  # bytes of the smallest fragment
+        self.parts = parts  # whether there are fragments of 2,560 to 14,336 bytes
         self.used = bytearray()  # a flag for each page
         self.search_page: int | None = None  # first page of the cluster to look at first
         self.runs: dict[int, int] = {}  # first page -> pages
-        self.chunks: dict[int, int] = {}  # page -> bytes of a fragment
+        self.chunks: dict[int, int] = {}  # first page -> bytes of a fragment
+        self.chunk_of: dict[int, int] = {}  # any page of a chunk -> its first
         self.lists: dict[int, list[int]] = {}  # bytes -> free fragments
         self.table_page = 0
         self.table_entries = 0
@@ -103,26 +108,38 @@ class Gnu(Model):
         self.runs[page] = pages
         return page * PAGE
 
+    def fragment_size(self, size: int) -> int | None:
+        """None: whole pages."""
+        if size <= PAGE // 2:
+            sizes = [self.least]
+            while sizes[-1] < PAGE // 2:
+                sizes.append(2 * sizes[-1])
+        else:
+            sizes = PARTS if self.parts else []
+        fitting = [fragment for fragment in sizes if fragment >= size]
+        return fitting[0] if fitting and fitting[0] % PAGE else None
+
     def alloc(self, size: int) -> int:
-        if size > PAGE // 2:
+        fragment_size = self.fragment_size(size)
+        if fragment_size is None:
             return self.alloc_run(round_up(size, PAGE) // PAGE)
-        fragment_size = self.least
-        while fragment_size < size:
-            fragment_size *= 2
         fragments = self.lists.setdefault(fragment_size, [])
         if fragments:
             return fragments.pop(0)
-        page = self.alloc_pages(1)
+        chunk_bytes = lcm(fragment_size, PAGE)
+        page = self.alloc_pages(chunk_bytes // PAGE)
         self.chunks[page] = fragment_size
-        address = page * PAGE
-        fragments.extend(reversed(range(address + fragment_size, address + PAGE, fragment_size)))
-        return address
+        for each in range(page, page + chunk_bytes // PAGE):
+            self.chunk_of[each] = page
+        start = page * PAGE
+        fragments.extend(reversed(range(start + fragment_size, start + chunk_bytes, fragment_size)))
+        return start
 
     def alloc_aligned(self, alignment: int, size: int) -> int:
-        if alignment <= PAGE:
+        if alignment <= PAGE and max(size, alignment) <= PAGE // 2:
             return self.alloc(max(size, alignment))
         pages = round_up(max(size, 1), PAGE) // PAGE
-        run = self.alloc_run(pages + alignment // PAGE - 1)
+        run = self.alloc_run(pages + max(alignment // PAGE, 1) - 1)
         aligned = round_up(run, alignment)
         page, front = run // PAGE, (aligned - run) // PAGE
         self.runs[page + front] = self.runs.pop(page) - front
@@ -139,16 +156,20 @@ class Gnu(Model):
 
     def free(self, block: int) -> None:
         page = block // PAGE
-        if page not in self.chunks:
+        if page not in self.chunk_of:
             self.free_pages(page, self.runs.pop(page), True)
             return
+        page = self.chunk_of[page]
         size = self.chunks[page]
+        chunk_bytes = lcm(size, PAGE)
         fragments = self.lists[size]
-        siblings = [fragment for fragment in fragments if fragment // PAGE == page]
-        if len(siblings) == PAGE // size - 1:
-            self.lists[size] = [fragment for fragment in fragments if fragment // PAGE != page]
+        siblings = [f for f in fragments if page * PAGE <= f < page * PAGE + chunk_bytes]
+        if len(siblings) == chunk_bytes // size - 1:
+            self.lists[size] = [fragment for fragment in fragments if fragment not in siblings]
             del self.chunks[page]
-            self.free_pages(page, 1, True)
+            for each in range(page, page + chunk_bytes // PAGE):
+                del self.chunk_of[each]
+            self.free_pages(page, chunk_bytes // PAGE, True)
         elif siblings:
             fragments.insert(fragments.index(siblings[0]) + 1, block)
         else:
@@ -156,17 +177,18 @@ class Gnu(Model):
 
     def resize(self, block: int, size: int) -> bool:
         page = block // PAGE
-        if page in self.chunks:
-            return self.chunks[page] // 2 < size <= self.chunks[page]
+        if page in self.chunk_of:
+            fragment_size = self.chunks[self.chunk_of[page]]
+            return fragment_size // 2 < size <= fragment_size
         pages = round_up(size, PAGE) // PAGE
-        if size <= PAGE // 2 or pages > self.runs[page]:
+        if self.fragment_size(size) or pages > self.runs[page]:
             return False
         self.shed(page, pages)
         return True
 
     def move(self, block: int, size: int) -> int:
         page = block // PAGE
-        if page in self.chunks or size <= PAGE // 2:
+        if page in self.chunk_of or self.fragment_size(size):
             return super().move(block, size)
         self.free_pages(page, self.runs.pop(page), False)
         return self.alloc_run(round_up(size, PAGE) // PAGE)
