@@ -36,11 +36,25 @@ def log_ratios(found: dict[tuple[str, str], Any], program: str, spec: str, basel
     return np.log([a / b for a, b in pairs]) if pairs else None
 
 
-def differences(first: dict[str, Any], second: dict[str, Any],
-                quantity: str) -> Iterator[tuple[str, str, float, float, float]]:  # fmt: skip
-    """The difference of the mean logarithms of the ratios, with Welch's 95% interval."""
+def welch(first: Any, second: Any) -> tuple[float, float, float]:
+    """The difference of the means with its 95% interval: low, middle, high."""
     from scipy import stats
 
+    difference = float(np.mean(second) - np.mean(first))
+    parts = np.var(first, ddof=1) / len(first), np.var(second, ddof=1) / len(second)
+    error = float(np.sqrt(sum(parts)))
+    if error == 0:
+        return difference, difference, difference
+    freedom = sum(parts) ** 2 / (
+        parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1)
+    )
+    reach = float(stats.t.ppf(0.975, freedom)) * error
+    return difference - reach, difference, difference + reach
+
+
+def differences(first: dict[str, Any], second: dict[str, Any],
+                quantity: str) -> Iterator[tuple[str, str, float, float, float]]:  # fmt: skip
+    """The difference of the mean logarithms of the ratios, with its interval."""
     one, two, baseline = results(first), results(second), first["baseline"]
     for program, spec in one:
         if spec == baseline or (program, spec) not in two:
@@ -49,15 +63,7 @@ def differences(first: dict[str, Any], second: dict[str, Any],
         b = log_ratios(two, program, spec, baseline, quantity)
         if a is None or b is None or len(a) < 3 or len(b) < 3:
             continue
-        difference = float(np.mean(b) - np.mean(a))
-        parts = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
-        error = float(np.sqrt(sum(parts)))
-        if error == 0:
-            yield program, spec, difference, difference, difference
-            continue
-        freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-        reach = float(stats.t.ppf(0.975, freedom)) * error
-        yield program, spec, difference - reach, difference, difference + reach
+        yield program, spec, *welch(a, b)
 
 
 def main() -> None:
