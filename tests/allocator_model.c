@@ -4,7 +4,11 @@
  */
 #include "tests/allocator_model.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit.h"
 
@@ -182,4 +186,62 @@ void model_assert_walk(const struct model *models, size_t count)
     assert_int_equal(found.cached_bytes, statistics.heap.cached_bytes);
     assert_int_equal(found.cached_bytes, allocator->cached_bytes());
     assert_true(allocator->is_valid());
+}
+
+enum { FORKING_THREADS = 3 };
+
+static _Atomic bool stop;
+
+static void *allocate_all_the_time(void *argument)
+{
+    struct model *model = argument;
+    const char *wrong = NULL;
+    while (!stop && !wrong)
+        wrong = model_run(model, 100);
+    if (!wrong)
+        wrong = model_drop(model);
+    model->allocator->thread_exit();
+    return (void *)wrong;
+}
+
+static void go_on_in_child(const struct allocator *allocator)
+{
+    static struct model model;
+    model = (struct model){.allocator = allocator, .random = 9};
+    alarm(20); /* a lock that was left held would be waited for for ever */
+    const char *wrong = model_run(&model, 2000);
+    if (!wrong)
+        wrong = model_drop(&model);
+    _exit(wrong || !allocator->is_valid() ? 1 : 0);
+}
+
+void model_assert_forks(const struct allocator *allocator)
+{
+    static struct model models[FORKING_THREADS];
+    pthread_t threads[FORKING_THREADS];
+    stop = false;
+    for (unsigned i = 0; i < FORKING_THREADS; i++) {
+        models[i] = (struct model){.allocator = allocator, .random = 200 + i};
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_all_the_time, &models[i]), 0);
+    }
+    for (int i = 0; i < 30; i++) {
+        int status;
+        allocator->fork_prepare();
+        pid_t child = fork();
+        if (child == 0) {
+            allocator->fork_child();
+            go_on_in_child(allocator);
+        }
+        allocator->fork_parent();
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    stop = true;
+    for (int i = 0; i < FORKING_THREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        if (wrong)
+            fail_msg("%s", (char *)wrong);
+    }
+    model_assert_walk(models, FORKING_THREADS);
 }

@@ -45,4 +45,7 @@ const char *model_free(const struct allocator *allocator, struct model_block *bl
  * at work. */
 void model_assert_walk(const struct model *models, size_t count);
 
+/* Asserts that the child of a fork can go on while other threads allocate in the parent. */
+void model_assert_forks(const struct allocator *allocator);
+
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "alloc/historic.h"
 #include "alloc/layered.h"
@@ -399,61 +398,12 @@ static void test_a_thread_is_served_after_its_end(void **state)
     model_assert_walk(models, 1);
 }
 
-static _Atomic bool stop;
-
-static void *allocate_all_the_time(void *argument)
-{
-    const char *wrong = NULL;
-    while (!stop && !wrong)
-        wrong = model_run(argument, 100);
-    if (!wrong)
-        wrong = model_drop(argument);
-    heap->thread_exit();
-    return (void *)wrong;
-}
-
-static void go_on_in_child(void)
-{
-    static struct model child_model;
-    child_model = (struct model){.allocator = heap, .random = 9};
-    alarm(20); /* a lock that was left held would be waited for for ever */
-    const char *wrong = model_run(&child_model, 2000);
-    if (!wrong)
-        wrong = model_drop(&child_model);
-    _exit(wrong || !heap->is_valid() ? 1 : 0);
-}
-
 static void test_fork_while_threads_allocate(void **state)
 {
     (void)state;
     if (UNDER_THREAD_SANITIZER)
         skip(); /* which does not survive it itself */
-    pthread_t threads[3];
-    void *wrong;
-    stop = false;
-    for (unsigned i = 0; i < 3; i++) {
-        models[i] = (struct model){.allocator = heap, .random = 200 + i};
-        pthread_create(&threads[i], NULL, allocate_all_the_time, &models[i]);
-    }
-    for (int i = 0; i < 30; i++) {
-        int status;
-        heap->fork_prepare();
-        pid_t child = fork();
-        if (child == 0) {
-            heap->fork_child();
-            go_on_in_child();
-        }
-        heap->fork_parent();
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
-    stop = true;
-    for (int i = 0; i < 3; i++) {
-        pthread_join(threads[i], &wrong);
-        if (wrong)
-            fail_msg("%s", (char *)wrong);
-    }
-    model_assert_walk(models, 3);
+    model_assert_forks(heap);
 }
 
 static void free_twice(void *block)
