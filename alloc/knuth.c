@@ -28,7 +28,8 @@
  * Not as published, where search=short asks for it: a search gives up when the blocks it has not
  * seen hold less than it needs, and none is made where memory has just grown, or where a bound on
  * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked
- * at.
+ * at. And where end=checked asks for it, the two tags of a block that comes back, and of a free one
+ * below it, must agree: a write just past its end has damaged the upper.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
  * implemented by M. Moraes (CSRI, University of Toronto), whose order of the ring this is, and
@@ -54,6 +55,7 @@ static void knuth_init(void *state, struct page_source *pages, const uint64_t *o
     heap->cut_from_end = options[KNUTH_CUT] != 0;
     heap->short_search = options[KNUTH_SEARCH] != 0;
     heap->counters.on = options[KNUTH_COUNTERS] != 0;
+    heap->looks_at_end = options[KNUTH_END] != 0;
 }
 
 /* Blocks and tags. */
@@ -120,7 +122,11 @@ static size_t allocated_block_bytes(const struct knuth_heap *heap, const char *f
         abort_on_pointer_fault(function, payload,
                                "not a live block (freed twice, never handed out, or its tag was "
                                "overwritten)");
-    return tag_size(opened);
+    size_t bytes = tag_size(opened);
+    if (heap->looks_at_end && tag_read((char *)tag_before(payload) + bytes - TAG_BYTES) != opened)
+        abort_on_pointer_fault(function, payload,
+                               "the tag at its end was overwritten, probably by the block itself");
+    return bytes;
 }
 
 /* The ring. */
@@ -189,6 +195,8 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
     heap->free_bytes += bytes;
     if (tag_state(below) == TAG_FREE) {
         merged = (struct knuth_free_block *)(block - tag_size(below));
+        if (heap->looks_at_end && tag_read(merged) != below)
+            report_damaged_tag(block - TAG_BYTES);
         bytes += tag_size(below);
         count_merge(&heap->counters);
     }
@@ -548,11 +556,13 @@ static bool knuth_is_valid(void *state)
 
 const char *const knuth_cuts[] = {"start", "end", NULL};
 const char *const knuth_searches[] = {"published", "short", NULL};
+static const char *const ends[] = {"trusted", "checked", NULL};
 
 static const struct option_description knuth_options[] = {
     {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
     {"search", KNUTH_SEARCH_TITLE, 0, 1, 0, knuth_searches},
     COUNTERS_OPTION(0),
+    {"end", "whether the tag at a block's end is checked", 0, 1, 0, ends},
     {0},
 };
 

@@ -21,13 +21,13 @@ struct knuth_heap {
     struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
     size_t free_bytes;
     char *fence; /* the tag behind the last block; NULL: no memory yet */
-    bool cut_from_end, short_search;
+    bool cut_from_end, short_search, looks_at_end;
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
 };
 
-/* Options, in their order. */
-enum knuth_option { KNUTH_CUT, KNUTH_SEARCH, KNUTH_COUNTERS, KNUTH_OPTIONS };
+/* Options, in their order. KNUTH_END is set by the presets, not by users. */
+enum knuth_option { KNUTH_CUT, KNUTH_SEARCH, KNUTH_COUNTERS, KNUTH_END, KNUTH_OPTIONS };
 #define KNUTH_SEARCH_TITLE "as published, or given up when what is left to see cannot do"
 
 extern const struct heap_policy knuth_policy;

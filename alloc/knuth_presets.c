@@ -43,7 +43,10 @@ static const struct layered_policy layers = {
 
 static bool default_init(const uint64_t *options)
 {
-    return layered_init(&layers, options, KNUTH_OPTIONS);
+    uint64_t all[KNUTH_OPTIONS + LAYERED_OPTION_COUNT] = {options[KNUTH_CUT], options[KNUTH_SEARCH],
+                                                          options[KNUTH_COUNTERS], true};
+    memcpy(&all[KNUTH_OPTIONS], &options[KNUTH_END], LAYERED_OPTION_COUNT * sizeof *options);
+    return layered_init(&layers, all, KNUTH_OPTIONS);
 }
 
 void *knuth_default_alloc(size_t size)
@@ -74,7 +77,9 @@ const struct allocator knuth_default = {
 
 static bool init_classic(const uint64_t *options)
 {
-    return classic_init(&knuth_policy, options);
+    uint64_t all[KNUTH_OPTIONS] = {options[KNUTH_CUT], options[KNUTH_SEARCH],
+                                   options[KNUTH_COUNTERS], false};
+    return classic_init(&knuth_policy, all);
 }
 
 static const struct option_description classic_options[] = {

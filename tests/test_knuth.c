@@ -316,6 +316,28 @@ static void test_knuth_finds_an_overwritten_tag_beside_the_block(void **state)
     *(uint64_t *)(void *)(next - 8) = tag;
 }
 
+static int begin_heap_that_looks_at_ends(void **state)
+{
+    (void)state;
+    test_heap_init(&heap, &knuth_policy, (const char *const[]){"end=checked", NULL});
+    return 0;
+}
+
+static void test_knuth_finds_a_byte_written_past_the_end_when_asked(void **state)
+{
+    (void)state;
+    char *block = take(100), *next = take(100);
+    char *past_end = block + usable(block);
+    const char tag = *past_end;
+    *past_end = 's'; /* in its low bits the sign of a free block */
+    assert_true(free_aborts(block));
+    assert_true(free_aborts(next));
+    *past_end = tag;
+    assert_false(free_aborts(block));
+    give(block);
+    give(next);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
 
 int main(void)
@@ -348,6 +370,8 @@ int main(void)
         TEST(test_knuth_finds_a_block_that_was_freed_before),
         TEST(test_knuth_finds_a_pointer_into_a_block),
         TEST(test_knuth_finds_an_overwritten_tag_beside_the_block),
+        cmocka_unit_test_setup_teardown(test_knuth_finds_a_byte_written_past_the_end_when_asked,
+                                        begin_heap_that_looks_at_ends, end_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

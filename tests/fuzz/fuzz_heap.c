@@ -27,7 +27,7 @@ static const struct {
 } variants[] = {
     {"bsd", {NULL}},
     {"knuth", {"counters=on", NULL}},
-    {"knuth", {"cut=end", "search=short", NULL}},
+    {"knuth", {"cut=end", "search=short", "end=checked", NULL}},
     {"cartesian", {"counters=on", NULL}},
     {"cartesian", {"tree=fast", "least=32", NULL}},
     {"gnu", {"counters=on", NULL}},
