@@ -241,11 +241,20 @@ static void announce_to_owner(struct slab *slab)
 
 /* Free blocks of a slab. */
 
-void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks)
+/* A block of n units has a bit every n bits, so 64 blocks have n words of bits to themselves. */
+void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last)
 {
-    for (; blocks && !slab_is_large(slab); blocks &= blocks - 1)
-        clear_live(
-            near_unit(slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks))));
+    if (slab_is_large(slab))
+        return;
+    size_t units = slab->block_bytes >> UNIT_SHIFT, first = word * units;
+    size_t slab_unit = near_unit(slab->base);
+    if (last && count_bits(blocks) > units / 4) {
+        size_t left = slab->granules * UNITS_PER_GRANULE / 64 - first;
+        memset((void *)&near.live[slab_unit / 64 + first], 0, (units < left ? units : left) * 8);
+        return;
+    }
+    for (size_t unit = slab_unit + first * 64; blocks; blocks &= blocks - 1)
+        clear_live(unit + (size_t)__builtin_ctzl(blocks) * units);
 }
 
 /* Makes the remote frees so far the slab's own. For its thread, or without one under the lock. */
@@ -256,7 +265,7 @@ static void collect_remote(struct slab *slab)
         if (atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed)) {
             uint64_t blocks =
                 atomic_exchange_explicit(&slab->words[i].remote, 0, memory_order_acquire);
-            blocks_clear_live(slab, i, blocks);
+            blocks_clear_live(slab, i, blocks, false);
             slab_set_free(&slab->words[i], blocks);
         }
 }
@@ -282,7 +291,7 @@ static uint32_t count_free(const struct slab *slab)
     uint32_t count = 0;
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++)
-        count += (uint32_t)__builtin_popcountl(slab->words[i].free);
+        count += count_bits(slab->words[i].free);
     return count;
 }
 

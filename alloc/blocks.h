@@ -63,8 +63,8 @@ struct blocks_collector {
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector);
 
-/* Blocks of a word of a slab are the program's no more. */
-void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks);
+/* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
+void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
 
 /* While the world is stopped: what threads have listed counts as free, and again as theirs. */
 void blocks_listed_are_free(bool free);

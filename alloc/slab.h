@@ -7,14 +7,14 @@
  * to a word:
  *
  *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
- *     word    | free | mark | remote | retired | pinned |   40 bytes, so one or two cache lines
- *                                                          have all that is asked of a block
+ *     word    | free | mark | remote | retired |   32 bytes, so one cache line has all that is
+ *                                                 asked of a block
  *
  *   free    may be handed out; changed by the owner thread alone
  *   remote  freed by another thread; the owner moves these to `free` when it needs them
  *   mark    reached by the collection under way
  *   retired freed by the program, which the heap ignored: what it points to is of no account
- *   pinned  kept by every collection, reached or not
+ *   pinned  kept by every collection, reached or not: few are, and these bits lie behind all words
  *
  * A block that is neither free nor remote is the program's, or its thread has freed it and keeps it
  * listed (blocks_heap.h); for the time of a collection what is listed counts as free, so that no
@@ -41,7 +41,7 @@ struct blocks_thread;
 struct slab_word {
     uint64_t free, mark;
     _Atomic uint64_t remote;
-    uint64_t retired, pinned;
+    uint64_t retired;
 };
 
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
@@ -70,6 +70,7 @@ struct slab {
     uint8_t place;                /* enum slab_place */
     bool zero;                    /* a large block: fresh from the kernel */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
+    bool has_pins;                /* a block of it was pinned once */
     struct slab *next, *previous; /* by place; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on an inbox still. */
@@ -114,6 +115,17 @@ static inline uint64_t slab_word_mask(const struct slab *slab, size_t word)
     return left >= SLAB_WORD_BLOCKS ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
 }
 
+static inline uint64_t *slab_pinned(struct slab *slab, size_t word)
+{
+    struct slab_word *end = slab->words + (slab->few_words ? SLAB_FEW_WORDS : SLAB_MAX_WORDS);
+    return (uint64_t *)(void *)end + word;
+}
+
+static inline size_t slab_record_bytes(size_t words)
+{
+    return sizeof(struct slab) + words * (sizeof(struct slab_word) + sizeof(uint64_t));
+}
+
 /* The blocks of a word that are the program's. */
 static inline uint64_t slab_live(const struct slab *slab, size_t word)
 {
@@ -125,6 +137,15 @@ static inline uint64_t slab_live(const struct slab *slab, size_t word)
 static inline uint64_t slab_bit(size_t index)
 {
     return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
+}
+
+/* For processors without an instruction for it, where the compiler's own is a call. */
+static inline uint32_t count_bits(uint64_t bits)
+{
+    bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
 }
 
 /* Makes the compiler hold on to this very value from here to its last use, in a register or on

@@ -22,9 +22,9 @@ bool enter_own_memory(void *start, size_t bytes)
 
 bool records_init(void)
 {
-    static const size_t bytes[RECORD_KINDS] = {
-        [RECORD_FEW_WORDS] = sizeof(struct slab) + SLAB_FEW_WORDS * sizeof(struct slab_word),
-        [RECORD_ALL_WORDS] = sizeof(struct slab) + SLAB_MAX_WORDS * sizeof(struct slab_word),
+    const size_t bytes[RECORD_KINDS] = {
+        [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS),
+        [RECORD_ALL_WORDS] = slab_record_bytes(SLAB_MAX_WORDS),
         [RECORD_THREAD] = sizeof(struct blocks_thread),
     };
     for (int kind = 0; kind < RECORD_KINDS; kind++) {
@@ -48,6 +48,7 @@ struct slab *new_slab_record(size_t words)
         memset(slab, 0, offsetof(struct slab, announced));
         memset(slab->words, 0, words * sizeof slab->words[0]);
         slab->few_words = kind == RECORD_FEW_WORDS;
+        memset(slab_pinned(slab, 0), 0, words * sizeof *slab_pinned(slab, 0));
     }
     return slab;
 }

@@ -149,32 +149,32 @@ static bool init(const uint64_t *values)
 
 /* Pins. */
 
-static struct slab_word *word_of(const void *address, uint64_t *bit)
+static uint64_t *pins_of(struct slab *slab, const void *address, uint64_t *bit)
 {
-    struct slab *slab = blocks_slab_of(address);
-    if (!slab)
-        return NULL;
     bool exact;
     size_t index = slab_index(slab, address, &exact);
     *bit = slab_bit(index);
-    return index < slab->capacity ? &slab->words[index / SLAB_WORD_BLOCKS] : NULL;
+    return index < slab->capacity ? slab_pinned(slab, index / SLAB_WORD_BLOCKS) : NULL;
 }
 
 static void gc_pin(const void *address)
 {
     uint64_t bit;
-    struct slab_word *word = word_of(address, &bit);
-    if (!word)
+    struct slab *slab = blocks_slab_of(address);
+    uint64_t *pins = slab ? pins_of(slab, address, &bit) : NULL;
+    if (!pins)
         return;
-    __atomic_fetch_or(&word->pinned, bit, __ATOMIC_RELAXED);
+    __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
+    slab->has_pins = true;
     atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
 }
 
 static bool unpin(const void *block)
 {
     uint64_t bit;
-    struct slab_word *word = word_of(block, &bit);
-    return word && (__atomic_fetch_and(&word->pinned, ~bit, __ATOMIC_RELAXED) & bit) != 0;
+    struct slab *slab = blocks_slab_of(block);
+    uint64_t *pins = slab && slab->has_pins ? pins_of(slab, block, &bit) : NULL;
+    return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
 /* Allocation. */

@@ -14,14 +14,15 @@ static void sweep_slab(void *argument, struct slab *slab)
     for (size_t i = 0; i < slab_words(slab); i++) {
         struct slab_word *word = &slab->words[i];
         uint64_t was_live = slab_live(slab, i);
-        uint64_t dead = was_live & ~(word->mark | word->pinned);
+        uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, i) : word->mark;
+        uint64_t dead = was_live & ~kept;
         if (dead) {
-            blocks_clear_live(slab, i, dead);
+            blocks_clear_live(slab, i, dead, dead == was_live);
             word->retired &= ~dead;
             slab_set_free(word, dead);
         }
-        freed += (uint64_t)__builtin_popcountl(dead);
-        live += (uint64_t)__builtin_popcountl(was_live ^ dead);
+        freed += count_bits(dead);
+        live += count_bits(was_live ^ dead);
     }
     result->blocks += freed;
     result->bytes += freed * slab->block_bytes;
