@@ -48,7 +48,7 @@ static void count_free_blocks(void *argument, struct slab *slab)
     uint64_t live = 0;
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++)
-        live += (uint64_t)__builtin_popcountl(slab_live(slab, i));
+        live += count_bits(slab_live(slab, i));
     uint64_t blocks = slab->capacity - live, bytes = blocks * slab->block_bytes;
     if (atomic_load_explicit(&slab->thread, memory_order_relaxed)) {
         count->cached_blocks += blocks;
@@ -134,7 +134,7 @@ static bool bits_are_valid(const struct slab *slab)
         const struct slab_word *word = &slab->words[i];
         uint64_t mask = slab_word_mask(slab, i);
         if ((word->free & ~mask) || (word->remote & ~mask) || (word->free & word->remote) ||
-            (word->free & word->retired) || (word->mark & ~mask))
+            (word->free & word->retired))
             return false;
     }
     return true;

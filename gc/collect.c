@@ -105,7 +105,6 @@ static void count_work(const struct root_result *roots, const struct mark_result
     statistics->root_mappings = roots->mappings;
     statistics->marked_blocks += marked->blocks;
     statistics->marked_bytes += marked->bytes;
-    statistics->scanned_words += marked->words;
     statistics->mark_overflows += marked->overflows;
     if (marked->markers > statistics->most_markers)
         statistics->most_markers = marked->markers;
@@ -159,8 +158,8 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     struct mark_result marked;
     struct sweep_result swept;
     times->stopped = monotonic_ns();
-    mark_begin();
     blocks_listed_are_free(true);
+    mark_begin();
     struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
     find_own(&sink);
     doorbell_enter_roots();

@@ -29,7 +29,7 @@ struct collect_statistics {
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
     uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
     uint64_t root_bytes, root_indirect_bytes, root_mappings;
-    uint64_t marked_blocks, marked_bytes, scanned_words, mark_overflows, most_markers;
+    uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
     uint64_t freed_blocks, freed_bytes, live_bytes;
     uint64_t stopped_threads;
 };

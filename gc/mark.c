@@ -24,9 +24,9 @@
  * words are compared at once: most are not the upper half of any address in the heap, which there
  * are few of, and only before one that is does a word have to be put together.
  *
- * The stack has an end. Words that find it full are dropped, and when all else is done the heap is
- * searched for marked blocks, which are scanned again, until none was dropped. The next
- * collection's stack is larger.
+ * A stack that is full is made larger, up to a bound. Words that find it full then are dropped, and
+ * when all else is done the heap is searched for marked blocks, which are scanned again, until none
+ * was dropped.
  *
  * Helpers are threads made for one collection, while the world is stopped, by clone. Whoever has
  * much on its stack gives half of it away when others have nothing. A helper that comes too late
@@ -72,14 +72,14 @@ enum {
 };
 
 struct range {
-    const uintptr_t *start, *end;
+    const char *start, *end;
 };
 
 /* A block that a word points to, ready to be marked and scanned. */
 struct target {
     struct slab_word *bits;
     uint64_t bit; /* 0: the word points behind a slab's last block */
-    uintptr_t *start;
+    const char *start;
     size_t bytes;
     uintptr_t word;
 };
@@ -88,28 +88,32 @@ struct marker {
     /* No cache line of one marker's is another's: with their counters and stack heights on one, two
      * markers were slower than one. */
     _Alignas(128) uintptr_t *stack;
-    size_t depth, limit;
+    uintptr_t *top, *end; /* one behind the last word; of the stack's room */
     struct range *ranges;
     size_t range_count;
     struct target queue[QUEUE];
-    unsigned first, queued;
-    bool overflowed, was_too_small;
-    uint64_t blocks, bytes, words;
+    bool overflowed;
+    uint64_t blocks, bytes;
     char *thread_stack;
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
 };
 
 static const uint32_t SIGN = UINT32_C(1) << 31;
 
-static struct {
-    unsigned most_markers;
-    size_t most_stack_bytes;
-    struct marker *markers;
+/* What words are compared with. */
+struct bounds {
     uintptr_t low, span; /* where blocks are */
     uintptr_t guard;     /* see demangled */
     /* Of the upper halves of addresses there: the lowest and how many, with the sign turned, since
      * vectors are compared as signed. */
-    int32_t low_half, half_span;
+    __m128i low_half, half_span;
+};
+
+static struct {
+    unsigned most_markers;
+    size_t most_stack_bytes;
+    struct marker *markers;
+    struct bounds bounds;
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
@@ -118,15 +122,24 @@ static struct {
     _Atomic uint32_t idle, working, asleep;
 } mark;
 
+static size_t stack_depth(const struct marker *marker)
+{
+    return (size_t)(marker->top - marker->stack);
+}
+
 static bool give_stack(struct marker *marker, size_t bytes)
 {
     uintptr_t *stack = own_memory_map(bytes);
     if (!stack)
         return false;
-    if (marker->stack)
-        own_memory_unmap(marker->stack, marker->limit * sizeof *stack);
+    size_t depth = stack_depth(marker);
+    if (marker->stack) {
+        memcpy(stack, marker->stack, depth * sizeof *stack);
+        own_memory_unmap(marker->stack, (size_t)((char *)marker->end - (char *)marker->stack));
+    }
     marker->stack = stack;
-    marker->limit = bytes / sizeof *stack;
+    marker->top = stack + depth;
+    marker->end = stack + bytes / sizeof *stack;
     return true;
 }
 
@@ -148,18 +161,6 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     return true;
 }
 
-/* A stack that was too small is four times as large next time, if the kernel gives the memory. */
-static void grow_stacks(void)
-{
-    for (unsigned i = 0; i < mark.most_markers; i++) {
-        struct marker *marker = &mark.markers[i];
-        size_t bytes = 4 * marker->limit * sizeof *marker->stack;
-        if (marker->was_too_small && bytes <= mark.most_stack_bytes)
-            give_stack(marker, bytes);
-        marker->was_too_small = false;
-    }
-}
-
 /* glibc's setjmp keeps rbp, which may be any pointer of the program, rotated and combined with a
  * secret that every thread has at fs:0x30. */
 static uintptr_t pointer_guard(void)
@@ -174,48 +175,68 @@ static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
     return (word >> 17 | word << 47) ^ guard;
 }
 
+/* What is not live looks as if it were marked. */
 static void clear_marks(void *argument, struct slab *slab)
 {
     uintptr_t *bounds = argument;
     uintptr_t base = (uintptr_t)slab->base;
     for (size_t i = 0; i < slab_words(slab); i++)
-        slab->words[i].mark = 0;
+        slab->words[i].mark = ~slab_live(slab, i);
     if (base < bounds[0])
         bounds[0] = base;
     if (base + slab->granules * GRANULE_BYTES > bounds[1])
         bounds[1] = base + slab->granules * GRANULE_BYTES;
 }
 
+static struct bounds bounds_of(uintptr_t low, uintptr_t span)
+{
+    uint32_t low_half = (uint32_t)(low >> 32), high_half = (uint32_t)((low + span) >> 32);
+    return (struct bounds){
+        .low = low,
+        .span = span,
+        .guard = pointer_guard(),
+        .low_half = _mm_set1_epi32((int32_t)(low_half ^ SIGN)),
+        .half_span = _mm_set1_epi32((int32_t)((high_half - low_half + 1) ^ SIGN)),
+    };
+}
+
 void mark_begin(void)
 {
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
-    mark.guard = pointer_guard();
-    mark.low = bounds[0];
-    mark.span = bounds[1] > bounds[0] ? bounds[1] - bounds[0] + 1 : 0; /* one behind the end */
-    uint32_t low_half = (uint32_t)(mark.low >> 32);
-    uint32_t high_half = (uint32_t)((mark.low + mark.span) >> 32);
-    mark.low_half = (int32_t)(low_half ^ SIGN);
-    mark.half_span = (int32_t)((high_half - low_half + 1) ^ SIGN);
+    bool any = bounds[1] > bounds[0];
+    mark.bounds = bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
-        marker->depth = marker->range_count = marker->first = marker->queued = 0;
-        marker->blocks = marker->bytes = marker->words = 0;
+        marker->top = marker->stack;
+        marker->range_count = 0;
+        marker->blocks = marker->bytes = 0;
         marker->overflowed = false;
     }
 }
 
-static inline void push(struct marker *marker, uintptr_t word)
+/* For a word when the stack is full. Returns the top; where that is the end, the word is dropped. */
+static __attribute__((noinline)) uintptr_t *make_room(struct marker *marker)
 {
-    if (__builtin_expect(marker->depth == marker->limit, 0))
-        marker->overflowed = true;
-    else
-        marker->stack[marker->depth++] = word;
+    marker->top = marker->end;
+    size_t bytes = 4 * (size_t)((char *)marker->end - (char *)marker->stack);
+    marker->overflowed |= bytes > mark.most_stack_bytes || !give_stack(marker, bytes);
+    return marker->top;
 }
 
-static inline bool may_point_to_block(uintptr_t word)
+/* The top of a marker's stack is held in a register while it works, and put into `marker->top` for
+ * functions that are called. */
+static inline uintptr_t *push(struct marker *marker, uintptr_t *top, uintptr_t word)
 {
-    return word - mark.low < mark.span;
+    if (__builtin_expect(top == marker->end, 0) && (top = make_room(marker)) == marker->end)
+        return top;
+    *top = word;
+    return top + 1;
+}
+
+static inline bool may_point_to_block(const struct bounds *bounds, uintptr_t word)
+{
+    return word - bounds->low < bounds->span;
 }
 
 static inline uintptr_t word_at(const char *address)
@@ -231,37 +252,72 @@ static inline __m128i load(const char *address)
 }
 
 /* Which of four halves of words may be the upper half of an address in the heap, a bit each. */
-static inline unsigned upper_halves(__m128i halves)
+static inline unsigned upper_halves(const struct bounds *bounds, __m128i halves)
 {
-    __m128i above = _mm_sub_epi32(halves, _mm_set1_epi32(mark.low_half));
-    __m128i within = _mm_cmplt_epi32(above, _mm_set1_epi32(mark.half_span));
+    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
+    __m128i within = _mm_cmplt_epi32(above, bounds->half_span);
     return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
 }
 
-static inline void scan(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+/* Of the words that lie in a vector, or across its start, pushes those that point into the heap.
+ * found: the halves that may be upper ones. */
+static inline uintptr_t *push_found(struct marker *marker, uintptr_t *top,
+                                    const struct bounds *bounds, const char *start, const char *at,
+                                    unsigned found)
 {
-    marker->words += (uint64_t)(end - start);
-    for (const char *at = (const char *)end - VECTOR_BYTES; at >= (const char *)start;
-         at -= VECTOR_BYTES)
-        for (unsigned found = upper_halves(load(at)); found;) {
-            unsigned half = 31 - (unsigned)__builtin_clz(found);
-            const char *word = at + half * PACKED_BYTES - PACKED_BYTES;
-            found ^= 1U << half;
-            if (word >= (const char *)start && may_point_to_block(word_at(word)))
-                push(marker, word_at(word));
-        }
+    while (found) {
+        unsigned half = 31 - (unsigned)__builtin_clz(found);
+        const char *word = at + half * PACKED_BYTES - PACKED_BYTES;
+        found ^= 1U << half;
+        if (word >= start && may_point_to_block(bounds, word_at(word)))
+            top = push(marker, top, word_at(word));
+    }
+    return top;
+}
+
+static inline uintptr_t *scan(struct marker *marker, uintptr_t *top, const struct bounds *bounds,
+                              const char *start, const char *end)
+{
+    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES)
+        top = push_found(marker, top, bounds, start, at, upper_halves(bounds, load(at)));
+    return top;
+}
+
+/* The same as `demangled` for two words. */
+static inline __m128i both_demangled(const struct bounds *bounds, __m128i words)
+{
+    __m128i rotated = _mm_or_si128(_mm_srli_epi64(words, 17), _mm_slli_epi64(words, 47));
+    return _mm_xor_si128(rotated, _mm_set1_epi64x((long long)bounds->guard));
+}
+
+static inline uintptr_t *push_demangled(struct marker *marker, uintptr_t *top,
+                                        const struct bounds *bounds, const char *at)
+{
+    uintptr_t word = demangled(word_at(at), bounds->guard);
+    return may_point_to_block(bounds, word) ? push(marker, top, word) : top;
 }
 
 /* For a block that is large enough to hold a jmp_buf. */
-static void scan_with_jumps(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, const char *start,
+                                                      const char *end)
 {
-    scan(marker, start, end);
-    for (const uintptr_t *at = start; at < end; at++)
-        if (may_point_to_block(demangled(*at, mark.guard)))
-            push(marker, demangled(*at, mark.guard));
+    enum { FIRST_UPPER = 2, SECOND_UPPER = 8 };
+    const struct bounds bounds = mark.bounds;
+    uintptr_t *top = marker->top;
+    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
+        __m128i words = load(at);
+        unsigned found = upper_halves(&bounds, words);
+        unsigned mangled = upper_halves(&bounds, both_demangled(&bounds, words));
+        if (__builtin_expect(mangled & SECOND_UPPER, 0))
+            top = push_demangled(marker, top, &bounds, at + sizeof(uintptr_t));
+        if (__builtin_expect(mangled & FIRST_UPPER, 0))
+            top = push_demangled(marker, top, &bounds, at);
+        top = push_found(marker, top, &bounds, start, at, found);
+    }
+    marker->top = top;
 }
 
-static void push_range(struct marker *marker, const uintptr_t *start, const uintptr_t *end)
+static void push_range(struct marker *marker, const char *start, const char *end)
 {
     if (marker->range_count == RANGES)
         scan_with_jumps(marker, start, end);
@@ -272,50 +328,36 @@ static void push_range(struct marker *marker, const uintptr_t *start, const uint
 static void push_resident(void *marker, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)readable; /* our own memory, always */
-    push_range(marker, (const uintptr_t *)start, (const uintptr_t *)end);
+    push_range(marker, (const char *)start, (const char *)end);
 }
 
 /* Never-touched pages of a large block hold nothing, and reading would only make page tables. */
-static void push_many_words(struct marker *marker, uintptr_t start, size_t bytes)
+static void push_many_words(struct marker *marker, const char *start, size_t bytes)
 {
-    if (bytes < LARGE_BYTES || !resident_each(start, start + bytes, push_resident, marker))
-        push_range(marker, (const uintptr_t *)start, (const uintptr_t *)(start + bytes));
+    if (bytes < LARGE_BYTES ||
+        !resident_each((uintptr_t)start, (uintptr_t)start + bytes, push_resident, marker))
+        push_range(marker, start, start + bytes);
 }
 
-static inline void scan_block(struct marker *marker, const uintptr_t *start, size_t bytes)
+/* Any block; the stack's top is in the marker. */
+static __attribute__((noinline)) void scan_block(struct marker *marker, const char *start,
+                                                 size_t bytes)
 {
-    if (__builtin_expect(bytes < sizeof(jmp_buf), 1))
-        scan(marker, start, start + bytes / sizeof *start);
-    else if (bytes <= PIECE_BYTES)
-        scan_with_jumps(marker, start, start + bytes / sizeof *start);
+    if (bytes <= PIECE_BYTES)
+        scan_with_jumps(marker, start, start + bytes);
     else
-        push_many_words(marker, (uintptr_t)start, bytes);
+        push_many_words(marker, start, bytes);
 }
 
-static inline uint64_t not_live(const struct slab_word *bits)
-{
-    return bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed);
-}
-
-/* Sets a live block's mark. False: it is set already. */
+/* Sets a live block's mark. False: it is set already, or the block is not live. */
 static inline bool set_mark(struct slab_word *bits, uint64_t bit, bool shared)
 {
-    if (bits->mark & bit)
+    if ((bits->mark & bit) == bit)
         return false;
     if (shared)
         return !(__atomic_fetch_or(&bits->mark, bit, __ATOMIC_RELAXED) & bit);
     bits->mark |= bit;
     return true;
-}
-
-static inline void mark_block(struct marker *marker, const struct target *target, bool shared)
-{
-    if (!set_mark(target->bits, target->bit, shared))
-        return;
-    marker->blocks++;
-    marker->bytes += target->bytes;
-    if (!(target->bits->retired & target->bit))
-        scan_block(marker, target->start, target->bytes);
 }
 
 static inline struct slab *slab_at(uintptr_t address)
@@ -334,10 +376,27 @@ static inline bool find_target(uintptr_t word, struct target *target)
     size_t index = slab_index(slab, (const void *)word, &exact);
     target->bits = &slab->words[index / SLAB_WORD_BLOCKS];
     target->bit = index < slab->capacity ? slab_bit(index) : 0;
-    target->start = (uintptr_t *)slab_block(slab, index);
+    target->start = slab_block(slab, index);
     target->bytes = slab->block_bytes;
     target->word = word;
     return true;
+}
+
+static inline bool is_live(const struct target *target)
+{
+    const struct slab_word *bits = target->bits;
+    return (~(bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed)) &
+            target->bit) != 0;
+}
+
+static void mark_block(struct marker *marker, const struct target *target, bool shared)
+{
+    if (!set_mark(target->bits, target->bit, shared))
+        return;
+    marker->blocks++;
+    marker->bytes += target->bytes;
+    if (!(target->bits->retired & target->bit))
+        scan_block(marker, target->start, target->bytes);
 }
 
 /* The word points to no live block: if it points to where one would start, then the block before
@@ -346,70 +405,94 @@ static __attribute__((noinline)) void mark_block_before(struct marker *marker, u
                                                         bool shared)
 {
     struct target before;
-    if (find_target(word - 1, &before) && before.bit && !(not_live(before.bits) & before.bit))
+    if (find_target(word - 1, &before))
         mark_block(marker, &before, shared);
 }
 
-/* First step: what marking will read is on its way. */
-static inline void enqueue(struct marker *marker, uintptr_t word, bool shared)
-{
-    struct target *target = &marker->queue[(marker->first + marker->queued) % QUEUE];
-    if (__builtin_expect(!find_target(word, target), 0)) {
-        mark_block_before(marker, word, shared); /* behind the end of a slab */
-        return;
-    }
-    __builtin_prefetch(target->bits, 1);
-    __builtin_prefetch(target->start);
-    marker->queued++;
-}
-
-/* Second step. */
-static inline void mark_next(struct marker *marker, bool shared)
-{
-    struct target target = marker->queue[marker->first];
-    marker->first = (marker->first + 1) % QUEUE;
-    marker->queued--;
-    if (__builtin_expect((not_live(target.bits) & target.bit) != 0 || target.bit == 0, 0)) {
-        if (target.bit == 0 || target.word == (uintptr_t)target.start)
-            mark_block_before(marker, target.word, shared);
-    } else {
-        mark_block(marker, &target, shared);
-    }
-}
-
 /* A piece of what is left of a block of many words. */
-static void scan_piece(struct marker *marker)
+static __attribute__((noinline)) void scan_piece(struct marker *marker)
 {
     struct range *range = &marker->ranges[marker->range_count - 1];
-    const uintptr_t *piece = range->start;
-    const uintptr_t *end = piece + PIECE_BYTES / sizeof *piece;
+    const char *piece = range->start;
+    const char *end = piece + PIECE_BYTES;
     if (end >= range->end) {
         end = range->end;
         marker->range_count--;
     } else {
-        range->start =
-            (const uintptr_t *)((const char *)end - VECTOR_BYTES); /* one may lie across */
+        range->start = end - VECTOR_BYTES; /* a word may lie across */
     }
     scan_with_jumps(marker, piece, end);
 }
 
 static void give_some(struct marker *marker);
 
+static inline bool should_give(const struct marker *marker)
+{
+    return marker->top - marker->stack >= GIVE_LEAST &&
+           atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0;
+}
+
+/* The first step for the words on the stack, as long as there is room in the queue, the second for
+ * the first in the queue, and so on. What is counted and compared with is in registers. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
-    for (;;) {
-        while (marker->queued < QUEUE && marker->depth > 0)
-            enqueue(marker, marker->stack[--marker->depth], shared);
-        if (marker->queued > 0)
-            mark_next(marker, shared);
-        else if (marker->range_count > 0)
+    const struct bounds bounds = mark.bounds;
+    struct target *const queue = marker->queue;
+    uintptr_t *top = marker->top;
+    uint64_t blocks = 0, bytes = 0;
+    for (unsigned first = 0, queued = 0;;) {
+        while (queued < QUEUE && top > marker->stack) {
+            struct target *target = &queue[(first + queued) % QUEUE];
+            uintptr_t word = *--top;
+            if (__builtin_expect(find_target(word, target), 1)) {
+                __builtin_prefetch(target->bits, 1);
+                __builtin_prefetch(target->start);
+                queued++;
+            } else { /* behind the end of a slab */
+                marker->top = top;
+                mark_block_before(marker, word, shared);
+                top = marker->top;
+            }
+        }
+        if (queued > 0) {
+            const struct target *target = &queue[first];
+            first = (first + 1) % QUEUE;
+            queued--;
+            if (__builtin_expect(set_mark(target->bits, target->bit, shared), 1)) {
+                blocks++;
+                bytes += target->bytes;
+                if (__builtin_expect((target->bits->retired & target->bit) != 0, 0))
+                    continue;
+                if (__builtin_expect(target->bytes < sizeof(jmp_buf), 1)) {
+                    top = scan(marker, top, &bounds, target->start, target->start + target->bytes);
+                } else {
+                    marker->top = top;
+                    scan_block(marker, target->start, target->bytes);
+                    top = marker->top;
+                }
+            } else if (target->bit == 0 ||
+                       (target->word == (uintptr_t)target->start && !is_live(target))) {
+                marker->top = top;
+                mark_block_before(marker, target->word, shared);
+                top = marker->top;
+            }
+        } else if (marker->range_count > 0) {
+            marker->top = top;
             scan_piece(marker);
-        else
-            return;
-        if (shared && marker->depth >= GIVE_LEAST &&
-            atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0)
-            give_some(marker);
+            top = marker->top;
+        } else {
+            break;
+        }
+        if (shared) {
+            marker->top = top;
+            if (should_give(marker))
+                give_some(marker);
+            top = marker->top;
+        }
     }
+    marker->top = top;
+    marker->blocks += blocks;
+    marker->bytes += bytes;
 }
 
 static __attribute__((noinline)) void drain_alone(struct marker *marker)
@@ -419,19 +502,12 @@ static __attribute__((noinline)) void drain_alone(struct marker *marker)
 
 static inline void mark_root(struct marker *marker, uintptr_t word)
 {
-    if (__builtin_expect(!may_point_to_block(word), 1))
+    if (__builtin_expect(!may_point_to_block(&mark.bounds, word), 1))
         return;
-    push(marker, word);
-    push(marker, word - 1);
-    if (marker->depth > marker->limit / 2)
+    marker->top = push(marker, marker->top, word);
+    marker->top = push(marker, marker->top, word - 1);
+    if (marker->top - marker->stack > (marker->end - marker->stack) / 2)
         drain_alone(marker);
-}
-
-/* The same for two words. */
-static inline __m128i both_demangled(__m128i words)
-{
-    __m128i rotated = _mm_or_si128(_mm_srli_epi64(words, 17), _mm_slli_epi64(words, 47));
-    return _mm_xor_si128(rotated, _mm_set1_epi64x((long long)mark.guard));
 }
 
 /* Every word in [at, end), and the one that lies across `at` if that is behind the start. */
@@ -440,16 +516,19 @@ static __attribute__((noinline)) void mark_roots_singly(const char *start, const
 {
     for (at -= at > start ? PACKED_BYTES : 0; at + sizeof(uintptr_t) <= end; at += PACKED_BYTES) {
         mark_root(&mark.markers[0], word_at(at));
-        mark_root(&mark.markers[0], demangled(word_at(at), mark.guard));
+        mark_root(&mark.markers[0], demangled(word_at(at), mark.bounds.guard));
     }
 }
 
 void mark_roots(const void *start, const void *end)
 {
+    const struct bounds bounds = mark.bounds;
     const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
     for (; at + VECTOR_BYTES <= (const char *)end; at += VECTOR_BYTES) {
         __m128i words = load(at);
-        if (__builtin_expect(upper_halves(words) || upper_halves(both_demangled(words)), 0))
+        if (__builtin_expect(upper_halves(&bounds, words) ||
+                                 upper_halves(&bounds, both_demangled(&bounds, words)),
+                             0))
             mark_roots_singly(first, at, at + VECTOR_BYTES);
     }
     mark_roots_singly(first, at, end);
@@ -457,11 +536,8 @@ void mark_roots(const void *start, const void *end)
 
 void mark_roots_in_code(const void *start, const void *end)
 {
-    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++) {
-        uintptr_t word;
-        memcpy(&word, at, sizeof word);
-        mark_root(&mark.markers[0], word);
-    }
+    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++)
+        mark_root(&mark.markers[0], word_at(at));
 }
 
 /* Several markers. */
@@ -481,17 +557,18 @@ static void unlock_given(void)
  * marked depth first a stack of twenty words is a million blocks. */
 static void give_some(struct marker *marker)
 {
-    size_t count = marker->depth / 2 < GIVE_MOST ? marker->depth / 2 : GIVE_MOST;
+    size_t depth = stack_depth(marker), count = depth / 2 < GIVE_MOST ? depth / 2 : GIVE_MOST;
     if (atomic_load_explicit(&mark.given_now, memory_order_relaxed))
         return; /* nobody has fetched the last yet */
     lock_given();
     if (mark.given_count + count <= GIVEN_WORDS) {
         memcpy(mark.given + mark.given_count, marker->stack, count * sizeof *mark.given);
         mark.given_count += count;
-        marker->depth -= count;
-        size_t moved = marker->depth < count ? marker->depth : count;
-        memmove(marker->stack, marker->stack + marker->depth + count - moved,
+        depth -= count;
+        size_t moved = depth < count ? depth : count;
+        memmove(marker->stack, marker->stack + depth + count - moved,
                 moved * sizeof *marker->stack);
+        marker->top = marker->stack + depth;
         atomic_store_explicit(&mark.given_now, 1, memory_order_release);
     }
     unlock_given();
@@ -504,9 +581,8 @@ static bool take_some(struct marker *marker)
     lock_given();
     size_t count = mark.given_count < TAKE_MOST ? mark.given_count : TAKE_MOST;
     mark.given_count -= count;
-    memcpy(marker->stack + marker->depth, mark.given + mark.given_count,
-           count * sizeof *marker->stack);
-    marker->depth += count;
+    memcpy(marker->top, mark.given + mark.given_count, count * sizeof *marker->stack);
+    marker->top += count;
     if (mark.given_count == 0)
         atomic_store_explicit(&mark.given_now, 0, memory_order_relaxed);
     unlock_given();
@@ -604,7 +680,6 @@ void mark_prepare(void)
         while ((running = atomic_load(&mark.markers[i].running)) != 0)
             SYSCALL_4(SYS_futex, &mark.markers[i].running, FUTEX_WAIT, running, NULL);
     }
-    grow_stacks();
 }
 
 void mark_forget_helpers(void)
@@ -632,10 +707,11 @@ static void scan_marked(void *argument, struct slab *slab)
 {
     struct marker *marker = argument;
     for (size_t i = 0; i < slab->capacity; i++) {
-        const struct slab_word *bits = &slab->words[i / SLAB_WORD_BLOCKS];
-        if (!(bits->mark & ~bits->retired & slab_bit(i)))
+        size_t word = i / SLAB_WORD_BLOCKS;
+        const struct slab_word *bits = &slab->words[word];
+        if (!(bits->mark & ~bits->retired & slab_live(slab, word) & slab_bit(i)))
             continue;
-        scan_block(marker, (const uintptr_t *)slab_block(slab, i), slab->block_bytes);
+        scan_block(marker, slab_block(slab, i), slab->block_bytes);
         drain_alone(marker);
     }
 }
@@ -645,7 +721,6 @@ static bool take_overflow(void)
     bool any = false;
     for (unsigned i = 0; i < mark.most_markers; i++) {
         any = any || mark.markers[i].overflowed;
-        mark.markers[i].was_too_small |= mark.markers[i].overflowed;
         mark.markers[i].overflowed = false;
     }
     return any;
@@ -665,6 +740,5 @@ void mark_finish(unsigned helpers, struct mark_result *result)
     for (unsigned i = 0; i < mark.most_markers; i++) {
         result->blocks += mark.markers[i].blocks;
         result->bytes += mark.markers[i].bytes;
-        result->words += mark.markers[i].words;
     }
 }

@@ -13,7 +13,6 @@
 
 struct mark_result {
     uint64_t blocks, bytes; /* marked */
-    uint64_t words;         /* looked at in blocks */
     uint64_t overflows;     /* times that the stack was full and the heap was searched instead */
     unsigned markers;       /* that worked */
 };
@@ -27,7 +26,7 @@ void mark_prepare(void);
 /* In the child of a fork, which has none of them. */
 void mark_forget_helpers(void);
 
-/* Clears all marks and makes ready. */
+/* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
 /* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to
