@@ -205,7 +205,8 @@ void mark_begin(void)
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
-    mark.bounds = bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
+    mark.bounds =
+        bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
@@ -215,7 +216,8 @@ void mark_begin(void)
     }
 }
 
-/* For a word when the stack is full. Returns the top; where that is the end, the word is dropped. */
+/* For a word when the stack is full. Returns the top; where that is the end, the word is dropped.
+ */
 static __attribute__((noinline)) uintptr_t *make_room(struct marker *marker)
 {
     marker->top = marker->end;

@@ -21,6 +21,11 @@
  *     ...                                        waits while word == generation
  *     word = generation + 1           -- futex -->
  *
+ * Threads that were in a system call when they were last stopped are sent theirs after all others:
+ * the signal wakes them, and where processors are few one that is woken takes the stopper's, which
+ * may then go to a thread that has not been sent its own yet, for a time slice of milliseconds.
+ * Only the last to answer wakes the stopper.
+ *
  * A thread that answers too late finds another generation in the word or in its record, and
  * returns at once: a stop that is given up leaves nothing behind.
  *
@@ -72,6 +77,7 @@ struct frame {
 /* `state` is WAITING | generation, GONE, or the address of a struct frame on the thread's stack. */
 struct record {
     pid_t thread;
+    bool to_be_sent;
     _Atomic uint64_t state;
 };
 static const uint64_t WAITING = UINT64_C(1) << 63, GONE = 1;
@@ -82,8 +88,8 @@ static struct {
     pid_t process, self;
     enum stop_failure failure;
     size_t added;
-    _Atomic uint32_t word; /* the generation; odd while the world is stopped */
-    _Atomic uint32_t answers;
+    _Atomic uint32_t word;            /* the generation; odd while the world is stopped */
+    _Atomic uint32_t answers, enough; /* so many there have been, and will be */
 } stop;
 
 /* As the kernel takes it. */
@@ -102,6 +108,10 @@ static struct kernel_action glibc_action;
  * wait for one of ours. */
 enum { MANY = 1024 };
 static _Atomic uint32_t ended_waits[MANY];
+
+/* By the kernel's number of the thread: whether it was in a system call when it was last stopped.
+ * No more than a guess. */
+static _Atomic bool was_waiting[MANY];
 
 static _Atomic uint32_t *own_ended_waits(void)
 {
@@ -229,6 +239,13 @@ static void begin_interrupted_call_again(ucontext_t *context)
     registers[REG_RIP] -= 2;
 }
 
+static bool is_in_call(const ucontext_t *context)
+{
+    const greg_t *registers = context->uc_mcontext.gregs;
+    return registers[REG_RAX] == -EINTR ||
+           is_system_call((const unsigned char *)registers[REG_RIP]);
+}
+
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
 {
     size_t index = cookie & ((1 << INDEX_BITS) - 1);
@@ -237,8 +254,10 @@ static void wait_for_resume(struct frame *frame, uint64_t cookie)
     if (index >= MAX_THREADS ||
         !atomic_compare_exchange_strong(&stop.records[index].state, &waiting, (uint64_t)frame))
         return;
-    atomic_fetch_add(&stop.answers, 1);
-    futex_wake_all(&stop.answers);
+    atomic_store_explicit(&was_waiting[stop.records[index].thread % MANY],
+                          is_in_call(frame->context), memory_order_relaxed);
+    if (atomic_fetch_add(&stop.answers, 1) + 1 == atomic_load(&stop.enough))
+        futex_wake_all(&stop.answers);
     while (atomic_load(&stop.word) == generation)
         futex_wait(&stop.word, generation, NULL);
 }
@@ -286,21 +305,24 @@ static bool is_known(pid_t thread)
     return false;
 }
 
-static bool signal_thread(pid_t thread, uint64_t cookie)
+static bool signal_thread(struct record *record)
 {
+    uint64_t generation = stop.word, index = (uint64_t)(record - stop.records);
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = STOP_SIGNAL;
     info.si_code = STOP_CODE;
     info.si_pid = stop.process;
-    info.si_value.sival_ptr = (void *)cookie;
-    long result = SYSCALL_4(SYS_rt_tgsigqueueinfo, stop.process, thread, STOP_SIGNAL, &info);
+    info.si_value.sival_ptr = (void *)(generation << INDEX_BITS | index);
+    record->to_be_sent = false;
+    long result =
+        SYSCALL_4(SYS_rt_tgsigqueueinfo, stop.process, record->thread, STOP_SIGNAL, &info);
     if (result == -ESRCH)
-        stop.records[stop.count].state = GONE;
+        atomic_store(&record->state, GONE);
     return !syscall_failed(result) || result == -ESRCH;
 }
 
-static bool stop_if_new(void *argument, pid_t thread)
+static bool add_if_new(void *argument, pid_t thread)
 {
     (void)argument;
     if (thread == stop.self || is_known(thread))
@@ -309,16 +331,24 @@ static bool stop_if_new(void *argument, pid_t thread)
         stop.failure = STOP_TOO_MANY;
         return false;
     }
-    uint32_t generation = stop.word;
-    struct record *record = &stop.records[stop.count];
+    struct record *record = &stop.records[stop.count++];
     record->thread = thread;
-    atomic_store(&record->state, WAITING | generation);
-    if (!signal_thread(thread, (uint64_t)generation << INDEX_BITS | stop.count)) {
-        stop.failure = STOP_NO_SIGNAL;
-        return false;
-    }
-    stop.count++;
+    record->to_be_sent = true;
+    atomic_store(&record->state, WAITING | stop.word);
     stop.added++;
+    return true;
+}
+
+static bool signal_added(bool waiting_too)
+{
+    for (size_t i = 0; i < stop.count; i++) {
+        struct record *record = &stop.records[i];
+        if (record->to_be_sent && (waiting_too || !was_waiting[record->thread % MANY]) &&
+            !signal_thread(record)) {
+            stop.failure = STOP_NO_SIGNAL;
+            return false;
+        }
+    }
     return true;
 }
 
@@ -355,12 +385,14 @@ static bool wait_for_answers(void)
     for (;;) {
         uint32_t answers = atomic_load(&stop.answers);
         uint64_t waited = monotonic_ns() - begun;
-        if (count_waiting(waited >= FIRST_LOOK_NS) == 0)
+        uint32_t waiting = (uint32_t)count_waiting(waited >= FIRST_LOOK_NS);
+        if (waiting == 0)
             return true;
         if (waited >= PATIENCE_NS) {
             stop.failure = STOP_TIMEOUT;
             return false;
         }
+        atomic_store(&stop.enough, answers + waiting);
         futex_wait(&stop.answers, answers, &slice);
     }
 }
@@ -369,12 +401,12 @@ static bool stop_all(void)
 {
     do {
         stop.added = 0;
-        if (!process_each_thread(stop_if_new, NULL)) {
+        if (!process_each_thread(add_if_new, NULL)) {
             if (stop.failure == STOP_DONE)
                 stop.failure = STOP_NO_THREAD_LIST;
             return false;
         }
-        if (!wait_for_answers())
+        if (!signal_added(false) || !signal_added(true) || !wait_for_answers())
             return false;
     } while (stop.added > 0);
     return true;
