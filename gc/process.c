@@ -92,31 +92,33 @@ struct directory_entry {
     char name[];
 };
 
-static pid_t number_in(const char *text)
+/* Negative: it is none. */
+static int number_in(const char *text)
 {
-    pid_t number = 0;
+    int number = 0;
     for (; *text >= '0' && *text <= '9'; text++)
         number = number * 10 + (*text - '0');
-    return *text ? 0 : number;
+    return *text ? -1 : number;
 }
 
-static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argument, pid_t thread),
+static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argument, int number),
                        void *argument)
 {
     for (long at = 0; at < bytes;) {
         const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
-        pid_t thread = number_in(entry->name);
-        if (thread > 0 && !each(argument, thread))
+        int number = number_in(entry->name);
+        if (number >= 0 && !each(argument, number))
             return false;
         at += entry->bytes;
     }
     return true;
 }
 
-bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument)
+/* Every entry of a directory whose name is a number. */
+static bool each_number(const char *path, bool (*each)(void *argument, int number), void *argument)
 {
     _Alignas(8) char buffer[1024]; /* the stack may be small: see collect.c */
-    int directory = open_below("task", O_RDONLY | O_DIRECTORY);
+    int directory = open_below(path, O_RDONLY | O_DIRECTORY);
     if (directory < 0)
         return false;
     long bytes;
@@ -127,6 +129,11 @@ bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argum
     } while (whole && bytes > 0);
     process_close(directory);
     return whole;
+}
+
+bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument)
+{
+    return each_number("task", each, argument);
 }
 
 static size_t append_number(char *path, size_t length, unsigned long number)
@@ -141,6 +148,32 @@ static size_t append_number(char *path, size_t length, unsigned long number)
         path[length++] = digits[--count];
     path[length] = '\0';
     return length;
+}
+
+struct descriptors {
+    const char *target;
+    bool (*each)(void *argument, const char *path);
+    void *argument;
+};
+
+static bool visit_descriptor(void *argument, int number)
+{
+    const struct descriptors *descriptors = argument;
+    char path[48], target[64];
+    append_number(path, append(path, 0, "self/fd/"), (unsigned long)number);
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, path, target, sizeof target);
+    if (bytes != (long)strlen(descriptors->target) ||
+        memcmp(target, descriptors->target, (size_t)bytes) != 0)
+        return true;
+    append_number(path, append(path, 0, "fdinfo/"), (unsigned long)number);
+    return descriptors->each(descriptors->argument, path);
+}
+
+bool process_each_descriptor(const char *target, bool (*each)(void *argument, const char *path),
+                             void *argument)
+{
+    struct descriptors descriptors = {target, each, argument};
+    return each_number("fd", visit_descriptor, &descriptors);
 }
 
 static uintptr_t parse_address(const char **at)

@@ -32,6 +32,12 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
 /* Whether a thread blocks a signal now. False also when it is gone. */
 bool process_thread_blocks(pid_t thread, int signal);
 
+/* Calls `each` with the path of what is told of every open descriptor ("fdinfo/3", for
+ * process_open_file) that is a link to `target`. False when they cannot be listed, or `each`
+ * returned false. */
+bool process_each_descriptor(const char *target, bool (*each)(void *argument, const char *path),
+                             void *argument);
+
 /* How many of the processors that the process may use have nothing to run. */
 unsigned process_idle_processors(void);
 

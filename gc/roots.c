@@ -8,18 +8,22 @@
  * has put on a stack), mappings that libraries and interpreters have made for themselves.
  *
  *     private       pages that the process has written to, even if it may not write them now
- *     shared        writable ones; all pages that the kernel has in memory, for another process
- *                   may have written them, and a forked child's own page tables do not show them
+ *     shared        writable ones, and those of memory rather than of a file, which may have been
+ *                   writable before, or be so elsewhere; all pages that the kernel has in memory,
+ *                   for another process may have written them, and a forked child's own page tables
+ *                   do not show them
  *     left out      devices; read-only shared files; the text of programs and libraries; the
  *                   kernel's own (vdso); whatever the page map knows to be ours
+ *     besides       buffers that are registered with io_uring (rings.c)
  *
  * Pages are read in place where nothing can go wrong with that. Where it can (swapped pages, which
  * is also what the kernel calls guard pages; pages without read permission; mappings of files,
  * which may have been cut short) they are read through /proc/self/mem, where a fault is an error
  * number.
  *
- * Code that the process has generated (an executable mapping of no file) may have addresses in its
- * instructions, at any byte: HotSpot's inline caches hold the only pointers to their records there.
+ * Code that the process has generated (an executable mapping of no file, or of shared memory) may
+ * have addresses in its instructions, at any byte: HotSpot's inline caches hold the only pointers
+ * to their records there.
  *
  * Of a stack only the part in use counts, from the stack pointer, less the red zone of 128 bytes
  * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
@@ -31,11 +35,13 @@
 #include "gc/roots.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "gc/memory.h"
 #include "gc/process.h"
 #include "gc/resident.h"
+#include "gc/rings.h"
 #include "gc/stop.h"
 #include "gc/traced.h"
 #include "vm/pagemap.h"
@@ -49,6 +55,7 @@ static struct {
     int memory_file;
     bool indirect; /* the mapping at hand is read through the file */
     bool code;     /* it holds code that the process has generated */
+    bool has_rings;
     const struct root_sink *sink;
     struct root_result *result;
 } roots;
@@ -99,7 +106,7 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
             for (size_t page = 0; page < bytes; page += PAGE_BYTES)
                 scan_page_through_file(start + page);
         }
-        start += bytes;
+        start += start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* one may lie across */
     }
 }
 
@@ -174,15 +181,21 @@ static void scan_shared(const struct mapping *mapping)
 {
     enum { PAGES = 512 };
     unsigned char in_memory[PAGES];
+    uintptr_t run = mapping->start; /* of pages in memory, to where we are */
     for (uintptr_t start = mapping->start; start < mapping->end; start += PAGES * PAGE_BYTES) {
         size_t pages = (mapping->end - start) / PAGE_BYTES;
         if (pages > PAGES)
             pages = PAGES;
         bool known = !syscall_failed(SYSCALL_3(SYS_mincore, start, pages * PAGE_BYTES, in_memory));
-        for (size_t page = 0; page < pages; page++)
-            if (!known || in_memory[page] & 1)
-                scan_through_file(start + page * PAGE_BYTES, start + (page + 1) * PAGE_BYTES);
+        for (size_t page = 0; page < pages; page++) {
+            uintptr_t at = start + page * PAGE_BYTES;
+            if (known && !(in_memory[page] & 1)) {
+                scan_through_file(run, at);
+                run = at + PAGE_BYTES;
+            }
+        }
     }
+    scan_through_file(run, mapping->end);
 }
 
 /* Stacks. */
@@ -257,15 +270,31 @@ static bool is_file(const struct mapping *mapping)
     return mapping->name_length > 0 && mapping->name[0] == '/';
 }
 
+/* Not of a file, or of one that has no name any more. */
+static bool is_shared_memory(const struct mapping *mapping)
+{
+    static const char DELETED[] = " (deleted)";
+    const size_t length = sizeof DELETED - 1;
+    return mapping_name_begins(mapping, "/dev/shm/") ||
+           (mapping->name_length >= length &&
+            memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0);
+}
+
+static bool is_left_out(const struct mapping *mapping)
+{
+    if (mapping->shared)
+        return is_device(mapping) || !(mapping->writable || is_shared_memory(mapping));
+    return is_kernels(mapping) || (mapping->executable && !mapping->writable && is_file(mapping));
+}
+
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
-    bool is_text = mapping->executable && !mapping->writable && is_file(mapping);
-    if (is_kernels(mapping) || is_text ||
-        (mapping->shared && (!mapping->writable || is_device(mapping))))
+    if (is_left_out(mapping))
         return true;
     roots.result->mappings++;
-    roots.code = false;
+    roots.code = mapping->executable;
+    roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared) {
         scan_shared(mapping);
         return true;
@@ -300,6 +329,11 @@ static bool scan_but_recorders(const struct mapping *mapping, const struct mappi
     return piece.start >= piece.end || scan_mapping(&piece, below, self);
 }
 
+static void keep_buffer(uintptr_t address)
+{
+    roots.sink->words(&address, &address + 1);
+}
+
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
  * runs. */
 static void keep_stack(const struct stopped_thread *thread)
@@ -323,6 +357,7 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
     *result = (struct root_result){0};
     roots.sink = sink;
     roots.result = result;
+    roots.has_rings = false;
     keep_stack(&self);
     for (size_t i = 0; i < stopped_count(); i++) {
         struct stopped_thread thread = stopped_thread(i);
@@ -333,6 +368,8 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
                 process_read_mappings(&mappings, &count);
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+    if (read && roots.has_rings)
+        read = rings_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     if (roots.memory_file >= 0)
         process_close(roots.memory_file);
     return read;

@@ -8,6 +8,9 @@
  * calls do. The allocator tells whether it was a collection that ended the wait and nothing else;
  * EINTR of a signal of the program's is passed on.
  *
+ * A socket may have been given a limit too. When a collection has ended a wait on it, poll waits
+ * for what is left of that. As long as the program has given none a limit, nothing is looked at.
+ *
  * Under allocators without a collector each is libc's.
  */
 #include <dlfcn.h>
@@ -17,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,10 +44,10 @@ static void *next_of(void *_Atomic *kept, const char *name)
     return function;
 }
 
-static int result_of(long result)
+static ssize_t result_of(long result)
 {
     if (!syscall_failed(result))
-        return (int)result;
+        return result;
     errno = (int)-result;
     return -1;
 }
@@ -50,32 +55,43 @@ static int result_of(long result)
 struct limited_wait {
     uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
     uint32_t ended;
-    int64_t end_ns;
+    int64_t begun_ns;
 };
 
-static struct limited_wait begin_wait(int limit_ms)
+static struct limited_wait begin_wait(bool has_limit)
 {
     struct limited_wait wait = {0};
-    if (limit_ms > 0)
+    if (has_limit)
         wait.ended_waits = route_settle()->allocator->ended_waits;
     if (wait.ended_waits) {
         wait.ended = wait.ended_waits();
-        wait.end_ns = (int64_t)monotonic_ns() + (int64_t)limit_ms * 1000000;
+        wait.begun_ns = (int64_t)monotonic_ns();
     }
     return wait;
 }
 
-/* Whether a wait with this result was ended by a collection; then *limit_ms is what is left. */
-static bool goes_on(struct limited_wait *wait, int result, int *limit_ms)
+/* Whether a wait with this result was ended by a collection. */
+static bool was_ended(struct limited_wait *wait, long result)
 {
     if (result >= 0 || errno != EINTR || !wait->ended_waits)
         return false;
-    uint32_t ended = wait->ended_waits();
-    if (ended == wait->ended)
+    uint32_t before = wait->ended;
+    wait->ended = wait->ended_waits();
+    return wait->ended != before;
+}
+
+static int left_ms(const struct limited_wait *wait, int64_t limit_ns)
+{
+    int64_t left_ns = wait->begun_ns + limit_ns - (int64_t)monotonic_ns();
+    return left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+}
+
+/* Then *left is what is left of the limit. */
+static bool goes_on(struct limited_wait *wait, int result, int limit_ms, int *left)
+{
+    if (!was_ended(wait, result))
         return false;
-    wait->ended = ended;
-    int64_t left_ns = wait->end_ns - (int64_t)monotonic_ns();
-    *limit_ms = left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+    *left = left_ms(wait, limit_ms * INT64_C(1000000));
     return true;
 }
 
@@ -83,12 +99,12 @@ EXPORT int poll(struct pollfd *descriptors, nfds_t count, int limit_ms)
 {
     static void *_Atomic kept;
     int (*next)(struct pollfd *, nfds_t, int) = next_of(&kept, "poll");
-    struct limited_wait wait = begin_wait(limit_ms);
-    int result;
+    struct limited_wait wait = begin_wait(limit_ms > 0);
+    int result, left = limit_ms;
     do
-        result = next ? next(descriptors, count, limit_ms)
-                      : result_of(SYSCALL_3(SYS_poll, descriptors, count, limit_ms));
-    while (goes_on(&wait, result, &limit_ms));
+        result = next ? next(descriptors, count, left)
+                      : result_of(SYSCALL_3(SYS_poll, descriptors, count, left));
+    while (goes_on(&wait, result, limit_ms, &left));
     return result;
 }
 
@@ -104,12 +120,12 @@ EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int 
 {
     static void *_Atomic kept;
     int (*next)(int, struct epoll_event *, int, int) = next_of(&kept, "epoll_wait");
-    struct limited_wait wait = begin_wait(limit_ms);
-    int result;
+    struct limited_wait wait = begin_wait(limit_ms > 0);
+    int result, left = limit_ms;
     do
-        result = next ? next(descriptor, events, most, limit_ms)
-                      : result_of(SYSCALL_4(SYS_epoll_wait, descriptor, events, most, limit_ms));
-    while (goes_on(&wait, result, &limit_ms));
+        result = next ? next(descriptor, events, most, left)
+                      : result_of(SYSCALL_4(SYS_epoll_wait, descriptor, events, most, left));
+    while (goes_on(&wait, result, limit_ms, &left));
     return result;
 }
 
@@ -119,13 +135,13 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
     static void *_Atomic kept;
     int (*next)(int, struct epoll_event *, int, int, const sigset_t *) =
         next_of(&kept, "epoll_pwait");
-    struct limited_wait wait = begin_wait(limit_ms);
-    int result;
+    struct limited_wait wait = begin_wait(limit_ms > 0);
+    int result, left = limit_ms;
     do
-        result = next ? next(descriptor, events, most, limit_ms, mask)
-                      : result_of(SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, limit_ms,
-                                            mask, (size_t)8));
-    while (goes_on(&wait, result, &limit_ms));
+        result = next ? next(descriptor, events, most, left, mask)
+                      : result_of(SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask,
+                                            (size_t)8));
+    while (goes_on(&wait, result, limit_ms, &left));
     return result;
 }
 
@@ -159,4 +175,186 @@ EXPORT int usleep(useconds_t microseconds)
     struct timespec time = {.tv_sec = microseconds / 1000000,
                             .tv_nsec = (long)(microseconds % 1000000) * 1000};
     return nanosleep(&time, NULL);
+}
+
+/* Sockets with a limit. */
+
+EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags);
+EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
+                              struct sockaddr *address, socklen_t *length);
+
+static _Atomic bool sockets_have_limits;
+
+EXPORT int setsockopt(int descriptor, int level, int name, const void *value, socklen_t bytes)
+{
+    static void *_Atomic kept;
+    int (*next)(int, int, int, const void *, socklen_t) = next_of(&kept, "setsockopt");
+    if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+        atomic_store_explicit(&sockets_have_limits, true, memory_order_relaxed);
+    return next ? next(descriptor, level, name, value, bytes)
+                : result_of(SYSCALL_5(SYS_setsockopt, descriptor, level, name, value, bytes));
+}
+
+static struct limited_wait begin_socket_wait(void)
+{
+    return begin_wait(atomic_load_explicit(&sockets_have_limits, memory_order_relaxed));
+}
+
+static int64_t socket_limit_ns(int descriptor, int name)
+{
+    struct timeval limit = {0};
+    socklen_t bytes = sizeof limit;
+    SYSCALL_5(SYS_getsockopt, descriptor, SOL_SOCKET, name, &limit, &bytes);
+    return limit.tv_sec * INT64_C(1000000000) + limit.tv_usec * INT64_C(1000);
+}
+
+/* Whether to call again: there is something to receive now, or room to send. */
+static bool socket_goes_on(struct limited_wait *wait, long result, int descriptor, int limit_name,
+                           short event)
+{
+    if (!was_ended(wait, result))
+        return false;
+    struct pollfd waited_for = {.fd = descriptor, .events = event};
+    int found = poll(&waited_for, 1, left_ms(wait, socket_limit_ns(descriptor, limit_name)));
+    if (found == 0)
+        errno = EAGAIN; /* as the socket's own limit does it */
+    wait->ended = wait->ended_waits();
+    return found > 0;
+}
+
+static bool receives_on(struct limited_wait *wait, long result, int descriptor)
+{
+    return socket_goes_on(wait, result, descriptor, SO_RCVTIMEO, POLLIN);
+}
+
+static bool sends_on(struct limited_wait *wait, long result, int descriptor)
+{
+    return socket_goes_on(wait, result, descriptor, SO_SNDTIMEO, POLLOUT);
+}
+
+EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
+                        struct sockaddr *address, socklen_t *length)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, void *, size_t, int, struct sockaddr *, socklen_t *) =
+        next_of(&kept, "recvfrom");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, buffer, bytes, flags, address, length)
+                      : result_of(SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address,
+                                            length));
+    while (receives_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, void *, size_t, int) = next_of(&kept, "recv");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, buffer, bytes, flags)
+                      : result_of(SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags));
+    while (receives_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, struct msghdr *, int) = next_of(&kept, "recvmsg");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, message, flags)
+                      : result_of(SYSCALL_3(SYS_recvmsg, descriptor, message, flags));
+    while (receives_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
+{
+    static void *_Atomic kept;
+    int (*next)(int, struct sockaddr *, socklen_t *, int) = next_of(&kept, "accept4");
+    struct limited_wait wait = begin_socket_wait();
+    int result;
+    do
+        result = next ? next(descriptor, address, length, flags)
+                      : result_of(SYSCALL_4(SYS_accept4, descriptor, address, length, flags));
+    while (receives_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
+{
+    static void *_Atomic kept;
+    int (*next)(int, struct sockaddr *, socklen_t *) = next_of(&kept, "accept");
+    struct limited_wait wait = begin_socket_wait();
+    int result;
+    do
+        result = next ? next(descriptor, address, length)
+                      : (int)result_of(SYSCALL_3(SYS_accept, descriptor, address, length));
+    while (receives_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
+                      const struct sockaddr *address, socklen_t length)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, const void *, size_t, int, const struct sockaddr *, socklen_t) =
+        next_of(&kept, "sendto");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, buffer, bytes, flags, address, length)
+                      : result_of(SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address,
+                                            length));
+    while (sends_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, const void *, size_t, int) = next_of(&kept, "send");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, buffer, bytes, flags)
+                      : result_of(SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags));
+    while (sends_on(&wait, result, descriptor));
+    return result;
+}
+
+EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, const struct msghdr *, int) = next_of(&kept, "sendmsg");
+    struct limited_wait wait = begin_socket_wait();
+    ssize_t result;
+    do
+        result = next ? next(descriptor, message, flags)
+                      : result_of(SYSCALL_3(SYS_sendmsg, descriptor, message, flags));
+    while (sends_on(&wait, result, descriptor));
+    return result;
+}
+
+/* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */
+
+EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags)
+{
+    if (room < bytes)
+        __chk_fail();
+    return recv(descriptor, buffer, bytes, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
+                              struct sockaddr *address, socklen_t *length)
+{
+    if (room < bytes)
+        __chk_fail();
+    return recvfrom(descriptor, buffer, bytes, flags, address, length);
 }

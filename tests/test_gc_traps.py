@@ -15,21 +15,24 @@ PROGRAMS = BUILD / "tests" / "gc_traps"
 
 PLACES = (
     "nowhere disguised freed data bss interior last-byte behind behind-in-heap thread-local "
-    "specific heap packed packed-large packed-mapping large aligned jump break mapping read-only "
-    "no-access code shared file"
+    "specific heap packed packed-large packed-mapping large aligned jump jump-in-heap "
+    "jump-in-heap-8 break mapping read-only no-access code shared packed-shared "
+    "shared-read-only shared-code file"
 )
 THREADS = (
-    "register vector stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
-    "starting coming-and-going clone coroutine main-ends"
+    "register vector red-zone stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
+    "starting loaded-storage coming-and-going clone coroutine main-ends"
 )
 WAITS = (
     "poll ppoll select read epoll sem-wait nanosleep nanosleep-no-rest clock-nanosleep "
     "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
-    "epoll-signals-limit sem-timedwait condition-limit signals"
+    "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
+    "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit signals"
 )
 WORLD = (
     "epoll signal-values pins-end real-time-signals sigwait signalfd setuid-and-cancel forks "
     "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "
+    "ring-user-data ring-buffers "
     "libraries mappings"
 )
 CASES = [

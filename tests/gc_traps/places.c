@@ -31,13 +31,13 @@ static void *map(int protection, int flags, int file)
 }
 
 /* The pointer goes through setjmp in rbp, which setjmp disguises. */
-__attribute__((noinline)) static void put_in_jump(void *block)
+__attribute__((noinline)) static void put_in_jump(struct __jmp_buf_tag *jump, void *block)
 {
     uint64_t guard;
     __asm__("mov %%fs:0x30, %0" : "=r"(guard));
     uint64_t word = (uint64_t)block ^ guard;
-    setjmp(in_jump);
-    in_jump[0].__jmpbuf[1] = (long)(word << 17 | word >> 47);
+    setjmp(jump);
+    jump[0].__jmpbuf[1] = (long)(word << 17 | word >> 47);
 }
 
 static bool dies(const char *place)
@@ -93,7 +93,10 @@ __attribute__((noinline)) static struct disguised put(const char *place)
         in_heap = aligned_alloc(4096, 8192);
         in_heap[1000] = block;
     } else if (!strcmp(place, "jump")) {
-        put_in_jump(block);
+        put_in_jump(in_jump, block);
+    } else if (!strncmp(place, "jump-in-heap", 12)) { /* in either half of a vector */
+        in_heap = malloc(sizeof(jmp_buf) + 8);
+        put_in_jump((void *)(in_heap + (place[12] != '\0')), block);
     } else if (!strcmp(place, "break")) {
         in_mapping = sbrk(PAGE);
         in_mapping[5] = block;
@@ -116,6 +119,20 @@ __attribute__((noinline)) static struct disguised put(const char *place)
     } else if (!strcmp(place, "shared")) {
         in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
         in_mapping[600] = block;
+    } else if (!strcmp(place, "packed-shared")) { /* across two pages */
+        in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+        memcpy((char *)in_mapping + PAGE - 4, &block, sizeof block);
+    } else if (!strcmp(place, "shared-read-only")) { /* as a compiler leaves its code */
+        in_mapping = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+        in_mapping[600] = block;
+        require(mprotect((void *)in_mapping, 4 * PAGE, PROT_READ) == 0);
+    } else if (!strcmp(place, "shared-code")) { /* of which the writable mapping is gone */
+        int file = memfd_create("trap", 0);
+        require(file >= 0 && ftruncate(file, 4 * PAGE) == 0);
+        char *code = map(PROT_READ | PROT_WRITE, MAP_SHARED, file);
+        memcpy(code + 103, &block, sizeof block);
+        in_mapping = map(PROT_READ | PROT_EXEC, MAP_SHARED, file);
+        require(munmap(code, 4 * PAGE) == 0 && close(file) == 0);
     } else if (!strcmp(place,
                        "file")) { /* a private mapping of a file that is cut short behind it */
         int file = memfd_create("trap", 0);
@@ -134,6 +151,7 @@ int main(int count, char **arguments)
 {
     require(count == 2);
     struct disguised blocks[BLOCKS];
+    pass_first_blocks();
     int count_of_blocks = dies(arguments[1]) ? BLOCKS : 1, kept = 0;
     for (int i = 0; i < count_of_blocks; i++)
         blocks[i] = put(arguments[1]);

@@ -3,6 +3,8 @@
  * threads.c: the pointer is held by another thread, in a register or on an unusual stack, while
  * this one collects. The argument names how.
  */
+#include <dlfcn.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -52,6 +54,65 @@ static void *in_vector_register(void *unused)
                      : "m"(stop)
                      : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "xmm7", "xmm9", "memory");
     return unused;
+}
+
+/* In the 128 bytes below the stack pointer that a function may use which calls no other. */
+static void *in_red_zone(void *unused)
+{
+    void *block = signed_block();
+    held = disguise(block);
+    uint64_t turned = ~(uint64_t)block;
+    block = NULL;
+    clean_stack();
+    __asm__ volatile("notq %0\n\t"
+                     "movq %0, -120(%%rsp)\n\t"
+                     "notq %0\n\t"
+                     "movl $1, %1\n\t"
+                     "1: pause\n\tcmpl $0, %2\n\tje 1b"
+                     : "+r"(turned), "=m"(ready)
+                     : "m"(stop)
+                     : "memory");
+    return unused;
+}
+
+/* What ld.so allocates for a thread: the table of its thread-local storage, and in that a library's
+ * that was loaded later. glibc keeps a dead thread's stack and table for the next. */
+static void *volatile *(*slot)(void);
+
+static void *in_loaded_storage(void *unused)
+{
+    require(*slot() == NULL);
+    *slot() = signed_block();
+    held = disguise(*slot());
+    clean_stack();
+    ready = 1;
+    wait_for(&stop);
+    return unused;
+}
+
+static void overwrite_what_is_free(void)
+{
+    for (size_t bytes = 16; bytes <= 8192; bytes += 16)
+        for (int i = 0; i < 40; i++)
+            memset(malloc(bytes), 0xEE, bytes);
+}
+
+static void in_thread(void *(*start)(void *));
+static char *program;
+
+static void loaded_storage(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/storage.so", dirname(program));
+    void *library = dlopen(path, RTLD_NOW);
+    require(library != NULL);
+    slot = (void *volatile *(*)(void))dlsym(library, "slot");
+    for (int i = 0; i < 5; i++) {
+        ready = stop = 0;
+        in_thread(in_loaded_storage);
+        collect();
+        overwrite_what_is_free();
+    }
 }
 
 static void *on_stack(void *unused)
@@ -253,6 +314,8 @@ static void *outlive_main(void *unused)
 int main(int count, char **arguments)
 {
     require(count == 2);
+    program = arguments[0];
+    pass_first_blocks();
     static const struct {
         const char *name;
         void *(*thread)(void *);
@@ -260,6 +323,7 @@ int main(int count, char **arguments)
     } ways[] = {
         {"register", in_register, NULL},
         {"vector", in_vector_register, NULL},
+        {"red-zone", in_red_zone, NULL},
         {"stack", on_stack, NULL},
         {"blocks-all", blocking_signals, NULL},
         {"blocks-filled", blocking_filled_set, NULL},
@@ -267,6 +331,7 @@ int main(int count, char **arguments)
         {"alternate", NULL, on_alternate_stack},
         {"suspended", NULL, suspended_coroutine},
         {"starting", NULL, starting_threads},
+        {"loaded-storage", NULL, loaded_storage},
         {"coming-and-going", NULL, coming_and_going},
     };
     if (!strcmp(arguments[1], "clone")) {

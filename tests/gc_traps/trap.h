@@ -50,6 +50,13 @@ __attribute__((noinline, unused)) static void *signed_block(void)
     return block;
 }
 
+/* The first block of a slab has an address that others have a use for. */
+__attribute__((noinline, unused)) static void pass_first_blocks(void)
+{
+    for (int i = 0; i < 20; i++)
+        require(malloc(TRAP_BYTES) != NULL);
+}
+
 /* Overwrites what is left of addresses below the present stack frame, and in registers. */
 __attribute__((noinline, unused)) static void clean_stack(void)
 {

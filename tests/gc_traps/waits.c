@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -59,6 +60,59 @@ static void wait_for_pipe(void)
     }
 }
 
+/* Sockets with a limit of their own. */
+static const char *const socket_waits[] = {"recv-limit",    "recvfrom-limit", "recvmsg-limit",
+                                           "accept-limit",  "accept4-limit",  "send-limit",
+                                           "sendmsg-limit", "sendto-limit"};
+
+static bool is_socket_wait(void)
+{
+    for (size_t i = 0; i < sizeof socket_waits / sizeof *socket_waits; i++)
+        if (!strcmp(wait_name, socket_waits[i]))
+            return true;
+    return false;
+}
+
+static void fill(int descriptor)
+{
+    char bytes[4096] = {0};
+    while (send(descriptor, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    require(errno == EAGAIN);
+}
+
+static long wait_on_socket(void)
+{
+    char byte = 0;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    bool sends = !strncmp(wait_name, "send", 4), accepts = !strncmp(wait_name, "accept", 6);
+    struct timeval limit = {.tv_usec = 400000};
+    int pair[2], listening = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr unnamed = {.sa_family = AF_UNIX};
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    require(bind(listening, &unnamed, sizeof unnamed.sa_family) == 0 && listen(listening, 1) == 0);
+    int waiting = accepts ? listening : pair[0];
+    require(setsockopt(waiting, SOL_SOCKET, sends ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
+                       sizeof limit) == 0);
+    if (sends)
+        fill(waiting);
+    switch (wait_name[accepts ? 6 : 4]) {
+    case '4':
+        return accept4(waiting, NULL, NULL, SOCK_CLOEXEC);
+    case 'f':
+        return recvfrom(waiting, &byte, 1, 0, NULL, NULL);
+    case 't':
+        return sendto(waiting, &byte, 1, 0, NULL, 0);
+    case 'm':
+        return sends ? sendmsg(waiting, &message, 0) : recvmsg(waiting, &message, 0);
+    default:
+        return accepts ? accept(waiting, NULL, NULL)
+               : sends ? send(waiting, &byte, 1, 0)
+                       : recv(waiting, &byte, 1, 0);
+    }
+}
+
 static void sleep_for_a_while(void)
 {
     double begun = seconds(CLOCK_MONOTONIC);
@@ -92,6 +146,8 @@ static void sleep_for_a_while(void)
             ;
         require(result == ETIMEDOUT);
         begun += 0.6;
+    } else if (is_socket_wait()) {
+        require(wait_on_socket() == -1 && errno == EAGAIN);
     } else if (!strcmp(wait_name, "nanosleep")) {
         require(nanosleep(&time, &time) == 0);
     } else if (!strcmp(wait_name, "select-limit")) {
@@ -121,7 +177,7 @@ static bool is_sleep(void)
     for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
         if (!strcmp(wait_name, sleeps[i]))
             return true;
-    return false;
+    return is_socket_wait();
 }
 
 static void *wait_in_kernel(void *unused)

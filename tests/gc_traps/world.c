@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -110,6 +111,80 @@ static void pins_end(void)
     for (int i = 0; i < BLOCKS; i++)
         kept += is_kept(blocks[i]);
     require(kept < BLOCKS / 2);
+}
+
+/* A ring of io_uring: its queues are memory shared with the kernel, which alone has the addresses
+ * of buffers that were registered with it. */
+
+static struct io_uring_params ring = {0};
+static char *ring_memory;
+static struct io_uring_sqe *ring_entries;
+
+static int open_ring(void)
+{
+    long opened = syscall(SYS_io_uring_setup, 8, &ring);
+    if (opened < 0)
+        exit(77); /* not allowed here */
+    size_t bytes = ring.cq_off.cqes + ring.cq_entries * sizeof(struct io_uring_cqe);
+    ring_memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)opened, IORING_OFF_SQ_RING);
+    ring_entries = mmap(NULL, ring.sq_entries * sizeof *ring_entries, PROT_READ | PROT_WRITE,
+                        MAP_SHARED, (int)opened, IORING_OFF_SQES);
+    require(ring_memory != MAP_FAILED && ring_entries != MAP_FAILED);
+    return (int)opened;
+}
+
+static unsigned *ring_number(unsigned offset)
+{
+    return (unsigned *)(void *)(ring_memory + offset);
+}
+
+/* The block's address goes along with a request and comes back with its completion. */
+__attribute__((noinline)) static struct disguised submit(int opened, struct io_uring_sqe request)
+{
+    void *block = signed_block();
+    unsigned tail = *ring_number(ring.sq_off.tail), at = tail % ring.sq_entries;
+    ring_entries[at] = request;
+    ring_entries[at].user_data = (uintptr_t)block;
+    ring_number(ring.sq_off.array)[at] = at;
+    __atomic_store_n(ring_number(ring.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
+    require(syscall(SYS_io_uring_enter, opened, 1, 0, 0, NULL, 0) == 1);
+    return disguise(block);
+}
+
+static void ring_user_data(void)
+{
+    int opened = open_ring(), ends[2];
+    require(pipe(ends) == 0);
+    struct io_uring_sqe wait = {
+        .opcode = IORING_OP_POLL_ADD, .fd = ends[0], .poll32_events = EPOLLIN};
+    struct disguised waiting = submit(opened, wait);
+    collect();
+    require(is_kept(waiting));
+    struct disguised completed = submit(opened, (struct io_uring_sqe){.opcode = IORING_OP_NOP});
+    memset(ring_entries, 0, ring.sq_entries * sizeof *ring_entries);
+    collect();
+    require(is_kept(completed));
+}
+
+__attribute__((noinline)) static struct disguised register_buffer(int opened)
+{
+    void *block = signed_block();
+    struct iovec buffer = {.iov_base = block, .iov_len = TRAP_BYTES};
+    require(syscall(SYS_io_uring_register, opened, IORING_REGISTER_BUFFERS, &buffer, 1) == 0);
+    memset(&buffer, 0, sizeof buffer);
+    return disguise(block);
+}
+
+static void ring_buffers(void)
+{
+    enum { RINGS = 3 };
+    struct disguised blocks[RINGS];
+    for (int i = 0; i < RINGS; i++)
+        blocks[i] = register_buffer(open_ring());
+    collect();
+    for (int i = 0; i < RINGS; i++)
+        require(is_kept(blocks[i]));
 }
 
 /* Signals. */
@@ -392,10 +467,13 @@ int main(int count, char **arguments)
         {"reserved-terabytes", reserved_terabytes},
         {"descriptors", every_descriptor_closed},
         {"kernel-worker", kernel_worker},
+        {"ring-user-data", ring_user_data},
+        {"ring-buffers", ring_buffers},
         {"libraries", libraries},
         {"mappings", mappings},
     };
     require(count == 2);
+    pass_first_blocks();
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(arguments[1], parts[i].name)) {
             parts[i].run();
