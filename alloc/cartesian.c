@@ -101,10 +101,12 @@ static bool add_array(struct cartesian_heap *heap)
     if (!array->nodes)
         return false;
     heap->unused_array = NULL;
-    if (heap->last_array)
+    if (heap->last_array) {
         heap->last_array->next = array;
-    else
+    } else {
         heap->first_array = array;
+        heap->origin = (uintptr_t)array->nodes;
+    }
     heap->last_array = array;
     heap->fresh_node = array->nodes;
     heap->fresh_node_end = array->nodes + ARRAY_NODES;
@@ -142,13 +144,14 @@ static size_t weight(const struct cartesian_node *node)
 /* Nobody is ranked below its child. By size alone, blocks of one size form chains as long as
  * there are blocks, and real programs have thousands of one size. Where equals are ranked by a
  * hash of their address the tree is, among them, one of random priorities, which is shallow
- * (Seidel and Aragon, Randomized Search Trees, 1996); it is a Cartesian tree all the same. */
+ * (Seidel and Aragon, Randomized Search Trees, 1996); it is a Cartesian tree all the same. The
+ * address counts from the heap's start, so that a heap is the same wherever the kernel puts it. */
 static uint64_t rank_of(const struct cartesian_heap *heap, const char *block, size_t bytes)
 {
     enum { HASH_BITS = 20 };
     if (!heap->fast)
         return bytes;
-    uint64_t hash = (uint64_t)(uintptr_t)block * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t hash = ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15);
     return (uint64_t)bytes << HASH_BITS | hash >> (64 - HASH_BITS);
 }
 

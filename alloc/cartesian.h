@@ -16,6 +16,7 @@ struct cartesian_array;
 
 struct cartesian_heap {
     struct page_source *pages;
+    uintptr_t origin; /* where the heap's memory began */
     struct cartesian_node *root;
     struct cartesian_node *spare_nodes;                 /* last used, first reused */
     struct cartesian_node *fresh_node, *fresh_node_end; /* of the newest array */

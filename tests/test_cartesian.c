@@ -176,6 +176,34 @@ static void test_cartesian_fast_tree_of_equal_blocks_is_shallow(void **state)
     assert_true(depth_of_equal_blocks() < 50);
 }
 
+/* Where 200 blocks go that are taken from among 1,000 equal free ones: offsets from the start. */
+static void offsets_among_equals(size_t *offsets)
+{
+    void *blocks[2000];
+    begin_fast_heap(NULL);
+    for (int i = 0; i < 2000; i++)
+        blocks[i] = take(104);
+    for (int i = 0; i < 2000; i += 2)
+        give(blocks[i]);
+    for (int i = 0; i < 200; i++)
+        offsets[i] = (size_t)((char *)take(56) - heap.source.base);
+    test_heap_end(&heap);
+}
+
+static void test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies(void **state)
+{
+    (void)state;
+    size_t here[200], there[200];
+    char *start = heap.source.base;
+    test_heap_end(&heap);
+    offsets_among_equals(here);
+    assert_ptr_not_equal(mmap(start, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                         MAP_FAILED); /* so that the next heap begins elsewhere */
+    offsets_among_equals(there);
+    assert_memory_equal(here, there, sizeof here);
+    begin_fast_heap(NULL);
+}
+
 static void test_cartesian_resizes_into_a_free_upper_neighbour(void **state)
 {
     (void)state;
@@ -248,6 +276,9 @@ int main(void)
         TEST(test_cartesian_equal_blocks_form_a_chain_in_order),
         cmocka_unit_test_setup_teardown(test_cartesian_fast_tree_of_equal_blocks_is_shallow,
                                         begin_fast_heap, end_heap),
+        cmocka_unit_test_setup_teardown(
+            test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies, begin_fast_heap,
+            end_heap),
         TEST(test_cartesian_resizes_into_a_free_upper_neighbour),
         TEST(test_cartesian_gives_back_the_ends_of_an_aligned_block),
         TEST(test_cartesian_is_unchanged_when_memory_is_refused),
