@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -57,6 +58,7 @@ struct plan {
     const char *redirects[3];      /* files for descriptors 0, 1, 2, or NULL */
     long long timeout_nanoseconds; /* 0: none */
     long long grace_nanoseconds;   /* between TERM and KILL */
+    bool fixed_addresses;          /* no address space randomisation */
 };
 
 struct outcome {
@@ -124,19 +126,25 @@ static void print_usage(void)
          "  --unset NAME        remove from COMMAND's environment; repeatable\n"
          "  --stdin FILE, --stdout FILE, --stderr FILE\n"
          "                      redirect COMMAND\n"
+         "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
 
 static struct plan parse_arguments(int argc, char **argv)
 {
-    enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR };
-    static const struct option options[] = {
-        {"report", required_argument, NULL, REPORT}, {"env", required_argument, NULL, ENV},
-        {"unset", required_argument, NULL, UNSET},   {"timeout", required_argument, NULL, TIMEOUT},
-        {"grace", required_argument, NULL, GRACE},   {"help", no_argument, NULL, HELP},
-        {"stdin", required_argument, NULL, STDIN},   {"stdout", required_argument, NULL, STDOUT},
-        {"stderr", required_argument, NULL, STDERR}, {0}};
+    enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
+    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
+                                            {"env", required_argument, NULL, ENV},
+                                            {"unset", required_argument, NULL, UNSET},
+                                            {"timeout", required_argument, NULL, TIMEOUT},
+                                            {"grace", required_argument, NULL, GRACE},
+                                            {"help", no_argument, NULL, HELP},
+                                            {"stdin", required_argument, NULL, STDIN},
+                                            {"stdout", required_argument, NULL, STDOUT},
+                                            {"stderr", required_argument, NULL, STDERR},
+                                            {"fixed-addresses", no_argument, NULL, FIXED},
+                                            {0}};
     struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
         switch (choice) {
@@ -159,6 +167,9 @@ static struct plan parse_arguments(int argc, char **argv)
         case STDOUT:
         case STDERR:
             plan.redirects[choice - STDIN] = optarg;
+            break;
+        case FIXED:
+            plan.fixed_addresses = true;
             break;
         case HELP:
             print_usage();
@@ -200,6 +211,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
     struct outcome *outcome = run->outcome;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (run->plan->fixed_addresses)
+        personality(ADDR_NO_RANDOMIZE); /* a container may forbid it */
     if (run->owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpid());
     if (cgroup->processes >= 0 && !memory_cgroup_enter(cgroup))

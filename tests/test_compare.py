@@ -19,7 +19,15 @@ import jsonschema
 import pytest
 from allotrope import compare_page, units
 from allotrope.allocators import glibc
-from allotrope.compare import Plan, order_of_round, read_accounts, steps
+from allotrope.compare import (
+    MOST_PADDING,
+    PADDING,
+    Plan,
+    order_of_round,
+    padding_of_round,
+    read_accounts,
+    steps,
+)
 from allotrope.latency import share_above
 from allotrope.terminal import columns_that_fit, lay_out
 from conftest import SOURCE, Command
@@ -283,6 +291,26 @@ class TestMeasuring:
         # glibc: two as the reference, three timed; mock: one warm-up, one account, three timed.
         assert lines == {" none": 5, " mock": 4, "stats mock": 1}
         assert not (tmp_path / "outer").exists()
+
+    def test_rounds_differ_in_what_is_incidental_and_accounts_do_not(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        """Everyone in a round has the same environment's length, and no two rounds have."""
+        trace = tmp_path / "trace"
+        script = f'echo "${{ALLOTROPE_STATS:+stats}} ${{#ALLOTROPE_PADDING}}" >>{trace}'
+        words = ("-a", "glibc", "-a", "mock", "--rounds", "5", "--", "sh", "-c", script)
+        measure(mock, tmp_path, *words, environment={"ALLOTROPE_PADDING": "of the caller"})
+        lines = Counter(trace.read_text().splitlines())
+        assert lines.pop("stats 0") == 1
+        assert lines.pop(" 0") == 3  # the references and the warm-up
+        lengths = [int(line) for line in lines]
+        assert list(lines.values()) == [2] * 5
+        assert min(lengths) < 1024 and max(lengths) > 3072
+
+    def test_padding_fills_its_range_evenly(self) -> None:
+        lengths = sorted(len(padding_of_round(n)[PADDING]) for n in range(30))
+        gaps = [b - a for a, b in zip(lengths, lengths[1:])]
+        assert 0 < min(gaps) and max(gaps) < 3 * MOST_PADDING / 30
 
     def test_a_preloaded_library_of_the_users_is_kept(
         self, mock: Command, tmp_path: Path, mock_build: Path

@@ -168,6 +168,13 @@ class TestEnvironment:
         done, _ = launch(options, shell('echo "$FIRST,${EMPTY-unset},${HOME-gone}"'))
         assert done.stdout == "one=1,,gone\n"
 
+    def test_addresses_are_random_or_fixed(self, launch: Any) -> None:
+        stack = shell("grep stack /proc/self/maps")
+        free = {launch([], stack)[0].stdout for _ in range(4)}
+        fixed = {launch(["--fixed-addresses"], stack)[0].stdout for _ in range(4)}
+        assert len(free) > 1
+        assert len(fixed) == 1
+
     def test_preloading_reaches_only_the_command(self, launch: Any) -> None:
         """The loader complains of a library that is not there, once for each program."""
         done, _ = launch(["--env", "LD_PRELOAD=/no/such/library.so"], ["/bin/true"])

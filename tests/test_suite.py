@@ -127,6 +127,23 @@ class TestMeasuring:
         _, document = suite(mock, TWO, "--only", "shell")
         assert [entry["name"] for entry in document["programs"]] == ["shell"]
 
+    def test_surroundings_are_the_suites(
+        self, mock: Command, suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever runs it, whatever else is in it: paths of one length, variables by name."""
+        monkeypatch.setenv("INCIDENTAL", "yes")
+        monkeypatch.setenv("LC_TIME", "C")
+        program = (
+            '[[program]]\nname = "{0}"\ncheck = "none"\nsetup = "env > $SUITE/setup"\n'
+            'command = "env | grep -v PADDING > $SUITE/{0}; pwd | wc -c >> $SUITE/lengths"\n'
+        )
+        suite(mock, program.format("p") + program.format("longer_name"))
+        for name in ("p", "longer_name", "setup"):
+            variables = dict(line.split("=", 1) for line in (tmp_path / name).read_text().split())
+            assert "INCIDENTAL" not in variables
+            assert variables["LC_TIME"] == "C" and "PATH" in variables
+        assert len(set((tmp_path / "lengths").read_text().split())) == 1
+
     def test_check_and_prepare(self, mock: Command, suite: Any) -> None:
         text = """
         [[program]]

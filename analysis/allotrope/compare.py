@@ -8,7 +8,14 @@
     latencies   if asked for, every allocator once more with each call timed
 
 Each round gives one ratio to the baseline of that round, so that what drifts from round to round
-(clock speed, neighbours, page cache) hits all alike. No figure is dropped. A run that fails ends
+(clock speed, neighbours, page cache) hits all alike. What of a program's surroundings is no
+property of its allocator, and yet moves its figures, differs from round to round, so that the
+intervals show it: where the kernel puts things, and how large the environment is, which many
+programs copy into their heaps. The account, which is taken once, has both fixed instead, and is
+the same in every comparison of a program that does the same. (T. Mytkowicz, A. Diwan, M.
+Hauswirth, P. F. Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009.)
+
+No figure is dropped. A run that fails ends
 its allocator's part: what fails is not measured.
 """
 
@@ -46,6 +53,9 @@ AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
 TIMELINE_POINTS = 160
 # Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
 LEAST_HEAP_BYTES = 64 << 10
+# How much a round may add to the environment, and the variable that it adds.
+MOST_PADDING = 4096
+PADDING = "ALLOTROPE_PADDING"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -64,6 +74,13 @@ class Plan:
     check: str = "stdout"  # "none", "stdout", or a shell command that reads the output
     directory: Path | None = None  # where everything runs; None: here
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
+    unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
+
+    def surroundings(self) -> dict[str, str]:
+        """The environment of shell commands."""
+        return {name: value for name, value in os.environ.items() if name not in self.unset} | dict(
+            self.environment
+        )
 
 
 @dataclass(frozen=True)
@@ -164,6 +181,13 @@ def order_of_round(number: int, count: int) -> list[int]:
     shift = number // 2 if count % 2 else number
     row = [(start + shift) % count for start in zigzag]
     return row[::-1] if count % 2 and number % 2 else row
+
+
+def padding_of_round(number: int) -> dict[str, str]:
+    """What round `number` (from 0) adds to every allocator's environment: lengths that fill the
+    range evenly, however many rounds there are (multiples of the golden ratio)."""
+    share = (number + 1) * (5**0.5 - 1) / 2 % 1
+    return {PADDING: "-" * int(share * MOST_PADDING)}
 
 
 def steps(plan: Plan) -> int:
@@ -281,7 +305,7 @@ class Runner:
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
-        run = self._attempt(contender, "accounting", settings)
+        run = self._attempt(contender, "accounting", settings, fixed_addresses=True)
         if run is None:
             return
         if self.comparison.sites is None:
@@ -325,7 +349,9 @@ class Runner:
         for place in order_of_round(number, len(contenders)):
             contender = contenders[place]
             if contender.failure is None:
-                contender.runs[-1] = self._attempt(contender, f"round {number + 1}")
+                contender.runs[-1] = self._attempt(
+                    contender, f"round {number + 1}", padding_of_round(number)
+                )
             if self.comparison.baseline.failure is not None:
                 raise BaselineFailed(
                     f"the baseline failed in round {number + 1}: "
@@ -335,11 +361,10 @@ class Runner:
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
 
-    def _attempt(
-        self, contender: Contender, when: str, settings: dict[str, str] | None = None
-    ) -> Run | None:
+    def _attempt(self, contender: Contender, when: str, settings: dict[str, str] | None = None,
+                 fixed_addresses: bool = False) -> Run | None:  # fmt: skip
         """One run that must end as under glibc; else the contender has failed, and None."""
-        run = self._run(contender.allocator, when, settings)
+        run = self._run(contender.allocator, when, settings, fixed_addresses)
         if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
             contender.failure = Failure(
                 when=when,
@@ -353,7 +378,8 @@ class Runner:
         self._note_output(contender)
         return run
 
-    def _run(self, allocator: Allocator, when: str, settings: dict[str, str] | None = None) -> Run:
+    def _run(self, allocator: Allocator, when: str, settings: dict[str, str] | None = None,
+             fixed_addresses: bool = False) -> Run:  # fmt: skip
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
@@ -361,11 +387,12 @@ class Runner:
             self.plan.command,
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
             directory=self.plan.directory,
-            unset=OWN_VARIABLES,
+            unset=[*OWN_VARIABLES, *self.plan.unset],
             stdin=self.plan.input or os.devnull,
             stdout=os.devnull if self.plan.check == "none" else self.output,
             stderr=self.errors,
             timeout=self.plan.timeout,
+            fixed_addresses=fixed_addresses,
         )
 
     def _note_output(self, contender: Contender) -> None:
@@ -391,7 +418,7 @@ class Runner:
             capture_output=True,
             check=False,
             cwd=self.plan.directory,
-            env={**os.environ, **self.plan.environment},
+            env=self.plan.surroundings(),
         )
 
     def _last_error(self) -> str | None:

@@ -135,12 +135,14 @@ def launch(
     stderr: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     directory: Path | None = None,
+    fixed_addresses: bool = False,
 ) -> Run:
     """Runs `command` once and returns its account.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
-    directory: where it runs; stdin, stdout and stderr are then relative to it.
+    directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
+    the kernel puts nothing at random, where it may be told so.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     if not PLACES.launcher.exists():
         raise UserError(f"{PLACES.launcher} is missing; run make")
@@ -156,6 +158,8 @@ def launch(
                 arguments += [option, os.fspath(file)]
         if timeout is not None:
             arguments += ["--timeout", repr(timeout)]
+        if fixed_addresses:
+            arguments.append("--fixed-addresses")
         status = _run_launcher([*arguments, "--", *command], directory)
         text = report.read_text() if report.exists() else ""
         if not text:

@@ -3,7 +3,9 @@
 
 A round of a suite is a round of every program's comparison, one program after the other, so what
 drifts over an hour hits all programs and allocators alike. Each program has a folder of its own,
-in which `setup` makes its input once and everything runs.
+in which `setup` makes its input once and everything runs, and of the environment only what is
+named here: figures of a suite do not depend on who runs it, from where, or with which other
+programs.
 
     references of all programs -> an estimate -> warm-ups and accounts -> round 1, 2, ...
 
@@ -33,6 +35,9 @@ from .launch import Run
 from .places import PLACES
 
 STATE_SCHEMA = "allotrope.suite-state/2"
+# What programs of a suite see of our environment.
+INHERITED = ("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM",
+             "LD_LIBRARY_PATH", "LD_PRELOAD")  # fmt: skip
 SUITE_KEYS = {"title", "environment", "program"}
 # What each key of a program must be.
 PROGRAM_KEYS: dict[str, tuple[type, ...]] = {
@@ -176,6 +181,15 @@ def choose_programs(suite: Suite, names: Sequence[str]) -> Suite:
     return dataclasses.replace(suite, programs=kept)
 
 
+def _is_inherited(name: str) -> bool:
+    return name in INHERITED or name.startswith("LC_")
+
+
+def folder_of(program: Program) -> str:
+    """A name as long for every program, and the same whatever else is measured."""
+    return hashlib.blake2b(program.name.encode(), digest_size=4).hexdigest()
+
+
 class SuiteRun:
     """A suite being measured, and then its result."""
 
@@ -201,6 +215,7 @@ class SuiteRun:
             check=program.check,
             directory=folder,
             environment=home | _folders(self.suite.file) | dict(program.environment),
+            unset=[name for name in os.environ if not _is_inherited(name)],
         )
 
     def steps_left(self) -> int:
@@ -255,8 +270,8 @@ def measure_suite(
 
 def _measure(run: SuiteRun, scratch: Path, saved: dict[str, Any] | None,
              announce: Callable[[str], None], progress: Callable[[str], None]) -> None:  # fmt: skip
-    for number, part in enumerate(run.parts):
-        _begin(run, part, scratch / str(number), saved, progress)
+    for part in run.parts:
+        _begin(run, part, scratch / folder_of(part.program), saved, progress)
         _save_state(run)
     begun = [part for part in run.parts if part.is_in()]
     announce(
@@ -328,7 +343,7 @@ def _set_up(program: Program, plan: Plan) -> None:
     done = subprocess.run(
         ["/bin/sh", "-eu", "-c", program.setup],
         cwd=plan.directory,
-        env={**os.environ, **plan.environment},
+        env=plan.surroundings(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
