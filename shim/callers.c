@@ -17,7 +17,7 @@ extern __typeof__(backtrace) backtrace __attribute__((weak));
 extern __typeof__(_Unwind_Backtrace) _Unwind_Backtrace __attribute__((weak));
 extern __typeof__(_Unwind_GetIP) _Unwind_GetIP __attribute__((weak));
 
-enum { OWN_FRAMES = 8 }; /* at most between the program and here */
+enum { OWN_FRAMES = 12 }; /* at most between the program and here */
 
 static bool can_unwind;
 
@@ -55,21 +55,49 @@ bool callers_are_known(void)
     return can_unwind;
 }
 
-uint32_t callers_of(const void *caller, const void **frames, uint32_t most)
+bool callers_frame(const void *caller, struct frame *frame)
+{
+    if (!can_unwind)
+        return false;
+    uintptr_t *own = __builtin_frame_address(0);
+    for (int i = 0; i < OWN_FRAMES; i++, own = (uintptr_t *)own[0]) {
+        if (own[1] != (uintptr_t)caller)
+            continue;
+        *frame = (struct frame){.address = own[1], .stack = (uintptr_t)(own + 2), .base = own[0]};
+        return true;
+    }
+    return false;
+}
+
+/* As callers_of(), by libgcc: from any frame, at some 600 instructions for each. */
+static __attribute__((noinline)) uint32_t callers_by_libgcc(const void *caller, const void **frames,
+                                                            uint32_t most)
 {
     void *all[CALLERS_MOST + OWN_FRAMES];
-    int count = 0, first = 0;
-    if (can_unwind && most > 1)
-        count = walk_up(all, (int)most + OWN_FRAMES);
+    int count = walk_up(all, (int)most + OWN_FRAMES), first = 0;
     while (first < count && all[first] != caller)
         first++;
-    if (first >= count) {
-        frames[0] = caller;
-        return 1;
-    }
     uint32_t depth = 0;
     while (first < count && depth < most)
         frames[depth++] = all[first++];
+    return depth;
+}
+
+uint32_t callers_of(const void *caller, const void **frames, uint32_t *places, uint32_t most)
+{
+    struct frame frame;
+    uint32_t depth = 0;
+    if (most > 1 && callers_frame(caller, &frame)) {
+        depth = unwind(frame, frames, places, most);
+        if (places)
+            *places = depth;
+        if (depth == 0)
+            depth = callers_by_libgcc(caller, frames, most);
+    } else if (places) {
+        *places = 0;
+    }
+    if (depth == 0)
+        frames[depth++] = caller;
     return depth;
 }
 

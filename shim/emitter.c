@@ -27,10 +27,15 @@ static void flush(struct emitter *emitter)
 
 static void put(struct emitter *emitter, const char *text, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
+    while (length > 0) {
+        size_t room = sizeof emitter->buffer - emitter->length;
+        size_t piece = length < room ? length : room;
+        memcpy(emitter->buffer + emitter->length, text, piece);
+        emitter->length += piece;
+        text += piece;
+        length -= piece;
         if (emitter->length == sizeof emitter->buffer)
             flush(emitter);
-        emitter->buffer[emitter->length++] = text[i];
     }
 }
 
@@ -41,8 +46,10 @@ static void put_text(struct emitter *emitter, const char *text)
 
 static void put_spaces(struct emitter *emitter, size_t count)
 {
-    while (count-- > 0)
-        put(emitter, " ", 1);
+    static const char spaces[] = "                                ";
+    for (; count >= sizeof spaces; count -= sizeof spaces - 1)
+        put(emitter, spaces, sizeof spaces - 1);
+    put(emitter, spaces, count);
 }
 
 static void put_number(struct emitter *emitter, uint64_t number, size_t least_digits)
@@ -162,6 +169,19 @@ void emit_number(struct emitter *emitter, const char *key, uint64_t number)
 {
     put_key(emitter, key);
     put_number(emitter, number, 1);
+    end_line(emitter);
+}
+
+void emit_addresses(struct emitter *emitter, const char *key, const void *const *list, size_t count)
+{
+    put_key(emitter, key);
+    put_text(emitter, "[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            put_text(emitter, ", ");
+        put_number(emitter, (uintptr_t)list[i], 1);
+    }
+    put_text(emitter, "]");
     end_line(emitter);
 }
 

@@ -29,6 +29,9 @@ void emit_close(struct emitter *emitter);
 void emit_open_list(struct emitter *emitter, const char *key);
 void emit_close_list(struct emitter *emitter);
 void emit_number(struct emitter *emitter, const char *key, uint64_t number);
+/* A list of numbers in one line. */
+void emit_addresses(struct emitter *emitter, const char *key, const void *const *list,
+                    size_t count);
 void emit_seconds(struct emitter *emitter, const char *key, uint64_t nanoseconds);
 void emit_text(struct emitter *emitter, const char *key, const char *text);
 void emit_null(struct emitter *emitter, const char *key);

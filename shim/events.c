@@ -257,7 +257,7 @@ static __attribute__((noinline)) void note_block_and_callers(enum event_type typ
                                                              uint64_t flags, const void *site)
 {
     const void *frames[EVENT_MOST_FRAMES];
-    uint64_t further = callers_of(site, frames, frames_wanted) - 1;
+    uint64_t further = callers_of(site, frames, NULL, frames_wanted) - 1;
     uint64_t *word = begin_event();
     if (!word)
         return;

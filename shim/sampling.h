@@ -1,49 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * sampling.h: Poisson sampling of allocations by bytes.
+ * sampling.h: which allocations are looked at, and for how many each of them stands.
  *
- * Every byte allocated is a sample with the same small chance, 1/rate, whoever asks for it; an
- * allocation is sampled when one of its bytes is. So one of s bytes is sampled with the chance
- * 1 - e^(-s/rate), and counting each that was as 1/chance allocations makes every sum over them
- * an unbiased estimate of the sum over all. The gaps between samples are exponentially
- * distributed, so only the bytes to the next one need be counted down.
+ * The bytes that a program allocates are counted off in periods, and in each period one byte is
+ * drawn; the allocation that it falls into is sampled and stands for all the bytes of the period.
+ * So every sum over samples is an unbiased estimate of the sum over all allocations, and a better
+ * one than from independent draws: a kind of allocation that fills the periods alone is counted
+ * without any error, and so is a large one but for its ends.
  *
- * No libm: the allocators link nothing but libc.
+ *   | .....x.... | .x........ | ........x. |      x: the byte drawn; from one to the next: `left`
+ *
+ * A period's length, the rate, may change at any time, as long as it does not depend on draws to
+ * come.
  */
 #ifndef ALLOTROPE_SHIM_SAMPLING_H
 #define ALLOTROPE_SHIM_SAMPLING_H
 
+#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
-/* The natural logarithm of a normal x > 0, to 1e-9: x = m 2^k, ln m = 2 artanh((m - 1)/(m + 1)). */
-static inline double natural_logarithm(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    int exponent = (int)(bits >> 52) - 1023;
-    bits = (bits & 0xFFFFFFFFFFFFF) | (UINT64_C(1023) << 52);
-    memcpy(&x, &bits, sizeof x);
-    double t = (x - 1) / (x + 1), square = t * t, sum = 0;
-    for (int i = 19; i >= 1; i -= 2)
-        sum = sum * square + 1.0 / i;
-    return 2 * t * sum + exponent * 0.693147180559945309;
-}
+/* Of one thread. All zero: not begun. */
+struct sampling {
+    uint32_t left; /* bytes to the one drawn, that one counted */
+    uint32_t rest; /* bytes behind it in its period */
+    uint32_t rate; /* bytes that it stands for; 0: not begun */
+};
 
-/* 1 - e^-x for x >= 0, to 1e-9 of its value: the series below 1/2, halved arguments above. */
-static inline double chance_of_any(double x)
-{
-    if (x > 40)
-        return 1;
-    if (x > 0.5) {
-        double half = chance_of_any(x / 2);
-        return half * (2 - half);
-    }
-    double sum = 0;
-    for (int i = 12; i >= 1; i--)
-        sum = x / i * (1 - sum);
-    return sum;
-}
+enum { COARSEST_RATE = 1 << 30 };
 
 /* xorshift64*; the state is never 0 (Vigna, "An experimental exploration of Marsaglia's xorshift
  * generators, scrambled", 2016). */
@@ -55,20 +38,65 @@ static inline uint64_t sample_random(uint64_t *state)
     return *state * UINT64_C(2685821657736338717);
 }
 
-/* Bytes to the next sample: an allocation of as many or more is sampled. Rate 1 gives 0: all are.
- */
-static inline uint64_t bytes_to_next_sample(uint64_t rate, uint64_t *random)
+/* A number below `limit`. */
+static inline uint32_t random_below(uint32_t limit, uint64_t *random)
 {
-    if (rate <= 1)
-        return 0;
-    double uniform = ((double)(sample_random(random) >> 11) + 0.5) / (double)(UINT64_C(1) << 53);
-    return 1 + (uint64_t)(-natural_logarithm(uniform) * (double)rate);
+    return (uint32_t)((sample_random(random) >> 32) * limit >> 32);
 }
 
-/* For how many allocations of its size a sampled one of `bytes` stands. */
-static inline double sample_weight(uint64_t bytes, uint64_t rate)
+/* Draws a byte of the next period. */
+static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
-    return rate <= 1 ? 1 : 1 / chance_of_any((double)(bytes ? bytes : 1) / (double)rate);
+    uint32_t drawn = random_below(rate, random);
+    sampling->left += sampling->rest + drawn + 1;
+    sampling->rest = rate - drawn - 1;
+    sampling->rate = rate;
+}
+
+/* For longer periods: the byte that was drawn stands for more, with the chance that makes up for
+ * it, or is passed over. */
+static inline void sampling_coarsen(struct sampling *sampling, uint32_t rate, uint64_t *random)
+{
+    if (random_below(rate, random) < sampling->rate)
+        sampling->rate = rate;
+    else
+        sampling_draw(sampling, rate, random);
+}
+
+/* Counts off an allocation; false: it may be sampled, and sampling_weight() is to be asked. */
+static inline bool sampling_passes(struct sampling *sampling, uint64_t bytes)
+{
+    if (__builtin_expect(bytes >= sampling->left, 0))
+        return false;
+    sampling->left -= (uint32_t)bytes;
+    return true;
+}
+
+/* For how many allocations of its size this one stands; 0: it is not sampled. rate: what the
+ * periods shall be. Rate 1 samples all. */
+static inline double sampling_weight(struct sampling *sampling, uint64_t bytes, uint32_t rate,
+                                     uint64_t *random)
+{
+    if (rate <= 1)
+        return 1;
+    if (sampling->rate == 0)
+        sampling_draw(sampling, rate, random);
+    else if (sampling->rate < rate)
+        sampling_coarsen(sampling, rate, random);
+    uint64_t stands_for = 0, behind = bytes;
+    while (behind >= sampling->left) {
+        behind -= sampling->left;
+        stands_for += sampling->rate;
+        if (behind >= sampling->rest) { /* whole periods have a byte drawn, whichever it is */
+            uint64_t whole = (behind - sampling->rest) / rate * rate;
+            behind -= whole;
+            stands_for += whole;
+        }
+        sampling->left = 0;
+        sampling_draw(sampling, rate, random);
+    }
+    sampling->left -= (uint32_t)behind;
+    return stands_for ? (double)stands_for / (double)bytes : 0;
 }
 
 #endif

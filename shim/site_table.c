@@ -90,25 +90,22 @@ static bool is_same(const struct site *site, uint64_t hash, const void *const *f
            memcmp(site->frames, frames, depth * sizeof *frames) == 0;
 }
 
-/* The site with these frames, made if need be; NULL without memory. */
-static struct site *site_of(struct site_table *table, const void *const *frames, uint32_t depth)
+uint32_t site_table_site(struct site_table *table, const void *const *frames, uint32_t depth)
 {
     if (table->site_count == table->site_room && !grow_sites(table))
-        return NULL;
+        return 0;
     uint64_t hash = hash_of(frames, depth);
     size_t mask = 2 * table->site_room - 1;
     for (size_t place = hash & mask; table->places[place]; place = (place + 1) & mask) {
-        struct site *site = &table->sites[table->places[place] - 1];
-        if (is_same(site, hash, frames, depth))
-            return site;
+        if (is_same(&table->sites[table->places[place] - 1], hash, frames, depth))
+            return table->places[place];
     }
     const void **kept = keep_frames(frames, depth);
     if (!kept)
-        return NULL;
-    struct site *site = &table->sites[table->site_count];
-    *site = (struct site){.hash = hash, .frames = kept, .depth = depth};
+        return 0;
+    table->sites[table->site_count] = (struct site){.hash = hash, .frames = kept, .depth = depth};
     enter_place(table, (uint32_t)table->site_count++);
-    return site;
+    return (uint32_t)table->site_count;
 }
 
 /* To be called before the site's live tally changes. */
@@ -193,21 +190,20 @@ static void enter_block(struct site_table *table, struct sampled_block sampled)
     table->live_bytes += bytes;
 }
 
-bool site_table_add(struct site_table *table, const void *block, uint64_t bytes, double weight,
-                    const void *const *frames, uint32_t depth)
+bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
+                    double weight)
 {
-    struct site *site = site_of(table, frames, depth);
     if (!site || (2 * table->block_count >= table->block_room && !grow_blocks(table))) {
         table->lost++;
         return false;
     }
     site_table_remove(table, block); /* if it was freed where nobody could see it */
-    site->total.blocks += weight;
-    site->total.bytes += weight * (double)bytes;
-    enter_block(table, (struct sampled_block){.hidden = hide(block),
-                                              .site = (uint32_t)(site - table->sites),
-                                              .bytes = bytes,
-                                              .weight = weight});
+    struct tally *total = &table->sites[site - 1].total;
+    total->blocks += weight;
+    total->bytes += weight * (double)bytes;
+    enter_block(table,
+                (struct sampled_block){
+                    .hidden = hide(block), .site = site - 1, .bytes = bytes, .weight = weight});
     if (table->live_bytes <= table->peak_bytes)
         return false;
     table->peak_bytes = table->live_bytes;

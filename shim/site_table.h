@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FILTER_BITS = 14 };
+enum { FILTER_BITS = 15 };
 
 /* Estimates: sums of weights. */
 struct tally {
@@ -64,10 +64,13 @@ static inline bool site_table_may_hold(const struct site_table *table, const voi
     return atomic_load_explicit(&table->filter[filter_place(block)], memory_order_relaxed) != 0;
 }
 
+/* The site with these frames, made if need be: 1 + its index, which it keeps. 0: no memory. */
+uint32_t site_table_site(struct site_table *table, const void *const *frames, uint32_t depth);
+
 /* Enters a block of `bytes` that stands for `weight` of its kind. True when all that is live has
  * thereby reached a new peak. */
-bool site_table_add(struct site_table *table, const void *block, uint64_t bytes, double weight,
-                    const void *const *frames, uint32_t depth);
+bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
+                    double weight);
 
 /* Takes a block out and returns what it was; its `hidden` is 0 if it is not there. */
 struct sampled_block site_table_remove(struct site_table *table, const void *block);

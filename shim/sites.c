@@ -3,10 +3,16 @@
  * sites.c: see sites.h.
  *
  * An allocation that is not sampled costs a countdown in thread-local storage, a free of a block
- * that was not a look into a filter of 16 KiB. A sample costs the walk up its stack, (callers.h).
+ * that was not a look into a filter of 32 KiB. A sample costs some 2,000 instructions, most of
+ * them for the walk up its stack (callers.h). Where the caller stands where it stood at another
+ * sample, and every return address lies where it lay then, it is that stack again, and the sample
+ * costs a quarter of that.
  *
- * While a thread takes a sample its countdown is out of reach, so that what a signal handler
- * allocates meanwhile is not sampled.
+ * Unless a rate is given it is as fine as the program's speed allows: so that samples take about a
+ * hundredth of its time. Nor need it be finer than for some thousand samples of the heap at its
+ * peak, so that small heaps and large ones are known as well.
+ *
+ * What a signal handler allocates while its thread takes a sample is not sampled.
  */
 #include "shim/sites.h"
 
@@ -26,10 +32,27 @@
 
 enum { DEFAULT_FRAMES = 32 };
 
-/* Unless a rate is given it is fine at first, so that small programs are seen well, and doubles
- * from time to time, so that what a program allocates later costs little. The weight of a sample
- * is that of the rate at which its gap was drawn, so estimates stay unbiased. */
-enum { FINEST_RATE = 16 << 10, COARSEST_RATE = 512 << 10, SAMPLES_TO_DOUBLE = 256 };
+/* Work is counted in samples whose stack was known; one that was walked up is some four. Each
+ * shall have WORK_NS of the process's time, of which 150 are its own. The rate changes after every
+ * BATCH of them. Time that others left over may be used up, as far as MOST_CREDIT_NS, in batches
+ * that are up to four times as fast. */
+enum {
+    FINEST_RATE = 512,
+    PEAK_SAMPLES = 2048,
+    BATCH = 128,
+    WORK_NS = 16000,
+    BATCH_NS = BATCH * WORK_NS,
+    MOST_CREDIT_NS = 200000000,
+    WALK_WORK = 4
+};
+
+/* Stacks of samples, by the caller's address and stack pointer. */
+enum { STACK_BITS = 8 };
+struct known_stack {
+    uintptr_t caller, stack;
+    uint32_t site; /* as of site_table_site(); 0: free */
+    uint32_t places[CALLERS_MOST];
+};
 
 static struct {
     struct route inner;
@@ -37,70 +60,135 @@ static struct {
     char destination[OUTPUT_NAME_BYTES];
     bool is_rate_given;
     uint64_t frames;
-    _Atomic uint64_t rate;
+    _Atomic uint32_t rate;
     uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
     struct lock lock;          /* of what follows */
     uint64_t samples;
+    uint32_t work;        /* of this batch */
+    uint64_t batch_began; /* nanoseconds of the process's time */
+    double credit;        /* nanoseconds without a sample that should have had one */
+    double affordable;    /* rate at which a batch lasts as long as it shall */
     struct site_table table;
+    struct known_stack stacks[1 << STACK_BITS];
 } sites;
 
 static __thread struct {
-    uint64_t bytes_left; /* to the next sample */
-    uint64_t rate;       /* at which they were drawn */
-    uint64_t random;     /* 0: the thread has not begun */
+    struct sampling sampling;
+    uint64_t random; /* 0: the thread has not begun */
+    bool is_sampling;
 } thread __attribute__((tls_model("initial-exec")));
 
-static void take_sample(const void *block, size_t size, const void *caller)
+static double between(double least, double number, double most)
 {
-    const void *frames[CALLERS_MOST];
-    uint32_t depth = callers_of(caller, frames, (uint32_t)sites.frames);
-    double weight = sample_weight(size, thread.rate);
-    lock_acquire(&sites.lock);
-    if (++sites.samples % SAMPLES_TO_DOUBLE == 0 && !sites.is_rate_given &&
-        sites.rate < COARSEST_RATE)
-        sites.rate *= 2;
-    if (site_table_add(&sites.table, block, size, weight, frames, depth))
-        sites.peak_at = monotonic_ns() - sites.started;
-    lock_release(&sites.lock);
+    return number < least ? least : number > most ? most : number;
 }
 
-static void draw_gap(void)
+/* At the end of a batch: changes the rate by what the batch was too fast or too slow, twofold at
+ * most. Credit and debt are to be gone after eight batches more. */
+static double affordable_rate(void)
 {
-    thread.rate = atomic_load_explicit(&sites.rate, memory_order_relaxed);
-    thread.bytes_left = bytes_to_next_sample(thread.rate, &thread.random);
+    uint64_t now = process_ns();
+    double took = (double)(now - sites.batch_began);
+    sites.batch_began = now;
+    sites.credit = between(-MOST_CREDIT_NS, sites.credit + took - BATCH_NS, MOST_CREDIT_NS);
+    double shall = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
+    return between(FINEST_RATE, sites.rate / between(0.5, took / shall, 2), COARSEST_RATE);
 }
 
-/* Whether the allocation that the countdown ends with is sampled: not when it merely begins. */
-static bool is_due(size_t size)
+/* Under the lock, after a sample. */
+static void adapt_rate(uint32_t work)
 {
-    if (__builtin_expect(thread.random == 0, 0)) {
-        thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
-        draw_gap();
-        if (size < thread.bytes_left) {
-            thread.bytes_left -= size;
-            return false;
-        }
+    sites.work += work;
+    if (sites.work >= BATCH) {
+        sites.work = 0;
+        sites.affordable = affordable_rate();
     }
+    sites.rate =
+        (uint32_t)between(sites.affordable, sites.table.peak_bytes / PEAK_SAMPLES, COARSEST_RATE);
+}
+
+/* Under the lock. */
+static void enter_sample(uint32_t site, const void *block, size_t size, double weight,
+                         uint32_t work)
+{
+    sites.samples++;
+    if (site_table_add(&sites.table, site, block, size, weight))
+        sites.peak_at = monotonic_ns() - sites.started;
+    if (!sites.is_rate_given)
+        adapt_rate(work);
+}
+
+static struct known_stack *stack_like(const struct frame *frame)
+{
+    uint64_t hash = (frame->address ^ frame->stack << 16) * UINT64_C(0x9E3779B97F4A7C15);
+    return &sites.stacks[hash >> (64 - STACK_BITS)];
+}
+
+static bool is_same_stack(const struct known_stack *known, const struct frame *frame)
+{
+    if (!known->site || known->caller != frame->address || known->stack != frame->stack)
+        return false;
+    const struct site *site = &sites.table.sites[known->site - 1];
+    for (uint32_t i = 1; i < site->depth; i++)
+        if (*(const void *const *)(frame->stack + known->places[i]) != site->frames[i])
+            return false;
     return true;
 }
 
+static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
+                                                      const void *caller, const struct frame *frame)
+{
+    const void *frames[CALLERS_MOST];
+    uint32_t places[CALLERS_MOST];
+    uint32_t depth = callers_of(caller, frames, places, (uint32_t)sites.frames);
+    lock_acquire(&sites.lock);
+    uint32_t site = site_table_site(&sites.table, frames, depth);
+    if (site && frame && *places) {
+        struct known_stack *known = stack_like(frame);
+        *known =
+            (struct known_stack){.caller = frame->address, .stack = frame->stack, .site = site};
+        memcpy(known->places, places, depth * sizeof *places);
+    }
+    enter_sample(site, block, size, weight, WALK_WORK);
+    lock_release(&sites.lock);
+}
+
+static void take_sample(const void *block, size_t size, double weight, const void *caller)
+{
+    struct frame frame;
+    bool has_frame = sites.frames > 1 && callers_frame(caller, &frame);
+    if (has_frame) {
+        lock_acquire(&sites.lock);
+        struct known_stack *known = stack_like(&frame);
+        bool is_known = is_same_stack(known, &frame);
+        if (is_known)
+            enter_sample(known->site, block, size, weight, 1);
+        lock_release(&sites.lock);
+        if (is_known)
+            return;
+    }
+    walk_and_sample(block, size, weight, caller, has_frame ? &frame : NULL);
+}
+
+/* The allocation that the countdown ended with: sampled, or it was none yet. */
 static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
                                                       const void *caller)
 {
-    if (!block || !is_due(size))
+    if (!block || thread.is_sampling)
         return;
-    thread.bytes_left = UINT64_MAX;
-    take_sample(block, size, caller);
-    draw_gap();
+    thread.is_sampling = true;
+    if (thread.random == 0)
+        thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+    double weight = sampling_weight(&thread.sampling, size, sites.rate, &thread.random);
+    if (weight > 0)
+        take_sample(block, size, weight, caller);
+    thread.is_sampling = false;
 }
 
 /* Counts down; false: the allocation may be sampled. */
 static inline bool passes(size_t size)
 {
-    if (__builtin_expect(size >= thread.bytes_left, 0))
-        return false;
-    thread.bytes_left -= size;
-    return true;
+    return sampling_passes(&thread.sampling, size);
 }
 
 static void *observed_alloc(size_t size)
@@ -187,8 +275,10 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.inner = inner;
     sites.configuration = configuration;
     sites.started = monotonic_ns();
+    sites.batch_began = process_ns();
+    sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
-    sites.rate = setting("ALLOTROPE_SITES_RATE", FINEST_RATE, UINT64_C(1) << 40);
+    sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
     sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, CALLERS_MOST);
     strncpy(sites.destination, value, sizeof sites.destination - 1);
     struct route observed = inner;
@@ -221,10 +311,7 @@ static void emit_site(struct emitter *emitter, const struct site *site)
     emit_tally(emitter, "peak", site_at_peak(&sites.table, site));
     emit_tally(emitter, "exit", site->live);
     emit_tally(emitter, "total", site->total);
-    emit_open_list(emitter, "frames");
-    for (uint32_t i = 0; i < site->depth; i++)
-        emit_number(emitter, NULL, (uintptr_t)site->frames[i]);
-    emit_close_list(emitter);
+    emit_addresses(emitter, "frames", (const void *const *)site->frames, site->depth);
     emit_close(emitter);
 }
 

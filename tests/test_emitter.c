@@ -146,10 +146,28 @@ static void test_a_file_that_takes_no_more_is_reported(void **state)
     }
 }
 
+static void test_addresses_stand_in_one_line(void **state)
+{
+    (void)state;
+    const void *const list[] = {(void *)0, (void *)10, (void *)UINT64_MAX};
+    struct emitter emitter;
+    int file = make_file();
+    emitter_begin(&emitter, file, true);
+    emit_open(&emitter, NULL);
+    emit_addresses(&emitter, "none", list, 0);
+    emit_addresses(&emitter, "some", list, 3);
+    emit_close(&emitter);
+    assert_true(emitter_end(&emitter));
+    read_back(file);
+    assert_string_equal(written, "{\n  \"none\": [],\n"
+                                 "  \"some\": [0, 10, 18446744073709551615]\n}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_table_is_indented_lines),
+        cmocka_unit_test(test_addresses_stand_in_one_line),
         cmocka_unit_test(test_json_has_the_same_members),
         cmocka_unit_test(test_any_byte_of_a_name_is_valid_json),
         cmocka_unit_test(test_more_than_the_buffer_is_written_whole),

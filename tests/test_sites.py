@@ -119,7 +119,7 @@ def test_output_and_status_are_the_commands(real: Command) -> None:
     "words, said",
     [
         ((), "no command given"),
-        (("--rate", "0", "true"), "--rate: bad value '0'; bytes from 1 to 1024G"),
+        (("--rate", "0", "true"), "--rate: bad value '0'; bytes from 1 to 1G"),
         (("--rate", "many", "true"), "bad value 'many'"),
         (("--frames", "65", "true"), "65"),
         (("-a", "nonsense", "true"), "unknown allocator"),

@@ -10,12 +10,23 @@
 
 #include "vm/syscall.h"
 
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec time;
+    SYSCALL_2(SYS_clock_gettime, clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 /* Nanoseconds of a clock that only goes forward. Any thread, any state. */
 static inline uint64_t monotonic_ns(void)
 {
-    struct timespec time;
-    SYSCALL_2(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Nanoseconds that the process's threads have run. Any thread, any state. */
+static inline uint64_t process_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 #endif

@@ -36,7 +36,7 @@ MOST_FRAMES = 64  # as the library keeps at most
               help="see `allotrope list`; default: the first there")  # fmt: skip
 @click.option("--rate", metavar="BYTES",
               help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
-              "16K at first, up to 512K later")  # fmt: skip
+              "as many as cost some hundredth of the time")  # fmt: skip
 @click.option("--frames", type=click.IntRange(1, MOST_FRAMES), default=32, show_default=True,
               metavar="N", help="callers to keep of each")  # fmt: skip
 @click.option("--html", "html_file", metavar="FILE", help="write a page with flame graphs")
@@ -122,12 +122,12 @@ def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int)
 
 
 def check_rate(text: str) -> str:
-    """As the library reads it: digits, perhaps with K, M or G; at most 1024G."""
+    """As the library reads it: digits, perhaps with K, M or G; at most 1G."""
     digits, factor = text, 1
     if text[-1:] in ("K", "M", "G"):
         digits, factor = text[:-1], 1 << 10 * (1 + "KMG".index(text[-1]))
-    if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) * factor <= 1 << 40:
-        raise UserError(f"--rate: bad value '{text}'; bytes from 1 to 1024G, e.g. 64K")
+    if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) * factor <= 1 << 30:
+        raise UserError(f"--rate: bad value '{text}'; bytes from 1 to 1G, e.g. 64K")
     return text
 
 

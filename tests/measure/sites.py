@@ -2,7 +2,8 @@
 """What sampling allocation sites costs, and how close its estimates are, on a suite's programs.
 
     python3 tests/measure/sites.py cost [ROUNDS] [ALLOCATOR] [PROGRAM...]    with and without
-    python3 tests/measure/sites.py error [RUNS] [ALLOCATOR]     estimates against the exact account
+    python3 tests/measure/sites.py error [RUNS] [ALLOCATOR] [PROGRAM...]    estimates against the
+                                                                            exact account
 """
 
 import json
@@ -63,9 +64,9 @@ def cost(rounds: int, spec: str, only: Sequence[str] = ()) -> None:
 
 
 def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path,
-                   plan: suite.Plan) -> tuple[int, dict[str, int]]:  # fmt: skip
-    """Bytes at the peak by call of malloc, which an address in its file names, of the process
-    that held most."""
+                   plan: suite.Plan) -> tuple[int, int, dict[str, int]]:  # fmt: skip
+    """How many samples, the peak, and the bytes at the peak by call of malloc, which an address
+    in its file names, of the process that held most."""
     for file in folder.glob("*.json"):
         file.unlink()
     stdin = open(Path(plan.directory or ".", plan.input)) if plan.input else subprocess.DEVNULL
@@ -77,7 +78,7 @@ def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path
     )  # fmt: skip
     documents = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     if not documents:
-        return 0, {}
+        return 0, 0, {}
     raw = max(documents, key=lambda one: int(one["peak_bytes"]))
     maps = []
     for line in raw["maps"]:
@@ -91,13 +92,13 @@ def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path
                      for start, end, offset, path in maps if start <= address < end),
                     "?")  # fmt: skip
         sums[name] = sums.get(name, 0) + site["peak"]["bytes"]
-    return raw["peak_bytes"], sums
+    return raw["samples"], raw["peak_bytes"], sums
 
 
-def error(runs: int, spec: str) -> None:
+def error(runs: int, spec: str, only: Sequence[str] = ()) -> None:
     settings = suite.Settings(allocators=[allocators.choose(spec)], baseline=0, rounds=1, warmup=0)
-    loaded = suite.read_suite(SUITE)
-    errors = []
+    loaded = suite.choose_programs(suite.read_suite(SUITE), only)
+    errors: list[float] = []
     with tempfile.TemporaryDirectory() as top:
         run = suite.SuiteRun(loaded, settings, Path(top, "state"))
         out = Path(top, "out")
@@ -110,21 +111,20 @@ def error(runs: int, spec: str) -> None:
             environment = {**os.environ, **plan.environment, **settings.allocators[0].environment(),
                            "ALLOTROPE_SITES": f"{out}/%p.json"}  # fmt: skip
             command = list(plan.command)
-            exact_peak, exact = peak_by_caller(
+            _, exact_peak, exact = peak_by_caller(
                 command, environment | {"ALLOTROPE_SITES_RATE": "1"}, out, plan
             )
             if exact_peak < LEAST_PEAK:
                 print(f"{program.name}: peak of {exact_peak} bytes, not judged")
                 continue
             large = [name for name, size in exact.items() if size >= LEAST_SHARE * exact_peak]
+            samples, ours = 0, []
             for _ in range(runs):
-                _, estimate = peak_by_caller(command, environment, out, plan)
-                for name in large:
-                    errors.append(estimate.get(name, 0) / exact[name] - 1)
-            shown = (
-                ", ".join(f"{one:+.1%}" for one in errors[-len(large) * runs :]) or "no large site"
-            )
-            print(f"{program.name}: peak {exact_peak / 2**20:.1f} MiB, {len(large)} sites: {shown}")
+                samples, _, estimate = peak_by_caller(command, environment, out, plan)
+                ours += [estimate.get(name, 0) / exact[name] - 1 for name in large]
+            errors += ours
+            print(f"{program.name}: peak {exact_peak / 2**20:.1f} MiB, {samples} samples, "
+                  f"{len(large)} sites: " + ", ".join(f"{one:+.1%}" for one in ours))  # fmt: skip
     within = sum(abs(one) <= 0.10 for one in errors)
     print(f"{within} of {len(errors)} estimates of sites that hold a tenth of the peak are within "
           f"10%; mean error {statistics.mean(errors):+.2%}, root mean square "
@@ -140,4 +140,4 @@ if __name__ == "__main__":
     if what == "cost":
         cost(count, spec, sys.argv[4:])
     else:
-        error(count, spec)
+        error(count, spec, sys.argv[4:])
