@@ -80,13 +80,21 @@ static uint64_t next_deep(size_t i, uint64_t last)
     return 0x50000000 + random_below(spread) * 4096;
 }
 
+/* Near addresses, and after a while far ones among them; more stretches of memory all the time. */
+static uint64_t next_far(size_t i, uint64_t last)
+{
+    (void)last;
+    uint64_t far = i > 3000 && random_below(2) ? 0x7f0000000000 + (random_below(4) << 40) : 0;
+    return far + (random_below(1 + i / 500) << 22) + random_below(1 << 13);
+}
+
 static const struct {
     const char *name;
     uint64_t (*next)(size_t i, uint64_t last);
 } rules[STREAMS] = {
     {"local", next_local},       {"uniform", next_uniform}, {"loop", next_loop},
     {"same-set", next_same_set}, {"strides", next_strides}, {"sparse", next_sparse},
-    {"turns", next_turns},       {"deep", next_deep},
+    {"turns", next_turns},       {"deep", next_deep},       {"far", next_far},
 };
 
 /* Mostly words, some vectors that may straddle, a few larger than blocks, and none at all. */
@@ -110,11 +118,11 @@ struct stream stream_make(unsigned number, size_t count)
         .region = malloc(count * sizeof *stream.region),
     };
     state = 88172645463325252ULL + number;
-    unsigned class = 0;
+    unsigned class = 0, classes = number % 2 ? 1 : 4;
     uint64_t address = 0x10000;
     for (size_t i = 0; i < count; i++) {
         if (random_below(40) == 0)
-            class = (unsigned)random_below(4) == 3 ? 255 : (unsigned)random_below(4);
+            class = (unsigned)random_below(4) == 3 ? 255 : (unsigned)random_below(classes);
         address = rules[number].next(i, address);
         stream.reference[i] = (struct reference){
             .address = address,

@@ -14,7 +14,7 @@ struct stream {
     uint8_t *region;
 };
 
-enum { STREAMS = 8 };
+enum { STREAMS = 9 };
 
 /* Makes the stream of that number, below STREAMS, with about `count` references. */
 struct stream stream_make(unsigned number, size_t count);

@@ -298,7 +298,7 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
     enum { STRETCHES = 1 << 15 };
     struct reference *reference = malloc(STRETCHES * sizeof *reference);
     for (uint64_t i = 0; i < STRETCHES; i++)
-        reference[i] = (struct reference){.address = i << 22, .size = 8};
+        reference[i] = (struct reference){.address = (1ULL << 40) + (i << 22), .size = 8};
     struct references batch = {STRETCHES - 1, reference, NULL};
     struct caches_options options = {32, 1, false, UINT32_MAX};
     struct caches *caches = caches_new(&options);

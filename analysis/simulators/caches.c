@@ -16,9 +16,11 @@
  *   stacks[set][0]    | tag 31..5 | dirty level 4..0 |    the block in front again
  *   stacks[set][1...]  those behind it, most recent first
  *
- * Tags are 32-bit names of blocks: the upper part of the block number is renamed to a dense
- * number in the order of appearance, the lower 17 bits stay. All blocks of a set share the low
- * five bits, so a tag needs 27 and leaves five for the dirty level.
+ * A block's name has 32 bits: its number plus 32, so that no block has tag 0. That is enough for
+ * all that a program touches under Valgrind. From the first block on whose number is too large,
+ * the upper part of each is renamed to a number of 15 bits that is not in use yet, the lower 17
+ * bits stay. All blocks of a set share the low five bits, so a tag needs 27 and leaves five for
+ * the dirty level. Where misses alone are counted, recent[set] holds the whole name.
  *
  * Dirty levels (Thompson and Smith): a block is dirty in the caches of more than L ways, for one
  * L. A store makes L 0. A touch at depth D (blocks in front of it) finds it gone from caches of D
@@ -46,6 +48,7 @@
 enum {
     COARSE_SETS = 1 << CACHES_SMALLEST_SETS_LOG2,
     TAG_LOW_BITS = CACHES_SMALLEST_SETS_LOG2,
+    FIRST_NAME = 1 << TAG_LOW_BITS,
     CHUNK_SHIFT = CACHES_LARGEST_SETS_LOG2,
     CHUNKS_LARGEST = 1 << (32 - CHUNK_SHIFT),
     CHUNK_TABLE = 2 * CHUNKS_LARGEST,
@@ -57,11 +60,8 @@ enum {
 #define TAG_MASK (~0U << TAG_LOW_BITS)
 #define INLINE static inline __attribute__((always_inline))
 
-/* A touch in a filter's list: | store 40 | class 39..32 | block's name 31..0 |. */
-enum { ITEM_META_SHIFT = 32, ITEM_STORE_SHIFT = 40 };
-
 struct level {
-    uint32_t *recent; /* [sets]; unused in the coarsest level, which has blocks_in_front */
+    uint32_t *recent; /* [sets] */
     uint32_t *stacks; /* [sets][lanes] */
     /* [class][L of the block taken out][depth]. Where there are no stacks, [class][0][1] holds
      * the misses of the direct-mapped cache. */
@@ -75,16 +75,18 @@ struct caches {
     unsigned lanes; /* ways that a stack holds: 0, 8 or 16 */
     const char *error;
     char error_text[160];
+    bool renames; /* some block's number is too large for a name */
     struct {
         uint64_t chunk; /* plus one; 0 in a free slot */
         uint32_t number;
-    } * chunks;
-    uint32_t chunks_used;
-    uint64_t blocks_in_front[COARSE_SETS]; /* block | TOUCH_STORE when written since in front */
-    uint32_t names_in_front[COARSE_SETS];
+    } * chunks; /* of 2^17 blocks; NULL until the first is renamed */
+    uint32_t next_number;
+    bool number_used[CHUNKS_LARGEST];
     struct level levels[CACHES_LEVELS];
+    /* The list that runs through the filters: touches whose low 32 bits are the block's name, or
+     * the names only where nothing else matters. */
     uint64_t touches[TOUCH_CAPACITY];
-    uint64_t items[TOUCH_CAPACITY];
+    uint32_t names[TOUCH_CAPACITY];
     uint32_t displaced[TOUCH_CAPACITY]; /* | tag 31..5 | written 0 | */
 };
 
@@ -115,10 +117,7 @@ struct caches *caches_new(const struct caches_options *options)
     caches->options = *options;
     caches->lanes = options->ways == 1 ? 0 : options->ways <= 8 ? 8 : 16;
     touches_init(&caches->source, options->block_bytes, options->everything);
-    for (unsigned set = 0; set < COARSE_SETS; set++)
-        caches->blocks_in_front[set] = TOUCH_UNIT_MASK;
-    caches->chunks = calloc(CHUNK_TABLE, sizeof *caches->chunks);
-    bool made = caches->chunks != NULL;
+    bool made = true;
     for (unsigned i = 0; i < CACHES_LEVELS && made; i++)
         made = make_level(&caches->levels[i], (size_t)COARSE_SETS << i, caches->lanes);
     if (!made) {
@@ -152,27 +151,86 @@ static void fail(struct caches *caches, const char *format, uint64_t value)
     caches->error = caches->error_text;
 }
 
-/* The number of a chunk of 2^17 blocks, from 1 in the order of appearance. */
-INLINE uint32_t number_of_chunk(struct caches *caches, uint64_t chunk)
+/* The slot of a chunk, which may be free. */
+static size_t slot_of_chunk(const struct caches *caches, uint64_t chunk)
 {
     size_t slot = chunk * 0x9e3779b97f4a7c15ULL >> (64 - 16);
     _Static_assert(CHUNK_TABLE == 1 << 16, "the hash yields 16 bits");
-    while (caches->chunks[slot].chunk != chunk + 1) {
-        if (caches->chunks[slot].chunk == 0) {
-            if (caches->chunks_used == CHUNKS_LARGEST - 1) {
-                fail(caches,
-                     "more than %" PRIu64 " separate stretches of memory are touched; "
-                     "simulate a part of the trace, or larger blocks",
-                     CHUNKS_LARGEST - 1);
-                return 0;
-            }
-            caches->chunks[slot].chunk = chunk + 1;
-            caches->chunks[slot].number = ++caches->chunks_used;
-            break;
-        }
+    while (caches->chunks[slot].chunk != chunk + 1 && caches->chunks[slot].chunk != 0)
         slot = (slot + 1) % CHUNK_TABLE;
+    return slot;
+}
+
+static void number_chunk(struct caches *caches, size_t slot, uint64_t chunk, uint32_t number)
+{
+    caches->chunks[slot].chunk = chunk + 1;
+    caches->chunks[slot].number = number;
+    caches->number_used[number] = true;
+}
+
+static void number_chunk_of_name(struct caches *caches, uint32_t name)
+{
+    uint32_t chunk = name >> CHUNK_SHIFT;
+    if (!caches->number_used[chunk])
+        number_chunk(caches, slot_of_chunk(caches, chunk), chunk, chunk);
+}
+
+/* Gives the chunks that stand in any cache the numbers which they have there already. The chunk of
+ * the lowest names has its own in any case: with another its blocks could have tag 0. */
+static bool begin_renaming(struct caches *caches)
+{
+    caches->chunks = calloc(CHUNK_TABLE, sizeof *caches->chunks);
+    if (caches->chunks == NULL)
+        return false;
+    number_chunk_of_name(caches, 0);
+    for (unsigned i = 0; i < CACHES_LEVELS; i++) {
+        const struct level *level = &caches->levels[i];
+        size_t sets = (size_t)COARSE_SETS << i;
+        for (size_t set = 0; set < sets; set++)
+            number_chunk_of_name(caches, level->recent[set]);
+        for (size_t entry = 0; entry < sets * caches->lanes; entry++)
+            number_chunk_of_name(caches, level->stacks[entry]);
+    }
+    caches->renames = true;
+    return true;
+}
+
+static uint32_t number_of_chunk(struct caches *caches, uint64_t chunk)
+{
+    size_t slot = slot_of_chunk(caches, chunk);
+    if (caches->chunks[slot].chunk == 0) {
+        while (caches->next_number < CHUNKS_LARGEST && caches->number_used[caches->next_number])
+            caches->next_number++;
+        if (caches->next_number == CHUNKS_LARGEST) {
+            fail(caches,
+                 "more than %" PRIu64 " separate stretches of memory are touched; "
+                 "simulate a part of the trace, or larger blocks",
+                 CHUNKS_LARGEST - 1);
+            return 0;
+        }
+        number_chunk(caches, slot, chunk, caches->next_number);
     }
     return caches->chunks[slot].number;
+}
+
+/* Puts the names' values, less FIRST_NAME, in the place of the blocks' numbers. */
+static void rename_blocks(struct caches *caches, size_t count)
+{
+    for (size_t i = 0; i < count && caches->error == NULL; i++) {
+        uint64_t block = touch_unit(caches->touches[i]) + FIRST_NAME;
+        uint32_t name = number_of_chunk(caches, block >> CHUNK_SHIFT) << CHUNK_SHIFT |
+                        (block & ((1U << CHUNK_SHIFT) - 1));
+        caches->touches[i] = (caches->touches[i] & ~TOUCH_UNIT_MASK) | (name - FIRST_NAME);
+    }
+}
+
+static bool name_large(struct caches *caches, size_t count)
+{
+    if (!caches->renames && !begin_renaming(caches))
+        fail(caches, "memory is short", 0);
+    else
+        rename_blocks(caches, count);
+    return caches->error == NULL;
 }
 
 /* Keeps the touches of the slices that are simulated. */
@@ -186,67 +244,73 @@ static size_t select_slices(uint32_t slices, uint64_t *touches, size_t count)
     return kept;
 }
 
-/* The coarsest filter, on block numbers; its survivors get their names. Returns their number. */
-INLINE size_t filter_coarsest(struct caches *caches, size_t count, bool stores)
+INLINE uint32_t set_mask_of(unsigned level)
 {
+    return (COARSE_SETS << level) - 1;
+}
+
+/* A filter where misses alone are counted. Blocks that are not found in front stay in the list.
+ * The coarsest one takes the touches as they are. */
+INLINE size_t filter_names(struct caches *caches, struct level *level, uint32_t set_mask,
+                           size_t count, unsigned lanes)
+{
+    uint32_t *names = caches->names;
+    uint32_t *recent = level->recent;
+    bool coarsest = set_mask == COARSE_SETS - 1;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        uint64_t touch = caches->touches[i];
-        uint64_t *front = &caches->blocks_in_front[touch % COARSE_SETS];
-        uint64_t before = *front;
-        bool same = touch_unit(before ^ touch) == 0;
-        caches->touches[kept] = touch;
-        caches->displaced[kept] = before >> 60 & 1;
-        if (stores)
-            *front = (touch & (TOUCH_UNIT_MASK | TOUCH_STORE)) | (same ? before & TOUCH_STORE : 0);
-        else
-            *front = touch_unit(touch);
-        kept += !same;
-    }
-    for (size_t i = 0; i < kept; i++) {
-        uint64_t touch = caches->touches[i];
-        uint64_t block = touch_unit(touch);
-        uint32_t name = number_of_chunk(caches, block >> CHUNK_SHIFT) << CHUNK_SHIFT |
-                        (block & ((1U << CHUNK_SHIFT) - 1));
-        uint32_t *front = &caches->names_in_front[block % COARSE_SETS];
-        caches->displaced[i] |= *front & TAG_MASK;
+        uint32_t name = coarsest ? (uint32_t)caches->touches[i] + FIRST_NAME : names[i];
+        uint32_t *front = &recent[name & set_mask];
+        uint32_t before = *front;
         *front = name;
-        caches->items[i] = name | touch >> TOUCH_CLASS_SHIFT << ITEM_META_SHIFT;
+        names[kept] = name;
+        if (lanes != 0)
+            __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
+        kept += before != name;
     }
     return kept;
 }
 
-/* The filter of one finer level. Touches that do not find their block in front stay in the list,
- * each with the block it displaced. */
-INLINE size_t filter(struct caches *caches, struct level *level, uint32_t set_mask, size_t count,
-                     bool stores, unsigned lanes)
+/* A filter where everything is counted. Touches that do not find their block in front stay in the
+ * list, each with the block it displaced. */
+INLINE size_t filter_touches(struct caches *caches, struct level *level, uint32_t set_mask,
+                             size_t count, unsigned lanes)
 {
-    uint64_t *items = caches->items;
+    uint64_t *touches = caches->touches;
     uint32_t *displaced = caches->displaced;
     uint32_t *recent = level->recent;
+    bool coarsest = set_mask == COARSE_SETS - 1;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        uint64_t item = items[i];
-        uint32_t name = (uint32_t)item;
-        uint32_t set = name & set_mask;
+        uint64_t touch = coarsest ? touches[i] + FIRST_NAME : touches[i];
+        uint32_t name = (uint32_t)touch;
         uint32_t tag = name & TAG_MASK;
-        if (stores) {
+        if (!coarsest) {
             uint32_t gone = displaced[i];
             uint32_t gone_set = ((gone & TAG_MASK) | (name & ~TAG_MASK)) & set_mask;
             recent[gone_set] |= gone & 1;
         }
-        uint32_t before = recent[set];
+        uint32_t *front = &recent[name & set_mask];
+        uint32_t before = *front;
         bool same = ((before ^ tag) & TAG_MASK) == 0;
-        uint32_t written = stores ? (uint32_t)(item >> ITEM_STORE_SHIFT & 1) : 0;
-        recent[set] = tag | written | (same ? before & 1 : 0);
-        items[kept] = item;
-        if (stores)
-            displaced[kept] = before;
+        *front = tag | touch_is_store(touch) | (same ? before & 1 : 0);
+        touches[kept] = touch;
+        displaced[kept] = before;
         if (lanes != 0)
-            __builtin_prefetch(&level->stacks[(size_t)set * lanes], 1);
+            __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
         kept += !same;
     }
     return kept;
+}
+
+INLINE size_t filter(struct caches *caches, unsigned level, size_t count, bool everything,
+                     unsigned lanes)
+{
+    struct level *of = &caches->levels[level];
+    uint32_t set_mask = set_mask_of(level);
+    if (everything)
+        return filter_touches(caches, of, set_mask, count, lanes);
+    return filter_names(caches, of, set_mask, count, lanes);
 }
 
 /* Counts misses and write-backs where there are no stacks. */
@@ -258,14 +322,48 @@ INLINE void count_direct_mapped(const struct caches *caches, struct level *level
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        level->outcomes[(caches->items[i] >> ITEM_META_SHIFT & 0xff) * OUTCOMES + 1]++;
+        level->outcomes[touch_class(caches->touches[i]) * OUTCOMES + 1]++;
         level->displaced_written += caches->displaced[i] & 1;
     }
 }
 
-INLINE size_t outcome_index(uint64_t item, uint32_t dirty, uint32_t depth)
+AVX512 INLINE void count_direct_mapped_avx512(const struct caches *caches, struct level *level,
+                                              size_t count, bool everything)
 {
-    return (item >> ITEM_META_SHIFT & 0xff) * OUTCOMES + dirty * DEPTHS + depth;
+    const struct touch_source *source = &caches->source;
+    if (!everything || source->class_count > 4) {
+        count_direct_mapped(caches, level, count, everything);
+        return;
+    }
+    /* All but the first class are counted; the first has what is left. */
+    size_t left = count;
+    const __m512i class_bits = _mm512_set1_epi64(0xffLL << TOUCH_CLASS_SHIFT);
+    for (unsigned i = 1; i < source->class_count; i++) {
+        uint64_t class = source->classes[i];
+        const __m512i wanted = _mm512_set1_epi64((long long)(class << TOUCH_CLASS_SHIFT));
+        size_t found = 0;
+        for (size_t at = 0; at < count; at += 8) {
+            __mmask8 valid = (__mmask8)_bzhi_u32(0xff, (unsigned)(count - at < 8 ? count - at : 8));
+            __m512i touches = _mm512_loadu_si512(&caches->touches[at]);
+            found += (unsigned)__builtin_popcount(
+                _mm512_mask_cmpeq_epi64_mask(valid, _mm512_and_si512(touches, class_bits), wanted));
+        }
+        level->outcomes[class * OUTCOMES + 1] += found;
+        left -= found;
+    }
+    level->outcomes[source->classes[0] * OUTCOMES + 1] += left;
+    for (size_t at = 0; at < count; at += 16) {
+        __mmask16 valid =
+            (__mmask16)_bzhi_u32(0xffff, (unsigned)(count - at < 16 ? count - at : 16));
+        __m512i displaced = _mm512_loadu_si512(&caches->displaced[at]);
+        level->displaced_written += (unsigned)__builtin_popcount(
+            _mm512_mask_test_epi32_mask(valid, displaced, _mm512_set1_epi32(1)));
+    }
+}
+
+INLINE size_t outcome_index(uint64_t touch, uint32_t dirty, uint32_t depth)
+{
+    return touch_class(touch) * OUTCOMES + dirty * DEPTHS + depth;
 }
 
 /* Moves each touched block to the front of its set's stack and counts where it was found. */
@@ -273,8 +371,8 @@ INLINE void move_to_front_portable(const struct caches *caches, struct level *le
                                    uint32_t set_mask, size_t count, bool everything, unsigned lanes)
 {
     for (size_t i = 0; i < count; i++) {
-        uint64_t item = caches->items[i];
-        uint32_t name = (uint32_t)item;
+        uint64_t touch = everything ? caches->touches[i] : caches->names[i];
+        uint32_t name = (uint32_t)touch;
         uint32_t *stack = &level->stacks[(size_t)(name & set_mask) * lanes];
         if (everything && (caches->displaced[i] & 1))
             stack[0] &= TAG_MASK;
@@ -290,9 +388,9 @@ INLINE void move_to_front_portable(const struct caches *caches, struct level *le
             stack[0] = tag;
             continue;
         }
-        level->outcomes[outcome_index(item, dirty, depth)]++;
+        level->outcomes[outcome_index(touch, dirty, depth)]++;
         dirty = dirty > depth ? dirty : depth;
-        stack[0] = tag | (item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty);
+        stack[0] = tag | (touch_is_store(touch) ? 0 : dirty);
     }
 }
 
@@ -301,8 +399,8 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
 {
     const __m512i tag_mask = _mm512_set1_epi32((int)TAG_MASK);
     for (size_t i = 0; i < count; i++) {
-        uint64_t item = caches->items[i];
-        uint32_t name = (uint32_t)item;
+        uint64_t touch = everything ? caches->touches[i] : caches->names[i];
+        uint32_t name = (uint32_t)touch;
         uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 16];
         __m512i stack = _mm512_load_si512(line);
         __m512i wanted = _mm512_set1_epi32((int)name);
@@ -313,9 +411,9 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
             stack = _mm512_mask_and_epi32(stack, (__mmask16)(caches->displaced[i] & 1), stack,
                                           tag_mask);
             uint32_t dirty = line[depth < 15 ? depth : 15] & ~TAG_MASK;
-            level->outcomes[outcome_index(item, dirty, depth)]++;
+            level->outcomes[outcome_index(touch, dirty, depth)]++;
             dirty = dirty > depth ? dirty : depth;
-            key |= item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty;
+            key |= touch_is_store(touch) ? 0 : dirty;
         } else {
             level->outcomes[depth]++;
         }
@@ -329,8 +427,8 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
 {
     const __m256i tag_mask = _mm256_set1_epi32((int)TAG_MASK);
     for (size_t i = 0; i < count; i++) {
-        uint64_t item = caches->items[i];
-        uint32_t name = (uint32_t)item;
+        uint64_t touch = everything ? caches->touches[i] : caches->names[i];
+        uint32_t name = (uint32_t)touch;
         uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 8];
         __m256i stack = _mm256_load_si256((const __m256i *)line);
         __m256i wanted = _mm256_set1_epi32((int)name);
@@ -341,9 +439,9 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
             stack =
                 _mm256_mask_and_epi32(stack, (__mmask8)(caches->displaced[i] & 1), stack, tag_mask);
             uint32_t dirty = line[depth < 7 ? depth : 7] & ~TAG_MASK;
-            level->outcomes[outcome_index(item, dirty, depth)]++;
+            level->outcomes[outcome_index(touch, dirty, depth)]++;
             dirty = dirty > depth ? dirty : depth;
-            key |= item >> ITEM_STORE_SHIFT & 1 ? 0 : dirty;
+            key |= touch_is_store(touch) ? 0 : dirty;
         } else {
             level->outcomes[depth]++;
         }
@@ -353,41 +451,30 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
     }
 }
 
-INLINE uint32_t set_mask_of(unsigned level)
-{
-    return (COARSE_SETS << level) - 1;
-}
-
 /* One batch through all levels; `everything` and `lanes` are constants where this is inlined. */
 INLINE void run_portable(struct caches *caches, size_t count, bool everything, unsigned lanes)
 {
-    count = filter_coarsest(caches, count, everything);
-    for (unsigned i = 0; count > 0; i++) {
-        struct level *level = &caches->levels[i];
+    for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
+        count = filter(caches, i, count, everything, lanes);
         if (lanes == 0)
-            count_direct_mapped(caches, level, count, everything);
+            count_direct_mapped(caches, &caches->levels[i], count, everything);
         else
-            move_to_front_portable(caches, level, set_mask_of(i), count, everything, lanes);
-        if (i + 1 == CACHES_LEVELS)
-            break;
-        count = filter(caches, level + 1, set_mask_of(i + 1), count, everything, lanes);
+            move_to_front_portable(caches, &caches->levels[i], set_mask_of(i), count, everything,
+                                   lanes);
     }
 }
 
 AVX512 INLINE void run_avx512(struct caches *caches, size_t count, bool everything, unsigned lanes)
 {
-    count = filter_coarsest(caches, count, everything);
-    for (unsigned i = 0; count > 0; i++) {
+    for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
         struct level *level = &caches->levels[i];
+        count = filter(caches, i, count, everything, lanes);
         if (lanes == 16)
             move_to_front_16(caches, level, set_mask_of(i), count, everything);
         else if (lanes == 8)
             move_to_front_8(caches, level, set_mask_of(i), count, everything);
         else
-            count_direct_mapped(caches, level, count, everything);
-        if (i + 1 == CACHES_LEVELS)
-            break;
-        count = filter(caches, level + 1, set_mask_of(i + 1), count, everything, lanes);
+            count_direct_mapped_avx512(caches, level, count, everything);
     }
 }
 
@@ -434,6 +521,8 @@ bool caches_feed(struct caches *caches, const struct references *references)
         size_t count = touches_take(&caches->source, references, &position, caches->touches);
         if (caches->options.slices != UINT32_MAX)
             count = select_slices(caches->options.slices, caches->touches, count);
+        if (caches->source.largest_unit + FIRST_NAME > UINT32_MAX && !name_large(caches, count))
+            break;
         if (dispatch_avx512())
             run_batch_avx512(caches, count);
         else

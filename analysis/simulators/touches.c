@@ -19,6 +19,7 @@ void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_st
     source->shift = (unsigned)__builtin_ctzll(unit_bytes);
     source->keep_stores = keep_stores;
     source->last_unit = UINT64_MAX;
+    source->class_count = 1;
 }
 
 /* Appends the touches of one reference at `touches` and returns how many they were. */
@@ -30,7 +31,8 @@ static inline size_t take_one(struct touch_source *source, const struct referenc
     uint64_t last = end >> source->shift;
     bool store = reference->kind == REFERENCE_STORE;
     struct reference_totals *totals = &source->of_class[reference->class];
-    totals->references++;
+    if (totals->references++ == 0 && reference->class != 0)
+        source->classes[source->class_count++] = reference->class;
     totals->stores += store;
     totals->touches += last - first + 1;
 
@@ -47,6 +49,7 @@ static inline size_t take_one(struct touch_source *source, const struct referenc
         touches[count++] = unit | marks;
     source->last_unit = last;
     source->last_was_store = store;
+    source->largest_unit = last > source->largest_unit ? last : source->largest_unit;
     return count;
 }
 
@@ -130,6 +133,12 @@ AVX512 static inline uint64_t last_of(__m512i units)
         _mm512_castsi512_si128(_mm512_alignr_epi64(units, units, 7)));
 }
 
+AVX512 static inline void note_largest(struct touch_source *source, __m512i units)
+{
+    uint64_t largest = _mm512_reduce_max_epu64(units);
+    source->largest_unit = largest > source->largest_unit ? largest : source->largest_unit;
+}
+
 AVX512 static size_t take_avx512(struct touch_source *source, const struct references *references,
                                  size_t *position, uint64_t *touches)
 {
@@ -139,6 +148,7 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
     unsigned class = 0;
     __m512i class_vector = _mm512_setzero_si512();
     __m512i last = _mm512_set1_epi64((long long)source->last_unit);
+    __m512i largest = _mm512_setzero_si512();
     unsigned last_store = source->last_was_store;
     size_t count = 0;
     size_t at = *position;
@@ -151,8 +161,10 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
             source->last_was_store = last_store;
             *position = at;
             count += take_scalar(source, &eight, position, touches + count, TOUCH_CAPACITY - count);
-            if (*position < eight.count)
+            if (*position < eight.count) {
+                note_largest(source, largest);
                 return count;
+            }
             last = _mm512_set1_epi64((long long)source->last_unit);
             last_store = source->last_was_store;
             class = references->reference[at + GROUP - 1].class;
@@ -170,6 +182,7 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
         unsigned first_stores = stores & ~(stores << 1 | last_store) & store_mask;
         unsigned keep = (~same | first_stores) & 0xff;
         last = group.last;
+        largest = _mm512_max_epu64(largest, last);
         last_store = stores >> 7;
         __m512i all_marks =
             _mm512_or_si512(_mm512_slli_epi64(class_vector, TOUCH_CLASS_SHIFT),
@@ -180,6 +193,7 @@ AVX512 static size_t take_avx512(struct touch_source *source, const struct refer
     }
     source->last_unit = last_of(last);
     source->last_was_store = last_store;
+    note_largest(source, largest);
     *position = at;
     /* What is left of the batch, less than a group. */
     return count + take_scalar(source, references, position, touches + count,

@@ -30,6 +30,9 @@ struct touch_source {
     bool keep_stores; /* whether stores matter to the consumer */
     uint64_t last_unit;
     bool last_was_store;
+    uint64_t largest_unit; /* at or above every unit touched so far */
+    unsigned class_count;
+    uint8_t classes[REFERENCE_CLASSES]; /* met so far: 0, then the others as they came */
     uint64_t bad_address; /* the first address at or above the limit; 0 while there is none */
     struct reference_totals of_class[REFERENCE_CLASSES];
 };
