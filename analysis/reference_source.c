@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* reference_source.c: one of three kinds. Traces and running programs come in batches that are
- * the reader's; they are handed out piece by piece. */
+/* reference_source.c: one of three kinds. Traces come in batches that are the reader's and are
+ * handed out piece by piece; those of a running program are made where they are wanted. */
 #include "analysis/reference_source.h"
 
 #include <errno.h>
@@ -28,18 +28,17 @@ _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
                    offsetof(struct reference, class) == offsetof(struct trace_reference, class) &&
                    (int)REFERENCE_STORE == (int)TRACE_STORE,
                "a trace's references are simulated as they are");
+_Static_assert((int)REFERENCE_SOURCE_LEAST_ROOM == (int)TRACE_LIVE_LEAST_ROOM,
+               "what a running program does goes where the caller wants it");
 
 struct reference_source {
     int file;
     struct lackey_text *text; /* one of these three is not NULL */
     struct trace_reader *trace;
     struct trace_live_reader *program;
-    struct trace_live *live;            /* with `program` */
-    const struct trace_reference *rest; /* of the current batch */
-    size_t rest_count;
-    uint64_t rest_first;                   /* its number in the trace */
-    const struct trace_event *rest_events; /* that have not been taken note of */
-    size_t rest_event_count;
+    struct trace_live *live; /* with `program` */
+    /* Of the current batch: what has not been handed out, and events not taken note of. */
+    struct trace_batch rest;
     struct region_map regions;
     bool failed;
     bool any_thread, threaded;
@@ -157,29 +156,9 @@ static bool take_events(struct reference_source *source, const struct trace_even
     return true;
 }
 
-/* Gets the next batch that holds references. Returns false at the end and on errors. */
-static bool next_batch(struct reference_source *source, bool with_regions)
+/* At the end of a trace or a program, or where it is damaged. */
+static void end(struct reference_source *source, int status)
 {
-    struct trace_batch batch;
-    int status;
-    do {
-        status = source->trace != NULL ? trace_reader_next(source->trace, &batch)
-                                       : trace_live_reader_next(source->program, &batch);
-        if (status > 0 && with_regions && batch.count == 0 &&
-            !take_events(source, batch.events, batch.event_count))
-            status = 0;
-    } while (status > 0 && batch.count == 0);
-    if (status > 0) {
-        source->rest = batch.references;
-        source->rest_count = batch.count;
-        source->rest_first = batch.first_reference;
-        source->rest_events = batch.events;
-        source->rest_event_count = batch.event_count;
-        source->threaded |= source->any_thread && batch.thread != source->thread;
-        source->thread = source->any_thread ? source->thread : batch.thread;
-        source->any_thread = true;
-        return true;
-    }
     source->failed = true;
     if (status < 0)
         snprintf(source->error, sizeof source->error, "%s",
@@ -191,29 +170,44 @@ static bool next_batch(struct reference_source *source, bool with_regions)
         strcpy(source->error,
                "became another program (exec), which is not recorded; run that program "
                "itself");
-    return false;
+}
+
+/* Gets the trace's next batch that holds references. Returns false at the end and on errors. */
+static bool next_batch(struct reference_source *source, bool with_regions)
+{
+    struct trace_batch *batch = &source->rest;
+    int status;
+    while ((status = trace_reader_next(source->trace, batch)) > 0 && batch->count == 0)
+        if (with_regions && !take_events(source, batch->events, batch->event_count)) {
+            source->failed = true;
+            return false;
+        }
+    if (status <= 0) {
+        end(source, status);
+        return false;
+    }
+    source->threaded |= source->any_thread && batch->thread != source->thread;
+    source->thread = source->any_thread ? source->thread : batch->thread;
+    source->any_thread = true;
+    return true;
 }
 
 /* Tells the region of each of the first `count` references of the rest, with the events between
  * them. */
 static bool tell_regions(struct reference_source *source, uint8_t *regions, size_t count)
 {
+    struct trace_batch *rest = &source->rest;
     for (size_t i = 0; i < count; i++) {
-        while (source->rest_event_count > 0 &&
-               source->rest_events->reference <= source->rest_first + i) {
-            if (!take_events(source, source->rest_events, 1))
+        while (rest->event_count > 0 && rest->events->reference <= rest->first_reference + i) {
+            if (!take_events(source, rest->events, 1))
                 return false;
-            source->rest_events++;
-            source->rest_event_count--;
+            rest->events++;
+            rest->event_count--;
         }
-        regions[i] = (uint8_t)region_map_find(&source->regions, source->rest[i].address);
+        regions[i] = (uint8_t)region_map_find(&source->regions, rest->references[i].address);
     }
     /* What comes behind the last reference of the batch would be forgotten with it. */
-    if (count < source->rest_count)
-        return true;
-    size_t behind = source->rest_event_count;
-    source->rest_event_count = 0;
-    return take_events(source, source->rest_events, behind);
+    return count < rest->count || take_events(source, rest->events, rest->event_count);
 }
 
 bool reference_source_has_regions(const struct reference_source *source)
@@ -221,27 +215,55 @@ bool reference_source_has_regions(const struct reference_source *source)
     return source->text == NULL;
 }
 
+static size_t next_of_trace(struct reference_source *source, struct reference *references,
+                            uint8_t *regions, size_t room)
+{
+    struct trace_batch *rest = &source->rest;
+    size_t count = 0;
+    while (count < room && !source->failed) {
+        if (rest->count == 0 && !next_batch(source, regions != NULL))
+            break;
+        size_t piece = room - count < rest->count ? room - count : rest->count;
+        memcpy(references + count, rest->references, piece * sizeof *references);
+        if (regions != NULL && !tell_regions(source, regions + count, piece)) {
+            source->failed = true;
+            break;
+        }
+        rest->first_reference += piece;
+        rest->references += piece;
+        rest->count -= piece;
+        count += piece;
+    }
+    return count;
+}
+
+static size_t next_of_program(struct reference_source *source, struct reference *references,
+                              uint8_t *regions, size_t room)
+{
+    struct trace_batch *batch = &source->rest;
+    do {
+        int status = source->failed ? 0
+                                    : trace_live_reader_next(source->program,
+                                                             (struct trace_reference *)references,
+                                                             room, batch);
+        if (status <= 0) {
+            if (!source->failed)
+                end(source, status);
+            return 0;
+        }
+        source->failed = regions != NULL && !tell_regions(source, regions, batch->count);
+    } while (batch->count == 0);
+    return source->failed ? 0 : batch->count;
+}
+
 size_t reference_source_next(struct reference_source *source, struct reference *references,
                              uint8_t *regions, size_t room)
 {
     if (source->text != NULL)
         return lackey_text_next(source->text, references, room);
-    size_t count = 0;
-    while (count < room && !source->failed) {
-        if (source->rest_count == 0 && !next_batch(source, regions != NULL))
-            break;
-        size_t piece = room - count < source->rest_count ? room - count : source->rest_count;
-        memcpy(references + count, source->rest, piece * sizeof *references);
-        if (regions != NULL && !tell_regions(source, regions + count, piece)) {
-            source->failed = true;
-            break;
-        }
-        source->rest_first += piece;
-        source->rest += piece;
-        source->rest_count -= piece;
-        count += piece;
-    }
-    return count;
+    if (source->trace != NULL)
+        return next_of_trace(source, references, regions, room);
+    return next_of_program(source, references, regions, room);
 }
 
 const char *reference_source_error(const struct reference_source *source)
@@ -260,6 +282,8 @@ int reference_source_status(struct reference_source *source)
 
 int reference_source_threaded(const struct reference_source *source)
 {
+    if (source->program != NULL)
+        return trace_live_reader_threaded(source->program);
     return source->text != NULL ? -1 : source->threaded;
 }
 

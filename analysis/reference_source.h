@@ -12,6 +12,8 @@
 
 struct reference_source;
 
+enum { REFERENCE_SOURCE_LEAST_ROOM = 2048 };
+
 /* Opens a file, "-" being standard input, which may be a pipe. What it is, its first byte tells.
  * Returns NULL when it cannot be read; *error is then one line of text. */
 struct reference_source *reference_source_open(const char *path, const char **error);
@@ -26,7 +28,8 @@ struct reference_source *reference_source_start(const char *tools, char *const *
 /* Ends a program that still runs. */
 void reference_source_close(struct reference_source *source);
 
-/* Fills at most `room` references and returns how many; 0 at the end and on errors. regions:
+/* Fills at most `room` references and returns how many; 0 at the end and on errors. There must be
+ * room for REFERENCE_SOURCE_LEAST_ROOM where a program runs. regions:
  * [room], enum region_class of each; NULL: not wanted. Must always be wanted, or never. */
 size_t reference_source_next(struct reference_source *source, struct reference *references,
                              uint8_t *regions, size_t room);

@@ -9,6 +9,7 @@
 
 #include "trace/format.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct trace_live;
@@ -57,10 +58,16 @@ struct trace_live_reader;
 /* As a trace_reader, but of a program that is running. NULL when memory is short. */
 struct trace_live_reader *trace_live_reader_open(struct trace_live *live);
 
-/* As trace_reader_next(). */
-int trace_live_reader_next(struct trace_live_reader *reader, struct trace_batch *batch);
+enum { TRACE_LIVE_LEAST_ROOM = 2048 };
 
-const struct trace_totals *trace_live_reader_totals(const struct trace_live_reader *reader);
+/* As trace_reader_next(), but the references are the caller's: room for `room` of them, of which
+ * there must be TRACE_LIVE_LEAST_ROOM. A batch holds references of any threads; batch->thread is
+ * the first's, events tell the others. */
+int trace_live_reader_next(struct trace_live_reader *reader, struct trace_reference *references,
+                           size_t room, struct trace_batch *batch);
+
+/* Whether references of more than one thread have come. */
+bool trace_live_reader_threaded(const struct trace_live_reader *reader);
 const char *trace_live_reader_function(const struct trace_live_reader *reader, uint32_t id,
                                        const char **object);
 const char *trace_live_reader_error(const struct trace_live_reader *reader);

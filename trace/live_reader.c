@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* live_reader.c: batches of references from a program that is running, as reader.c makes them
- * from a file. The raw stream's executions are put into an array as they come; nothing is
- * encoded. A slot of the ring is taken in pieces whose references stay in the second-level cache
- * until somebody uses them. */
+ * from a file. The raw stream's executions become references in the caller's array, as many as it
+ * holds; nothing is encoded or copied. */
 #include "trace/live.h"
 #include "trace/raw.h"
+#include "trace/ring.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -21,7 +21,6 @@ struct path {
     const uint64_t *meanings;
     uint32_t count;
     uint32_t instructions;
-    uint32_t stores;
 };
 
 struct function {
@@ -35,10 +34,7 @@ struct table {
     size_t count, capacity;
 };
 
-enum { PIECE_WORDS = 1 << 13 };
-
-/* What the stream has said since the last batch. A piece of the stream is taken whole and then
- * handed out batch by batch, one for each turn of a thread. */
+/* What the stream has said since the last batch. */
 struct trace_live_reader {
     struct trace_live *live;
     struct raw_stream *stream;
@@ -46,21 +42,23 @@ struct trace_live_reader {
     const uint64_t *words; /* of the ring's slot, that are still to be taken */
     size_t word_count;
     struct table superblocks, paths, functions;
-    struct table references, events, names, turns;
-    size_t next_turn, next_event;
-    uint64_t first_reference; /* number of references[0] */
+    struct table events, names;
+    struct trace_reference *next; /* where the next reference goes: the caller's */
+    size_t count;                 /* references put there */
+    uint64_t references;          /* before this batch */
+    uint64_t instructions, allocated_bytes;
     uint32_t thread, class;
-    bool ended;
-    struct trace_totals totals;
-    char error[TRACE_ERROR_BYTES];
+    bool any_thread, threaded;
+    uint32_t first_thread; /* that made a reference */
+    int status;            /* as of trace_live_reader_next() */
 };
 
-/* From here on in the arrays it is this thread that runs. */
-struct turn {
-    uint32_t thread;
-    size_t reference, event;
-    uint64_t instruction;
-};
+/* How far ahead of what is written the caller's array is fetched: another processor has read what
+ * stood there before. */
+enum { AHEAD_REFERENCES = 64 };
+
+/* A superblock that is pending, the last that is taken, and a reference that did not take place. */
+_Static_assert(TRACE_LIVE_LEAST_ROOM > 2 * TRACE_RING_MAX_SLOTS + 1, "what is taken finds room");
 
 static void *append(struct table *table, size_t more, size_t element_bytes)
 {
@@ -118,61 +116,47 @@ static int64_t take_path(void *context, uint32_t superblock, uint32_t first, uin
     struct path *path = append(&reader->paths, 1, sizeof *path);
     if (!path)
         return -1;
-    *path = (struct path){of->meanings + first, end - first, instructions, 0};
-    for (uint32_t i = 0; i < path->count; i++)
-        path->stores += path->meanings[i] >> 48 & 1;
+    *path = (struct path){of->meanings + first, end - first, instructions};
     return (int64_t)reader->paths.count - 1;
 }
 
-static int take_execution(void *context, uint32_t index, const uint64_t *addresses)
+static int take_executions(void *context, const struct raw_execution *executions, size_t count)
 {
     struct trace_live_reader *reader = context;
-    const struct path *path = (struct path *)reader->paths.data + index;
-    uint64_t class = (uint64_t)reader->class << 56;
-    struct trace_reference *out = append(&reader->references, path->count, sizeof *out);
-    if (!out)
-        return -1;
-    uint32_t absent = 0;
-    reader->totals.stores += path->stores;
-    for (uint32_t i = 0; i < path->count; i++) {
-        uint64_t meaning = path->meanings[i] | class;
-        if (addresses[i] == TRACE_ABSENT) {
-            absent++;
-            reader->totals.stores -= meaning >> 48 & 1;
-            continue;
+    const struct path *paths = reader->paths.data;
+    const uint64_t class = (uint64_t)reader->class << 56;
+    struct trace_reference *next = reader->next;
+    uint64_t instructions = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct path *path = &paths[executions[i].path];
+        const uint64_t *addresses = executions[i].addresses, *meanings = path->meanings;
+        instructions += path->instructions;
+        __builtin_prefetch(next + AHEAD_REFERENCES, 1);
+        for (uint32_t slot = 0; slot < path->count; slot++) {
+            uint64_t meaning = meanings[slot] | class;
+            next->address = addresses[slot];
+            memcpy(&next->function, &meaning, sizeof meaning);
+            next += addresses[slot] != TRACE_ABSENT;
         }
-        out->address = addresses[i];
-        memcpy(&out->function, &meaning, sizeof meaning);
-        out++;
     }
-    reader->references.count -= absent;
-    reader->totals.superblocks++;
-    reader->totals.instructions += path->instructions;
-    reader->totals.references += path->count - absent;
-    reader->totals.by_class[reader->class] += path->count - absent;
-    return 0;
-}
-
-static int begin_turn(struct trace_live_reader *reader)
-{
-    struct turn *turn = append(&reader->turns, 1, sizeof *turn);
-    if (!turn)
-        return -1;
-    *turn = (struct turn){reader->thread, reader->references.count, reader->events.count,
-                          reader->totals.instructions};
+    if (next != reader->next) {
+        reader->first_thread = reader->any_thread ? reader->first_thread : reader->thread;
+        reader->any_thread = true;
+        reader->threaded |= reader->thread != reader->first_thread;
+    }
+    reader->count += (size_t)(next - reader->next);
+    reader->next = next;
+    reader->instructions += instructions;
     return 0;
 }
 
 static int take_event(void *context, const struct trace_event *event)
 {
     struct trace_live_reader *reader = context;
-    if (event->type == TRACE_EVENT_THREAD) {
+    if (event->type == TRACE_EVENT_THREAD)
         reader->thread = (uint32_t)event->value[0];
-        if (begin_turn(reader) < 0)
-            return -1;
-    } else if (event->type == TRACE_EVENT_CLASS) {
+    else if (event->type == TRACE_EVENT_CLASS)
         reader->class = (uint32_t)event->value[0];
-    }
     struct trace_event *kept = append(&reader->events, 1, sizeof *kept);
     char **name = append(&reader->names, 1, sizeof *name);
     if (!kept || !name)
@@ -180,14 +164,13 @@ static int take_event(void *context, const struct trace_event *event)
     *name = event->type == TRACE_EVENT_MAP ? strdup(event->name) : NULL;
     *kept = *event;
     kept->name = *name;
-    kept->reference = reader->totals.references;
-    kept->instruction = reader->totals.instructions;
-    kept->allocated_bytes = reader->totals.allocated_bytes;
+    kept->reference = reader->references + reader->count;
+    kept->instruction = reader->instructions;
+    kept->allocated_bytes = reader->allocated_bytes;
     kept->thread = reader->thread;
-    reader->totals.events++;
     if ((event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC) &&
         event->value[0] != 0)
-        reader->totals.allocated_bytes += event->value[1];
+        reader->allocated_bytes += event->value[1];
     return 0;
 }
 
@@ -200,23 +183,15 @@ static void free_names(struct trace_live_reader *reader)
     reader->names.count = 0;
 }
 
-/* Takes the next piece of the stream. Returns 1, 0 at its end, -1. */
-static int take_piece(struct trace_live_reader *reader)
+/* Takes what comes next of the stream, as far as its references are sure to find room. Returns 1,
+ * 0 at its end, -1. */
+static int take_piece(struct trace_live_reader *reader, size_t room)
 {
-    free_names(reader);
-    reader->references.count = reader->events.count = reader->turns.count = 0;
-    reader->next_turn = 0;
-    reader->first_reference = reader->totals.references;
-    if (reader->ended)
-        return 0;
-    if (begin_turn(reader) < 0)
-        return -1;
     if (reader->word_count == 0 &&
-        !trace_live_next(reader->live, &reader->words, &reader->word_count)) {
-        reader->ended = true;
-        return raw_finish(reader->stream) < 0 ? -1 : 1;
-    }
-    int64_t taken = raw_take(reader->stream, reader->words, reader->word_count, PIECE_WORDS);
+        !trace_live_next(reader->live, &reader->words, &reader->word_count))
+        return raw_finish(reader->stream);
+    int64_t taken = raw_take(reader->stream, reader->words, reader->word_count,
+                             room - TRACE_LIVE_LEAST_ROOM + 1);
     if (taken < 0)
         return -1;
     reader->words += taken;
@@ -224,29 +199,31 @@ static int take_piece(struct trace_live_reader *reader)
     return 1;
 }
 
-int trace_live_reader_next(struct trace_live_reader *reader, struct trace_batch *batch)
+int trace_live_reader_next(struct trace_live_reader *reader, struct trace_reference *references,
+                           size_t room, struct trace_batch *batch)
 {
-    while (reader->next_turn == reader->turns.count) {
-        int status = take_piece(reader);
-        if (status < 0)
-            snprintf(reader->error, sizeof reader->error, "%s", raw_error(reader->stream));
-        if (status <= 0)
-            return status;
-    }
-    const struct turn *turn = (struct turn *)reader->turns.data + reader->next_turn++;
-    bool last = reader->next_turn == reader->turns.count;
-    size_t end = last ? reader->references.count : turn[1].reference;
-    size_t event_end = last ? reader->events.count : turn[1].event;
+    free_names(reader);
+    reader->events.count = 0;
+    reader->references += reader->count;
+    reader->count = 0;
+    reader->next = references;
     *batch = (struct trace_batch){
-        .first_reference = reader->first_reference + turn->reference,
-        .instruction = turn->instruction,
-        .thread = turn->thread,
-        .count = end - turn->reference,
-        .references = (struct trace_reference *)reader->references.data + turn->reference,
-        .event_count = event_end - turn->event,
-        .events = (struct trace_event *)reader->events.data + turn->event,
+        .first_reference = reader->references,
+        .instruction = reader->instructions,
+        .thread = reader->thread,
+        .references = references,
     };
-    return 1;
+    while (reader->status > 0 && room - reader->count >= TRACE_LIVE_LEAST_ROOM)
+        reader->status = take_piece(reader, room - reader->count);
+    batch->count = reader->count;
+    batch->event_count = reader->events.count;
+    batch->events = reader->events.data;
+    return batch->count > 0 || batch->event_count > 0 ? 1 : reader->status;
+}
+
+bool trace_live_reader_threaded(const struct trace_live_reader *reader)
+{
+    return reader->threaded;
 }
 
 struct trace_live_reader *trace_live_reader_open(struct trace_live *live)
@@ -255,18 +232,14 @@ struct trace_live_reader *trace_live_reader_open(struct trace_live *live)
     if (!reader)
         return NULL;
     reader->live = live;
-    reader->sink = (struct raw_sink){reader,    take_function,  take_superblock,
-                                     take_path, take_execution, take_event};
+    reader->status = 1;
+    reader->sink = (struct raw_sink){reader,    take_function,   take_superblock,
+                                     take_path, take_executions, take_event};
     reader->stream = raw_open(&reader->sink);
     if (reader->stream)
         return reader;
     free(reader);
     return NULL;
-}
-
-const struct trace_totals *trace_live_reader_totals(const struct trace_live_reader *reader)
-{
-    return &reader->totals;
 }
 
 const char *trace_live_reader_function(const struct trace_live_reader *reader, uint32_t id,
@@ -283,7 +256,7 @@ const char *trace_live_reader_function(const struct trace_live_reader *reader, u
 
 const char *trace_live_reader_error(const struct trace_live_reader *reader)
 {
-    return reader->error;
+    return raw_error(reader->stream);
 }
 
 void trace_live_reader_close(struct trace_live_reader *reader)
@@ -296,9 +269,8 @@ void trace_live_reader_close(struct trace_live_reader *reader)
         free(((struct function *)reader->functions.data)[i].name);
         free(((struct function *)reader->functions.data)[i].object);
     }
-    struct table *tables[] = {&reader->superblocks, &reader->paths,  &reader->functions,
-                              &reader->references,  &reader->events, &reader->names,
-                              &reader->turns};
+    struct table *tables[] = {&reader->superblocks, &reader->paths, &reader->functions,
+                              &reader->events, &reader->names};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         free(tables[i]->data);
     free(reader);

@@ -23,6 +23,10 @@ enum {
     /* A jump farther than this leads to another stack, and says nothing of this one. */
     STACK_REACH = 64 << 20,
     MOST_CLASSES_ENTERED = 256,
+    /* Executions that are told to the sink at once: a few kilobytes. */
+    EXECUTIONS = 256,
+    /* How far ahead of what is taken the ring is fetched: another processor wrote it. */
+    AHEAD_WORDS = 64,
 };
 
 /* References up to a bell, or to the path's end. */
@@ -32,13 +36,14 @@ struct segment {
     uint16_t bell_slot; /* NO_BELL: none */
 };
 enum { NO_BELL = 0xffff };
+#define NONE UINT32_MAX
 
 struct way {
     uint64_t target;
     uint32_t slots;
     uint32_t instructions;
-    uint32_t segment_count;
-    struct segment *segments;
+    uint32_t path;            /* the sink's number, where no bell divides it */
+    struct segment *segments; /* up to the one with NO_BELL; NULL where no bell divides it */
 };
 
 struct superblock {
@@ -51,9 +56,15 @@ struct superblock {
     struct way *ways;
 };
 
+/* What most executions ask for, half a cache line by header number. A superblock has a header for
+ * itself, which leaves open how it was left, and one for each exit. */
 struct header {
-    struct superblock *superblock;
-    uint32_t way; /* 0: told by where it goes on; else 1 + the exit */
+    uint64_t entry;
+    uint64_t target; /* the superblock went on here by `path`, elsewhere by `other` */
+    uint32_t path, other;
+    uint16_t slot_count;
+    uint16_t way; /* 0: told by where it goes on; else 1 + the exit */
+    bool simple;  /* the paths say all: it has two ways at most, and no bells */
 };
 
 struct entered {
@@ -72,15 +83,19 @@ struct thread {
 struct raw_stream {
     const struct raw_sink *sink;
     struct header *headers;
+    struct superblock **superblocks; /* by header number too */
+    uint16_t *slot_counts; /* likewise: dense, since the next header's place waits for it */
     size_t header_count, header_capacity;
-    const struct superblock *pending;
+    uint32_t pending; /* header number; NONE */
     const uint64_t *pending_slots;
     uint64_t kept_slots[TRACE_RING_MAX_SLOTS];
     struct thread **threads;
     size_t thread_count;
     uint32_t threads_started;
     uint32_t running;
-    uint32_t class; /* as last told to the sink */
+    uint32_t class;         /* as last told to the sink */
+    size_t execution_count; /* of those that the sink has not been told */
+    struct raw_execution executions[EXECUTIONS];
     char error[TRACE_ERROR_BYTES];
 };
 
@@ -127,8 +142,19 @@ static int know_thread(struct raw_stream *stream, uint64_t thread)
     return stream->threads[thread] ? 0 : sink_failed(stream);
 }
 
+static int tell_executions(struct raw_stream *stream)
+{
+    size_t count = stream->execution_count;
+    stream->execution_count = 0;
+    return stream->sink->execute(stream->sink->context, stream->executions, count) < 0
+               ? sink_failed(stream)
+               : 0;
+}
+
 static int tell(struct raw_stream *stream, const struct trace_event *event)
 {
+    if (tell_executions(stream) < 0)
+        return -1;
     return stream->sink->event(stream->sink->context, event) < 0 ? sink_failed(stream) : 0;
 }
 
@@ -245,29 +271,41 @@ static bool is_bell(uint64_t slot)
     return (slot & 0xff) == RAW_DOORBELL || (slot & 0xff) == RAW_STACK_JUMP;
 }
 
-/* Describes a way's segments to the sink. */
+/* Describes to the sink the slots [first, end) of a way, of which `bells` bells precede, and the
+ * instructions from `done` to `now`. Returns the path's number, or -1. */
+static int64_t describe_path(struct raw_stream *stream, const struct superblock *superblock,
+                             uint32_t first, uint32_t end, uint32_t bells, uint32_t instructions)
+{
+    int64_t path = stream->sink->path(stream->sink->context, superblock->number, first - bells,
+                                      end - bells, instructions);
+    return path < 0 ? sink_failed(stream) : path;
+}
+
+/* Describes a way to the sink, in as many segments as its bells make of it. */
 static int prepare_way(struct raw_stream *stream, const struct superblock *superblock,
                        struct way *way)
 {
     uint32_t bells = 0;
     for (uint32_t i = 0; i < way->slots; i++)
         bells += is_bell(superblock->slots[i]);
-    way->segments = calloc(bells + 1, sizeof *way->segments);
-    if (!way->segments)
+    if (bells == 0) {
+        int64_t path = describe_path(stream, superblock, 0, way->slots, 0, way->instructions);
+        way->path = (uint32_t)path;
+        return path < 0 ? -1 : 0;
+    }
+    struct segment *segment = way->segments = calloc(bells + 1, sizeof *segment);
+    if (!segment)
         return sink_failed(stream);
-    uint32_t first = 0, reference = 0, instructions = 0;
+    uint32_t first = 0, instructions = 0, passed = 0;
     for (uint32_t i = 0; i <= way->slots; i++) {
         bool end = i == way->slots;
         if (!end && !is_bell(superblock->slots[i]))
             continue;
         uint32_t now = end ? way->instructions : superblock->slots[i] >> 32 & 0xffff;
-        int64_t path = stream->sink->path(stream->sink->context, superblock->number, reference,
-                                          reference + (i - first), now - instructions);
+        int64_t path = describe_path(stream, superblock, first, i, passed++, now - instructions);
         if (path < 0)
-            return sink_failed(stream);
-        way->segments[way->segment_count++] =
-            (struct segment){(uint32_t)path, (uint16_t)first, end ? NO_BELL : (uint16_t)i};
-        reference += i - first;
+            return -1;
+        *segment++ = (struct segment){(uint32_t)path, (uint16_t)first, end ? NO_BELL : (uint16_t)i};
         first = i + 1;
         instructions = now;
     }
@@ -296,20 +334,74 @@ static int describe_superblock(struct raw_stream *stream, struct superblock *sup
     return 0;
 }
 
-static int add_headers(struct raw_stream *stream, struct superblock *superblock)
+static int reserve_headers(struct raw_stream *stream, size_t more)
 {
-    size_t more = superblock->exit_count + 1;
-    while (stream->header_count + more > stream->header_capacity) {
-        size_t capacity = stream->header_capacity ? stream->header_capacity * 2 : 4096;
-        struct header *larger = realloc(stream->headers, capacity * sizeof *larger);
-        if (!larger)
-            return sink_failed(stream);
-        stream->headers = larger;
-        stream->header_capacity = capacity;
-    }
-    for (uint32_t i = 0; i < more; i++)
-        stream->headers[stream->header_count++] = (struct header){superblock, i};
+    if (stream->header_count + more <= stream->header_capacity)
+        return 0;
+    size_t capacity = 2 * (stream->header_count + more) + 4096;
+    struct header *headers = reallocarray(stream->headers, capacity, sizeof *headers);
+    stream->headers = headers ? headers : stream->headers;
+    struct superblock **superblocks =
+        reallocarray(stream->superblocks, capacity, sizeof *superblocks);
+    stream->superblocks = superblocks ? superblocks : stream->superblocks;
+    uint16_t *slot_counts = reallocarray(stream->slot_counts, capacity, sizeof *slot_counts);
+    stream->slot_counts = slot_counts ? slot_counts : stream->slot_counts;
+    if (!headers || !superblocks || !slot_counts)
+        return sink_failed(stream);
+    stream->header_capacity = capacity;
     return 0;
+}
+
+/* Adds the headers of a superblock that the sink knows, for which there is room. */
+static void add_headers(struct raw_stream *stream, struct superblock *superblock)
+{
+    const struct way *ways = superblock->ways;
+    uint32_t count = superblock->exit_count;
+    for (uint32_t i = 0; i <= count; i++) {
+        const struct way *first = i > 0 ? &ways[i - 1] : &ways[0];
+        const struct way *last = i > 0 ? first : &ways[count - 1];
+        stream->headers[stream->header_count] = (struct header){
+            .entry = superblock->entry,
+            .target = first->target,
+            .path = first->path,
+            .other = last->path,
+            .slot_count = (uint16_t)superblock->slot_count,
+            .way = (uint16_t)i,
+            .simple = (i > 0 || count <= 2) && !first->segments && !last->segments,
+        };
+        stream->superblocks[stream->header_count] = superblock;
+        stream->slot_counts[stream->header_count] = (uint16_t)superblock->slot_count;
+        stream->header_count++;
+    }
+}
+
+static void free_superblock(struct superblock *superblock)
+{
+    for (uint32_t i = 0; superblock->ways && i < superblock->way_count; i++)
+        free(superblock->ways[i].segments);
+    free(superblock->ways);
+    free(superblock->slots);
+    free(superblock);
+}
+
+/* Reads what RAW_DEFINE says, and describes it to the sink. */
+static int fill_superblock(struct raw_stream *stream, struct superblock *superblock,
+                           const uint64_t *words)
+{
+    uint32_t slots = superblock->slot_count, paths = superblock->exit_count;
+    superblock->slots = calloc(slots + 1, sizeof *superblock->slots);
+    superblock->ways = calloc(paths, sizeof *superblock->ways);
+    if (!superblock->slots || !superblock->ways || reserve_headers(stream, paths + 1) < 0)
+        return sink_failed(stream);
+    memcpy(superblock->slots, words + 4, slots * sizeof *words);
+    for (uint32_t i = 0; i < paths; i++) {
+        const uint64_t *path = words + 4 + slots + 2 * (size_t)i;
+        superblock->ways[i] = (struct way){
+            .slots = path[0] & 0xffff, .instructions = path[0] >> 16 & 0xffff, .target = path[1]};
+        if (superblock->ways[i].slots > slots)
+            return fail(stream, "definition of superblock", words[0]);
+    }
+    return describe_superblock(stream, superblock, words[1], (uint32_t)words[2]);
 }
 
 static int define(struct raw_stream *stream, const uint64_t *words, size_t count)
@@ -324,30 +416,31 @@ static int define(struct raw_stream *stream, const uint64_t *words, size_t count
     superblock->entry = words[1];
     superblock->slot_count = slots;
     superblock->exit_count = superblock->way_count = paths;
-    superblock->slots = calloc(slots + 1, sizeof *superblock->slots);
-    superblock->ways = calloc(paths, sizeof *superblock->ways);
-    if (!superblock->slots || !superblock->ways || add_headers(stream, superblock) < 0)
-        return sink_failed(stream);
-    memcpy(superblock->slots, words + 4, slots * sizeof *words);
-    for (uint32_t i = 0; i < paths; i++) {
-        const uint64_t *path = words + 4 + slots + 2 * (size_t)i;
-        superblock->ways[i] = (struct way){
-            .slots = path[0] & 0xffff, .instructions = path[0] >> 16 & 0xffff, .target = path[1]};
-        if (superblock->ways[i].slots > slots)
-            return fail(stream, "definition of superblock", words[0]);
+    if (fill_superblock(stream, superblock, words) < 0) {
+        free_superblock(superblock);
+        return -1;
     }
-    return describe_superblock(stream, superblock, words[1], (uint32_t)words[2]);
+    add_headers(stream, superblock);
+    return 0;
 }
 
 /* ------------------------------------------------------------------ executions */
 
-static inline int execute(struct raw_stream *stream, const struct superblock *superblock,
-                          const struct way *way, const uint64_t *slots)
+static inline int add_execution(struct raw_stream *stream, uint32_t path, const uint64_t *addresses)
 {
-    const struct raw_sink *sink = stream->sink;
+    if (stream->execution_count == EXECUTIONS && tell_executions(stream) < 0)
+        return -1;
+    stream->executions[stream->execution_count++] = (struct raw_execution){addresses, path};
+    return 0;
+}
+
+static __attribute__((noinline)) int execute_ringing(struct raw_stream *stream,
+                                                     const struct superblock *superblock,
+                                                     const struct way *way, const uint64_t *slots)
+{
     for (const struct segment *segment = way->segments;; segment++) {
-        if (sink->execute(sink->context, segment->path, slots + segment->first_slot) < 0)
-            return sink_failed(stream);
+        if (add_execution(stream, segment->path, slots + segment->first_slot) < 0)
+            return -1;
         if (segment->bell_slot == NO_BELL)
             return 0;
         if (ring(stream, superblock->slots[segment->bell_slot], slots[segment->bell_slot]) < 0)
@@ -355,26 +448,45 @@ static inline int execute(struct raw_stream *stream, const struct superblock *su
     }
 }
 
-/* The pending superblock's thread goes on at an address. */
-static inline int resolve(struct raw_stream *stream, uint64_t address)
+static int execute(struct raw_stream *stream, const struct superblock *superblock,
+                   const struct way *way, const uint64_t *slots)
 {
-    const struct superblock *superblock = stream->pending;
-    if (!superblock)
-        return 0;
-    stream->pending = NULL;
+    if (way->segments)
+        return execute_ringing(stream, superblock, way, slots);
+    return add_execution(stream, way->path, slots);
+}
+
+static __attribute__((noinline)) int resolve_among_many(struct raw_stream *stream,
+                                                        const struct superblock *superblock,
+                                                        uint64_t address)
+{
     uint32_t i = 0, last = superblock->exit_count - 1;
     while (i < last && superblock->ways[i].target != address)
         i++;
     return execute(stream, superblock, &superblock->ways[i], stream->pending_slots);
 }
 
+/* The pending superblock's thread goes on at an address. */
+static inline int resolve(struct raw_stream *stream, uint64_t address)
+{
+    uint32_t pending = stream->pending;
+    if (pending == NONE)
+        return 0;
+    stream->pending = NONE;
+    const struct header *header = &stream->headers[pending];
+    if (!header->simple)
+        return resolve_among_many(stream, stream->superblocks[pending], address);
+    return add_execution(stream, address == header->target ? header->path : header->other,
+                         stream->pending_slots);
+}
+
 /* The superblock executed last was interrupted after so many instructions. */
 static int interrupted(struct raw_stream *stream, uint64_t instructions)
 {
-    struct superblock *superblock = (struct superblock *)stream->pending;
-    if (!superblock)
+    if (stream->pending == NONE)
         return fail(stream, "interruption after", instructions);
-    stream->pending = NULL;
+    struct superblock *superblock = stream->superblocks[stream->pending];
+    stream->pending = NONE;
     uint32_t i = superblock->exit_count;
     while (i < superblock->way_count && superblock->ways[i].instructions != instructions)
         i++;
@@ -470,7 +582,7 @@ static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *
     default:
         break;
     }
-    if (stream->pending)
+    if (stream->pending != NONE)
         return fail(stream, "unsettled superblock before event", type);
     switch (type) {
     case RAW_THREAD:
@@ -498,30 +610,43 @@ static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *
 
 /* ------------------------------------------------------------------ the stream */
 
-int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough)
+/* Takes the superblock that begins at `words`, behind its header. Returns its slots, or -1. */
+static inline int64_t take_superblock(struct raw_stream *stream, uint32_t id, const uint64_t *words,
+                                      size_t left)
+{
+    if (id >= stream->header_count)
+        return fail(stream, "superblock", id);
+    uint16_t slot_count = stream->slot_counts[id];
+    if (slot_count > left)
+        return fail(stream, "cut superblock", id);
+    __builtin_prefetch(words + AHEAD_WORDS);
+    const struct header *header = &stream->headers[id];
+    if (resolve(stream, header->entry) < 0)
+        return -1;
+    stream->pending_slots = words;
+    if (header->way == 0) {
+        stream->pending = id;
+        return slot_count;
+    }
+    const struct superblock *superblock = stream->superblocks[id];
+    int status = header->simple
+                     ? add_execution(stream, header->path, words)
+                     : execute(stream, superblock, &superblock->ways[header->way - 1], words);
+    return status < 0 ? -1 : slot_count;
+}
+
+static int64_t take_words(struct raw_stream *stream, const uint64_t *words, size_t count,
+                          size_t enough)
 {
     const uint64_t *start = words, *end = words + count;
     while (words < end && (size_t)(words - start) < enough) {
         uint64_t word = *words++;
         if ((word & ~RAW_HEADER_MASK) == RAW_HEADER) {
-            uint64_t id = word & RAW_HEADER_MASK;
-            if (id >= stream->header_count)
-                return fail(stream, "superblock", id);
-            const struct header *header = &stream->headers[id];
-            const struct superblock *superblock = header->superblock;
-            if (superblock->slot_count > (size_t)(end - words))
-                return fail(stream, "cut superblock", id);
-            if (resolve(stream, superblock->entry) < 0)
+            int64_t slots =
+                take_superblock(stream, word & RAW_HEADER_MASK, words, (size_t)(end - words));
+            if (slots < 0)
                 return -1;
-            stream->pending = superblock;
-            stream->pending_slots = words;
-            words += superblock->slot_count;
-            if (header->way) {
-                stream->pending = NULL;
-                if (execute(stream, superblock, &superblock->ways[header->way - 1],
-                            stream->pending_slots) < 0)
-                    return -1;
-            }
+            words += slots;
         } else if ((word & 0xff00000000000000) == RAW_EVENT) {
             size_t payload = word >> 16 & 0xffffffff;
             if (payload > (size_t)(end - words))
@@ -533,17 +658,25 @@ int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count,
             return fail(stream, "word", word);
         }
     }
-    if (stream->pending) {
+    return words - start;
+}
+
+int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough)
+{
+    int64_t taken = take_words(stream, words, count, enough);
+    if (tell_executions(stream) < 0 || taken < 0)
+        return -1;
+    if (stream->pending != NONE && stream->pending_slots != stream->kept_slots) {
         memcpy(stream->kept_slots, stream->pending_slots,
-               stream->pending->slot_count * sizeof *words);
+               stream->slot_counts[stream->pending] * sizeof *words);
         stream->pending_slots = stream->kept_slots;
     }
-    return words - start;
+    return taken;
 }
 
 int raw_finish(struct raw_stream *stream)
 {
-    return resolve(stream, 0);
+    return resolve(stream, 0) < 0 ? -1 : tell_executions(stream);
 }
 
 const char *raw_error(const struct raw_stream *stream)
@@ -557,30 +690,24 @@ struct raw_stream *raw_open(const struct raw_sink *sink)
     if (!stream)
         return NULL;
     stream->sink = sink;
+    stream->pending = NONE;
     if (know_thread(stream, 0) == 0)
         return stream;
     raw_close(stream);
     return NULL;
 }
 
-static void free_superblock(struct superblock *superblock)
-{
-    for (uint32_t i = 0; i < superblock->way_count; i++)
-        free(superblock->ways[i].segments);
-    free(superblock->ways);
-    free(superblock->slots);
-    free(superblock);
-}
-
 void raw_close(struct raw_stream *stream)
 {
     for (size_t i = 0; i < stream->header_count; i++)
         if (stream->headers[i].way == 0)
-            free_superblock(stream->headers[i].superblock);
+            free_superblock(stream->superblocks[i]);
     for (size_t i = 0; i < stream->thread_count; i++)
         free(stream->threads[i]);
     free(stream->threads);
     free(stream->headers);
+    free(stream->superblocks);
+    free(stream->slot_counts);
     free(stream);
 }
 
@@ -603,9 +730,12 @@ static int64_t write_path(void *writer, uint32_t superblock, uint32_t first, uin
     return trace_writer_path(writer, superblock, first, end, instructions);
 }
 
-static int write_execution(void *writer, uint32_t path, const uint64_t *addresses)
+static int write_executions(void *writer, const struct raw_execution *executions, size_t count)
 {
-    return trace_writer_execute(writer, path, addresses);
+    for (size_t i = 0; i < count; i++)
+        if (trace_writer_execute(writer, executions[i].path, executions[i].addresses) < 0)
+            return -1;
+    return 0;
 }
 
 static int write_event(void *writer, const struct trace_event *event)
@@ -615,6 +745,6 @@ static int write_event(void *writer, const struct trace_event *event)
 
 struct raw_sink raw_writer_sink(struct trace_writer *writer)
 {
-    return (struct raw_sink){writer,     write_function,  write_superblock,
-                             write_path, write_execution, write_event};
+    return (struct raw_sink){writer,     write_function,   write_superblock,
+                             write_path, write_executions, write_event};
 }
