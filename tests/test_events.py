@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -244,6 +245,20 @@ def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:
     assert found["live_objects"] == found["objects"] - found["frees"]
     assert found["rates"][-1]["live"] == found["live_objects"]
     assert "How long objects live" in (tmp_path / "p.html").read_text()
+
+
+def test_lifetimes_on_a_narrow_terminal_cut_no_figure(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "plain.ale"
+    record(command, file, PROGRAM, "plain", status=3)
+    shown = {}
+    for width in (40, 60, 200):
+        done = command.run("lifetimes", str(file), environment={"COLUMNS": str(width)})
+        assert done.returncode == 0, done.stderr
+        assert "…" not in done.stdout
+        shown[width] = set(re.findall(r"[\d.,]+%?", done.stdout))
+        if width == 60:
+            assert max(map(len, done.stdout.splitlines())) <= width
+    assert shown[40] == shown[60] == shown[200]
 
 
 def test_lifetimes_of_a_trace_are_in_instructions(command: Command, tmp_path: Path) -> None:

@@ -4,11 +4,17 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 
 from .sites import SHOWN_CALLERS
+from .terminal import GAP, print_in_parts, print_line, print_table, print_wrapped
+from .text import wrap
 from .units import format_bytes
+
+# A site in fewer columns than these stands above its figures, not beside them.
+LEAST_SITE = 24
+GROUP_COLUMNS = ["objects", "bytes", "median life", "never freed"]
 
 Document = dict[str, Any]
 
@@ -50,22 +56,21 @@ def rows(found: Document) -> Iterator[list[Any]]:
                row["allocated_bytes"], row["live"], ""]  # fmt: skip
 
 
-def survival_tables(found: Document) -> Iterator[Table]:
-    """For each clock a row for each power of ten of age."""
+def survival_tables(found: Document) -> Iterator[tuple[str, list[list[str]]]]:
+    """For each clock a title and a row for each power of ten of age."""
     for first, second in zip(found["survival"][::2], found["survival"][1::2]):
         clock = first["clock"]
-        table = Table(title=f"Share that outlives, by {title_of(clock)}")
-        for heading in ("age", "objects", "bytes"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = [["age", "objects", "bytes"]]
         for objects, of_bytes in zip(first["at"], second["at"]):
-            table.add_row(
-                clock_text(clock, objects["age"]),
-                f"{objects['share']:.3%}",
-                f"{of_bytes['share']:.3%}",
+            table.append(
+                [
+                    clock_text(clock, objects["age"]),
+                    f"{objects['share']:.3%}",
+                    f"{of_bytes['share']:.3%}",
+                ]
             )
-        table.add_section()
-        table.add_row("never freed", f"{first['never_freed']:.3%}", f"{second['never_freed']:.3%}")
-        yield table
+        table.append(["never freed", f"{first['never_freed']:.3%}", f"{second['never_freed']:.3%}"])
+        yield f"Share that outlives, by {title_of(clock)}", table
 
 
 def _group_cells(row: Document) -> list[str]:
@@ -78,13 +83,9 @@ def _group_cells(row: Document) -> list[str]:
     ]
 
 
-def size_table(found: Document) -> Table:
-    table = Table(title="By size")
-    for heading in ("up to", "objects", "bytes", "median life", "never freed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in found["sizes"]:
-        table.add_row(format_bytes(row["to"]), *_group_cells(row))
-    return table
+def size_table(found: Document) -> list[list[str]]:
+    rows = [[format_bytes(row["to"]), *_group_cells(row)] for row in found["sizes"]]
+    return [["up to", *GROUP_COLUMNS], *rows]
 
 
 def stack_text(row: Document, most: int | None = None) -> str:
@@ -92,14 +93,15 @@ def stack_text(row: Document, most: int | None = None) -> str:
     return " ← ".join([row["name"], *row["callers"][:most]])
 
 
-def site_table(found: Document, count: int) -> Table:
-    shown = found["sites"][:count]
-    table = Table(title=f"By site, most bytes first: {len(shown)} of {len(found['sites'])}")
-    table.add_column("site", overflow="fold")
-    for heading in ("objects", "bytes", "median life", "never freed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in shown:
-        table.add_row(stack_text(row, SHOWN_CALLERS), *_group_cells(row))
+def site_table(shown: list[Document], width: int) -> list[list[str]]:
+    """A site that is longer than what its figures leave of the width goes on in rows below."""
+    figures = [GROUP_COLUMNS, *map(_group_cells, shown)]
+    room = width - sum(len(GAP) + max(map(cell_len, column)) for column in zip(*figures))
+    table = [["site", *GROUP_COLUMNS]]
+    for row, cells in zip(shown, figures[1:]):
+        text = stack_text(row, SHOWN_CALLERS)
+        first, *others = wrap(text, room, GAP) if room >= LEAST_SITE else [text]
+        table += [[first, *cells], *([line, *[""] * len(cells)] for line in others)]
     return table
 
 
@@ -120,7 +122,14 @@ def summary(found: Document) -> list[str]:
 
 
 def print_tables(found: Document, site_count: int, console: Console) -> None:
-    for table in [*survival_tables(found), size_table(found), site_table(found, site_count)]:
-        console.print(table)
+    for title, table in survival_tables(found):
+        print_in_parts(console, table, title)
+    print_in_parts(console, size_table(found), "By size")
+    shown = found["sites"][:site_count]
+    title = f"By site, most bytes first: {len(shown)} of {len(found['sites'])}"
+    sites = site_table(shown, console.width)
+    print_line(console, title, "bold")
+    print_table(console, sites, styles=[""] * (len(sites) - 1))
+    print_line(console, "")
     for line in summary(found):
-        console.print(line, highlight=False)
+        print_wrapped(console, line)
