@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_simulators.c: how many million references a second each simulator takes, on one core.
  *
- *   bench_simulators [--count=N] [--rounds=N] TRACE [-- COMMAND...]
+ *   bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]
  *
- * TRACE is read into memory first (N references, 60 million unless told). Every simulator then
+ * TRACE is read into memory first (N references, 60 million unless told). TEXT: only those whose
+ * names hold it. Every simulator then
  * runs over it once a round, one after the other, and the median of the rounds is printed. With a
  * COMMAND the rate of cachegrind's own simulation is measured in the same rounds: its references
  * over the processor time that --cache-sim=yes costs beyond --cache-sim=no.
@@ -339,20 +340,26 @@ int main(int argc, char **argv)
 {
     static const struct option names[] = {{"count", required_argument, NULL, 'c'},
                                           {"rounds", required_argument, NULL, 'r'},
+                                          {"only", required_argument, NULL, 'o'},
                                           {NULL, 0, NULL, 0}};
     size_t most = 60000000;
     unsigned rounds = 3;
+    const char *only = "";
     int option;
     while ((option = getopt_long(argc, argv, "+", names, NULL)) != -1) {
         if (option == '?')
-            fail("usage: bench_simulators [--count=N] [--rounds=N] TRACE [-- COMMAND...]");
+            fail("usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE "
+                 "[-- COMMAND...]");
         if (option == 'c')
             most = number(optarg);
+        else if (option == 'o')
+            only = optarg;
         else
             rounds = (unsigned)number(optarg);
     }
     if (optind == argc || rounds > ROUNDS_MOST)
-        fail("usage: bench_simulators [--count=N] [--rounds=N] TRACE [-- COMMAND...]");
+        fail("usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE "
+                 "[-- COMMAND...]");
     struct input input = read_input(argv[optind], most);
     char **command = argv + optind + 1;
     if (*command != NULL && strcmp(*command, "--") == 0)
@@ -365,7 +372,8 @@ int main(int argc, char **argv)
         for (unsigned vectors = 0; vectors < 2; vectors++) {
             dispatch_allow_avx512(vectors);
             for (unsigned i = 0; i < BENCHES; i++)
-                rates[vectors][i][round] = (double)input.count / benches[i].run(&input) / 1e6;
+                if (strstr(benches[i].name, only) != NULL && (vectors || benches[i].has_vectors))
+                    rates[vectors][i][round] = (double)input.count / benches[i].run(&input) / 1e6;
         }
         if (words > 0) {
             double references = 0;
@@ -381,6 +389,8 @@ int main(int argc, char **argv)
         print_rate("cachegrind's own simulation, one configuration", cachegrind, cachegrind);
     for (unsigned i = 0; i < BENCHES; i++) {
         char name[64];
+        if (strstr(benches[i].name, only) == NULL)
+            continue;
         print_rate(benches[i].name, median(rates[1][i], rounds), cachegrind);
         snprintf(name, sizeof name, "%s, no vectors", benches[i].name);
         if (benches[i].has_vectors)
