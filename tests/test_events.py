@@ -247,6 +247,27 @@ def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:
     assert "How long objects live" in (tmp_path / "p.html").read_text()
 
 
+def test_a_trace_and_a_recording_name_the_same_sites(command: Command, tmp_path: Path) -> None:
+    """A trace does not tell at which offset a file is mapped."""
+    names = {}
+    for word in ("events", "record"):
+        file = tmp_path / word
+        command.run(word, "-o", str(file), "--", PROGRAM, "plain")
+        found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+        names[word] = {row["name"] for row in found["sites"]}
+    assert any(name.startswith(("plain (", "main (")) for name in names["record"])
+    assert names["record"] == names["events"]
+
+
+def test_an_inlined_site_tells_its_caller(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "server.ale"
+    server = str(BUILD / "bench_programs" / "bleeding_server")
+    record(command, file, server, "lanes=1", "operations=10", "threadlife=1")
+    found = json.loads(command.run("lifetimes", str(file), "--json", "-").stdout)
+    callers = [row["callers"] for row in found["sites"] if row["name"].startswith("allocate (")]
+    assert callers and all(callers)
+
+
 def test_lifetimes_on_a_narrow_terminal_cut_no_figure(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "plain.ale"
     record(command, file, PROGRAM, "plain", status=3)

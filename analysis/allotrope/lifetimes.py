@@ -70,7 +70,8 @@ class Lives:
 
     @cached_property
     def symbols(self) -> Symbols:
-        return Symbols(str(self.facts["maps"]).splitlines())
+        """A trace does not tell at which offset a file is mapped."""
+        return Symbols(str(self.facts["maps"]).splitlines(), self.clock != "instructions")
 
 
 def read_lives(path: str | Path) -> Lives:
@@ -184,9 +185,10 @@ def sites(lives: Lives) -> list[dict[str, Any]]:
     ages = lives.ages("bytes")
     names = lives.symbols.names(address for stack in lives.stacks for address in stack)
     rows = []
-    for number, (site, *callers) in enumerate(lives.stacks):
+    for number, stack in enumerate(lives.stacks):
         chosen = order[bounds[number] : bounds[number + 1]]
-        row = {"site": site, "name": names[site], "callers": [names[one] for one in callers]}
+        name, *callers = [name for address in stack for name in names[address]]
+        row = {"site": stack[0], "name": name, "callers": callers}
         rows.append(row | _group(lives, chosen, ages))
     return sorted(rows, key=itemgetter("bytes"), reverse=True)
 

@@ -14,11 +14,12 @@ import bisect
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterable, Sequence
 
 TOOL = "eu-addr2line"
+PAGE = 4096
 WITHOUT_TOOL = "functions have no names: install the Debian package elfutils"
 
 
@@ -70,6 +71,7 @@ class Mapping:
     end: int
     offset: int
     path: str
+    loaded: int | None = None  # where the file's first byte is, instead of the offset
 
 
 def read_maps(lines: Iterable[str]) -> list[Mapping]:
@@ -84,9 +86,25 @@ def read_maps(lines: Iterable[str]) -> list[Mapping]:
     return sorted(mappings, key=lambda mapping: mapping.start)
 
 
+def find_loaded(mappings: Sequence[Mapping]) -> list[Mapping]:
+    """Of mappings whose offsets are not known: those of one file that touch or overlap are one
+    program or library, loaded where the first of them begins."""
+    found: list[Mapping] = []
+    ends: dict[str, tuple[int, int]] = {}
+    for one in mappings:
+        loaded, end = ends.get(one.path, (one.start, one.start))
+        if one.start > end:
+            loaded = one.start
+        ends[one.path] = loaded, max(one.end, end)
+        found.append(replace(one, loaded=loaded))
+    return found
+
+
 class Symbols:
-    def __init__(self, maps: Iterable[str]) -> None:
+    def __init__(self, maps: Iterable[str], offsets_known: bool = True) -> None:
         self.mappings = read_maps(maps)
+        if not offsets_known:
+            self.mappings = find_loaded(self.mappings)
         self.starts = [mapping.start for mapping in self.mappings]
         self.tool = shutil.which(TOOL)
 
@@ -96,26 +114,27 @@ class Symbols:
             return None
         return self.mappings[place]
 
-    def names(self, addresses: Iterable[int]) -> dict[int, str]:
-        """For each return address the innermost place of its call, in words."""
+    def names(self, addresses: Iterable[int]) -> dict[int, list[str]]:
+        """For each return address the places of its call in words, innermost first."""
         return {
-            address: "unknown" if address == 0 else _in_words(places[0])
+            address: ["unknown"] if address == 0 else [_in_words(place) for place in places]
             for address, places in self.find(addresses).items()
         }
 
     def find(self, addresses: Iterable[int]) -> dict[int, tuple[Place, ...]]:
         """For each return address the places of its call, innermost first; never none."""
         found: dict[int, tuple[Place, ...]] = {}
-        by_object: dict[str, dict[int, int]] = {}
+        by_object: dict[tuple[str, bool], dict[int, int]] = {}
         for address in set(addresses):
             mapping = self.mapping_of(address - 1)
             if mapping is None:
                 found[address] = (Place(None, None, None, "", address),)
             else:
-                in_file = address - 1 - mapping.start + mapping.offset
-                by_object.setdefault(mapping.path, {})[address] = in_file
-        for path, wanted in by_object.items():
-            virtual = _virtual_addresses(path, wanted)
+                known = mapping.loaded is None
+                start = mapping.start - mapping.offset if known else mapping.loaded
+                by_object.setdefault((mapping.path, known), {})[address] = address - 1 - start
+        for (path, known), wanted in by_object.items():
+            virtual = _virtual_addresses(path, wanted, known)
             named = _ask(self.tool, path, sorted(set(virtual.values()))) if self.tool else {}
             for address, one in virtual.items():
                 found[address] = named.get(one) or (Place(None, None, None, path, one),)
@@ -129,8 +148,9 @@ def _in_words(place: Place) -> str:
     return f"{place.name} ({os.path.basename(place.object)})"
 
 
-def _virtual_addresses(path: str, offsets: dict[int, int]) -> dict[int, int]:
-    """Offsets in a file as the addresses that its symbols have."""
+def _virtual_addresses(path: str, places: dict[int, int], offsets: bool) -> dict[int, int]:
+    """Offsets in a file, or distances from where it was loaded, as the addresses that its symbols
+    have."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -141,9 +161,12 @@ def _virtual_addresses(path: str, offsets: dict[int, int]) -> dict[int, int]:
                 for segment in ELFFile(file).iter_segments("PT_LOAD")
             ]
     except (OSError, ELFError):
-        return offsets
+        return places
+    if not offsets:
+        first = min((start for _, _, start in segments), default=0) & -PAGE
+        return {address: place + first for address, place in places.items()}
     virtual = {}
-    for address, offset in offsets.items():
+    for address, offset in places.items():
         inside = [
             start - begin for begin, size, start in segments if begin <= offset < begin + size
         ]
