@@ -190,14 +190,6 @@ def trees(rounds: int) -> None:
         compare(title, commands, TREE_CONTENDERS, rounds)
 
 
-# Live bytes as the program asks for them; of binary_trees the stretch tree, its largest.
-LIMITED = {
-    "destroy depth=18": (["destroy", "depth=18", "replace=30000"], (2**19 - 1) * 32),
-    "binary_trees depth=16": (["binary_trees", "depth=16"], (2**18 - 1) * 16),
-    "gcbench depth=16": (["gcbench", "depth=16"], (2**18 - 1) * 24 + 4000000),
-}
-
-
 # Live bytes at most, as the program asks for them.
 LIMITED = {
     "destroy depth=18": (["destroy", "depth=18", "replace=30000"], (2**19 - 1) * 32),
