@@ -60,6 +60,7 @@ enum {
     PACKED_BYTES = 4, /* where words lie, at least */
     VECTOR_BYTES = 16,
     MOST_MARKERS = 16,
+    MOSTLY_IN_A_LINE = 32,   /* bytes of a block */
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
     LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
     GIVE_LEAST = 16,         /* words on a stack of which half may be given away */
@@ -449,6 +450,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
             if (__builtin_expect(find_target(word, target), 1)) {
                 __builtin_prefetch(target->bits, 1);
                 __builtin_prefetch(target->start);
+                if (target->bytes > MOSTLY_IN_A_LINE)
+                    __builtin_prefetch(target->start + target->bytes - 1);
                 queued++;
             } else { /* behind the end of a slab */
                 marker->top = top;

@@ -19,6 +19,8 @@
  *                   at most AFFORDABLE of the time since the last; or the heap is four times what
  *                   it may be, or the last collection showed that the program forgets much.
  *
+ * Who sets a limit has little memory: the share and the least stay as low as they may be.
+ *
  * Below a control group's memory.max the heap is kept to what leaves the rest of the process an
  * eighth of it, as long as that is possible: a collection is cheaper than being killed.
  */
@@ -141,8 +143,10 @@ static bool may_wait(void)
 void pace_init(const struct pace_options *options)
 {
     pace.options = *options;
-    pace.share = SHARE_FIRST;
-    pace.least_room = options->initial_bytes ? options->initial_bytes : AUTO_INITIAL_BYTES;
+    pace.share = options->limit_bytes > 0 ? SHARE_LEAST : SHARE_FIRST;
+    pace.least_room = options->initial_bytes     ? options->initial_bytes
+                      : options->limit_bytes > 0 ? ROOM_LEAST_BYTES
+                                                 : AUTO_INITIAL_BYTES;
     size_t group = control_group_limit();
     pace.group_bytes = group - group / 8;
     size_t initial = options->initial_bytes;
@@ -208,6 +212,8 @@ static unsigned cost_percent(const struct pace_report *report)
 
 static void adapt(unsigned cost)
 {
+    if (pace.options.limit_bytes > 0)
+        return;
     unsigned share = pace.share;
     size_t room = pace.least_room;
     if (cost > MUCH) {
