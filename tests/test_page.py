@@ -142,6 +142,17 @@ class TestInBrowser:
         assert "CPU" in text and "memory" in text
 
 
+def test_words_in_tables_are_not_squeezed_on_a_phone(
+    browser: Browser, written: dict[str, Path]  # noqa: F811
+) -> None:
+    """A table is scrolled sideways rather than set one word a line."""
+    browser.open(written["html"], PHONE)
+    widths = browser.run(
+        "return [...document.querySelectorAll('.words td:last-child')].map(cell => cell.offsetWidth)"
+    )
+    assert len(widths) > 5 and min(widths) >= 200
+
+
 def test_colours_change_with_the_scheme(
     browser: Browser, written: dict[str, Path]  # noqa: F811
 ) -> None:

@@ -510,7 +510,7 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
     if found:
         paragraphs.append(
             f"Estimated from {found['samples']:,} sampled allocations of {found['command']}; "
-            "`allotrope sites` shows it in full, with flame graphs."
+            "allotrope sites shows it in full, with flame graphs."
         )
         for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
             rows = [

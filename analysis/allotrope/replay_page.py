@@ -18,7 +18,7 @@ PARTS = (("header", "headers"), ("rounding", "rounding"), ("alignment", "alignme
 
 NOT_PLAYED = (
     "what the program does between its calls is not played, so caches are warmer than its own. "
-    "`allotrope compare` runs it whole."
+    "allotrope compare runs it whole."
 )
 
 
