@@ -36,7 +36,8 @@ CALLS = {
     "readlinkat": (267, "EACCES EINVAL EIO ELOOP ENAMETOOLONG ENOENT ENOMEM ENOTDIR"),
     "fstat": (5, "EBADF EACCES EFAULT ENOMEM EOVERFLOW"),
 }
-# Of the collector alone.
+# Of the collector alone. Not ESRCH of a signal: it says that the thread is gone, and its roots with
+# it; of one that lives no kernel says so.
 COLLECTOR_CALLS = {
     "openat": (257, "EACCES EMFILE ENFILE ENOENT ENOMEM EINTR EPERM"),
     "close": (3, "EIO EBADF EINTR"),
@@ -49,7 +50,7 @@ COLLECTOR_CALLS = {
     "rt_sigaction": (13, "EINVAL EFAULT"),
     "rt_sigprocmask": (14, "EINVAL EFAULT"),
     "sigaltstack": (131, "EFAULT EINVAL ENOMEM EPERM"),
-    "rt_tgsigqueueinfo": (297, "EAGAIN EINVAL EPERM ESRCH"),
+    "rt_tgsigqueueinfo": (297, "EAGAIN EINVAL EPERM"),
     "nanosleep": (35, "EINTR EFAULT EINVAL"),
     "clock_gettime": (228, "EINVAL EFAULT"),
 }
@@ -122,6 +123,6 @@ def test_refused_call_is_survived(spec: str, call: str, error: str) -> None:
         if result.returncode == 2 and call == "mmap":
             assert len(said) == 1 and "the kernel gives no memory for a heap" in said[0], what
         else:
-            unable = "allotrope: gc: no collections here"
-            said = [line for line in said if not line.startswith(unable)]
+            unable = re.compile(r"allotrope: gc(:classic)?: no collections here")
+            said = [line for line in said if not unable.match(line)]
             assert (result.returncode, said) == (0, []), what

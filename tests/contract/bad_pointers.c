@@ -4,6 +4,7 @@
  *
  * Freed twice, pointing into a block, not aligned: the heap is or will be corrupt, so one line
  * names the pointer and the fault and the program is aborted. It must not crash while it looks.
+ * A block written past its end is found at the latest when it goes back to the heap.
  * The argument is the fault, then the size of the block.
  */
 #include "tests/contract/contract.h"
@@ -34,6 +35,11 @@ int main(int count, char **arguments)
     } else if (strcmp(mode, "granule") == 0) {
         /* Where a heap's first mapping begins, what stands before it may not be readable. */
         free(opaque((void *)((uintptr_t)block & ~(uintptr_t)0xFFFF)));
+    } else if (strcmp(mode, "past-end") == 0) {
+        /* One byte, and the blocks go back to the heap. */
+        ((char *)opaque(block))[malloc_usable_size(block)] ^= 's';
+        free(opaque(block));
+        malloc_trim(0);
     } else if (strcmp(mode, "realloc-freed") == 0) {
         free(opaque(block));
         block = realloc(opaque(block), 2 * size);
