@@ -4,7 +4,8 @@
  * A block that was the last one touched in its set among 2^k sets was so among 2^(k+1) too
  * (Hill and Smith's inclusion). So the touches of a batch run through the coarsest sets first,
  * and only those that found another block in front go on to the next finer sets. Each filter is
- * a loop without branches over a list that stays in the first-level cache:
+ * two loops without branches over a list that stays in the first-level cache, one that looks and
+ * one that keeps:
  *
  *   touches --[32 sets]--> some --[64 sets]--> fewer --[128 sets]--> ... --[2^17 sets]
  *
@@ -85,9 +86,9 @@ struct caches {
     struct level levels[CACHES_LEVELS];
     /* The list that runs through the filters: touches whose low 32 bits are the block's name, or
      * the names only where nothing else matters. */
-    uint64_t touches[TOUCH_CAPACITY];
-    uint32_t names[TOUCH_CAPACITY];
-    uint32_t displaced[TOUCH_CAPACITY]; /* | tag 31..5 | written 0 | */
+    uint64_t touches[TOUCH_CAPACITY] __attribute__((aligned(64)));
+    uint32_t names[TOUCH_CAPACITY] __attribute__((aligned(64)));
+    uint32_t displaced[TOUCH_CAPACITY] __attribute__((aligned(64))); /* | tag 31..5 | written 0 | */
 };
 
 static bool make_level(struct level *level, size_t sets, unsigned lanes)
@@ -249,43 +250,41 @@ INLINE uint32_t set_mask_of(unsigned level)
     return (COARSE_SETS << level) - 1;
 }
 
-/* A filter where misses alone are counted. Blocks that are not found in front stay in the list.
- * The coarsest one takes the touches as they are. */
-INLINE size_t filter_names(struct caches *caches, struct level *level, uint32_t set_mask,
-                           size_t count, unsigned lanes)
+/* A filter where misses alone are counted: puts each block in front of its set, and what stood
+ * there before into `displaced`. The coarsest one takes the touches as they are. */
+INLINE void touch_names(struct caches *caches, const struct level *level, uint32_t set_mask,
+                        size_t count, unsigned lanes)
 {
     uint32_t *names = caches->names;
     uint32_t *recent = level->recent;
     bool coarsest = set_mask == COARSE_SETS - 1;
-    size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t name = coarsest ? (uint32_t)caches->touches[i] + FIRST_NAME : names[i];
         uint32_t *front = &recent[name & set_mask];
-        uint32_t before = *front;
+        caches->displaced[i] = *front;
         *front = name;
-        names[kept] = name;
+        if (coarsest)
+            names[i] = name;
         if (lanes != 0)
             __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
-        kept += before != name;
     }
-    return kept;
 }
 
-/* A filter where everything is counted. Touches that do not find their block in front stay in the
- * list, each with the block it displaced. */
-INLINE size_t filter_touches(struct caches *caches, struct level *level, uint32_t set_mask,
-                             size_t count, unsigned lanes)
+/* The same where everything is counted. */
+INLINE void touch_all(struct caches *caches, const struct level *level, uint32_t set_mask,
+                      size_t count, unsigned lanes)
 {
     uint64_t *touches = caches->touches;
     uint32_t *displaced = caches->displaced;
     uint32_t *recent = level->recent;
     bool coarsest = set_mask == COARSE_SETS - 1;
-    size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t touch = coarsest ? touches[i] + FIRST_NAME : touches[i];
         uint32_t name = (uint32_t)touch;
         uint32_t tag = name & TAG_MASK;
-        if (!coarsest) {
+        if (coarsest) {
+            touches[i] = touch;
+        } else {
             uint32_t gone = displaced[i];
             uint32_t gone_set = ((gone & TAG_MASK) | (name & ~TAG_MASK)) & set_mask;
             recent[gone_set] |= gone & 1;
@@ -294,23 +293,74 @@ INLINE size_t filter_touches(struct caches *caches, struct level *level, uint32_
         uint32_t before = *front;
         bool same = ((before ^ tag) & TAG_MASK) == 0;
         *front = tag | touch_is_store(touch) | (same ? before & 1 : 0);
-        touches[kept] = touch;
-        displaced[kept] = before;
+        displaced[i] = before;
         if (lanes != 0)
             __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
-        kept += !same;
+    }
+}
+
+/* Keeps in the list what did not find its block in front. This is a pass of its own so that no
+ * address in the pass before depends on what was found there. */
+INLINE size_t keep_misses(struct caches *caches, size_t count, bool everything)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t before = caches->displaced[i];
+        if (everything) {
+            uint64_t touch = caches->touches[i];
+            caches->touches[kept] = touch;
+            caches->displaced[kept] = before;
+            kept += ((before ^ (uint32_t)touch) & TAG_MASK) != 0;
+        } else {
+            uint32_t name = caches->names[i];
+            caches->names[kept] = name;
+            kept += before != name;
+        }
     }
     return kept;
 }
 
-INLINE size_t filter(struct caches *caches, unsigned level, size_t count, bool everything,
-                     unsigned lanes)
+AVX512 INLINE size_t keep_misses_avx512(struct caches *caches, size_t count, bool everything)
 {
-    struct level *of = &caches->levels[level];
-    uint32_t set_mask = set_mask_of(level);
+    size_t kept = 0;
+    for (size_t at = 0; at < count; at += 16) {
+        uint32_t valid = _bzhi_u32(0xffff, (unsigned)(count - at < 16 ? count - at : 16));
+        __m512i before = _mm512_load_si512(&caches->displaced[at]);
+        if (everything) {
+            __m512i early = _mm512_load_si512(&caches->touches[at]);
+            __m512i late = _mm512_load_si512(&caches->touches[at + 8]);
+            __m512i names = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(early)),
+                                               _mm512_cvtepi64_epi32(late), 1);
+            uint32_t missed =
+                _mm512_mask_test_epi32_mask((__mmask16)valid, _mm512_xor_si512(before, names),
+                                            _mm512_set1_epi32((int)TAG_MASK));
+            uint32_t of_early = missed & 0xff;
+            size_t middle = kept + (unsigned)__builtin_popcount(of_early);
+            _mm512_storeu_si512(&caches->displaced[kept],
+                                _mm512_maskz_compress_epi32((__mmask16)missed, before));
+            _mm512_storeu_si512(&caches->touches[kept],
+                                _mm512_maskz_compress_epi64((__mmask8)of_early, early));
+            _mm512_storeu_si512(&caches->touches[middle],
+                                _mm512_maskz_compress_epi64((__mmask8)(missed >> 8), late));
+            kept += (unsigned)__builtin_popcount(missed);
+        } else {
+            __m512i names = _mm512_load_si512(&caches->names[at]);
+            uint32_t missed = _mm512_mask_cmpneq_epi32_mask((__mmask16)valid, before, names);
+            _mm512_storeu_si512(&caches->names[kept],
+                                _mm512_maskz_compress_epi32((__mmask16)missed, names));
+            kept += (unsigned)__builtin_popcount(missed);
+        }
+    }
+    return kept;
+}
+
+INLINE void touch_fronts(struct caches *caches, unsigned level, size_t count, bool everything,
+                         unsigned lanes)
+{
     if (everything)
-        return filter_touches(caches, of, set_mask, count, lanes);
-    return filter_names(caches, of, set_mask, count, lanes);
+        touch_all(caches, &caches->levels[level], set_mask_of(level), count, lanes);
+    else
+        touch_names(caches, &caches->levels[level], set_mask_of(level), count, lanes);
 }
 
 /* Counts misses and write-backs where there are no stacks. */
@@ -455,7 +505,8 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
 INLINE void run_portable(struct caches *caches, size_t count, bool everything, unsigned lanes)
 {
     for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
-        count = filter(caches, i, count, everything, lanes);
+        touch_fronts(caches, i, count, everything, lanes);
+        count = keep_misses(caches, count, everything);
         if (lanes == 0)
             count_direct_mapped(caches, &caches->levels[i], count, everything);
         else
@@ -468,7 +519,8 @@ AVX512 INLINE void run_avx512(struct caches *caches, size_t count, bool everythi
 {
     for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
         struct level *level = &caches->levels[i];
-        count = filter(caches, i, count, everything, lanes);
+        touch_fronts(caches, i, count, everything, lanes);
+        count = keep_misses_avx512(caches, count, everything);
         if (lanes == 16)
             move_to_front_16(caches, level, set_mask_of(i), count, everything);
         else if (lanes == 8)
