@@ -20,8 +20,8 @@ PLACES = (
     "shared-read-only shared-code file"
 )
 THREADS = (
-    "register vector red-zone stack blocks-all blocks-filled stopped-on-alternate alternate suspended "
-    "starting loaded-storage coming-and-going clone coroutine main-ends"
+    "register vector red-zone stack blocks-all blocks-filled stopped-on-alternate alternate "
+    "suspended starting loaded-storage coming-and-going clone coroutine main-ends"
 )
 WAITS = (
     "poll ppoll select read epoll sem-wait nanosleep nanosleep-no-rest clock-nanosleep "
