@@ -83,7 +83,8 @@ static bool visit_ring(void *argument, const char *path)
     return read_ring(reading, path) && reading->any_list; /* a ring that is busy lists nothing */
 }
 
-bool rings_each_buffer(char *memory, size_t bytes, void (*visit)(uintptr_t address))
+bool rings_each_buffer(char *memory, // NOLINT(readability-non-const-parameter)
+                       size_t bytes, void (*visit)(uintptr_t address))
 {
     struct reading reading = {.memory = memory, .bytes = bytes, .visit = visit};
     return process_each_descriptor("anon_inode:[io_uring]", visit_ring, &reading);

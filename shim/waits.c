@@ -44,12 +44,17 @@ static void *next_of(void *_Atomic *kept, const char *name)
     return function;
 }
 
-static ssize_t result_of(long result)
+static ssize_t bytes_of(long result)
 {
     if (!syscall_failed(result))
         return result;
     errno = (int)-result;
     return -1;
+}
+
+static int result_of(long result)
+{
+    return (int)bytes_of(result);
 }
 
 struct limited_wait {
@@ -242,8 +247,8 @@ EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
     ssize_t result;
     do
         result = next ? next(descriptor, buffer, bytes, flags, address, length)
-                      : result_of(SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address,
-                                            length));
+                      : bytes_of(SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address,
+                                           length));
     while (receives_on(&wait, result, descriptor));
     return result;
 }
@@ -256,7 +261,7 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
     ssize_t result;
     do
         result = next ? next(descriptor, buffer, bytes, flags)
-                      : result_of(SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags));
+                      : bytes_of(SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags));
     while (receives_on(&wait, result, descriptor));
     return result;
 }
@@ -269,7 +274,7 @@ EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
     ssize_t result;
     do
         result = next ? next(descriptor, message, flags)
-                      : result_of(SYSCALL_3(SYS_recvmsg, descriptor, message, flags));
+                      : bytes_of(SYSCALL_3(SYS_recvmsg, descriptor, message, flags));
     while (receives_on(&wait, result, descriptor));
     return result;
 }
@@ -295,7 +300,7 @@ EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
     int result;
     do
         result = next ? next(descriptor, address, length)
-                      : (int)result_of(SYSCALL_3(SYS_accept, descriptor, address, length));
+                      : result_of(SYSCALL_3(SYS_accept, descriptor, address, length));
     while (receives_on(&wait, result, descriptor));
     return result;
 }
@@ -310,8 +315,8 @@ EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flag
     ssize_t result;
     do
         result = next ? next(descriptor, buffer, bytes, flags, address, length)
-                      : result_of(SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address,
-                                            length));
+                      : bytes_of(SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address,
+                                           length));
     while (sends_on(&wait, result, descriptor));
     return result;
 }
@@ -324,7 +329,7 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
     ssize_t result;
     do
         result = next ? next(descriptor, buffer, bytes, flags)
-                      : result_of(SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags));
+                      : bytes_of(SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags));
     while (sends_on(&wait, result, descriptor));
     return result;
 }
@@ -337,7 +342,7 @@ EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
     ssize_t result;
     do
         result = next ? next(descriptor, message, flags)
-                      : result_of(SYSCALL_3(SYS_sendmsg, descriptor, message, flags));
+                      : bytes_of(SYSCALL_3(SYS_sendmsg, descriptor, message, flags));
     while (sends_on(&wait, result, descriptor));
     return result;
 }
