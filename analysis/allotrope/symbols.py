@@ -130,9 +130,10 @@ class Symbols:
             if mapping is None:
                 found[address] = (Place(None, None, None, "", address),)
             else:
-                known = mapping.loaded is None
-                start = mapping.start - mapping.offset if known else mapping.loaded
-                by_object.setdefault((mapping.path, known), {})[address] = address - 1 - start
+                loaded = mapping.loaded
+                start = mapping.start - mapping.offset if loaded is None else loaded
+                of_object = by_object.setdefault((mapping.path, loaded is None), {})
+                of_object[address] = address - 1 - start
         for (path, known), wanted in by_object.items():
             virtual = _virtual_addresses(path, wanted, known)
             named = _ask(self.tool, path, sorted(set(virtual.values()))) if self.tool else {}
