@@ -64,6 +64,17 @@ def by_function(document: dict[str, Any], moment: str) -> dict[str, tuple[int, i
     return sums
 
 
+def test_files_are_written_though_nobody_reads_the_report(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "sites.json"
+    line = real.line("sites", "-a", "bsd", "--json", str(file), "--", "/bin/ls", "/")
+    with subprocess.Popen(
+        line, env=real.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as started:
+        assert started.stderr is not None
+        started.stderr.close()
+    assert json.loads(file.read_text())["command"] == "ls"
+
+
 @pytest.mark.parametrize("spec", (*SPECS, *FOREIGN))
 def test_a_planted_leak_is_named_exactly(real: Command, tmp_path: Path, spec: str) -> None:
     file = tmp_path / "sites.json"

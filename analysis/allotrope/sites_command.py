@@ -71,7 +71,6 @@ def sites(
             f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
             status or 1,
         )
-    report(found)
     line = shlex.join(command)
     if html_file:
         catalogue = allocators.own_catalogue()
@@ -82,6 +81,7 @@ def sites(
     if json_file:
         document = {"date": date, "command_line": list(command), **as_document(found)}
         write(json_file, (json.dumps(document, indent=1) + "\n").encode())
+    report(found)  # last: its reader may have gone
     return status
 
 
