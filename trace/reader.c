@@ -242,7 +242,7 @@ static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
 {
     struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
     if (!array_reserve(&reader->superblocks, &reader->superblock_capacity, reader->superblock_count,
-              sizeof *reader->superblocks))
+                       sizeof *reader->superblocks))
         return short_of_memory(reader);
     struct superblock *superblock = &reader->superblocks[reader->superblock_count++];
     *last_address += unzigzag(get_varint(in));
@@ -254,7 +254,7 @@ static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
     superblock->slot_count = (uint32_t)count;
     superblock->first_slot = reader->slot_count;
     if (!array_reserve(&reader->slots, &reader->slot_capacity, reader->slot_count + count,
-              sizeof *reader->slots))
+                       sizeof *reader->slots))
         return short_of_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t word = get_varint(in);
@@ -276,7 +276,8 @@ static int read_path(struct trace_reader *reader, uint64_t *last_address)
     if (first > superblock->slot_count || count > superblock->slot_count - first ||
         instructions > UINT32_MAX)
         return fail(reader, reader->chunk_offset, "a path goes beyond its superblock");
-    if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count, sizeof(struct path)))
+    if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count,
+                       sizeof(struct path)))
         return short_of_memory(reader);
     reader->paths[reader->path_count++] = (struct path){.slot_count = (uint32_t)count,
                                                         .instructions = (uint32_t)instructions,

@@ -214,7 +214,8 @@ static int end_chunk(struct trace_writer *writer)
 int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *name,
                           const char *object)
 {
-    if (!array_reserve(&writer->functions, &writer->function_capacity, id, sizeof *writer->functions))
+    if (!array_reserve(&writer->functions, &writer->function_capacity, id,
+                       sizeof *writer->functions))
         return -1;
     struct writer_function *function = &writer->functions[id];
     free(function->name);
@@ -228,8 +229,9 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {
-    if (slot_count > MOST_SLOTS || !array_reserve(&writer->superblocks, &writer->superblock_capacity,
-                                         writer->superblock_count, sizeof *writer->superblocks))
+    if (slot_count > MOST_SLOTS ||
+        !array_reserve(&writer->superblocks, &writer->superblock_capacity, writer->superblock_count,
+                       sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
     *superblock = (struct writer_superblock){address,
@@ -251,7 +253,8 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
 {
     if (superblock >= writer->superblock_count || first > end ||
         end > writer->superblocks[superblock].slot_count ||
-        !array_reserve(&writer->paths, &writer->path_capacity, writer->path_count, sizeof *writer->paths))
+        !array_reserve(&writer->paths, &writer->path_capacity, writer->path_count,
+                       sizeof *writer->paths))
         return -1;
     uint32_t stores = 0;
     for (uint32_t i = first; i < end; i++)
@@ -466,7 +469,7 @@ static int cut_region(struct trace_writer *writer, size_t index, uint64_t start,
         if (pieces[i][0] >= pieces[i][1])
             continue;
         if (!array_reserve(&writer->regions, &writer->region_capacity, writer->region_count,
-                  sizeof *writer->regions))
+                           sizeof *writer->regions))
             return -1;
         struct live_region piece = {pieces[i][0], pieces[i][1] - pieces[i][0], old.kind,
                                     strdup(old.name)};
@@ -492,8 +495,8 @@ static int note_region(struct trace_writer *writer, const struct trace_event *ev
         return 0;
     struct live_region region = {start, event->value[1], event->value[2],
                                  strdup(event->name ? event->name : "")};
-    if (!region.name || !array_reserve(&writer->regions, &writer->region_capacity, writer->region_count,
-                              sizeof *writer->regions))
+    if (!region.name || !array_reserve(&writer->regions, &writer->region_capacity,
+                                       writer->region_count, sizeof *writer->regions))
         return -1;
     writer->regions[writer->region_count++] = region;
     return 0;

@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     }
     if (optind == argc || rounds > ROUNDS_MOST)
         fail("usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE "
-                 "[-- COMMAND...]");
+             "[-- COMMAND...]");
     struct input input = read_input(argv[optind], most);
     char **command = argv + optind + 1;
     if (*command != NULL && strcmp(*command, "--") == 0)
