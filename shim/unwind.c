@@ -257,6 +257,7 @@ static void restore(struct row *row, const struct row *initial, uint64_t number)
 
 /* Follows the instructions as far as they hold for an address `distance` bytes into the function.
  * initial: the row that the common part ended with. */
+/* NOLINTNEXTLINE(readability-function-size): a case for each instruction that there is */
 static void follow(struct reader *reader, const struct common *common, uint64_t distance,
                    const struct row *initial, struct row *row)
 {

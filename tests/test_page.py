@@ -148,7 +148,8 @@ def test_words_in_tables_are_not_squeezed_on_a_phone(
     """A table is scrolled sideways rather than set one word a line."""
     browser.open(written["html"], PHONE)
     widths = browser.run(
-        "return [...document.querySelectorAll('.words td:last-child')].map(cell => cell.offsetWidth)"
+        "return [...document.querySelectorAll('.words td:last-child')]"
+        ".map(cell => cell.offsetWidth)"
     )
     assert len(widths) > 5 and min(widths) >= 200
 

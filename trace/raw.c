@@ -340,12 +340,15 @@ static int reserve_headers(struct raw_stream *stream, size_t more)
         return 0;
     size_t capacity = 2 * (stream->header_count + more) + 4096;
     struct header *headers = reallocarray(stream->headers, capacity, sizeof *headers);
-    stream->headers = headers ? headers : stream->headers;
+    if (headers)
+        stream->headers = headers;
     struct superblock **superblocks =
         reallocarray(stream->superblocks, capacity, sizeof *superblocks);
-    stream->superblocks = superblocks ? superblocks : stream->superblocks;
+    if (superblocks)
+        stream->superblocks = superblocks;
     uint16_t *slot_counts = reallocarray(stream->slot_counts, capacity, sizeof *slot_counts);
-    stream->slot_counts = slot_counts ? slot_counts : stream->slot_counts;
+    if (slot_counts)
+        stream->slot_counts = slot_counts;
     if (!headers || !superblocks || !slot_counts)
         return sink_failed(stream);
     stream->header_capacity = capacity;

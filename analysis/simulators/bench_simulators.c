@@ -336,6 +336,8 @@ static void print_rate(const char *name, double rate, double cachegrind)
     printf("\n");
 }
 
+#define USAGE "usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]"
+
 int main(int argc, char **argv)
 {
     static const struct option names[] = {{"count", required_argument, NULL, 'c'},
@@ -348,8 +350,7 @@ int main(int argc, char **argv)
     int option;
     while ((option = getopt_long(argc, argv, "+", names, NULL)) != -1) {
         if (option == '?')
-            fail("usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE "
-                 "[-- COMMAND...]");
+            fail(USAGE);
         if (option == 'c')
             most = number(optarg);
         else if (option == 'o')
@@ -358,8 +359,7 @@ int main(int argc, char **argv)
             rounds = (unsigned)number(optarg);
     }
     if (optind == argc || rounds > ROUNDS_MOST)
-        fail("usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE "
-             "[-- COMMAND...]");
+        fail(USAGE);
     struct input input = read_input(argv[optind], most);
     char **command = argv + optind + 1;
     if (*command != NULL && strcmp(*command, "--") == 0)

@@ -389,8 +389,8 @@ AVX512 INLINE void count_direct_mapped_avx512(const struct caches *caches, struc
     size_t left = count;
     const __m512i class_bits = _mm512_set1_epi64(0xffLL << TOUCH_CLASS_SHIFT);
     for (unsigned i = 1; i < source->class_count; i++) {
-        uint64_t class = source->classes[i];
-        const __m512i wanted = _mm512_set1_epi64((long long)(class << TOUCH_CLASS_SHIFT));
+        uint64_t class = source->classes[i], bits = class << TOUCH_CLASS_SHIFT;
+        const __m512i wanted = _mm512_set1_epi64((long long)bits);
         size_t found = 0;
         for (size_t at = 0; at < count; at += 8) {
             __mmask8 valid = (__mmask8)_bzhi_u32(0xff, (unsigned)(count - at < 8 ? count - at : 8));
