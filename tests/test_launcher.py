@@ -258,7 +258,13 @@ class TestStopping:
         )
         # Long grace: on a busy machine the shell may take seconds to come to its trap.
         command = [str(LAUNCHER), "--report", str(report), "--grace", "60", "--", *shell(script)]
-        launcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # A shell cannot catch what was ignored when it began, as SIGHUP is under nohup.
+        launcher = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL) and None,
+        )
         assert eventually(ready.exists)
         launcher.send_signal(number)
         assert launcher.communicate(timeout=90)[0] == "caught\n"
