@@ -70,7 +70,10 @@ enum {
     RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
+    SPARE_WORDS = 64, /* of a stack, more than are pushed before it is asked whether it is full */
 };
+
+_Static_assert(sizeof(jmp_buf) / PACKED_BYTES < SPARE_WORDS, "what scan pushes at most");
 
 struct range {
     const char *start, *end;
@@ -89,7 +92,7 @@ struct marker {
     /* No cache line of one marker's is another's: with their counters and stack heights on one, two
      * markers were slower than one. */
     _Alignas(128) uintptr_t *stack;
-    uintptr_t *top, *end; /* one behind the last word; of the stack's room */
+    uintptr_t *top, *end; /* one behind the last word; full, but for SPARE_WORDS */
     struct range *ranges;
     size_t range_count;
     struct target queue[QUEUE];
@@ -128,6 +131,11 @@ static size_t stack_depth(const struct marker *marker)
     return (size_t)(marker->top - marker->stack);
 }
 
+static size_t stack_bytes(const struct marker *marker)
+{
+    return (size_t)(marker->end + SPARE_WORDS - marker->stack) * sizeof *marker->stack;
+}
+
 static bool give_stack(struct marker *marker, size_t bytes)
 {
     uintptr_t *stack = own_memory_map(bytes);
@@ -136,11 +144,11 @@ static bool give_stack(struct marker *marker, size_t bytes)
     size_t depth = stack_depth(marker);
     if (marker->stack) {
         memcpy(stack, marker->stack, depth * sizeof *stack);
-        own_memory_unmap(marker->stack, (size_t)((char *)marker->end - (char *)marker->stack));
+        own_memory_unmap(marker->stack, stack_bytes(marker));
     }
     marker->stack = stack;
     marker->top = stack + depth;
-    marker->end = stack + bytes / sizeof *stack;
+    marker->end = stack + bytes / sizeof *stack - SPARE_WORDS;
     return true;
 }
 
@@ -217,24 +225,23 @@ void mark_begin(void)
     }
 }
 
-/* For a word when the stack is full. Returns the top; where that is the end, the word is dropped.
- */
-static __attribute__((noinline)) uintptr_t *make_room(struct marker *marker)
+/* When the stack is full. Returns the top; what there is no room for is dropped. */
+static __attribute__((noinline)) uintptr_t *make_room(struct marker *marker, uintptr_t *top)
 {
-    marker->top = marker->end;
-    size_t bytes = 4 * (size_t)((char *)marker->end - (char *)marker->stack);
-    marker->overflowed |= bytes > mark.most_stack_bytes || !give_stack(marker, bytes);
+    marker->top = top;
+    size_t bytes = 2 * stack_bytes(marker);
+    if (bytes > mark.most_stack_bytes || !give_stack(marker, bytes)) {
+        marker->overflowed = true;
+        marker->top = marker->end;
+    }
     return marker->top;
 }
 
 /* The top of a marker's stack is held in a register while it works, and put into `marker->top` for
- * functions that are called. */
-static inline uintptr_t *push(struct marker *marker, uintptr_t *top, uintptr_t word)
+ * functions that are called. To be asked after each few words that are pushed. */
+static inline uintptr_t *with_room(struct marker *marker, uintptr_t *top)
 {
-    if (__builtin_expect(top == marker->end, 0) && (top = make_room(marker)) == marker->end)
-        return top;
-    *top = word;
-    return top + 1;
+    return __builtin_expect(top > marker->end, 0) ? make_room(marker, top) : top;
 }
 
 static inline bool may_point_to_block(const struct bounds *bounds, uintptr_t word)
@@ -262,27 +269,38 @@ static inline unsigned upper_halves(const struct bounds *bounds, __m128i halves)
     return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
 }
 
-/* Of the words that lie in a vector, or across its start, pushes those that point into the heap.
- * found: the halves that may be upper ones. */
-static inline uintptr_t *push_found(struct marker *marker, uintptr_t *top,
-                                    const struct bounds *bounds, const char *start, const char *at,
-                                    unsigned found)
+/* To a stack that has room for it. */
+static inline uintptr_t *push_pointer(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
 {
-    while (found) {
-        unsigned half = 31 - (unsigned)__builtin_clz(found);
-        const char *word = at + half * PACKED_BYTES - PACKED_BYTES;
-        found ^= 1U << half;
-        if (word >= start && may_point_to_block(bounds, word_at(word)))
-            top = push(marker, top, word_at(word));
-    }
+    *top = word;
+    return may_point_to_block(bounds, word) ? top + 1 : top;
+}
+
+/* Of the words that lie in a vector, or across its start, pushes those that point into the heap,
+ * the first last, since the last is taken first. found: the halves that may be upper ones. */
+static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds, const char *start,
+                                    const char *at, unsigned found)
+{
+    if (found & 8)
+        top = push_pointer(top, bounds, word_at(at + 2 * PACKED_BYTES));
+    if (__builtin_expect(found & 4, 0))
+        top = push_pointer(top, bounds, word_at(at + PACKED_BYTES));
+    if (found & 2)
+        top = push_pointer(top, bounds, word_at(at));
+    if (__builtin_expect(found & 1, 0) && at > start)
+        top = push_pointer(top, bounds, word_at(at - PACKED_BYTES));
     return top;
 }
 
-static inline uintptr_t *scan(struct marker *marker, uintptr_t *top, const struct bounds *bounds,
-                              const char *start, const char *end)
+/* For a block with no room for a jmp_buf: pushes at most SPARE_WORDS. */
+static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const char *start,
+                              const char *end)
 {
-    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES)
-        top = push_found(marker, top, bounds, start, at, upper_halves(bounds, load(at)));
+    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
+        unsigned found = upper_halves(bounds, load(at));
+        if (found)
+            top = push_found(top, bounds, start, at, found);
+    }
     return top;
 }
 
@@ -291,13 +309,6 @@ static inline __m128i both_demangled(const struct bounds *bounds, __m128i words)
 {
     __m128i rotated = _mm_or_si128(_mm_srli_epi64(words, 17), _mm_slli_epi64(words, 47));
     return _mm_xor_si128(rotated, _mm_set1_epi64x((long long)bounds->guard));
-}
-
-static inline uintptr_t *push_demangled(struct marker *marker, uintptr_t *top,
-                                        const struct bounds *bounds, const char *at)
-{
-    uintptr_t word = demangled(word_at(at), bounds->guard);
-    return may_point_to_block(bounds, word) ? push(marker, top, word) : top;
 }
 
 /* For a block that is large enough to hold a jmp_buf. */
@@ -312,12 +323,13 @@ static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, con
         unsigned found = upper_halves(&bounds, words);
         unsigned mangled = upper_halves(&bounds, both_demangled(&bounds, words));
         if (__builtin_expect(mangled & SECOND_UPPER, 0))
-            top = push_demangled(marker, top, &bounds, at + sizeof(uintptr_t));
+            top = push_pointer(top, &bounds, demangled(word_at(at + 8), bounds.guard));
         if (__builtin_expect(mangled & FIRST_UPPER, 0))
-            top = push_demangled(marker, top, &bounds, at);
-        top = push_found(marker, top, &bounds, start, at, found);
+            top = push_pointer(top, &bounds, demangled(word_at(at), bounds.guard));
+        if (found)
+            top = with_room(marker, push_found(top, &bounds, start, at, found));
     }
-    marker->top = top;
+    marker->top = with_room(marker, top);
 }
 
 static void push_range(struct marker *marker, const char *start, const char *end)
@@ -469,7 +481,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
                 if (__builtin_expect((target->bits->retired & target->bit) != 0, 0))
                     continue;
                 if (__builtin_expect(target->bytes < sizeof(jmp_buf), 1)) {
-                    top = scan(marker, top, &bounds, target->start, target->start + target->bytes);
+                    top = scan(top, &bounds, target->start, target->start + target->bytes);
+                    top = with_room(marker, top);
                 } else {
                     marker->top = top;
                     scan_block(marker, target->start, target->bytes);
@@ -509,8 +522,9 @@ static inline void mark_root(struct marker *marker, uintptr_t word)
 {
     if (__builtin_expect(!may_point_to_block(&mark.bounds, word), 1))
         return;
-    marker->top = push(marker, marker->top, word);
-    marker->top = push(marker, marker->top, word - 1);
+    marker->top[0] = word;
+    marker->top[1] = word - 1;
+    marker->top = with_room(marker, marker->top + 2);
     if (marker->top - marker->stack > (marker->end - marker->stack) / 2)
         drain_alone(marker);
 }
