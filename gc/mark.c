@@ -59,6 +59,8 @@ enum {
     QUEUE = 16,
     PACKED_BYTES = 4, /* where words lie, at least */
     VECTOR_BYTES = 16,
+    STRIDE_BYTES = 64, /* looked at in one go where there is no pointer */
+    ADDRESS_BITS = 47,
     MOST_MARKERS = 16,
     MOSTLY_IN_A_LINE = 32,   /* bytes of a block */
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
@@ -111,6 +113,7 @@ struct bounds {
     /* Of the upper halves of addresses there: the lowest and how many, with the sign turned, since
      * vectors are compared as signed. */
     __m128i low_half, half_span;
+    __m128i guard_top; /* in every half */
 };
 
 static struct {
@@ -181,7 +184,7 @@ static uintptr_t pointer_guard(void)
 
 static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
 {
-    return (word >> 17 | word << 47) ^ guard;
+    return (word >> (64 - ADDRESS_BITS) | word << ADDRESS_BITS) ^ guard;
 }
 
 /* What is not live looks as if it were marked. */
@@ -206,6 +209,7 @@ static struct bounds bounds_of(uintptr_t low, uintptr_t span)
         .guard = pointer_guard(),
         .low_half = _mm_set1_epi32((int32_t)(low_half ^ SIGN)),
         .half_span = _mm_set1_epi32((int32_t)((high_half - low_half + 1) ^ SIGN)),
+        .guard_top = _mm_set1_epi32((int32_t)(pointer_guard() >> ADDRESS_BITS)),
     };
 }
 
@@ -304,32 +308,59 @@ static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const
     return top;
 }
 
-/* The same as `demangled` for two words. */
-static inline __m128i both_demangled(const struct bounds *bounds, __m128i words)
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct bounds *bounds,
+                                        uintptr_t word)
 {
-    __m128i rotated = _mm_or_si128(_mm_srli_epi64(words, 17), _mm_slli_epi64(words, 47));
-    return _mm_xor_si128(rotated, _mm_set1_epi64x((long long)bounds->guard));
+    return push_pointer(top, bounds, demangled(word, bounds->guard));
+}
+
+/* All bits of a half of a word are set where it may be the upper one of a pointer, or the lower one
+ * of one that setjmp kept: the low bits of that are the guard's, since addresses have none there.
+ */
+static inline __m128i candidates(const struct bounds *bounds, __m128i halves)
+{
+    const __m128i low_bits = _mm_set1_epi32((1 << (64 - ADDRESS_BITS)) - 1);
+    __m128i mangled = _mm_cmpeq_epi32(_mm_and_si128(halves, low_bits), bounds->guard_top);
+    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
+    return _mm_or_si128(mangled, _mm_cmplt_epi32(above, bounds->half_span));
+}
+
+static inline bool has_candidates(const struct bounds *bounds, const char *stride)
+{
+    __m128i first = candidates(bounds, load(stride));
+    __m128i second = candidates(bounds, load(stride + VECTOR_BYTES));
+    __m128i third = candidates(bounds, load(stride + 2 * VECTOR_BYTES));
+    __m128i fourth = candidates(bounds, load(stride + 3 * VECTOR_BYTES));
+    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
+    return _mm_movemask_epi8(any) != 0;
 }
 
 /* For a block that is large enough to hold a jmp_buf. */
 static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, const char *start,
                                                       const char *end)
 {
-    enum { FIRST_UPPER = 2, SECOND_UPPER = 8 };
     const struct bounds bounds = mark.bounds;
     uintptr_t *top = marker->top;
-    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
-        __m128i words = load(at);
-        unsigned found = upper_halves(&bounds, words);
-        unsigned mangled = upper_halves(&bounds, both_demangled(&bounds, words));
-        if (__builtin_expect(mangled & SECOND_UPPER, 0))
-            top = push_pointer(top, &bounds, demangled(word_at(at + 8), bounds.guard));
-        if (__builtin_expect(mangled & FIRST_UPPER, 0))
-            top = push_pointer(top, &bounds, demangled(word_at(at), bounds.guard));
-        if (found)
-            top = with_room(marker, push_found(top, &bounds, start, at, found));
+    for (const char *at = end; at > start;) {
+        const char *stride = at - start >= STRIDE_BYTES ? at - STRIDE_BYTES : start;
+        if (at - stride == STRIDE_BYTES && !has_candidates(&bounds, stride))
+            at = stride;
+        while (at > stride) {
+            at -= VECTOR_BYTES;
+            __m128i halves = load(at);
+            unsigned candidate = (unsigned)_mm_movemask_ps(
+                _mm_castsi128_ps(candidates(&bounds, halves)));
+            if (!candidate)
+                continue;
+            if (candidate & 4)
+                top = push_demangled(top, &bounds, word_at(at + 2 * PACKED_BYTES));
+            if (candidate & 1)
+                top = push_demangled(top, &bounds, word_at(at));
+            top = push_found(top, &bounds, start, at, upper_halves(&bounds, halves));
+            top = with_room(marker, top);
+        }
     }
-    marker->top = with_room(marker, top);
+    marker->top = top;
 }
 
 static void push_range(struct marker *marker, const char *start, const char *end)
@@ -543,13 +574,9 @@ void mark_roots(const void *start, const void *end)
 {
     const struct bounds bounds = mark.bounds;
     const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
-    for (; at + VECTOR_BYTES <= (const char *)end; at += VECTOR_BYTES) {
-        __m128i words = load(at);
-        if (__builtin_expect(upper_halves(&bounds, words) ||
-                                 upper_halves(&bounds, both_demangled(&bounds, words)),
-                             0))
-            mark_roots_singly(first, at, at + VECTOR_BYTES);
-    }
+    for (; at + STRIDE_BYTES <= (const char *)end; at += STRIDE_BYTES)
+        if (__builtin_expect(has_candidates(&bounds, at), 0))
+            mark_roots_singly(first, at, at + STRIDE_BYTES);
     mark_roots_singly(first, at, end);
 }
 
