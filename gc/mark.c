@@ -308,8 +308,7 @@ static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const
     return top;
 }
 
-static inline uintptr_t *push_demangled(uintptr_t *top, const struct bounds *bounds,
-                                        uintptr_t word)
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
 {
     return push_pointer(top, bounds, demangled(word, bounds->guard));
 }
@@ -348,8 +347,8 @@ static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, con
         while (at > stride) {
             at -= VECTOR_BYTES;
             __m128i halves = load(at);
-            unsigned candidate = (unsigned)_mm_movemask_ps(
-                _mm_castsi128_ps(candidates(&bounds, halves)));
+            unsigned candidate =
+                (unsigned)_mm_movemask_ps(_mm_castsi128_ps(candidates(&bounds, halves)));
             if (!candidate)
                 continue;
             if (candidate & 4)
