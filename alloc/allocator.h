@@ -73,6 +73,8 @@ struct allocator {
     void (*pin)(const void *address);
     /* From now on any system call but those of memory may be the process's end. */
     void (*enter_sandbox)(void);
+    /* The kernel is about to hide from the process what it tells of it in /proc. */
+    void (*before_hiding)(void);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. */
     uint32_t (*ended_waits)(void);
 };

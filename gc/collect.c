@@ -15,7 +15,8 @@
  * registers hold nothing at a call that they could keep.
  *
  * Whatever goes wrong before the sweep, nothing is reclaimed, the heap grows instead, and the
- * statistics say so.
+ * statistics say so. When it goes wrong again and again nobody must wait for collections any more:
+ * collect_works tells.
  */
 #include "gc/collect.h"
 
@@ -39,9 +40,13 @@
 
 enum { STACK_BYTES = 64 << 10 };
 
+/* So many collections given up one after the other are no accident. */
+enum { HOPELESS = 3 };
+
 static struct {
     struct lock lock; /* of all that follows */
     _Atomic bool available;
+    _Atomic unsigned failures; /* since the last that was not given up */
     unsigned markers;
     long process;
     char *stack;
@@ -135,6 +140,7 @@ static void set_pace(const struct times *times, const struct root_result *roots,
 static void give_up(uint64_t *counter)
 {
     ++*counter;
+    atomic_fetch_add(&state.failures, 1);
     pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
 }
 
@@ -160,7 +166,9 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     times->stopped = monotonic_ns();
     blocks_listed_are_free(true);
     mark_begin();
-    struct root_sink sink = {.words = mark_roots, .words_in_code = mark_roots_in_code};
+    struct root_sink sink = {.words = mark_roots,
+                             .words_in_code = mark_roots_in_code,
+                             .protected_blocks = mark_heeds_protection};
     find_own(&sink);
     doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
@@ -169,7 +177,6 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     doorbell_enter_mark();
     mark_finish(pace_helpers(state.markers - 1), &marked);
     doorbell_leave();
-    resident_close();
     times->marked = monotonic_ns();
     doorbell_enter_sweep();
     if (read)
@@ -192,6 +199,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     count_times(times);
     state.ended_ns = times->resumed;
     state.reclaimed = true;
+    atomic_store(&state.failures, 0);
 }
 
 /* On the collector's own stack. stack_pointer: of the program's. */
@@ -240,6 +248,17 @@ bool collect(enum collect_cause cause, size_t wanted)
     return reclaimed;
 }
 
+bool collect_works(void)
+{
+    return atomic_load(&state.available) && atomic_load(&state.failures) < HOPELESS;
+}
+
+void collect_before_hiding(void)
+{
+    if (atomic_load(&state.available))
+        process_keep_files();
+}
+
 void collect_never_again(void)
 {
     lock_acquire(&state.lock);
@@ -269,5 +288,6 @@ void collect_fork_child(void)
     state.process = SYSCALL_0(SYS_getpid);
     if (state.available)
         mark_forget_helpers();
+    state.available = state.available && process_forked();
     lock_reset(&state.lock);
 }

@@ -42,6 +42,12 @@ bool collect_init(unsigned markers, size_t stack_bytes);
  * nothing was reclaimed. No lock of the heap is held. wanted: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t wanted);
 
+/* False: collections are given up, now and for as long as nothing changes. */
+bool collect_works(void);
+
+/* The kernel is about to refuse the process what it tells of it. */
+void collect_before_hiding(void);
+
 /* Every collection from now on is given up: for a sandbox. */
 void collect_never_again(void);
 

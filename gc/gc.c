@@ -20,7 +20,8 @@
  * (mark.c).
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
- * asked for, since nothing else would ever give memory back; one line says so.
+ * asked for, since nothing else would ever give memory back; one line says so. They are too while
+ * one collection after the other is given up, as long as a thread blocks every signal, say.
  */
 #include "gc/gc.h"
 
@@ -76,16 +77,30 @@ static const struct option_description options[] = {
 };
 
 static struct {
-    _Atomic bool free_ignored;
+    _Atomic bool free_ignored;  /* now */
+    _Atomic bool ignores_frees; /* as long as collections work */
     bool collects;
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
 } gc;
 
+static void set_free_ignored(void)
+{
+    gc.free_ignored = gc.ignores_frees && collect_works();
+}
+
+static bool run_collection(enum collect_cause cause, size_t wanted)
+{
+    bool reclaimed = collect(cause, wanted);
+    if (gc.ignores_frees)
+        set_free_ignored();
+    return reclaimed;
+}
+
 static bool may_collect(void)
 {
-    return pace_is_due(blocks_taken_bytes()) && collect(CAUSE_FULL, 0);
+    return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
 }
 
 static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
@@ -93,11 +108,12 @@ static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
     size_t used = blocks_used_bytes();
     if (tries == 0 && !exhausted &&
         (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
-        return collect(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes) ? RETRY
+        return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
+                   ? RETRY
                : pace_is_over_limit(used, bytes) ? REFUSE
                                                  : GROW;
     if (exhausted)
-        return tries <= 2 && collect(CAUSE_EXHAUSTED, bytes) ? RETRY : REFUSE;
+        return tries <= 2 && run_collection(CAUSE_EXHAUSTED, bytes) ? RETRY : REFUSE;
     return pace_is_over_limit(used, bytes) ? REFUSE : GROW;
 }
 
@@ -105,7 +121,7 @@ static void count_allocation(void)
 {
     if (atomic_fetch_add_explicit(&gc.allocations, 1, memory_order_relaxed) % gc.every ==
         gc.every - 1)
-        collect(CAUSE_EVERY, 0);
+        run_collection(CAUSE_EVERY, 0);
 }
 
 static struct blocks_collector collector = {.may_grow = may_grow};
@@ -115,8 +131,8 @@ static void report_unavailable(void)
     struct message message;
     message_begin(&message);
     message_text(&message,
-                 "gc: no collections here (/proc cannot be read, or there is no memory for "
-                 "the collector); free is honoured");
+                 "gc: no collections here (/proc cannot be read or is another namespace's, or "
+                 "there is no memory for the collector); free is honoured");
     message_send(&message);
 }
 
@@ -142,8 +158,8 @@ static bool init(const uint64_t *values)
         return false;
     if (collects && !collect_init((unsigned)values[OPTION_MARKERS], values[OPTION_STACK]))
         report_unavailable();
-    else
-        gc.free_ignored = ignored;
+    gc.ignores_frees = ignored;
+    set_free_ignored();
     return true;
 }
 
@@ -234,12 +250,12 @@ static void gc_enter_sandbox(void)
 {
     collect_never_again();
     pace_without_clock();
-    gc.free_ignored = false;
+    gc.ignores_frees = gc.free_ignored = false;
 }
 
 static size_t gc_trim(void)
 {
-    collect(CAUSE_ASKED, 0);
+    run_collection(CAUSE_ASKED, 0);
     return blocks_trim();
 }
 
@@ -259,6 +275,7 @@ static void gc_fork_child(void)
 {
     blocks_fork_child();
     collect_fork_child();
+    set_free_ignored();
 }
 
 /* Statistics. */
@@ -335,6 +352,7 @@ const struct allocator gc_default = {
     .more_statistics = gc_statistics,
     .pin = gc_pin,
     .enter_sandbox = gc_enter_sandbox,
+    .before_hiding = collect_before_hiding,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,

@@ -155,7 +155,6 @@ static void collect_in_stopped_world(uintptr_t stack_pointer)
     doorbell_enter_roots();
     bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
     doorbell_leave();
-    resident_close();
     if (!read)
         return;
     struct classic_sweep swept;

@@ -49,6 +49,7 @@
 
 #include "alloc/blocks.h"
 #include "gc/memory.h"
+#include "gc/process.h"
 #include "gc/resident.h"
 #include "gc/traced.h"
 #include "vm/pagemap.h"
@@ -121,6 +122,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct bounds bounds;
+    bool heeds_protection; /* see mark_heeds_protection */
     /* What markers share. */
     _Atomic uint32_t lock;
     uintptr_t *given;
@@ -213,8 +215,14 @@ static struct bounds bounds_of(uintptr_t low, uintptr_t span)
     };
 }
 
+void mark_heeds_protection(void)
+{
+    mark.heeds_protection = true;
+}
+
 void mark_begin(void)
 {
+    mark.heeds_protection = false;
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
@@ -384,11 +392,25 @@ static void push_many_words(struct marker *marker, const char *start, size_t byt
         push_range(marker, start, start + bytes);
 }
 
+static __attribute__((noinline)) void push_readable(struct marker *marker, const char *start,
+                                                    size_t bytes)
+{
+    const struct mapping *mapping = process_mapping_at((uintptr_t)start);
+    for (const char *end = start + bytes; start < end; mapping++) {
+        const char *part_end = (const char *)mapping->end < end ? (const char *)mapping->end : end;
+        if (mapping->readable)
+            push_many_words(marker, start, (size_t)(part_end - start));
+        start = part_end;
+    }
+}
+
 /* Any block; the stack's top is in the marker. */
 static __attribute__((noinline)) void scan_block(struct marker *marker, const char *start,
                                                  size_t bytes)
 {
-    if (bytes <= PIECE_BYTES)
+    if (bytes >= PAGE_BYTES && __builtin_expect(mark.heeds_protection, 0))
+        push_readable(marker, start, bytes);
+    else if (bytes <= PIECE_BYTES)
         scan_with_jumps(marker, start, start + bytes);
     else
         push_many_words(marker, start, bytes);

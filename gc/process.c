@@ -12,11 +12,14 @@
 #include "gc/memory.h"
 #include "vm/syscall.h"
 
-static struct {
+/* A descriptor of ours, and what it is open on: the program may close it and open its own. */
+struct kept {
     int descriptor;
     dev_t device;
     ino_t inode;
-} proc = {.descriptor = -1};
+};
+static struct kept proc = {.descriptor = -1};
+static struct kept files[PROCESS_FILES] = {{.descriptor = -1}, {.descriptor = -1}};
 
 /* Where no program puts its own descriptors by accident, if the limit allows. */
 enum { HIGH_DESCRIPTOR = 1000, LEAST_DESCRIPTOR = 64 };
@@ -33,26 +36,31 @@ static int move_high(int descriptor)
     return descriptor;
 }
 
-bool process_open(void)
+static bool keep(struct kept *kept, long opened)
 {
-    long opened = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     struct stat status;
     if (syscall_failed(opened))
         return false;
-    proc.descriptor = move_high((int)opened);
-    if (syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)))
+    kept->descriptor = move_high((int)opened);
+    if (syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)))
         return false;
-    proc.device = status.st_dev;
-    proc.inode = status.st_ino;
+    kept->device = status.st_dev;
+    kept->inode = status.st_ino;
     return true;
 }
 
-static bool still_open(void)
+static bool still_open(const struct kept *kept)
 {
     struct stat status;
-    return proc.descriptor >= 0 &&
-           !syscall_failed(SYSCALL_2(SYS_fstat, proc.descriptor, &status)) &&
-           status.st_dev == proc.device && status.st_ino == proc.inode;
+    return kept->descriptor >= 0 &&
+           !syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)) &&
+           status.st_dev == kept->device && status.st_ino == kept->inode;
+}
+
+static bool open_proc(void)
+{
+    return keep(&proc,
+                SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
 }
 
 static size_t append(char *path, size_t length, const char *text)
@@ -64,22 +72,45 @@ static size_t append(char *path, size_t length, const char *text)
 
 static int open_below(const char *path, int flags)
 {
-    char relative[64];
-    append(relative, append(relative, 0, "self/"), path);
-    if (!still_open() && !process_open())
+    if (!still_open(&proc) && !open_proc())
         return -1;
-    long opened = SYSCALL_4(SYS_openat, proc.descriptor, relative, flags | O_CLOEXEC, 0);
+    long opened = SYSCALL_4(SYS_openat, proc.descriptor, path, flags | O_CLOEXEC, 0);
     return syscall_failed(opened) ? -1 : (int)opened;
 }
 
+/* By way of the calling thread: when the first has ended, /proc/self has no memory any more. */
 int process_open_file(const char *path)
 {
-    return open_below(path, O_RDONLY);
+    char relative[64];
+    append(relative, append(relative, 0, "thread-self/"), path);
+    return open_below(relative, O_RDONLY);
 }
 
 void process_close(int descriptor)
 {
     SYSCALL_1(SYS_close, descriptor);
+}
+
+int process_file(enum process_file file)
+{
+    static const char *const names[PROCESS_FILES] = {"pagemap", "mem"};
+    struct kept *kept = &files[file];
+    if (!still_open(kept) && !keep(kept, process_open_file(names[file])))
+        kept->descriptor = -1;
+    return kept->descriptor;
+}
+
+void process_keep_files(void)
+{
+    for (int file = 0; file < PROCESS_FILES; file++)
+        process_file((enum process_file)file);
+}
+
+/* Who has the rights of the superuser may be about to give them up. */
+static void keep_files_of_superuser(void)
+{
+    if (SYSCALL_0(SYS_geteuid) == 0)
+        process_keep_files();
 }
 
 /* Threads. */
@@ -114,6 +145,38 @@ static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argume
     return true;
 }
 
+/* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
+static bool proc_counts_as_we_do(void)
+{
+    char number[24];
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, "self", number, sizeof number - 1);
+    if (syscall_failed(bytes))
+        return false;
+    number[bytes] = '\0';
+    return number_in(number) == SYSCALL_0(SYS_getpid);
+}
+
+bool process_open(void)
+{
+    if (!open_proc() || !proc_counts_as_we_do())
+        return false;
+    keep_files_of_superuser();
+    return true;
+}
+
+bool process_forked(void)
+{
+    for (int file = 0; file < PROCESS_FILES; file++) {
+        if (still_open(&files[file]))
+            process_close(files[file].descriptor);
+        files[file].descriptor = -1;
+    }
+    if (still_open(&proc) && !proc_counts_as_we_do())
+        return false;
+    keep_files_of_superuser();
+    return true;
+}
+
 /* Every entry of a directory whose name is a number. */
 static bool each_number(const char *path, bool (*each)(void *argument, int number), void *argument)
 {
@@ -133,7 +196,7 @@ static bool each_number(const char *path, bool (*each)(void *argument, int numbe
 
 bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument)
 {
-    return each_number("task", each, argument);
+    return each_number("self/task", each, argument);
 }
 
 static size_t append_number(char *path, size_t length, unsigned long number)
@@ -160,7 +223,7 @@ static bool visit_descriptor(void *argument, int number)
 {
     const struct descriptors *descriptors = argument;
     char path[48], target[64];
-    append_number(path, append(path, 0, "self/fd/"), (unsigned long)number);
+    append_number(path, append(path, 0, "thread-self/fd/"), (unsigned long)number);
     long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, path, target, sizeof target);
     if (bytes != (long)strlen(descriptors->target) ||
         memcmp(target, descriptors->target, (size_t)bytes) != 0)
@@ -173,7 +236,7 @@ bool process_each_descriptor(const char *target, bool (*each)(void *argument, co
                              void *argument)
 {
     struct descriptors descriptors = {target, each, argument};
-    return each_number("fd", visit_descriptor, &descriptors);
+    return each_number("thread-self/fd", visit_descriptor, &descriptors);
 }
 
 static uintptr_t parse_address(const char **at)
@@ -193,7 +256,7 @@ static uintptr_t parse_address(const char **at)
 bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
 {
     char path[48], text[256];
-    size_t length = append(path, 0, "task/");
+    size_t length = append(path, 0, "self/task/");
     length = append_number(path, length, (unsigned long)thread);
     append(path, length, "/stat");
     int file = open_below(path, O_RDONLY);
@@ -220,7 +283,7 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
 bool process_thread_blocks(pid_t thread, int signal)
 {
     char path[48], text[2048];
-    size_t length = append_number(path, append(path, 0, "task/"), (unsigned long)thread);
+    size_t length = append_number(path, append(path, 0, "self/task/"), (unsigned long)thread);
     append(path, length, "/status");
     int file = open_below(path, O_RDONLY);
     if (file < 0)
@@ -253,7 +316,7 @@ static unsigned allowed_processors(void)
 unsigned process_idle_processors(void)
 {
     char text[64];
-    int file = open_below("../loadavg", O_RDONLY);
+    int file = open_below("loadavg", O_RDONLY);
     if (file < 0)
         return 0;
     long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
@@ -277,7 +340,7 @@ static struct {
     char *text;
     size_t text_bytes;
     struct mapping *mappings;
-    size_t capacity;
+    size_t capacity, count;
 } maps;
 
 /* Reads the whole file; -1: cannot, -2: the buffer is too small. */
@@ -347,11 +410,25 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count)
             return false;
     if (length < 0)
         return false;
-    *mappings = maps.mappings;
-    *count = 0;
+    maps.count = 0;
     for (const char *at = maps.text, *end = at + length; at < end;)
-        at = parse_line(at, end, &maps.mappings[(*count)++]);
-    return true;
+        at = parse_line(at, end, &maps.mappings[maps.count++]);
+    *mappings = maps.mappings;
+    *count = maps.count;
+    return maps.count > 0;
+}
+
+const struct mapping *process_mapping_at(uintptr_t address)
+{
+    size_t low = 0, high = maps.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (maps.mappings[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &maps.mappings[low];
 }
 
 bool mapping_is_named(const struct mapping *mapping, const char *name)

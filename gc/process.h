@@ -3,9 +3,11 @@
  * process.h: what the kernel tells of this process: its threads, its mappings, its pages.
  *
  * Everything is read anew each time, through a descriptor of /proc that was opened before main (a
- * program may change its root, or have a seccomp filter that allows no more opening). The
- * descriptor is a high one, and is looked at each time: a program that closes every descriptor,
- * and may have opened its own there since, is noticed.
+ * program may change its root, or have a seccomp filter that allows no more opening). Two files
+ * stay open once they are, since the kernel refuses them to a process that has changed its user:
+ * the superuser's are opened before main and after fork, for a server gives up its rights there.
+ * The descriptors are high ones, and are looked at each time: a program that closes every
+ * descriptor, and may have opened its own there since, is noticed.
  */
 #ifndef ALLOTROPE_GC_PROCESS_H
 #define ALLOTROPE_GC_PROCESS_H
@@ -15,12 +17,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Opens /proc. False where there is none. */
+/* Opens /proc. False where there is none, or it is of another namespace of processes and so names
+ * the threads by other numbers than the process does. */
 bool process_open(void);
+/* In a forked child. False as before. */
+bool process_forked(void);
 
-/* Opens a file of /proc/self, given relative to it, for reading. Negative: cannot. */
+/* Opens a file of /proc/thread-self, given relative to it, for reading. Negative: cannot. */
 int process_open_file(const char *path);
 void process_close(int descriptor);
+
+enum process_file { PROCESS_PAGEMAP, PROCESS_MEMORY, PROCESS_FILES };
+/* A file that stays open. Negative: cannot. */
+int process_file(enum process_file file);
+/* Opens them all, before the kernel may refuse it. */
+void process_keep_files(void);
 
 /* Calls `each` for every thread that the kernel lists, the caller's own included. False when the
  * list cannot be read, or `each` returned false. */
@@ -52,6 +63,9 @@ struct mapping {
 /* All mappings, in order of address, in the collector's own memory until the next call. False:
  * they cannot be read. The world is stopped, so they stay true. */
 bool process_read_mappings(const struct mapping **mappings, size_t *count);
+
+/* Of those, the first that does not end before `address`, which lies below the last one's end. */
+const struct mapping *process_mapping_at(uintptr_t address);
 
 /* Whether name is what is given. */
 bool mapping_is_named(const struct mapping *mapping, const char *name);

@@ -33,30 +33,26 @@ static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_
 
 static int page_file = -1;
 static bool has_scan = true;
+static bool files_too; /* of the range at hand */
 
 bool resident_open(void)
 {
-    page_file = process_open_file("pagemap");
+    page_file = process_file(PROCESS_PAGEMAP);
     return page_file >= 0;
-}
-
-void resident_close(void)
-{
-    process_close(page_file);
-    page_file = -1;
 }
 
 static long scan_some(uintptr_t start, uintptr_t end, struct page_region *regions, size_t count,
                       uintptr_t *stopped_at)
 {
+    const uint64_t left_out = files_too ? PAGE_ZERO : PAGE_FILE | PAGE_ZERO;
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .start = start,
         .end = end,
         .regions = (uint64_t)regions,
         .region_count = count,
-        .category_inverted = PAGE_FILE | PAGE_ZERO,
-        .category_mask = PAGE_FILE | PAGE_ZERO,
+        .category_inverted = left_out,
+        .category_mask = left_out,
         .category_anyof_mask = PAGE_PRESENT | PAGE_SWAPPED,
         .return_mask = PAGE_PRESENT | PAGE_SWAPPED,
     };
@@ -96,7 +92,8 @@ static bool each_by_entries(uintptr_t start, uintptr_t end, resident_visitor *vi
             return false;
         size_t count = (size_t)bytes / sizeof entries[0];
         for (size_t i = 0; i < count; i++, start += PAGE_BYTES)
-            if (entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) && !(entries[i] & ENTRY_FILE))
+            if (entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
+                (files_too || !(entries[i] & ENTRY_FILE)))
                 visit(argument, start, start + PAGE_BYTES, (entries[i] & ENTRY_PRESENT) != 0);
     }
     return true;
@@ -110,4 +107,12 @@ bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void
         return true;
     has_scan = false;
     return each_by_entries(start, end, visit, argument);
+}
+
+bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    files_too = true;
+    bool read = resident_each(start, end, visit, argument);
+    files_too = false;
+    return read;
 }

@@ -13,11 +13,13 @@ typedef void resident_visitor(void *argument, uintptr_t start, uintptr_t end, bo
 
 /* Visits all runs of pages of a private mapping that the process has written to, in order; pages
  * of a file that it has only read are left out. False: the kernel does not tell; nothing has been
- * visited. The process's page map is opened by resident_open and closed again by each collection.
- */
+ * visited. */
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
 
+/* The same of a shared mapping: all pages that the process has there. Not while others look. */
+bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument);
+
+/* At each collection, before. */
 bool resident_open(void);
-void resident_close(void);
 
 #endif

@@ -11,7 +11,8 @@
  *     shared        writable ones, and those of memory rather than of a file, which may have been
  *                   writable before, or be so elsewhere; all pages that the kernel has in memory,
  *                   for another process may have written them, and a forked child's own page tables
- *                   do not show them
+ *                   do not show them; of one larger than the machine's memory, where to ask of each
+ *                   page takes seconds, those that the page tables show
  *     left out      devices; read-only shared files; the text of programs and libraries; the
  *                   kernel's own (vdso); whatever the page map knows to be ours
  *     besides       buffers that are registered with io_uring (rings.c)
@@ -37,6 +38,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include "gc/memory.h"
 #include "gc/process.h"
@@ -52,6 +54,7 @@ enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
 
 static struct {
     char *buffer;
+    size_t memory_bytes; /* of the machine */
     int memory_file;
     bool indirect; /* the mapping at hand is read through the file */
     bool code;     /* it holds code that the process has generated */
@@ -62,7 +65,11 @@ static struct {
 
 bool roots_init(void)
 {
+    struct sysinfo information;
     roots.buffer = own_memory_map(BUFFER_BYTES);
+    roots.memory_bytes = SIZE_MAX;
+    if (!syscall_failed(SYSCALL_1(SYS_sysinfo, &information)))
+        roots.memory_bytes = information.totalram * information.mem_unit;
     return roots.buffer && traced_init();
 }
 
@@ -198,6 +205,13 @@ static void scan_shared(const struct mapping *mapping)
     scan_through_file(run, mapping->end);
 }
 
+static void scan_seen(void *unused, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)unused;
+    (void)readable;
+    scan_through_file(start, end);
+}
+
 /* Stacks. */
 
 static bool is_in(uintptr_t address, const struct mapping *mapping)
@@ -287,6 +301,20 @@ static bool is_left_out(const struct mapping *mapping)
     return is_kernels(mapping) || (mapping->executable && !mapping->writable && is_file(mapping));
 }
 
+/* The program has taken away the right to read pages of a block: a guard, or what is to be safe. */
+static bool is_protected_block(const struct mapping *mapping)
+{
+    return !mapping->readable && is_ours(mapping->start);
+}
+
+static bool any_block_is_protected(const struct mapping *mappings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_protected_block(&mappings[i]))
+            return true;
+    return false;
+}
+
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
@@ -296,6 +324,8 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared) {
+        if (mapping->end - mapping->start > roots.memory_bytes)
+            return resident_each_shared(mapping->start, mapping->end, scan_seen, NULL);
         scan_shared(mapping);
         return true;
     }
@@ -307,6 +337,8 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
+    if (is_protected_block(mapping))
+        return resident_each(first_page, mapping->end, scan_written, NULL);
     return scan_theirs(first_page, mapping->end);
 }
 
@@ -363,14 +395,14 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
         struct stopped_thread thread = stopped_thread(i);
         keep_stack(&thread);
     }
-    roots.memory_file = process_open_file("mem");
+    roots.memory_file = process_file(PROCESS_MEMORY);
     bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
+    if (read && sink->protected_blocks && any_block_is_protected(mappings, count))
+        sink->protected_blocks();
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (read && roots.has_rings)
         read = rings_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
-    if (roots.memory_file >= 0)
-        process_close(roots.memory_file);
     return read;
 }

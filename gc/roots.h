@@ -23,6 +23,9 @@ struct root_sink {
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);
+    /* Before any word: pages of blocks cannot be read in place, as process.h tells; what is in them
+     * is handed over with the roots. NULL: nobody minds. */
+    void (*protected_blocks)(void);
     /* What we keep of the heap among the program's data, in order of address: it is left out. */
     struct {
         const void *start;

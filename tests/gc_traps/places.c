@@ -92,6 +92,11 @@ __attribute__((noinline)) static struct disguised put(const char *place)
     } else if (!strcmp(place, "aligned")) {
         in_heap = aligned_alloc(4096, 8192);
         in_heap[1000] = block;
+    } else if (!strncmp(place, "guarded-", 8)) { /* behind a page without rights, or in it */
+        size_t bytes = strstr(place, "large") ? 1 << 20 : 16 * PAGE;
+        in_heap = memset(aligned_alloc(PAGE, bytes), 1, bytes);
+        in_heap[strstr(place, "inside") ? 2 * PAGE / 8 + 5 : 3 * PAGE / 8] = block;
+        require(mprotect((char *)in_heap + 2 * PAGE, PAGE, PROT_NONE) == 0);
     } else if (!strcmp(place, "jump")) {
         put_in_jump(in_jump, block);
     } else if (!strncmp(place, "jump-in-heap", 12)) { /* in either half of a vector */

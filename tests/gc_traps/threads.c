@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -25,14 +26,25 @@ static void wait_for(_Atomic int *flag)
         sched_yield();
 }
 
+/* The compiler does not know that it could turn it back. */
+static uint64_t turn_round(void *block)
+{
+    uint64_t word = ~(uint64_t)block;
+    __asm__("" : "+r"(word));
+    return word;
+}
+
 /* Spins with the pointer in one register only. */
 static void *in_register(void *unused)
 {
     void *block = signed_block();
     held = disguise(block);
-    register void *r12 __asm__("r12") = block;
+    uint64_t turned = turn_round(block);
     block = NULL;
-    __asm__ volatile("movl $1, %1\n\t"
+    clean_stack();
+    register uint64_t r12 __asm__("r12") = turned;
+    __asm__ volatile("notq %0\n\t"
+                     "movl $1, %1\n\t"
                      "1: pause\n\tcmpl $0, %2\n\tje 1b"
                      : "+r"(r12), "=m"(ready)
                      : "m"(stop)
@@ -44,13 +56,17 @@ static void *in_vector_register(void *unused)
 {
     void *block = signed_block();
     held = disguise(block);
-    __asm__ volatile("vmovq %0, %%xmm7\n\t"
+    uint64_t turned = turn_round(block);
+    block = NULL;
+    clean_stack();
+    __asm__ volatile("notq %0\n\t"
+                     "vmovq %0, %%xmm7\n\t"
                      "vinsertf128 $1, %%xmm7, %%ymm9, %%ymm9\n\t"
                      "vpxor %%xmm7, %%xmm7, %%xmm7\n\t"
                      "xor %0, %0\n\t"
                      "movl $1, %1\n\t"
                      "1: pause\n\tcmpl $0, %2\n\tje 1b"
-                     : "+r"(block), "=m"(ready)
+                     : "+r"(turned), "=m"(ready)
                      : "m"(stop)
                      : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "xmm7", "xmm9", "memory");
     return unused;
@@ -61,7 +77,7 @@ static void *in_red_zone(void *unused)
 {
     void *block = signed_block();
     held = disguise(block);
-    uint64_t turned = ~(uint64_t)block;
+    uint64_t turned = turn_round(block);
     block = NULL;
     clean_stack();
     __asm__ volatile("notq %0\n\t"
@@ -256,6 +272,21 @@ static void in_thread(void *(*start)(void *))
     require(pthread_join(thread, NULL) == 0);
 }
 
+/* /proc numbers the threads of the child otherwise than they do themselves, so that they cannot be
+ * stopped. */
+static void other_namespace(void)
+{
+    if (unshare(CLONE_NEWPID) != 0)
+        exit(77);
+    pid_t child = fork();
+    if (child == 0) {
+        in_thread(in_register);
+        exit(0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* The argument of a thread that has not begun. */
 
 static void *take_argument(void *block)
@@ -307,6 +338,7 @@ static void *outlive_main(void *unused)
         collect();
         require(is_kept(held) && block);
     }
+    require_collections();
     exit(0);
     return unused;
 }
@@ -332,6 +364,7 @@ int main(int count, char **arguments)
         {"suspended", NULL, suspended_coroutine},
         {"starting", NULL, starting_threads},
         {"loaded-storage", NULL, loaded_storage},
+        {"other-namespace", NULL, other_namespace},
         {"coming-and-going", NULL, coming_and_going},
     };
     if (!strcmp(arguments[1], "clone")) {

@@ -81,6 +81,11 @@ __attribute__((noinline, unused)) static void collect(void)
     clean_stack();
 }
 
+__attribute__((noinline, unused)) static struct disguised lost_block(void)
+{
+    return disguise(signed_block());
+}
+
 __attribute__((noinline, unused)) static bool is_kept(struct disguised disguised)
 {
     const unsigned char *block = reveal(disguised);
@@ -90,6 +95,20 @@ __attribute__((noinline, unused)) static bool is_kept(struct disguised disguised
         if (block[i] != 0x5A)
             return false;
     return true;
+}
+
+/* Collections are not given up here: what nothing points to dies, but for a stale word or two. */
+__attribute__((noinline, unused)) static void require_collections(void)
+{
+    enum { LOST = 50 };
+    struct disguised blocks[LOST];
+    int kept = 0;
+    for (int i = 0; i < LOST; i++)
+        blocks[i] = lost_block();
+    collect();
+    for (int i = 0; i < LOST; i++)
+        kept += is_kept(blocks[i]);
+    require(kept < LOST / 5);
 }
 
 #endif
