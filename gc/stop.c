@@ -33,10 +33,11 @@
  * ends with EINTR in spite of SA_RESTART (poll, select, sleeps, ...) are begun again by setting the
  * thread back to its system call instruction, where that changes nothing for the program:
  * when the wait has no limit, when the limit is a point in time, or when the kernel has written
- * back the time that is left. Of others with a limit the thread counts how often that happened,
- * and where the program calls them through libc they are called again (shim/waits.c). A signal of
- * the program's that came during the stop ends the wait after all, as if it had come without one
- * (unless it comes in the few instructions between the look for it and the return).
+ * back the time that is left. Of others with a limit, and of those that end with a part of what
+ * they were to send or receive, the thread counts how often that happened, and where the program
+ * calls them through libc they are called again (shim/waits.c). A signal of the program's that came
+ * during the stop ends the wait after all, as if it had come without one (unless it comes in the
+ * few instructions between the look for it and the return).
  */
 #include "gc/stop.h"
 
@@ -101,6 +102,14 @@ struct kernel_action {
 };
 enum { KERNEL_RESTORER = 0x04000000 };
 
+/* As io_uring_enter takes it, and its flags. */
+struct ring_wait {
+    uint64_t mask;
+    uint32_t mask_bytes, least_wait;
+    uint64_t limit;
+};
+enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
+
 static struct kernel_action glibc_action;
 
 /* By thread, without thread-local storage, of which there is little. Threads that share one (their
@@ -154,6 +163,16 @@ static long interrupted_call(const unsigned char *after)
     return -1;
 }
 
+/* A pointer to the time may be in a structure that the flags tell of. */
+static bool ring_waits_without_limit(const greg_t *registers)
+{
+    unsigned flags = (unsigned)registers[REG_R10];
+    if (flags & RING_LIMIT_REGISTERED)
+        return false;
+    const struct ring_wait *wait = (const struct ring_wait *)registers[REG_R8];
+    return !(flags & RING_LIMIT_BELOW) || wait->limit == 0;
+}
+
 /* Whether the call may be begun again with the registers as they are. */
 static bool may_begin_again(long call, const greg_t *registers)
 {
@@ -175,6 +194,11 @@ static bool may_begin_again(long call, const greg_t *registers)
     case SYS_epoll_pwait2:
     case SYS_semtimedop:
         return registers[REG_R10] == 0;
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+        return registers[REG_R8] == 0;
+    case SYS_io_uring_enter: /* has then handed in nothing */
+        return ring_waits_without_limit(registers);
     case SYS_rt_sigtimedwait:
         return registers[REG_RDX] == 0;
     case SYS_clock_nanosleep:
@@ -207,12 +231,23 @@ static bool program_has_signal(const ucontext_t *context)
     return false;
 }
 
+/* A call that hands on many bytes and has done so with some of them. */
+static bool may_be_cut_short(const greg_t *registers)
+{
+    greg_t done = registers[REG_RAX];
+    if (done <= 0 || done >= registers[REG_RDX])
+        return false;
+    long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
+    return call == SYS_write || call == SYS_sendto || call == SYS_recvfrom;
+}
+
 static void begin_interrupted_call_again(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
                          may_begin_again(registers[REG_RAX], registers);
-    if (!about_to_wait && registers[REG_RAX] != -EINTR)
+    bool cut_short = !about_to_wait && may_be_cut_short(registers);
+    if (!about_to_wait && !cut_short && registers[REG_RAX] != -EINTR)
         return;
     if (program_has_signal(context)) {
         if (about_to_wait) {
@@ -225,7 +260,7 @@ static void begin_interrupted_call_again(ucontext_t *context)
     }
     if (about_to_wait)
         return;
-    long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
+    long call = cut_short ? -1 : interrupted_call((const unsigned char *)registers[REG_RIP]);
     if (call < 0 || !may_begin_again(call, registers)) {
         atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
         return;

@@ -39,7 +39,7 @@ struct stopped_thread stopped_thread(size_t index);
 
 void resume_world(void);
 
-/* How many waits of the calling thread have ended in EINTR because it was stopped. */
+/* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
 uint32_t stop_ended_waits(void);
 
 /* Waits a moment until the threads that were stopped are back in the program: they still have to

@@ -11,13 +11,18 @@
  * A socket may have been given a limit too. When a collection has ended a wait on it, poll waits
  * for what is left of that. As long as the program has given none a limit, nothing is looked at.
  *
+ * A write of more than a pipe takes at once, and what is sent or received like it, comes back with
+ * a part when it was interrupted: what is left follows.
+ *
  * Under allocators without a collector each is libc's.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,6 +31,7 @@
 #include <unistd.h>
 
 #include "shim/interpose.h"
+#include "shim/kernel.h"
 #include "shim/route.h"
 #include "vm/clock.h"
 #include "vm/syscall.h"
@@ -150,6 +156,48 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
     return result;
 }
 
+/* libc's own, by the name that it exports besides: no look-up, which a signal handler that writes
+ * must not be the first to do. */
+ssize_t __write(int descriptor, const void *buffer, size_t bytes);
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left);
+
+/* Whether a transfer of so many bytes has ended with a part of them for a collection. */
+struct transfer {
+    uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
+    uint32_t ended;
+};
+
+static struct transfer begin_transfer(size_t bytes)
+{
+    struct transfer transfer = {0};
+    if (bytes > PIPE_BUF)
+        transfer.ended_waits = route_settle()->allocator->ended_waits;
+    if (transfer.ended_waits)
+        transfer.ended = transfer.ended_waits();
+    return transfer;
+}
+
+static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
+{
+    if (done <= 0 || (size_t)done >= bytes || !transfer->ended_waits)
+        return false;
+    uint32_t before = transfer->ended;
+    transfer->ended = transfer->ended_waits();
+    return transfer->ended != before;
+}
+
+EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
+{
+    struct transfer transfer = begin_transfer(bytes);
+    ssize_t done = __write(descriptor, buffer, bytes), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = __write(descriptor, (const char *)buffer + done, bytes - (size_t)done);
+        done += more > 0 ? more : 0;
+    }
+    pin_message(buffer, done);
+    return done;
+}
+
 /* A sleep goes on by itself when there is a place for the time that is left. */
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
@@ -180,6 +228,12 @@ EXPORT int usleep(useconds_t microseconds)
     struct timespec time = {.tv_sec = microseconds / 1000000,
                             .tv_nsec = (long)(microseconds % 1000000) * 1000};
     return nanosleep(&time, NULL);
+}
+
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
+{
+    int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+    return error == 0 ? 0 : error == EINTR ? -1 : -2;
 }
 
 /* Sockets with a limit. */
@@ -253,7 +307,7 @@ EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
     return result;
 }
 
-EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+static ssize_t receive_some(int descriptor, void *buffer, size_t bytes, int flags)
 {
     static void *_Atomic kept;
     ssize_t (*next)(int, void *, size_t, int) = next_of(&kept, "recv");
@@ -264,6 +318,17 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
                       : bytes_of(SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags));
     while (receives_on(&wait, result, descriptor));
     return result;
+}
+
+EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+{
+    struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
+    ssize_t done = receive_some(descriptor, buffer, bytes, flags), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = receive_some(descriptor, (char *)buffer + done, bytes - (size_t)done, flags);
+        done += more > 0 ? more : 0;
+    }
+    return done;
 }
 
 EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
@@ -321,7 +386,7 @@ EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flag
     return result;
 }
 
-EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
+static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
 {
     static void *_Atomic kept;
     ssize_t (*next)(int, const void *, size_t, int) = next_of(&kept, "send");
@@ -332,6 +397,18 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
                       : bytes_of(SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags));
     while (sends_on(&wait, result, descriptor));
     return result;
+}
+
+EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
+{
+    struct transfer transfer = begin_transfer(bytes);
+    ssize_t done = send_some(descriptor, buffer, bytes, flags), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = send_some(descriptor, (const char *)buffer + done, bytes - (size_t)done, flags);
+        done += more > 0 ? more : 0;
+    }
+    pin_message(buffer, done);
+    return done;
 }
 
 EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)

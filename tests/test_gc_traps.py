@@ -16,23 +16,26 @@ PROGRAMS = BUILD / "tests" / "gc_traps"
 PLACES = (
     "nowhere disguised freed data bss interior last-byte behind behind-in-heap thread-local "
     "specific heap packed packed-large packed-mapping large aligned jump jump-in-heap "
-    "jump-in-heap-8 break mapping read-only no-access code shared packed-shared "
-    "shared-read-only shared-code file"
+    "guarded-block guarded-inside guarded-large guarded-large-inside jump-in-heap-8 break mapping "
+    "read-only no-access code shared packed-shared shared-read-only shared-code file"
 )
 THREADS = (
     "register vector red-zone stack blocks-all blocks-filled stopped-on-alternate alternate "
-    "suspended starting loaded-storage coming-and-going clone coroutine main-ends"
+    "suspended starting loaded-storage coming-and-going clone coroutine main-ends "
+    "other-namespace"
 )
 WAITS = (
-    "poll ppoll select read epoll sem-wait nanosleep nanosleep-no-rest clock-nanosleep "
+    "poll ppoll select read epoll ring aio sem-wait thrd-sleep long-write long-send long-receive "
+    "nanosleep nanosleep-no-rest clock-nanosleep "
     "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit signals"
 )
 WORLD = (
-    "epoll signal-values pins-end real-time-signals sigwait signalfd setuid-and-cancel forks "
+    "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
+    "real-time-signals sigwait signalfd setuid-and-cancel forks "
     "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "
-    "ring-user-data ring-buffers "
+    "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "libraries mappings"
 )
 CASES = [
@@ -94,6 +97,16 @@ def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
     gc = figures(path)
     assert gc["gc"]["collections"] == 0
     assert gc["gc_given_up"]["thread_does_not_stop"] == 1
+
+
+def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:
+    path = tmp_path / "%p.json"
+    command = ["unshare", "--pid", "--fork", str(PROGRAMS / "threads"), "register"]
+    result = COLLECTORS[0].run(command, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+    if "unshare failed" in result.stderr:
+        pytest.skip("needs the right to make namespaces")
+    assert result.returncode == 0, result.stderr
+    assert "no collections here" in result.stderr
 
 
 CHURN = """

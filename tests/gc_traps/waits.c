@@ -7,6 +7,8 @@
  * names the wait.
  */
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -14,10 +16,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +41,51 @@ static double seconds(clockid_t clock)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* As libraries for them make these calls: libc has no functions for them, and through its
+ * `syscall` the number is not seen. */
+static inline long wait_for_event(int number, long first, long second, long third, long fourth)
+{
+    long result;
+    register long r10 __asm__("r10") = fourth;
+    register long r8 __asm__("r8") = 0;
+    __asm__ volatile("mov %[number], %%eax\n\tsyscall"
+                     : "=a"(result)
+                     : [number] "i"(number), "D"(first), "S"(second), "d"(third), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static void wait_for_ring(void)
+{
+    struct io_uring_params ring = {0};
+    long opened = syscall(SYS_io_uring_setup, 8, &ring);
+    if (opened < 0)
+        exit(77); /* not allowed here */
+    char *memory = mmap(NULL, ring.sq_off.array + 32, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        (int)opened, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *entries = mmap(NULL, 8 * sizeof *entries, PROT_READ | PROT_WRITE,
+                                        MAP_SHARED, (int)opened, IORING_OFF_SQES);
+    require(memory != MAP_FAILED && entries != MAP_FAILED);
+    entries[0] =
+        (struct io_uring_sqe){.opcode = IORING_OP_POLL_ADD, .fd = ends[0], .poll32_events = POLLIN};
+    *(unsigned *)(void *)(memory + ring.sq_off.tail) = 1;
+    require(syscall(SYS_io_uring_enter, opened, 1, 0, 0, NULL, 0) == 1);
+    require(wait_for_event(SYS_io_uring_enter, opened, 0, 1, IORING_ENTER_GETEVENTS) == 0);
+}
+
+static void wait_for_aio(void)
+{
+    aio_context_t context = 0;
+    struct iocb request = {
+        .aio_lio_opcode = IOCB_CMD_POLL, .aio_fildes = (uint32_t)ends[0], .aio_buf = POLLIN};
+    struct iocb *requests[] = {&request};
+    struct io_event event;
+    if (syscall(SYS_io_setup, 8, &context) != 0)
+        exit(77); /* not on this kernel */
+    require(syscall(SYS_io_submit, context, 1, requests) == 1);
+    require(wait_for_event(SYS_io_getevents, (long)context, 1, 1, (long)&event) == 1);
+}
+
 static void wait_for_pipe(void)
 {
     struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
@@ -52,6 +101,10 @@ static void wait_for_pipe(void)
     } else if (!strcmp(wait_name, "read")) {
         char byte;
         require(read(ends[0], &byte, 1) == 1);
+    } else if (!strcmp(wait_name, "ring")) {
+        wait_for_ring();
+    } else if (!strcmp(wait_name, "aio")) {
+        wait_for_aio();
     } else {
         struct epoll_event event = {.events = EPOLLIN};
         int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -133,6 +186,8 @@ static void sleep_for_a_while(void)
         require(nanosleep(&time, NULL) == 0);
     } else if (!strcmp(wait_name, "clock-nanosleep-no-rest")) {
         require(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL) == 0);
+    } else if (!strcmp(wait_name, "thrd-sleep")) {
+        require(thrd_sleep(&time, NULL) == 0);
     } else if (!strcmp(wait_name, "usleep")) {
         require(usleep(400000) == 0);
     } else if (!strcmp(wait_name, "condition-limit")) { /* a futex that waits for a time */
@@ -170,10 +225,13 @@ static void sleep_for_a_while(void)
 
 static bool is_sleep(void)
 {
-    static const char *const sleeps[] = {
-        "nanosleep",   "nanosleep-no-rest",   "clock-nanosleep", "clock-nanosleep-no-rest",
-        "usleep",      "poll-limit",          "ppoll-limit",     "select-limit",
-        "epoll-limit", "epoll-signals-limit", "sem-timedwait",   "condition-limit"};
+    static const char *const sleeps[] = {"nanosleep",           "nanosleep-no-rest",
+                                         "clock-nanosleep",     "clock-nanosleep-no-rest",
+                                         "thrd-sleep",          "usleep",
+                                         "poll-limit",          "ppoll-limit",
+                                         "select-limit",        "epoll-limit",
+                                         "epoll-signals-limit", "sem-timedwait",
+                                         "condition-limit"};
     for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
         if (!strcmp(wait_name, sleeps[i]))
             return true;
@@ -264,10 +322,51 @@ static void signals_end_waits(void)
     require(lost <= SIGNALS / 2);
 }
 
+/* More bytes than fit are written, sent or received at once, whatever happens meanwhile. */
+
+enum { MANY_BYTES = 1 << 20 };
+
+static void *write_many(void *unused)
+{
+    char *bytes = calloc(1, MANY_BYTES);
+    require((!strcmp(wait_name, "long-write") ? write(ends[1], bytes, MANY_BYTES)
+                                              : send(ends[1], bytes, MANY_BYTES, 0)) == MANY_BYTES);
+    return unused;
+}
+
+static void *receive_many(void *unused)
+{
+    char *bytes = calloc(1, MANY_BYTES);
+    require(recv(ends[1], bytes, MANY_BYTES, MSG_WAITALL) == MANY_BYTES);
+    return unused;
+}
+
+static void long_transfer(void)
+{
+    static char bytes[16384];
+    bool receives = !strcmp(wait_name, "long-receive");
+    pthread_t thread;
+    require((!strcmp(wait_name, "long-write") ? pipe(ends)
+                                              : socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) == 0);
+    require(pthread_create(&thread, NULL, receives ? receive_many : write_many, NULL) == 0);
+    for (long left = MANY_BYTES, done; left > 0; left -= done) {
+        usleep(1000);
+        malloc_trim(0);
+        done =
+            receives ? send(ends[0], bytes, sizeof bytes, 0) : read(ends[0], bytes, sizeof bytes);
+        require(done > 0);
+    }
+    require(pthread_join(thread, NULL) == 0);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
     wait_name = arguments[1];
+    if (!strncmp(wait_name, "long-", 5)) {
+        long_transfer();
+        return 0;
+    }
     if (!strcmp(wait_name, "signals")) {
         signals_end_waits();
         return 0;

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,8 +14,10 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -62,6 +65,73 @@ static void epoll_data(void)
     struct epoll_event event;
     require(epoll_wait(epoll, &event, 1, -1) == 1 && event.data.ptr == reveal(block));
     free(event.data.ptr);
+}
+
+/* A pointer on its way through a pipe, or a pair of sockets, is read by nobody yet. */
+__attribute__((noinline)) static struct disguised give_to_stream(int end, bool send_it)
+{
+    void *message[2] = {NULL, signed_block()};
+    struct disguised block = disguise(message[1]);
+    require((send_it ? send(end, message, sizeof message, 0)
+                     : write(end, message, sizeof message)) == sizeof message);
+    memset(message, 0, sizeof message);
+    return block;
+}
+
+static void streams(void)
+{
+    int ends[2], pair[2];
+    void *message[2], *volatile unreadable = NULL;
+    require(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    struct disguised written = give_to_stream(ends[1], false);
+    struct disguised sent = give_to_stream(pair[1], true);
+    collect();
+    require(is_kept(written) && is_kept(sent));
+    require(read(ends[0], message, sizeof message) == sizeof message);
+    require(message[1] == reveal(written));
+    require(write(ends[1], unreadable, 16) == -1 && errno == EFAULT);
+}
+
+/* A value queued for a thread, and one for when a message queue is written to. */
+__attribute__((noinline)) static struct disguised queue_for_thread(void)
+{
+    union sigval value = {.sival_ptr = signed_block()};
+    require(pthread_sigqueue(pthread_self(), SIGUSR2, value) == 0);
+    return disguise(value.sival_ptr);
+}
+
+static void queued_for_thread(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    struct disguised block = queue_for_thread();
+    collect();
+    require(is_kept(block));
+}
+
+__attribute__((noinline)) static struct disguised give_to_queue(mqd_t queue)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    event.sigev_value.sival_ptr = signed_block();
+    struct disguised block = disguise(event.sigev_value.sival_ptr);
+    require(mq_notify(queue, &event) == 0);
+    memset(&event, 0, sizeof event);
+    return block;
+}
+
+static void message_queue(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/trap%d", getpid());
+    mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
+    if (queue == (mqd_t)-1)
+        exit(77); /* not on this kernel */
+    mq_unlink(name);
+    struct disguised block = give_to_queue(queue);
+    collect();
+    require(is_kept(block));
 }
 
 __attribute__((noinline)) static struct disguised give_to_timer(timer_t *timer)
@@ -336,6 +406,51 @@ static void shared_across_fork(void)
     require(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* Where collections are given up again and again, frees give memory back. */
+static void use_and_free(int blocks)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < blocks; i++)
+        free(memset(malloc(1000), 1, 1000));
+    getrusage(RUSAGE_SELF, &after);
+    require(after.ru_maxrss < before.ru_maxrss + 100 * 1024);
+}
+
+/* What the kernel tells of a process, it refuses to one that has changed its user. */
+static void privileges_given_up(void)
+{
+    if (getuid() != 0)
+        exit(77);
+    require(setgid(65534) == 0 && setuid(65534) == 0);
+    require_collections();
+    pid_t child = fork();
+    if (child == 0) { /* to which the kernel tells nothing any more */
+        use_and_free(200000);
+        exit(0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void privileges_given_up_by_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        privileges_given_up();
+        exit(0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    exit(WEXITSTATUS(status));
+}
+
+static void hidden(void)
+{
+    require(prctl(PR_SET_DUMPABLE, 0) == 0);
+    require_collections();
+}
+
 /* Mappings that are not what they seem. */
 
 static void guard_pages(void)
@@ -362,6 +477,19 @@ static void reserved_terabytes(void)
     collect();
     getrusage(RUSAGE_SELF, &after);
     require(after.ru_maxrss < before.ru_maxrss + 64 * 1024);
+}
+
+/* To ask for every page of it would take half a minute. */
+static void shared_terabyte(void)
+{
+    void *volatile *mapping = mmap(NULL, (size_t)1 << 40, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(mapping != MAP_FAILED);
+    mapping[(size_t)1 << 36] = signed_block();
+    struct disguised block = disguise(mapping[(size_t)1 << 36]);
+    for (int i = 0; i < 10; i++)
+        collect();
+    require(is_kept(block));
 }
 
 static void every_descriptor_closed(void)
@@ -455,6 +583,9 @@ int main(int count, char **arguments)
     } parts[] = {
         {"epoll", epoll_data},
         {"signal-values", signal_values},
+        {"streams", streams},
+        {"queued-for-thread", queued_for_thread},
+        {"message-queue", message_queue},
         {"pins-end", pins_end},
         {"real-time-signals", real_time_signals},
         {"sigwait", wait_any},
@@ -463,8 +594,12 @@ int main(int count, char **arguments)
         {"forks", forks},
         {"spawns", spawns},
         {"shared-across-fork", shared_across_fork},
+        {"privileges-given-up", privileges_given_up},
+        {"privileges-given-up-by-child", privileges_given_up_by_child},
+        {"hidden", hidden},
         {"guard-pages", guard_pages},
         {"reserved-terabytes", reserved_terabytes},
+        {"shared-terabyte", shared_terabyte},
         {"descriptors", every_descriptor_closed},
         {"kernel-worker", kernel_worker},
         {"ring-user-data", ring_user_data},
