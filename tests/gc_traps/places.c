@@ -157,6 +157,7 @@ int main(int count, char **arguments)
     require(count == 2);
     struct disguised blocks[BLOCKS];
     pass_first_blocks();
+    malloc_trim(0); /* what is mapped by now is not all that there is */
     int count_of_blocks = dies(arguments[1]) ? BLOCKS : 1, kept = 0;
     for (int i = 0; i < count_of_blocks; i++)
         blocks[i] = put(arguments[1]);

@@ -91,6 +91,16 @@ static void *in_red_zone(void *unused)
     return unused;
 }
 
+/* There, while the signal that stops the thread is taken on another stack, so that nothing of it
+ * lies below. */
+static void *in_red_zone_alone(void *unused)
+{
+    static char alternate[65536];
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    require(sigaltstack(&stack, NULL) == 0);
+    return in_red_zone(unused);
+}
+
 /* What ld.so allocates for a thread: the table of its thread-local storage, and in that a library's
  * that was loaded later. glibc keeps a dead thread's stack and table for the next. */
 static void *volatile *(*slot)(void);
@@ -145,11 +155,7 @@ static void *blocking_signals(void *unused)
 {
     uint64_t all = ~UINT64_C(0);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8);
-    void *volatile block = signed_block();
-    held = disguise(block);
-    ready = 1;
-    wait_for(&stop);
-    return block ? NULL : unused;
+    return in_register(unused);
 }
 
 static void *blocking_filled_set(void *unused)
@@ -227,6 +233,7 @@ static int small;
 
 static void coroutine(void)
 {
+    memset(&inside, 0, sizeof inside); /* it holds the stack pointer to begin with */
     void *volatile block = signed_block();
     held = disguise(block);
     if (small) {
@@ -285,6 +292,24 @@ static void other_namespace(void)
     }
     int status;
     require(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A child that borrows the memory has none of the threads, and must not collect. */
+static void borrowed_memory(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, in_register, NULL) == 0);
+    wait_for(&ready);
+    pid_t child = vfork();
+    if (child == 0) {
+        malloc_trim(0);
+        _exit(0);
+    }
+    require(waitpid(child, NULL, 0) == child);
+    overwrite_what_is_free();
+    require(is_kept(held));
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
 }
 
 /* The argument of a thread that has not begun. */
@@ -356,6 +381,7 @@ int main(int count, char **arguments)
         {"register", in_register, NULL},
         {"vector", in_vector_register, NULL},
         {"red-zone", in_red_zone, NULL},
+        {"red-zone-alone", in_red_zone_alone, NULL},
         {"stack", on_stack, NULL},
         {"blocks-all", blocking_signals, NULL},
         {"blocks-filled", blocking_filled_set, NULL},
@@ -365,6 +391,7 @@ int main(int count, char **arguments)
         {"starting", NULL, starting_threads},
         {"loaded-storage", NULL, loaded_storage},
         {"other-namespace", NULL, other_namespace},
+        {"borrowed-memory", NULL, borrowed_memory},
         {"coming-and-going", NULL, coming_and_going},
     };
     if (!strcmp(arguments[1], "clone")) {

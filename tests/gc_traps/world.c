@@ -136,14 +136,19 @@ static void message_queue(void)
 
 __attribute__((noinline)) static struct disguised give_to_timer(timer_t *timer)
 {
-    void *block = signed_block();
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
-    event.sigev_value.sival_ptr = block;
+    event.sigev_value.sival_ptr = signed_block();
+    struct disguised block = disguise(event.sigev_value.sival_ptr);
     require(timer_create(CLOCK_MONOTONIC, &event, timer) == 0);
-    union sigval value = {.sival_ptr = block};
-    require(sigqueue(getpid(), SIGUSR2, value) == 0);
     memset(&event, 0, sizeof event);
-    return disguise(block);
+    return block;
+}
+
+__attribute__((noinline)) static struct disguised queue_for_process(void)
+{
+    union sigval value = {.sival_ptr = signed_block()};
+    require(sigqueue(getpid(), SIGUSR2, value) == 0);
+    return disguise(value.sival_ptr);
 }
 
 static void signal_values(void)
@@ -153,11 +158,11 @@ static void signal_values(void)
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    struct disguised block = give_to_timer(&timer);
+    struct disguised timed = give_to_timer(&timer), queued = queue_for_process();
     collect();
     siginfo_t info;
-    require(is_kept(block) && sigwaitinfo(&set, &info) == SIGUSR2);
-    require(info.si_value.sival_ptr == reveal(block));
+    require(is_kept(timed) && is_kept(queued) && sigwaitinfo(&set, &info) == SIGUSR2);
+    require(info.si_value.sival_ptr == reveal(queued));
     timer_delete(timer);
 }
 
@@ -324,6 +329,15 @@ static void *sleep_long(void *unused)
     return unused;
 }
 
+/* glibc puts its handler in the place of ours when the first thread is made. */
+static void handler_replaced(void)
+{
+    malloc_trim(0);
+    start(sleep_long);
+    require_collections();
+    exit(0);
+}
+
 static void setuid_and_cancel(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -400,7 +414,7 @@ static void shared_across_fork(void)
     pid_t child = fork();
     if (child == 0) {
         collect();
-        _exit(is_kept(mine) ? 0 : 1);
+        exit(is_kept(mine) ? 0 : 1);
     }
     int status;
     require(waitpid(child, &status, 0) == child && status == 0);
@@ -524,6 +538,7 @@ static void kernel_worker(void)
     clock_gettime(CLOCK_MONOTONIC, &ended);
     require(is_kept(mine) && block);
     require(ended.tv_sec - begun.tv_sec < 20);
+    require_collections();
 }
 
 static void *load_and_unload(void *unused)
@@ -591,6 +606,7 @@ int main(int count, char **arguments)
         {"sigwait", wait_any},
         {"signalfd", signal_descriptor},
         {"setuid-and-cancel", setuid_and_cancel},
+        {"handler-replaced", handler_replaced},
         {"forks", forks},
         {"spawns", spawns},
         {"shared-across-fork", shared_across_fork},
