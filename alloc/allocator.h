@@ -27,6 +27,10 @@ struct allocator {
     const char *source;
     const struct option_description *options; /* ended by a NULL key; may be NULL */
 
+    /* Why what these options ask for cannot be had together; NULL: it can. The function may be NULL
+     * too. */
+    const char *(*conflict)(const uint64_t *options);
+
     /* Called once, before any other and before there is a second thread; no libc is needed.
      * options: a value for each description. False when the kernel refuses the first memory. */
     bool (*init)(const uint64_t *options);

@@ -137,9 +137,10 @@ static void set_pace(const struct times *times, const struct root_result *roots,
     pace_collected(&report);
 }
 
-static void give_up(uint64_t *counter)
+static void give_up(uint64_t *counter, uint64_t begun_ns)
 {
     ++*counter;
+    state.statistics.given_up_ns += monotonic_ns() - begun_ns;
     atomic_fetch_add(&state.failures, 1);
     pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
 }
@@ -186,7 +187,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     times->swept = monotonic_ns();
     if (!read) {
         resume_world();
-        give_up(&state.statistics.given_up_roots);
+        give_up(&state.statistics.given_up_roots, times->begun);
         return;
     }
     count_work(&roots, &marked, &swept);
@@ -210,7 +211,7 @@ static void stop_and_collect(uintptr_t stack_pointer)
     if (failure == STOP_DONE)
         collect_in_stopped_world(stack_pointer, &times);
     else
-        give_up(&state.statistics.given_up[failure]);
+        give_up(&state.statistics.given_up[failure], times.begun);
 }
 
 bool collect(enum collect_cause cause, size_t wanted)

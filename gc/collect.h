@@ -26,6 +26,7 @@ enum { PAUSE_BUCKETS = 24 };
 struct collect_statistics {
     uint64_t collections, causes[COLLECT_CAUSES];
     uint64_t given_up[STOP_FAILURES], given_up_roots, unavailable;
+    uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
     uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
     uint64_t root_bytes, root_indirect_bytes, root_mappings;

@@ -76,6 +76,19 @@ static const struct option_description options[] = {
     {0},
 };
 
+static const char *conflict(const uint64_t *values)
+{
+    if (values[OPTION_LEAKS] != LEAKS_KEEP)
+        return NULL;
+    if (values[OPTION_FREE] == FREE_IGNORE)
+        return "with free=ignore and leaks=keep nothing would ever give memory back";
+    for (enum gc_option option = OPTION_POLICY; options[option].key; option++)
+        if (option != OPTION_RETAIN && values[option] != options[option].initial)
+            return "with leaks=keep there are no collections for policy=, initial=, limit=, "
+                   "pause=, every=, markers= or stack= to change";
+    return NULL;
+}
+
 static struct {
     _Atomic bool free_ignored;  /* now */
     _Atomic bool ignores_frees; /* as long as collections work */
@@ -308,6 +321,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "collections", statistics->collections);
     visit(argument, "gc", "pause_ns", statistics->pause_ns);
     visit(argument, "gc", "longest_pause_ns", statistics->longest_pause_ns);
+    visit(argument, "gc", "given_up_ns", statistics->given_up_ns);
     visit(argument, "gc", "stop_ns", statistics->stop_ns);
     visit(argument, "gc", "longest_stop_ns", statistics->longest_stop_ns);
     visit(argument, "gc", "root_ns", statistics->root_ns);
@@ -341,6 +355,7 @@ const struct allocator gc_default = {
     .title = "conservative collector under existing binaries",
     .source = "after Boehm & Weiser, SP&E 1988",
     .options = options,
+    .conflict = conflict,
     .init = init,
     .alloc = gc_alloc,
     .free = gc_free,

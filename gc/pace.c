@@ -81,28 +81,47 @@ static size_t read_small_file(const char *path, char *text, size_t room)
     return (size_t)bytes;
 }
 
-/* memory.max of the control group (version 2) that "0::/path" names; 0: none, or "max". */
-static size_t control_group_limit(void)
+enum { GROUPS_BYTES = 512 };
+
+/* memory.max of a control group, the first `length` bytes of its path; 0: none, or "max". */
+static size_t limit_of_group(const char *group, size_t length)
 {
     static const char ROOT[] = "/sys/fs/cgroup", FILE_NAME[] = "/memory.max";
-    char text[512], path[sizeof ROOT + sizeof text + sizeof FILE_NAME];
-    if (read_small_file("/proc/self/cgroup", text, sizeof text) == 0)
-        return 0;
-    char *group = strstr(text, "0::");
-    if (!group)
-        return 0;
-    group += 3;
-    group[strcspn(group, "\n")] = '\0';
-    size_t length = sizeof ROOT - 1, group_length = strcmp(group, "/") ? strlen(group) : 0;
-    memcpy(path, ROOT, length);
-    memcpy(path + length, group, group_length);
-    memcpy(path + length + group_length, FILE_NAME, sizeof FILE_NAME);
+    char text[32], path[sizeof ROOT + GROUPS_BYTES + sizeof FILE_NAME];
+    memcpy(path, ROOT, sizeof ROOT);
+    memcpy(path + sizeof ROOT - 1, group, length);
+    memcpy(path + sizeof ROOT - 1 + length, FILE_NAME, sizeof FILE_NAME);
     if (read_small_file(path, text, sizeof text) == 0)
         return 0;
     size_t bytes = 0;
     for (const char *at = text; *at >= '0' && *at <= '9'; at++)
         bytes = bytes * 10 + (size_t)(*at - '0');
     return bytes;
+}
+
+/* The least of the process's control group (version 2), which "0::/path" names, and of those that
+ * it lies in; 0: none. */
+static size_t control_group_limit(void)
+{
+    char text[GROUPS_BYTES];
+    if (read_small_file("/proc/self/cgroup", text, sizeof text) == 0)
+        return 0;
+    const char *group = strstr(text, "0::");
+    if (!group)
+        return 0;
+    group += 3;
+    size_t least = 0, length = strcspn(group, "\n");
+    if (length == 1)
+        length = 0; /* "/" */
+    for (;;) {
+        size_t limit = limit_of_group(group, length);
+        if (limit > 0 && (least == 0 || limit < least))
+            least = limit;
+        if (length == 0)
+            return least;
+        while (length > 0 && group[--length] != '/')
+            ;
+    }
 }
 
 static void set(_Atomic size_t *size, size_t value)

@@ -248,5 +248,12 @@ bool configuration_parse(const char *text, struct configuration *configuration,
         if (!parse_option(configuration, key, value, &seen, error))
             return false;
     }
-    return true;
+    const struct allocator *allocator = configuration->allocator;
+    const char *conflict = allocator->conflict ? allocator->conflict(configuration->values) : NULL;
+    if (conflict) {
+        begin_error(error, "contradiction in", (struct slice){text, strlen(text)});
+        message_text(error, ": ");
+        message_text(error, conflict);
+    }
+    return !conflict;
 }

@@ -5,11 +5,12 @@ Each case is a program of tests/gc_traps with an argument; its exit status says 
 that this kernel lacks what it is about."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from under import BUILD, LIBRARY, Under
+from under import BUILD, GLIBC, LIBRARY, Under
 
 PROGRAMS = BUILD / "tests" / "gc_traps"
 
@@ -20,9 +21,9 @@ PLACES = (
     "read-only no-access code shared packed-shared shared-read-only shared-code file"
 )
 THREADS = (
-    "register vector red-zone stack blocks-all blocks-filled stopped-on-alternate alternate "
+    "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate alternate "
     "suspended starting loaded-storage coming-and-going clone coroutine main-ends "
-    "other-namespace"
+    "other-namespace borrowed-memory"
 )
 WAITS = (
     "poll ppoll select read epoll ring aio sem-wait thrd-sleep long-write long-send long-receive "
@@ -33,7 +34,7 @@ WAITS = (
 )
 WORLD = (
     "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
-    "real-time-signals sigwait signalfd setuid-and-cancel forks "
+    "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
     "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "libraries mappings"
@@ -64,10 +65,26 @@ def run(under: Under, program: str, case: str, statistics: Path | None = None) -
     assert result.returncode == 0, result.stderr
 
 
+# There no collection can be done.
+GIVEN_UP = {
+    "blocks-all",
+    "borrowed-memory",
+    "other-namespace",
+    "privileges-given-up",
+    "privileges-given-up-by-child",
+}
+
+
 @pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
 @pytest.mark.parametrize("program, case", CASES)
-def test_trap(program: str, case: str, under: Under) -> None:
-    run(under, program, case)
+def test_trap(program: str, case: str, under: Under, tmp_path: Path) -> None:
+    """Nothing is lost, and not because nothing was collected."""
+    run(under, program, case, tmp_path / "%p.json")
+    processes = [figures(path) for path in tmp_path.iterdir()]
+    if case not in GIVEN_UP:
+        assert max(process["gc"]["collections"] for process in processes) > 0
+        for reason in ("no_thread_list", "no_signal", "too_many_threads", "roots_unreadable"):
+            assert [process["gc_given_up"][reason] for process in processes] == [0] * len(processes)
 
 
 @pytest.mark.parametrize("under", COLLECTORS[2:], ids=str)
@@ -97,6 +114,60 @@ def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
     gc = figures(path)
     assert gc["gc"]["collections"] == 0
     assert gc["gc_given_up"]["thread_does_not_stop"] == 1
+    assert "gc_pauses" not in gc and gc["gc"]["pause_ns"] == 0
+    assert gc["gc"]["given_up_ns"] >= 100_000_000  # which it has to answer
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ("free=ignore,leaks=keep", "nothing would ever give memory back"),
+        ("leaks=keep,limit=2M", "limit="),
+        ("leaks=keep,markers=1", "markers="),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: str, named: str) -> None:
+    result = Under("gc", LIBRARY, f"gc:{options}").run(["/bin/true"])
+    assert result.returncode == 2
+    assert options in result.stderr and named in result.stderr
+
+
+def control_group() -> Path | None:
+    """A new one of the second version, within another; None where none can be made."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split()[2] == "cgroup2":
+            group = Path(line.split()[1]) / f"allotrope-{os.getpid()}" / "inner"
+            try:
+                group.mkdir(parents=True)
+            except OSError:
+                return None
+            return group
+    return None
+
+
+def test_the_limit_of_an_outer_control_group_counts(tmp_path: Path) -> None:
+    """The group that the process is in has none. What the collector reads is put before its eyes."""
+    group = control_group()
+    if not group:
+        pytest.skip("needs the right to make control groups")
+    outer = tmp_path / group.parent.name
+    (outer / "inner").mkdir(parents=True)
+    (outer / "memory.max").write_text("8388608\n")
+    (outer / "inner" / "memory.max").write_text("max\n")
+    statistics = tmp_path / "statistics.json"
+    script = (
+        f'echo $$ > {group}/cgroup.procs && mount --bind {tmp_path} /sys/fs/cgroup && exec "$@"'
+    )
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
+    command += ["ALLOTROPE=gc", f"ALLOTROPE_STATS={statistics}", "/bin/true"]
+    try:
+        result = GLIBC.run(command)
+        if not statistics.exists():
+            pytest.skip(f"cannot be put in its place: {result.stderr}")
+        assert figures(statistics)["gc"]["next_collection_bytes"] == 7 << 20
+    finally:
+        group.rmdir()
+        group.parent.rmdir()
 
 
 def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:

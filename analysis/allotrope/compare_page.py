@@ -426,10 +426,10 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     if not known:
         return []
     rows = [
-        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]), _causes(gc["given_up"]),
+        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]), _given_up(gc),
          format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
          _if_known(gc, "longest_stop_ns", format_nanoseconds),
-         _spent(gc, "root_ns", "root_bytes"), _spent(gc, "mark_ns", "marked_bytes"),
+         _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"), _spent(gc, "mark_ns", "marked_bytes"),
          _if_known(gc, "marked_bytes", format_bytes), _if_known(gc, "freed_bytes", format_bytes)]
         for _, one, gc in known
     ]  # fmt: skip
@@ -447,10 +447,18 @@ def _if_known(gc: Mapping[str, int], key: str, shown: Callable[[float], str]) ->
     return shown(gc[key]) if key in gc else "–"
 
 
-def _spent(gc: Mapping[str, int], time: str, size: str) -> str:
+def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
     """How long a phase took in all, and how much it went through a second."""
     spent = _if_known(gc, time, format_nanoseconds)
-    return f"{spent} ({format_bytes(gc[size] / gc[time] * 1e9)}/s)" if gc.get(time) else spent
+    size = sum(gc.get(key, 0) for key in sizes)
+    return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
+
+
+def _given_up(gc: Mapping[str, Any]) -> str:
+    """Why, and for how long the program stood for it; its pauses are those that reclaimed."""
+    reasons = _causes(gc["given_up"])
+    stood = gc.get("given_up_ns", 0)
+    return f"{reasons} ({format_nanoseconds(stood)})" if stood else reasons
 
 
 def _causes(causes: Mapping[str, int]) -> str:
