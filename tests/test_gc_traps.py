@@ -101,11 +101,12 @@ def test_statistics_count_what_was_done(tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
     run(COLLECTORS[0], "places", "nowhere", path)
     gc = figures(path)
-    assert gc["gc"]["collections"] == gc["gc_causes"]["asked"] == 1
+    assert gc["gc"]["collections"] == gc["gc_causes"]["asked"] == 2
     assert gc["gc"]["freed_bytes"] > 40 * 104
-    assert sum(gc["gc_pauses"].values()) == 1
+    assert sum(gc["gc_pauses"].values()) == 2
     assert sum(gc["gc_given_up"].values()) == 0
-    assert 0 < gc["gc"]["stop_ns"] <= gc["gc"]["pause_ns"] == gc["gc"]["longest_pause_ns"]
+    assert 0 < gc["gc"]["stop_ns"] <= gc["gc"]["pause_ns"]
+    assert gc["gc"]["pause_ns"] / 2 <= gc["gc"]["longest_pause_ns"] < gc["gc"]["pause_ns"]
 
 
 def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
