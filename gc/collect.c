@@ -256,8 +256,10 @@ bool collect_works(void)
 
 void collect_before_hiding(void)
 {
-    if (atomic_load(&state.available))
+    lock_acquire(&state.lock);
+    if (state.available)
         process_keep_files();
+    lock_release(&state.lock);
 }
 
 void collect_never_again(void)

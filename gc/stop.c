@@ -234,8 +234,12 @@ static bool program_has_signal(const ucontext_t *context)
 /* A call that hands on many bytes and has done so with some of them. */
 static bool may_be_cut_short(const greg_t *registers)
 {
+    enum {
+        CALL_BYTES = 12
+    }; /* that interrupted_call looks at: what lies before them may be gone */
     greg_t done = registers[REG_RAX];
-    if (done <= 0 || done >= registers[REG_RDX])
+    if (done <= 0 || done >= registers[REG_RDX] ||
+        (uintptr_t)registers[REG_RIP] % PAGE_BYTES < CALL_BYTES)
         return false;
     long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
     return call == SYS_write || call == SYS_sendto || call == SYS_recvfrom;

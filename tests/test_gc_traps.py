@@ -23,7 +23,7 @@ PLACES = (
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate alternate "
     "suspended starting loaded-storage coming-and-going clone coroutine main-ends "
-    "other-namespace borrowed-memory"
+    "other-namespace borrowed-memory at-page-start"
 )
 WAITS = (
     "poll ppoll select read epoll ring aio sem-wait thrd-sleep long-write long-send long-receive "

@@ -101,6 +101,22 @@ static void *in_red_zone_alone(void *unused)
     return in_red_zone(unused);
 }
 
+/* Runs the first instructions of a page, with nothing before it, while its registers look as if a
+ * call had just returned a part of what it was to. */
+static void *at_page_start(void *unused)
+{
+    (void)unused;
+    char *pages =
+        mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(pages != MAP_FAILED && mprotect(pages, 4096, PROT_NONE) == 0);
+    memcpy(pages + 4096, "\xeb\xfe", 2); /* jmp . */
+    held = disguise(signed_block());
+    *(void *volatile *)(pages + 8000) = reveal(held);
+    ready = 1;
+    __asm__ volatile("mov $1, %%eax\n\tmov $5, %%edx\n\tjmp *%0" : : "r"(pages + 4096));
+    __builtin_unreachable();
+}
+
 /* What ld.so allocates for a thread: the table of its thread-local storage, and in that a library's
  * that was loaded later. glibc keeps a dead thread's stack and table for the next. */
 static void *volatile *(*slot)(void);
@@ -400,6 +416,15 @@ int main(int count, char **arguments)
         collect();
         require(is_kept(held));
         stop = 1;
+        return 0;
+    }
+    if (!strcmp(arguments[1], "at-page-start")) {
+        pthread_t thread;
+        require(pthread_create(&thread, NULL, at_page_start, NULL) == 0);
+        wait_for(&ready);
+        usleep(1000);
+        collect();
+        require(is_kept(held));
         return 0;
     }
     if (!strcmp(arguments[1], "coroutine")) {
