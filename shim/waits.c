@@ -156,8 +156,6 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
     return result;
 }
 
-/* libc's own, by the name that it exports besides: no look-up, which a signal handler that writes
- * must not be the first to do. */
 ssize_t __write(int descriptor, const void *buffer, size_t bytes);
 EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left);
 
@@ -186,12 +184,19 @@ static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
     return transfer->ended != before;
 }
 
+static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)
+{
+    static void *_Atomic kept;
+    ssize_t (*next)(int, const void *, size_t) = next_of(&kept, "write");
+    return next ? next(descriptor, buffer, bytes) : __write(descriptor, buffer, bytes);
+}
+
 EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
 {
     struct transfer transfer = begin_transfer(bytes);
-    ssize_t done = __write(descriptor, buffer, bytes), more = done;
+    ssize_t done = write_some(descriptor, buffer, bytes), more = done;
     while (more > 0 && was_cut_short(&transfer, done, bytes)) {
-        more = __write(descriptor, (const char *)buffer + done, bytes - (size_t)done);
+        more = write_some(descriptor, (const char *)buffer + done, bytes - (size_t)done);
         done += more > 0 ? more : 0;
     }
     pin_message(buffer, done);
