@@ -21,8 +21,8 @@ PLACES = (
     "read-only no-access code shared packed-shared shared-read-only shared-code file"
 )
 THREADS = (
-    "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate alternate "
-    "suspended starting loaded-storage coming-and-going clone coroutine main-ends "
+    "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
+    "alternate suspended starting loaded-storage coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start"
 )
 WAITS = (
@@ -147,7 +147,7 @@ def control_group() -> Path | None:
 
 
 def test_the_limit_of_an_outer_control_group_counts(tmp_path: Path) -> None:
-    """The group that the process is in has none. What the collector reads is put before its eyes."""
+    """The process's own has none. What the collector reads takes the place of this machine's."""
     group = control_group()
     if not group:
         pytest.skip("needs the right to make control groups")

@@ -429,7 +429,8 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
         [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]), _given_up(gc),
          format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
          _if_known(gc, "longest_stop_ns", format_nanoseconds),
-         _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"), _spent(gc, "mark_ns", "marked_bytes"),
+         _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
+         _spent(gc, "mark_ns", "marked_bytes"),
          _if_known(gc, "marked_bytes", format_bytes), _if_known(gc, "freed_bytes", format_bytes)]
         for _, one, gc in known
     ]  # fmt: skip
