@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import signal
 import time
 from pathlib import Path
@@ -15,11 +16,27 @@ from allotrope.errors import UserError
 from allotrope.intervals import Estimate
 from allotrope.zorn import paper
 from allotrope.zorn.claims import Claim, Part, all_claims, judge
+from allotrope.zorn.figures import (
+    domain_figure,
+    faults_figure,
+    look,
+    memory_figure,
+    survival_figure,
+)
 from allotrope.zorn.paper import Range
 from allotrope.zorn.programs import Form, Program
+from allotrope.zorn.report import claim_record, make_report, summary
 from allotrope.zorn.results import Results
 from allotrope.zorn.store import Step, Store
-from allotrope.zorn.tables import busiest_share, page_start_share
+from allotrope.zorn.tables import (
+    ALL_1992,
+    all_tables,
+    busiest_share,
+    memory_table,
+    misses_by_place,
+    page_start_share,
+    waste_table,
+)
 from browser import Browser, browser  # noqa: F401
 from conftest import BUILD, Command
 
@@ -92,6 +109,17 @@ def test_a_part_outside_says_by_how_much() -> None:
     assert str(Part("yacr", None, Range(1, 2))) == "yacr not measured"
 
 
+def test_a_ratio_to_nothing_is_undefined_and_not_unmeasured() -> None:
+    nothing = Part("gawk", math.nan, Range(1, 2))
+    assert str(nothing) == "gawk undefined" and nothing.standing() == "undefined"
+    assert judge([nothing]) == "not decided"
+    claim = Claim("7a", "", "", [nothing])
+    assert claim_record(claim)["parts"][0]["value"] is None
+    json.dumps(claim_record(claim), allow_nan=False)
+    results = traced({"optimised bsd:classic": [(1, 100)], "collected gc:classic": [(1, 100)]})
+    assert "gawk undefined" in claim_of(results, "7a").figures()
+
+
 def program(name: str, *forms: str) -> Program:
     commands = {form: Form([name], [name]) for form in ("optimised", *forms)}
     return Program(name, "1992", "", "", "base", commands, None)
@@ -145,20 +173,108 @@ def test_sets_are_told_by_their_place_in_a_page() -> None:
     assert page_start_share(headers) == 1
     assert busiest_share(headers) == 1
     assert page_start_share([0] * 4096) == 0
+    assert misses_by_place(headers) == [3200, 3200] + [0] * 126
+
+
+def traced(curves: dict[str, list[tuple[int, int]]]) -> Results:
+    """gawk with these faults by frames; the first 100 are first touches."""
+    results = Results([program("gawk", "unoptimised", "collected")], {"quick": False})
+    for key, points in curves.items():
+        curve = [{"frames": frames, "faults": faults, "cold": 100} for frames, faults in points]
+        pages = [{"page_size": size, "cold": 100, "curve": curve} for size in (4096, 8192)]
+        results.locality["gawk", key] = {
+            "pages": {"references": 10**6, "pages": pages, "classes": []},
+            "caches": {"results": [], "shapes": []},
+        }
+    return results
+
+
+CURVES = {"optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
+          "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)]}  # fmt: skip
 
 
 def test_tight_memory_is_where_the_spread_is_largest() -> None:
-    results = Results([program("gawk", "collected")], {"quick": False})
-    curves = {"optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
-              "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)]}  # fmt: skip
-    for key, points in curves.items():
-        curve = [{"frames": frames, "faults": faults, "cold": 100} for frames, faults in points]
-        page = {"page_size": 4096, "cold": 100, "curve": curve}
-        results.locality["gawk", key] = {"pages": {"references": 10**6, "pages": [page]}}
+    results = traced(CURVES)
     pairs = [("optimised", "bsd:classic"), ("collected", "gc:classic")]
     # 5,900 over 200 from 64 frames on; at 256 nothing is replaced any more.
     assert results.tight_memory("gawk", pairs) == 128 * 4096
     assert results.replacement_faults("gawk", *pairs[1], 64 * 4096) == 5900
+
+
+def test_page_faults_are_told_from_first_touches_at_two_memories_and_page_sizes() -> None:
+    sheet = faults_figure(traced(CURVES))
+    rows = {row[0]: row[1:] for row in sheet.rows}
+    assert sheet.header[1:] == ["bsd:classic", "gc:classic"]
+    assert rows["gawk, 512K, 4K pages"] == ["200 (1.00)", "5,900 (29.50)"]
+    assert rows["gawk, 2M, 4K pages"] == ["0 (undefined)", "0 (undefined)"]
+    assert rows["gawk, first touches, 8K pages"] == ["100", "100"]
+    assert rows["gc with generations, any program"] == ["not measured", ""]
+
+
+# Tables and figures
+
+
+def with_heaps(peaks: dict[str, int]) -> Results:
+    results = Results([program("yacr")], {"quick": False})
+    waste = {"header": 10, "rounding": 20, "alignment": 0, "external": 30}
+    for spec, peak in peaks.items():
+        asked = {"requested_bytes": peak - 60, "mapped_bytes": peak, "waste": waste}
+        results.accounts["yacr", f"optimised {spec}"] = {
+            "heap": {"mapped_peak_bytes": peak}, "peak": asked}  # fmt: skip
+    return results
+
+
+def test_a_heap_far_below_the_others_does_not_flatten_the_picture() -> None:
+    results = with_heaps({"cartesian:classic": 100_000, "bsd:classic": 150_000, "gc:classic": 350})
+    svg = memory_figure(results).svg or ""
+    assert ">0.0035<" in svg and ">0.5<" in svg and ">0.1<" not in svg
+    assert memory_table(results, "table-4", ALL_1992, False).rows[0][-2].startswith("0.0035 ")
+
+
+def test_where_a_heaps_bytes_are_adds_up() -> None:
+    sheet = waste_table(with_heaps({"cartesian:classic": 1000, "bsd:classic": 1500}))
+    assert len(sheet.records) == 2
+    for one in sheet.records:
+        parts = ("requested", "header", "rounding", "alignment", "external")
+        assert sum(one[f"{part}_bytes"] for part in parts) == one["heap_bytes"]
+
+
+def test_what_nearly_all_outlives_is_drawn_on_the_whole_scale() -> None:
+    results = Results([program("yacr", "unoptimised")], {"quick": False})
+    curve = [(10.0, 1.0), (1e5, 0.9999999), (1e6, 0.9999998)]
+    results.events["yacr", "unoptimised cartesian:classic"] = {
+        "survival": {"instructions": curve, "bytes": curve}}  # fmt: skip
+    svg = survival_figure(results).svg or ""
+    assert {text for text in ("0", "20", "40", "60", "80", "100") if f">{text}<" in svg} == {
+        "0", "20", "40", "60", "80", "100"}  # fmt: skip
+
+
+def test_an_allocator_looks_alike_in_all_figures() -> None:
+    results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+    for name, rounds in results.rounds.items():
+        slower = {"unoptimised bsd:classic": {"cpu": 1.1, "rss": 1}}
+        results.rounds[name] = [{**one, **slower} for one in rounds]
+    svg = domain_figure(results).svg or ""
+    assert look(("optimised", "bsd:classic"))[1] in svg and "unoptimised" not in svg
+    assert ">1992<" in svg
+
+
+def test_the_paper_is_beside_each_table_of_domain_allocators() -> None:
+    results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+    results.programs = [program("ghostscript"), program("cfrac", "unoptimised")]
+    for sheet in all_tables(results):
+        if sheet.name in ("table-5", "table-6"):
+            rows = {row[0]: row[1:] for row in sheet.rows}
+            assert rows["cfrac"][-1] in ("SunOS 1.6, BSD 1.02 to 1.07", "no gain")
+            assert "1.00" not in " ".join(rows["ghostscript"][:-1])
+
+
+def test_few_rounds_indicate() -> None:
+    for rounds, word in ((5, "indication"), (6, "verdict")):
+        results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
+        results.study = {"quick": False, "rounds": rounds}
+        report = make_report(results)
+        assert summary(report).startswith(f"{word}s, of 29 claims: ")
 
 
 # Steps
@@ -185,10 +301,22 @@ def test_another_machine_does_not_continue(tmp_path: Path) -> None:
     store = Store(tmp_path / "study")
     store.begin({"machine": {"cpu": "a"}, "quick": False}, False)
     store.begin({"machine": {"cpu": "a"}, "quick": False}, True)
-    with pytest.raises(UserError, match="other machine"):
+    with pytest.raises(UserError, match=r"another machine's \(cpu a, here b\)"):
         store.begin({"machine": {"cpu": "b"}, "quick": False}, True)
+    with pytest.raises(UserError, match="begun without --quick"):
+        store.begin({"machine": {"cpu": "a"}, "quick": True}, True)
     with pytest.raises(UserError, match="--resume"):
         store.begin({"machine": {"cpu": "a"}, "quick": False}, False)
+
+
+def test_what_is_asked_otherwise_on_resuming_is_said_and_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study")
+    asked = {"machine": {}, "quick": False, "rounds": 7, "only": [], "programs": None}
+    assert store.begin(asked, False) == []
+    assert store.begin(asked, True) == []
+    said = store.begin(asked | {"rounds": 3, "only": ["gawk"]}, True)
+    assert said == ["rounds: begun with 7, now 3", "only: begun with all, now gawk"]
+    assert store.study()["rounds"] == 3 and store.begun()["only"] == ["gawk"]
 
 
 # The whole, on loads of milliseconds
@@ -215,7 +343,8 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     assert first.wait(60) == 130
     kept = {path: path.read_bytes() for path in steps.glob("*/*.json")}
     assert kept and not (folder / "out" / "study.html").exists()
-    done = command.run(*words, "--resume", timeout=300)
+    # With the options it was begun with.
+    done = command.run("zorn", "--quick", "--out", words[-1], "--resume", timeout=300)
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in kept} == kept
     assert "done before" in done.stderr
@@ -263,6 +392,13 @@ def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[P
     before = (folder / "results.json").read_text()
     done = command.run(*words, "--resume", "--report-only")
     assert done.returncode == 0, done.stderr
+    assert "of other programs" not in done.stderr
+    step = next((folder / "steps" / "account").glob("cfrac*.json"))
+    was = step.read_text()
+    step.write_text(was.replace('"fingerprint": "', '"fingerprint": "0'))
+    other = command.run(*words, "--resume", "--report-only")
+    step.write_text(was)
+    assert "1 results are of other programs, allocators or simulators" in other.stderr
     assert (
         json.loads((folder / "results.json").read_text())["claims"] == json.loads(before)["claims"]
     )
@@ -272,6 +408,7 @@ def test_a_quick_study_indicates(study: tuple[Path, str]) -> None:
     folder, said = study
     page = (folder / "study.html").read_text()
     assert "an indication, not a verdict" in page
+    assert "Indications, of 29 claims: " in page and "indications, of 29 claims: " in said
     assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
     assert said.rstrip().endswith("study.html")
 
@@ -283,6 +420,17 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
     assert len(browser.driver.find_elements("css selector", "figure svg")) >= 7
     width = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert browser.run(width) <= 0
+    browser.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1,
+                mobile=False)  # fmt: skip
+    cut = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth >" \
+          " e.clientWidth).map(e => e.getAttribute('aria-label'))"  # fmt: skip
+    assert browser.run(cut) == []
+    browser.cdp("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1,
+                mobile=True)  # fmt: skip
+    assert browser.run(width) <= 0
+    narrowest = "return Math.min(...[...document.querySelectorAll('figure svg')]" \
+                ".map(e => e.getBoundingClientRect().width))"  # fmt: skip
+    assert browser.run(narrowest) >= 600
     assert browser.print_pdf().startswith(b"%PDF")
 
 

@@ -15,7 +15,8 @@ DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
 @click.option("--quick", is_flag=True,
               help="two programs, three allocators; indications, not verdicts")  # fmt: skip
 @click.option("--out", metavar="DIR", help="where everything goes (default: zorn, or zorn-quick)")
-@click.option("--resume", is_flag=True, help="continue the study in DIR")
+@click.option("--resume", is_flag=True,
+              help="continue the study in DIR, with the options it was begun with")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="of the programs, this one; repeatable")
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N",
               help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs 6")  # fmt: skip
@@ -41,14 +42,20 @@ def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], roun
     if report_only and not resume:
         raise UserError("--report-only needs --resume: there is nothing else to report on")
     folder = Path(out or ("zorn-quick" if quick else "zorn"))
-    extent = Extent(quick, rounds or (QUICK_ROUNDS if quick else DEFAULT_ROUNDS), only)
+    store = Store(folder)
+    # What is not said on resuming is as it was.
+    was = store.begun() if resume else {}
+    rounds = rounds or was.get("rounds") or (QUICK_ROUNDS if quick else DEFAULT_ROUNDS)
+    table = str(Path(table).resolve()) if table else was.get("programs")
+    extent = Extent(quick, rounds, only or tuple(was.get("only", ())))
     programs = extent.programs(read_programs(table))
     check_report_modules()
     check_tools()
     interruptible()
-    store = Store(folder)
-    store.begin(question(extent), resume)
+    changes = store.begin(question(extent, table), resume)
     with store.lock():
+        for change in changes:
+            click.echo(change, err=True)
         study = Study(store, extent, programs, lambda line: click.echo(line, err=True))
         try:
             results = study.gather() if report_only else study.run()

@@ -12,10 +12,19 @@ from ..intervals import Estimate
 from . import paper
 from .plan import BASELINE, CLASSIC
 from .results import Results
-from .sheets import Sheet, estimate_fields
-from .tables import ALL_1992, BSD, EXPLICIT, Pair, measured
+from .sheets import (
+    ABSENT,
+    GENERATIONS,
+    UNDEFINED,
+    Sheet,
+    count_cell,
+    estimate_fields,
+    number_cell,
+)
+from .tables import ALL_1992, BSD, EXPLICIT, Pair, measured, misses_by_place
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
+PAPER = "#b0b0b0"  # what the paper gives
 COLOURS = ("#000000", "#0b62b8", "#b8470b", "#0d7a4f", "#7a3fa0", "#8c6d00", "#b01f5c", "#4d6270",
            "#5f8f1f", "#006d77", "#5b4636")  # fmt: skip
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
@@ -29,7 +38,6 @@ CURVE_PAIRS = [BASELINE, BSD, UNOPTIMISED_BSD, COLLECTED, ("optimised", "blocks"
 LOOKS = [BASELINE, BSD, COLLECTED, ("optimised", "knuth:classic"), ("optimised", "gnu:classic"),
          UNOPTIMISED_BSD, ("collected", "gc:free=ignore"), ("optimised", "blocks"),
          ("optimised", "glibc"), ("optimised", "jemalloc"), ("optimised", "mimalloc"),
-         *(("unoptimised", spec) for spec in (*CLASSIC, "glibc") if spec != "bsd:classic"),
          ("age", "instructions"), ("age", "bytes")]  # fmt: skip
 
 
@@ -42,6 +50,7 @@ def all_figures(results: Results) -> Iterator[Sheet]:
     yield misses_figure(results)
     yield miss_curves(results)
     yield survival_figure(results)
+    yield sets_figure(results)
 
 
 def look(pair: Pair) -> tuple[str, str, Any]:
@@ -98,12 +107,12 @@ Point = tuple[float, float | None, float | None]  # value and interval
 def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
           point: Callable[[str, Pair], Point | None], axis: str,
           paper_mark: Callable[[str, Pair], float | paper.Range | None], log: bool,
-          line_at: float | None = 1.0) -> str:  # fmt: skip
+          line_at: float | None = 1.0, floor: float = 0.0) -> str:  # fmt: skip
     """A column of marks for each program: one for each configuration, with its interval; what the
-    paper gives is a grey bar or a cross."""
-    width = max(6.0, 1.25 * len(programs) + 2.0)
-    figure, axes = _canvas(1, 1, width, 3.6)
+    paper gives is a grey bar. A value below `floor` stands on it, with its figure beside it."""
+    figure, axes = _canvas(1, 1, 9.5, 3.6)
     plot = axes[0][0]
+    grey = None
     for number, pair in enumerate(pairs):
         mark, colour, _ = look(pair)
         offset = 0.7 * ((number + 0.5) / len(pairs) - 0.5)
@@ -111,14 +120,20 @@ def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
         for place, program in enumerate(programs):
             said = paper_mark(program, pair)
             if isinstance(said, paper.Range):
-                plot.plot([place + offset] * 2, [said.low, said.high], color="#b0b0b0", lw=6,
-                          solid_capstyle="butt", zorder=1)  # fmt: skip
+                (grey,) = plot.plot([place + offset] * 2, [said.low, said.high], color=PAPER, lw=6,
+                                    solid_capstyle="butt", zorder=1)  # fmt: skip
             elif said is not None:
-                plot.plot(place + offset, said, marker="_", ms=12, mew=2.5, color="#909090")
+                (grey,) = plot.plot(place + offset, said, marker="_", ms=12, mew=4, color=PAPER,
+                                    ls="none", zorder=1)  # fmt: skip
             found = point(program, pair)
             if found is None:
                 continue
             value, low, high = found
+            if value < floor:
+                plot.annotate(f"{value:.2g}", (place + offset, floor), xytext=(-6, 0),
+                              textcoords="offset points", ha="right", va="center",
+                              fontsize=8)  # fmt: skip
+                value, low, high = floor, None, None
             bars = None if low is None or high is None else [[max(0, value - low)],
                                                              [max(0, high - value)]]  # fmt: skip
             plot.errorbar(place + offset, value, yerr=bars, marker=mark, ms=5, lw=0.9,
@@ -141,19 +156,26 @@ def _dots(name: str, programs: Sequence[str], pairs: Sequence[Pair],
         plot.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
         plot.minorticks_off()
         plot.tick_params(axis="x", length=0)
-    if plot.get_legend_handles_labels()[0]:
-        plot.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
+    handles, labels = plot.get_legend_handles_labels()
+    if grey is not None:
+        handles, labels = [*handles, grey], [*labels, "1992"]
+    if handles:
+        plot.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
     return _svg(figure, name)
 
 
 Curve = Sequence[tuple[float, float]]
 
 
+SIZES, AGES, PLACES = "sizes", "ages", "places"  # what the x axis of panels counts
+
+
 def _panels(name: str, programs: Sequence[str], pairs: Sequence[Pair],
             curve: Callable[[str, Pair], Curve | None], axes_titles: tuple[str, str],
-            marks_at: Sequence[float], binary: bool = True, log_y: bool = True,
+            marks_at: Sequence[float], axis: str = SIZES,
             marked: Callable[[str], tuple[float, float] | None] | None = None) -> str:  # fmt: skip
     """A panel for each program, a line for each configuration, on common axes."""
+    log_y = axis == SIZES
     columns = min(3, max(1, len(programs)))
     rows = math.ceil(len(programs) / columns) or 1
     figure, axes = _canvas(rows, columns, 3.1 * columns + 0.4, 2.5 * rows + 0.7)
@@ -168,24 +190,21 @@ def _panels(name: str, programs: Sequence[str], pairs: Sequence[Pair],
             points = [(x, y) for x, y in curve(program, pair) or () if y > 0 or not log_y]
             if not points:
                 continue
-            _, colour, dashes = look(pair)
-            draw = plot.step if log_y else plot.plot
-            where = {"where": "post"} if log_y else {}
-            (line,) = draw(*zip(*points), lw=1.2, color=colour, ls=dashes, **where)
+            mark, colour, dashes = look(pair)
+            draw = plot.plot if axis == AGES else plot.step
+            where = {} if axis == AGES else {"where": "post"}
+            # Marks at turns, for those who see no colours: of each line at other points.
+            number = pairs.index(pair)
+            (line,) = draw(*zip(*points), lw=1.2, color=colour, ls=dashes, marker=mark, ms=4,
+                           mfc="white", mew=0.9, markevery=_spread(points, number, len(pairs)),
+                           **where)  # fmt: skip
             handles[label(pair)] = line
-        for mark in marks_at:
-            plot.axvline(mark, color="#909090", lw=0.6)
+        for place_marked in marks_at:
+            plot.axvline(place_marked, color="#909090", lw=0.6)
         if marked is not None and (said := marked(program)) is not None:
-            plot.plot(*said, marker="x", ms=7, mew=1.5, color="#606060")
-        plot.set_xscale("log", base=2 if binary else 10)
-        if log_y:
-            plot.set_yscale("log")
-        if binary:
-            low, high = plot.get_xlim()
-            powers = [power for power in range(10, 32, 2) if low <= 1 << power <= high]
-            plot.set_xticks([1 << power for power in powers], [_size(1 << power)
-                            for power in powers])  # fmt: skip
-            plot.minorticks_off()
+            (cross,) = plot.plot(*said, marker="x", ms=7, mew=1.5, color="#606060", ls="none")
+            handles["1992"] = cross
+        _scale(plot, axis)
         plot.set_title(program, fontsize=9, loc="left")
         plot.grid(True)
         plot.tick_params(labelsize=8)
@@ -195,6 +214,30 @@ def _panels(name: str, programs: Sequence[str], pairs: Sequence[Pair],
         figure.legend(handles.values(), handles.keys(), loc="upper center",
                       bbox_to_anchor=(0.5, 0), fontsize=8, ncols=min(4, len(handles)))  # fmt: skip
     return _svg(figure, name)
+
+
+def _scale(plot: Any, axis: str) -> None:
+    if axis == SIZES:
+        plot.set_xscale("log", base=2)
+        plot.set_yscale("log")
+        low, high = plot.get_xlim()
+        powers = [power for power in range(10, 32, 2) if low <= 1 << power <= high]
+        plot.set_xticks([1 << power for power in powers], [_size(1 << power) for power in powers])
+    elif axis == AGES:
+        plot.set_xscale("log")
+        plot.set_ylim(-4, 104)
+        plot.set_xlim(5, 2e9)
+        plot.set_xticks([10**power for power in (1, 3, 5, 7, 9)])
+    else:
+        plot.set_ylim(bottom=0)
+        plot.set_xticks(range(0, 4097, 1024))
+    plot.minorticks_off()
+
+
+def _spread(points: Curve, number: int, of: int) -> list[int]:
+    """Which points of a line carry its mark: some five, not those of the next line."""
+    step = max(2, len(points) // 5)
+    return list(range(number * step // of, len(points), step))
 
 
 def _size(size: int) -> str:
@@ -230,6 +273,9 @@ def cpu_figure(results: Results) -> Sheet:
                  "programs for the collector.", records, svg=svg)  # fmt: skip
 
 
+LEAST_HEAP = 0.5  # Figure 2 goes down to it
+
+
 def memory_figure(results: Results) -> Sheet:
     pairs, names = measured(results, ALL_1992), _names(results)
 
@@ -251,10 +297,12 @@ def memory_figure(results: Results) -> Sheet:
     records = [{"program": name, "form": pair[0], "allocator": pair[1],
                 "value": results.heap_ratio(name, pair, BASELINE)}
                for name in names for pair in pairs]  # fmt: skip
-    svg = _dots("figure-2", names, pairs, point, "heap, ratio to SunOS's", said, True)
+    svg = _dots("figure-2", names, pairs, point, "heap, ratio to SunOS's", said, True,
+                floor=LEAST_HEAP)  # fmt: skip
     return Sheet("figure-2", "Figure 2: heap",
-                 "The heap's high-water mark as a ratio to SunOS's algorithm. Grey: what the "
-                 "paper's 30 to 150% over the best explicit allocator (yacr: 0.79 of it) would be "
+                 "The heap's high-water mark as a ratio to SunOS's algorithm; a mark at the foot "
+                 "is lower than drawn, at the figure beside it. Grey: what the paper's 30 to 150% "
+                 "over the best explicit allocator (yacr: 0.79 of it) would be "
                  "here.", records, svg=svg)  # fmt: skip
 
 
@@ -264,17 +312,25 @@ def domain_figure(results: Results) -> Sheet:
     pairs = measured(results, [("unoptimised", spec) for spec in (*CLASSIC, "glibc")])
 
     def one(name: str, pair: Pair) -> Estimate | None:
-        return results.ratio(name, pair, ("optimised", pair[1]))
+        return results.ratio(name, ("unoptimised", pair[1]), ("optimised", pair[1]))
 
     records = [{"program": name, "allocator": pair[1], **estimate_fields(one(name, pair))}
                for name in names for pair in pairs]  # fmt: skip
-    svg = _dots("figure-3", names, pairs, lambda name, pair: _point(one(name, pair)),
-                "CPU time without / with", lambda name, pair: 1 + paper.DOMAIN_GAIN_MOST
-                if (name, pair[1]) == ("cfrac", "cartesian:classic") else None,
+
+    def said(name: str, pair: Pair) -> float | paper.Range | None:
+        if (name, pair[1]) == ("cfrac", "cartesian:classic"):
+            return 1 + paper.DOMAIN_GAIN_MOST
+        if pair[1] == "bsd:classic" and name in paper.PROGRAMS:
+            return paper.Range(1 + paper.DOMAIN_GAIN_BSD.low, 1 + paper.DOMAIN_GAIN_BSD.high)
+        return None
+
+    svg = _dots("figure-3", names, [("optimised", pair[1]) for pair in pairs],
+                lambda name, pair: _point(one(name, pair)), "CPU time without / with", said,
                 True)  # fmt: skip
     return Sheet("figure-3", "Figure 3: what domain-specific allocators gain",
                  "CPU time of the program without its own allocator over that with it. Grey: the "
-                 "paper's cfrac under SunOS's.", records, svg=svg)  # fmt: skip
+                 "paper's 60% for cfrac under SunOS's algorithm, its 2 to 7% under BSD.", records,
+                 svg=svg)  # fmt: skip
 
 
 def faults_figure(results: Results) -> Sheet:
@@ -307,6 +363,7 @@ def faults_figure(results: Results) -> Sheet:
         value = ratio(name, pair, tight(name))
         return None if not value else (value, None, None)
 
+    header, rows = fault_rows(results, names, [BSD, *pairs], tight)
     labels = [f"{name}\n{_size(memory) if (memory := tight(name)) else '–'}" for name in names]
     svg = _dots("figure-4", labels, pairs,
                 lambda name, pair: point(name.partition("\n")[0], pair),
@@ -317,7 +374,39 @@ def faults_figure(results: Results) -> Sheet:
                  "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at the memory size "
                  "below each name: the power of two at which BSD and the collector differ most "
                  "while each still has one fault in a million references. Grey: the paper's one to "
-                 "two orders of magnitude for the collector.", records, svg=svg)  # fmt: skip
+                 "two orders of magnitude for the collector. The table: replacement faults, and in "
+                 "brackets their ratio to BSD's, undefined where BSD has none; there and at 2 MiB; "
+                 "first touches, which are in no figure.", records, header, rows,
+                 svg=svg)  # fmt: skip
+
+
+def fault_rows(
+    results: Results,
+    names: Sequence[str],
+    pairs: Sequence[Pair],
+    tight: Callable[[str], int | None],
+) -> tuple[list[str], list[list[str]]]:
+    """The figures behind the picture, which has no room for two memories and two page sizes."""
+    rows = []
+    for name in names:
+        for page in (4096, 8192):
+            for memory in (tight(name), paper.MEMORY_1992):
+                if memory is None:
+                    continue
+                base = results.replacement_faults(name, *BSD, memory, page)
+                cells = []
+                for pair in pairs:
+                    faults = results.replacement_faults(name, *pair, memory, page)
+                    cell = count_cell(faults)
+                    if faults is not None and base is not None:
+                        cell += f" ({number_cell(faults / base) if base else UNDEFINED})"
+                    cells.append(cell)
+                rows.append([f"{name}, {_size(memory)}, {_size(page)} pages", *cells])
+            curves = [results.page_curve(name, *pair, page) for pair in pairs]
+            touched = [count_cell(one["cold"] if one else None) for one in curves]
+            rows.append([f"{name}, first touches, {_size(page)} pages", *touched])
+    rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
+    return ["program, memory", *map(label, pairs)], rows
 
 
 def fault_curves(results: Results) -> Sheet:
@@ -414,8 +503,45 @@ def survival_figure(results: Results) -> Sheet:
         return Sheet("figure-8", "Figure 8: how long objects live", "Not measured in this run.", [])
     svg = _panels("figure-8", names, [("age", "instructions"), ("age", "bytes")], curve,
                   ("age: instructions executed, or bytes allocated, since birth",
-                   "objects alive, %"), [], False, False, marked)  # fmt: skip
+                   "objects alive, %"), [], AGES, marked)  # fmt: skip
     return Sheet("figure-8", "Figure 8: how long objects live",
                  "Objects that reach an age, counted in instructions and in bytes allocated "
                  "meanwhile; realloc continues a life, what is never freed survives. Cross: the "
                  "paper's, by its clock of cycles.", records, svg=svg)  # fmt: skip
+
+
+def sets_figure(results: Results) -> Sheet:
+    """Claim 9 asks where in the cache the misses are."""
+    title = "Beyond the paper: misses by place in a page"
+    names = [name for name in _names(results) if results.shape(name, *BSD)]
+    pairs = measured(results, [BSD, COLLECTED, ("collected", "gc:free=ignore")])
+    records: list[dict[str, Any]] = []
+    for name in names:
+        for pair in pairs:
+            if (shape := results.shape(name, *pair)) is not None:
+                records.append({"program": name, "form": pair[0], "allocator": pair[1],
+                                "misses_by_place": misses_by_place(shape["misses_by_set"])}
+                               )  # fmt: skip
+    if not records:
+        return Sheet("figure-sets", title, "Not measured in this run.", [])
+    found = {(one["program"], one["form"], one["allocator"]): one["misses_by_place"]
+             for one in records}  # fmt: skip
+
+    def curve(name: str, pair: Pair) -> Curve | None:
+        counts = found.get((name, *pair), [])
+        return [(32 * place, 100 * count / (sum(counts) or 1))
+                for place, count in enumerate(counts)]  # fmt: skip
+
+    svg = _panels(
+        "figure-sets",
+        names,
+        pairs,
+        curve,
+        ("distance from the start of a page, bytes", "of all misses, %"),
+        [],
+        PLACES,
+    )
+    return Sheet("figure-sets", title,
+                 "The paper's cache, 128 KiB direct-mapped: 32 of its sets lie at each distance "
+                 "from the start of a page of 4 KiB. Were all alike, each would have 0.8%. Headers "
+                 "at the start of pages meet at the left edge.", records, svg=svg)  # fmt: skip

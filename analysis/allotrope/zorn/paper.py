@@ -15,6 +15,8 @@ ALGORITHMS = {
 
 PROGRAMS = ("cfrac", "espresso", "gawk", "ghostscript", "perl", "yacr")
 
+OWN_ALLOCATOR = ("cfrac", "espresso", "gawk", "ghostscript", "perl")  # Tables 5 and 6
+
 # Table 2: objects allocated, where the text gives them, in millions.
 OBJECTS_MILLIONS = {"gawk": 4.5, "ghostscript": 0.92}
 

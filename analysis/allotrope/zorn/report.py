@@ -19,6 +19,7 @@ from .store import SCHEMA, write_whole
 from .tables import all_tables, further_tables
 
 PAGE = "study.html"
+LEAST_ROUNDS = 6  # for an interval
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class Report:
 
     @property
     def word(self) -> str:
-        """A quick study, or one of few rounds, indicates."""
-        return "indication" if self.study["quick"] else "verdict"
+        """A quick study, or one of too few rounds for an interval, indicates."""
+        indicates = self.study["quick"] or self.study["rounds"] < LEAST_ROUNDS
+        return "indication" if indicates else "verdict"
 
 
 def make_report(results: Results) -> Report:
@@ -65,7 +67,9 @@ def claim_record(claim: Claim) -> dict[str, Any]:
         "parts": [
             {
                 "about": part.about,
-                "value": getattr(part.measured, "median", part.measured),
+                "value": None
+                if part.undefined
+                else getattr(part.measured, "median", part.measured),
                 "low": (part.interval() or (None, None))[0],
                 "high": (part.interval() or (None, None))[1],
                 "wanted_low": part.wanted.low,
@@ -99,10 +103,39 @@ def write_report(report: Report, folder: Path) -> Path:
     return page
 
 
+# Of one claim, and of several.
+VERDICTS = {
+    "holds": ("holds", "hold"),
+    "in part": ("holds in part", "hold in part"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not decided": ("is not decided", "are not decided"),
+    "not measured": ("is not measured", "are not measured"),
+}
+
+
 def summary(report: Report) -> str:
     counts = Counter(claim.verdict for claim in report.claims)
-    order = ("holds", "in part", "does not hold", "not decided", "not measured")
-    return ", ".join(f"{counts[one]} {one}" for one in order if counts[one])
+    return f"{report.word}s, of {len(report.claims)} claims: " + ", ".join(
+        f"{counts[one]} {words[counts[one] > 1]}" for one, words in VERDICTS.items() if counts[one]
+    )
+
+
+WIDE = 8  # from so many columns on the second half of a cell stands below the first
+
+
+def parted(sheet: Sheet, cell: str) -> tuple[str, str]:
+    """A cell's figure, and what is in brackets behind it; together unless the table is wide."""
+    place = max(cell.find(" ["), cell.find(" ("))
+    if len(sheet.header) < WIDE or sheet.words or place < 0:
+        return cell, ""
+    return cell[:place], cell[place + 1 :]
+
+
+def heading(cell: str) -> Any:
+    """An allocator's name may be broken before its preset."""
+    from markupsafe import Markup, escape
+
+    return Markup(escape(cell).replace(":", Markup(":<wbr>")))
 
 
 def render(report: Report) -> str:
@@ -118,4 +151,8 @@ def render(report: Report) -> str:
         summary=summary(report),
         markup=Markup,
         size=format_bytes,
+        least_rounds=LEAST_ROUNDS,
+        parted=parted,
+        heading=heading,
+        wide=WIDE,
     )

@@ -9,6 +9,8 @@ from ..units import format_bytes
 from .paper import Range
 
 ABSENT = "not measured"
+UNDEFINED = "undefined"  # a ratio to nothing
+GENERATIONS = "gc with generations, any program"  # a row that stands ready
 Record = Mapping[str, Any]
 
 
@@ -36,11 +38,16 @@ def estimate_fields(one: Estimate | None) -> dict[str, Any]:
 
 
 def ratio_cell(one: Estimate | None) -> str:
-    return ABSENT if one is None else f"{one.median:.2f} [{one.low:.2f}, {one.high:.2f}]"
+    if one is None:
+        return ABSENT
+    return f"{number_cell(one.median)} [{number_cell(one.low)}, {number_cell(one.high)}]"
 
 
-def number_cell(value: float | None, digits: int = 2) -> str:
-    return ABSENT if value is None else f"{value:,.{digits}f}"
+def number_cell(value: float | None) -> str:
+    """Two places behind the point, or two digits where these would be noughts."""
+    if value is None:
+        return ABSENT
+    return f"{value:.2g}" if 0 < abs(value) < 0.095 else f"{value:,.2f}"
 
 
 def count_cell(value: int | float | None) -> str:

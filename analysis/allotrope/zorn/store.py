@@ -36,6 +36,13 @@ def write_whole(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
+ASKED = ("rounds", "only", "programs")  # what may be asked otherwise on resuming
+
+
+def _said(value: Any) -> str:
+    return ", ".join(value) or "all" if isinstance(value, list) else str(value or "the study's")
+
+
 @functools.cache
 def file_digest(path: str) -> str | None:
     """Of a file that a result depends on; None where there is none."""
@@ -68,8 +75,13 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, question: Mapping[str, Any], resume: bool) -> None:
-        """Takes possession of the folder, or goes on in it."""
+    def begun(self) -> dict[str, Any]:
+        """The study in the folder, empty when there is none."""
+        return self.study() if (self.folder / "study.json").exists() else {}
+
+    def begin(self, question: Mapping[str, Any], resume: bool) -> list[str]:
+        """Takes possession of the folder, or goes on in it; returns what is asked otherwise than
+        when the study was begun."""
         file = self.folder / "study.json"
         if not file.exists():
             if resume:
@@ -77,15 +89,27 @@ class Store:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise UserError(f"--out: {self.folder} holds something else; name another")
             write_whole(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
-            return
+            return []
         if not resume:
             raise UserError(f"{self.folder} holds a study; continue it with --resume, or name "
                             "another folder with --out")  # fmt: skip
         was = self.study()
-        for key in ("machine", "quick"):
-            if was.get(key) != question[key]:
-                raise UserError(f"--resume: the study in {self.folder} was begun with other {key} "
-                                f"({was.get(key)}); begin anew with another --out")  # fmt: skip
+        if was.get("quick") != question["quick"]:
+            begun = "with" if was.get("quick") else "without"
+            raise UserError(f"--resume: the study in {self.folder} was begun {begun} --quick; "
+                            f"continue it {begun} --quick, or name another --out")  # fmt: skip
+        if was.get("machine") != question["machine"]:
+            here = question["machine"]
+            other = [f"{key} {value}, here {here.get(key)}" for key, value in
+                     (was.get("machine") or {}).items() if here.get(key) != value]  # fmt: skip
+            raise UserError(f"--resume: the study in {self.folder} is another machine's "
+                            f"({'; '.join(other)}); begin anew with another --out")  # fmt: skip
+        changed = [key for key in ASKED if key in question and was.get(key) != question[key]]
+        if changed:
+            now = was | {key: question[key] for key in changed}
+            write_whole(file, json.dumps(now, indent=1) + "\n")
+        return [f"{key}: begun with {_said(was[key])}, now {_said(question[key])}"
+                for key in changed if key in was]  # fmt: skip
 
     def study(self) -> dict[str, Any]:
         file = self.folder / "study.json"

@@ -40,8 +40,8 @@ MACHINE_KEYS = ("cpu", "cpus", "memory_bytes", "kernel", "distribution", "libc",
 Announce = Callable[[str], None]
 
 
-def question(extent: Extent) -> dict[str, Any]:
-    """What a study is about: kept in its study.json."""
+def question(extent: Extent, table: str | None) -> dict[str, Any]:
+    """What a study is about: kept in its study.json. `table`: of other programs."""
     facts = machine_facts()
     versions = {spec: one.version for spec in CLASSIC[:1] + MODERN + (LIBGC,)
                 if (one := choose(spec)) is not None}  # fmt: skip
@@ -50,6 +50,8 @@ def question(extent: Extent) -> dict[str, Any]:
         "begun": now.isoformat(timespec="seconds"),
         "quick": extent.quick,
         "rounds": extent.rounds,
+        "only": list(extent.only),
+        "programs": table,
         "machine": {key: facts[key] for key in MACHINE_KEYS},
         "versions": versions | {tool: allocators.package_version(package)
                                 for tool, package in TOOLS.items()},
@@ -68,11 +70,21 @@ class Study:
 
     def gather(self) -> Results:
         """What was measured, whatever has changed since; measures nothing."""
-        for planned in steps(self.extent, self.programs, lambda *_: None):
+        known = list(steps(self.extent, self.programs, lambda *_: None))
+        for planned in known:
             found = self.store.get(planned.step, as_it_is=True)
             if found is not None:
                 self._keep(planned, found)
+        if outdated := self._outdated(known):
+            self.announce(f"{outdated} results are of other programs, allocators or simulators "
+                          "than are here now; the page shows them as they are")  # fmt: skip
         return self.results
+
+    def _outdated(self, known: Sequence[Planned]) -> int:
+        """How many steps were measured in other circumstances."""
+        return sum(self.store.get(one.step) is None
+                   and self.store.get(one.step, as_it_is=True) is not None
+                   for one in known)  # fmt: skip
 
     def run(self) -> Results:
         """Measures what is not measured yet."""
@@ -88,6 +100,9 @@ class Study:
                 + (f", {len(todo) - len(waiting)} done before" if len(waiting) < len(todo) else "")
                 + f"; about {duration(self._left(waiting))}"
             )
+            if outdated := self._outdated(waiting):
+                self.announce(f"{outdated} were measured with other programs, allocators or "
+                              "simulators than are here now: measured anew")  # fmt: skip
             for planned in todo:
                 self._settle(planned, waiting, Path(folder))
         return self.results

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
 
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from . import paper
 from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN
 from .results import Results
 from .sheets import (
     ABSENT,
+    GENERATIONS,
     Sheet,
     bytes_cell,
     count_cell,
@@ -54,6 +55,7 @@ def further_tables(results: Results) -> Iterator[Sheet]:
     yield cpu_table(results, "cpu-today", TODAY, True)
     yield memory_table(results, "memory-today", TODAY, True)
     yield resident_table(results)
+    yield waste_table(results)
     yield modern_programs_table(results, "cpu")
     yield modern_programs_table(results, "rss")
     yield shares_table(results)
@@ -64,8 +66,8 @@ def further_tables(results: Results) -> Iterator[Sheet]:
 
 
 def programs_table(results: Results) -> Sheet:
-    header = ["program", "what it does", "how it stands in for the 1992 one"]
-    kinds = {"1992": "the study's", "today": "of today: CPU and memory only",
+    header = ["program", "what it does", "what it is"]
+    kinds = {"1992": "of the study", "today": "of today: CPU and memory only",
              "switch": "for its own allocator's switch"}  # fmt: skip
     rows = [[one.name, one.about or one.name, "; ".join(filter(None, [kinds[one.row], one.note,
              results.missing.get(one.name, "")]))] for one in results.programs]  # fmt: skip
@@ -155,7 +157,7 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
 def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
-        text = ABSENT if ratio is None else f"{ratio:.2f} ({bytes_cell(peak)})"
+        text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
         return text, {"value": ratio, "heap_peak_bytes": peak}
 
     def said(program: str) -> str:
@@ -199,32 +201,75 @@ def modern_programs_table(results: Results, quantity: str) -> Sheet:
                  beyond=True)  # fmt: skip
 
 
+WASTE = {"header": "headers", "rounding": "rounding", "alignment": "alignment",
+         "external": "free room"}  # fmt: skip
+
+
+def waste_table(results: Results) -> Sheet:
+    """Where the bytes of a heap are when the program asks for most."""
+    rows, records = [], []
+    for program in results.row("1992"):
+        for pair in measured(results, EXPLICIT):
+            account = results.account(program.name, *pair)
+            at_peak = account["peak"] if account else None
+            if not at_peak or "waste" not in at_peak:
+                continue
+            parts = {"requested": at_peak["requested_bytes"],
+                     **{key: at_peak["waste"][key] for key in WASTE}}  # fmt: skip
+            rows.append([program.name, pair[1], bytes_cell(at_peak["mapped_bytes"]),
+                         *(bytes_cell(part) for part in parts.values())])  # fmt: skip
+            records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
+                            "heap_bytes": at_peak["mapped_bytes"],
+                            **{f"{key}_bytes": part for key, part in parts.items()}})  # fmt: skip
+    return Sheet("waste", "Where the heap's bytes are",
+                 "From the allocators' statistics, when the program has asked for most: what it "
+                 "asked for, headers of blocks, rounding of sizes, alignment, and room that is "
+                 "free or the allocator's. Of a collector's heap what was dropped and not yet "
+                 "found cannot be told.", records,
+                 ["program", "allocator", "heap", "asked for", *WASTE.values()], rows, 2,
+                 beyond=True)  # fmt: skip
+
+
 def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
     specs = [*CLASSIC, "glibc"] if ratio is not None else CLASSIC  # glibc has no account
-    having = [one for one in results.programs if "unoptimised" in one.forms]
+    having = [one for one in results.programs
+              if "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR]  # fmt: skip
     pairs = measured(results, [("unoptimised", spec) for spec in specs])
     header = ["program", *(heading(pair) for pair in pairs), "1992"]
-    said = {("table-5", "cfrac"): "1.6 under SunOS's"}
+
+    def said(program: str) -> str:
+        if program not in paper.PROGRAMS:
+            return ""
+        if name == "table-6":
+            return "no gain"
+        gain = paper.DOMAIN_GAIN_BSD
+        bsd = f"BSD {1 + gain.low:g} to {1 + gain.high:g}"
+        return f"SunOS {1 + paper.DOMAIN_GAIN_MOST:g}, {bsd}" if program == "cfrac" else bsd
+
     rows, records = [], []
     for program in having:
         cells = []
         for _, spec in pairs:
             one, base = ("unoptimised", spec), ("optimised", spec)
-            if ratio is not None:
+            if "unoptimised" not in program.forms:
+                cells.append(ABSENT)
+                fields: dict[str, Any] = estimate_fields(None)
+            elif ratio is not None:
                 found = ratio(program.name, one, base)
                 cells.append(ratio_cell(found))
-                fields: dict[str, Any] = estimate_fields(found)
+                fields = estimate_fields(found)
             else:
                 value = results.heap_ratio(program.name, one, base)
                 cells.append(number_cell(value))
                 fields = {"value": value, "low": value, "high": value}
             records.append({"program": program.name, "allocator": spec, **fields})
-        rows.append([program.name, *cells, said.get((name, program.name), "")])
+        rows.append([program.name, *cells, said(program.name)])
     number = name[-1]
     return Sheet(name, f"Table {number} / Figure 3: domain-specific allocators, {what}",
                  f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
-                 "it: above 1 the program's own gains.", records, header, rows)  # fmt: skip
+                 "it: above 1 the program's own gains. Debian's ghostscript has no switch.",
+                 records, header, rows)  # fmt: skip
 
 
 def shares_table(results: Results) -> Sheet:
@@ -234,19 +279,31 @@ def shares_table(results: Results) -> Sheet:
             shares = results.class_shares(program.name, *pair)
             if shares is None:
                 continue
-            collector = sum(share for one, share in shares.items()
-                            if one not in ("program", "allocator"))  # fmt: skip
-            parts = [shares.get("program", 0.0), shares.get("allocator", 0.0), collector]
-            rows.append([program.name, pair[1], *(percent_cell(part, 1) for part in parts)])
+            shape = results.shape(program.name, *pair)
+            misses = shape["misses_by_class"] if shape else {}
+            whole = sum(misses.values()) or 1
+            missed = {one: count / whole for one, count in misses.items()}
+            rows.append([program.name, pair[1], *(percent_cell(part, 1) for part in
+                         (*_in_three(shares), *_in_three(missed)))])  # fmt: skip
             records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
-                            **{f"share_{one}": share for one, share in shares.items()}}
+                            **{f"share_{one}": share for one, share in shares.items()},
+                            **{f"share_of_misses_{one}": share for one, share in missed.items()}}
                            )  # fmt: skip
-    caption = "Whose the data references are."
+    caption = "Whose the data references are, and whose the misses in the paper's cache."
     if not rows:
-        rows, caption = [["all", ABSENT, "", "", ""]], caption + " Not measured in this run."
-    return Sheet("attribution", "References of the program, the allocator and the collector",
-                 caption, records, ["program", "allocator", "the program's", "the allocator's",
-                                    "the collector's"], rows, 2, beyond=True)  # fmt: skip
+        rows = [["all", ABSENT, *[""] * 6]]
+        caption += " Not measured in this run."
+    return Sheet("attribution", "The program's share, the allocator's and the collector's",
+                 caption, records,
+                 ["program", "allocator", "references: program", "allocator", "collector",
+                  "misses: program", "allocator", "collector"], rows, 2, beyond=True)  # fmt: skip
+
+
+def _in_three(shares: Mapping[str, float]) -> list[float]:
+    """Program, allocator, and all that is a collector's."""
+    own = [shares.get("program", 0.0), shares.get("allocator", 0.0)]
+    return [*own, sum(share for one, share in shares.items()
+                      if one not in ("program", "allocator"))]  # fmt: skip
 
 
 def causes_table(results: Results) -> Sheet:
@@ -267,6 +324,7 @@ def causes_table(results: Results) -> Sheet:
                             "cache_bytes": size, "misses": one["misses"],
                             "references": references,
                             **{key: one[key] for key in parts}})  # fmt: skip
+    rows.append([GENERATIONS, "", ABSENT, "", "", ""])
     return Sheet("causes", "Misses by cause in the paper's cache",
                  "128 KiB, direct-mapped, 32-byte blocks; misses per data reference. A conflict is "
                  "a miss that a fully associative cache of the size would not have: below zero "
@@ -284,10 +342,13 @@ def busiest_share(misses: Sequence[int], parts: int = 64) -> float:
 def page_start_share(misses: Sequence[int], block: int = 32, page: int = 4096) -> float:
     """The share of misses in the sets to which the first two blocks of a page go: where headers at
     the start of a page meet. 2 in page / block if all sets are alike."""
-    sets = page // block
-    return sum(count for number, count in enumerate(misses) if number % sets < 2) / (
-        sum(misses) or 1
-    )
+    return sum(misses_by_place(misses, block, page)[:2]) / (sum(misses) or 1)
+
+
+def misses_by_place(misses: Sequence[int], block: int = 32, page: int = 4096) -> list[int]:
+    """Of the sets to which each block of a page goes, together."""
+    places = page // block
+    return [sum(misses[place::places]) for place in range(places)]
 
 
 def sets_table(results: Results) -> Sheet:
@@ -303,6 +364,7 @@ def sets_table(results: Results) -> Sheet:
             rows.append([program.name, pair[1], percent_cell(busy, 1), percent_cell(start, 1)])
             records.append({"program": program.name, "form": pair[0], "allocator": pair[1],
                             "busiest_64th": busy, "page_starts": start})  # fmt: skip
+    rows.append([GENERATIONS, "", ABSENT, ""])
     return Sheet("sets", "Misses per set in the paper's cache",
                  "Of all misses, those in the busiest 64th of the sets (1.6% if all are alike), "
                  "and those in sets where the first 64 bytes of a page go (1.6% as well).",
