@@ -105,6 +105,12 @@ def probe(planned: Planned, workshop: Workshop) -> Result:
     return result
 
 
+def was_stopped(run: Run) -> bool:
+    """Given up, but for most of the time it did not run: the machine, or its group of processes,
+    may have been stopped. Worth another attempt, since a failure spares all later rounds."""
+    return run.timed_out and run.cpu_seconds < run.wall_seconds / 2
+
+
 def measure_round(planned: Planned, workshop: Workshop, known: Mapping[str, Any],
                   failed: Mapping[str, str]) -> Result:  # fmt: skip
     """Every configuration once, in the order of a comparison's rounds. `known`: the probes by
@@ -116,11 +122,11 @@ def measure_round(planned: Planned, workshop: Workshop, known: Mapping[str, Any]
             found[str(one)] = {"failure": failed[str(one)]}
             continue
         reference = known[one.form]
-        run = workshop.run(
-            planned.program.forms[one.form],
-            allocator_of(one, planned.program),
-            patience(reference["timed"]),
-        )
+        form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+        run = workshop.run(form, allocator, patience(reference["timed"]))
+        again = was_stopped(run)
+        if again:
+            run = workshop.run(form, allocator, patience(reference["timed"]))
         if failure := workshop.failure(run):
             found[str(one)] = {"failure": failure}
         elif workshop.output_digest() != reference["timed_output"]:
@@ -129,7 +135,8 @@ def measure_round(planned: Planned, workshop: Workshop, known: Mapping[str, Any]
             found[str(one)] = {
                 "cpu": run.cpu_seconds, "user": run.user_seconds, "system": run.system_seconds,
                 "wall": run.wall_seconds, "rss": run.peak_rss_bytes, "faults": run.minor_faults,
-            }  # fmt: skip
+            } | ({"again": "was given up once: it had waited most of its time"} if again else {}
+                 )  # fmt: skip
     return found
 
 

@@ -21,8 +21,9 @@ from .sheets import (
 
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
 ALL_1992 = [*EXPLICIT, ("collected", COLLECTORS[0])]
+# The collector of 1992 again, beside today's two.
 TODAY = [*(("optimised", spec) for spec in DEFAULT + MODERN),
-         *(("collected", spec) for spec in COLLECTORS[1:])]  # fmt: skip
+         *(("collected", spec) for spec in COLLECTORS)]  # fmt: skip
 BSD = ("optimised", "bsd:classic")
 Pair = tuple[str, str]
 
@@ -54,10 +55,12 @@ def all_tables(results: Results) -> Iterator[Sheet]:
 def further_tables(results: Results) -> Iterator[Sheet]:
     yield cpu_table(results, "cpu-today", TODAY, True)
     yield memory_table(results, "memory-today", TODAY, True)
-    yield resident_table(results)
+    yield resident_table(results, "resident", ALL_1992)
+    yield resident_table(results, "resident-today", TODAY)
     yield waste_table(results)
-    yield modern_programs_table(results, "cpu")
-    yield modern_programs_table(results, "rss")
+    for quantity in ("cpu", "rss"):
+        yield modern_programs_table(results, quantity, "-classic", ALL_1992)
+        yield modern_programs_table(results, quantity, "", TODAY)
     yield shares_table(results)
     yield causes_table(results)
     yield sets_table(results)
@@ -178,26 +181,33 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
                  None if beyond else said, beyond=beyond)  # fmt: skip
 
 
-def resident_table(results: Results) -> Sheet:
+def resident_table(results: Results, name: str, pairs: Sequence[Pair]) -> Sheet:
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio = results.ratio(program, pair, BASELINE, "rss")
         return ratio_cell(ratio), estimate_fields(ratio)
 
-    return _grid(results, "resident", "Peak resident memory of the whole process",
+    whose = "today's allocators" if pairs is TODAY else "the paper's allocators"
+    return _grid(results, name, f"Peak resident memory of the whole process, {whose}",
                  "As a ratio to SunOS's algorithm: the program's own pages are in it.",
-                 [*ALL_1992, *TODAY], cell, None, beyond=True)  # fmt: skip
+                 pairs, cell, None, beyond=True)  # fmt: skip
 
 
-def modern_programs_table(results: Results, quantity: str) -> Sheet:
+def modern_programs_table(results: Results, quantity: str, suffix: str,
+                          pairs: Sequence[Pair]) -> Sheet:  # fmt: skip
+
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio = results.ratio(program, pair, ("optimised", "glibc"), quantity)
         return ratio_cell(ratio), estimate_fields(ratio)
 
     what = {"cpu": "CPU time", "rss": "peak resident memory"}[quantity]
-    pairs = [*EXPLICIT, *TODAY, ("collected", COLLECTORS[0])]
-    pairs.remove(("optimised", "glibc"))
-    return _grid(results, f"today-{quantity}", f"Six programs of today: {what}",
-                 "As a ratio to glibc's allocator.", pairs, cell, None, "today",
+    whose = "today's allocators" if pairs is TODAY else "the paper's allocators"
+    ran = {key for one in results.row("today") for each in results.rounds.get(one.name, [])
+           for key in each}  # fmt: skip
+    others = [pair for pair in pairs if pair != ("optimised", "glibc")
+              and any(results.key(one.name, *pair) in ran for one in results.row("today"))
+              ]  # fmt: skip
+    return _grid(results, f"today-{quantity}{suffix}", f"Six programs of today: {what}, {whose}",
+                 "As a ratio to glibc's allocator.", others, cell, None, "today",
                  beyond=True)  # fmt: skip
 
 
@@ -275,7 +285,7 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
 def shares_table(results: Results) -> Sheet:
     rows, records = [], []
     for program in results.row("1992"):
-        for pair in measured(results, [*ALL_1992, *TODAY]):
+        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
             shares = results.class_shares(program.name, *pair)
             if shares is None:
                 continue
@@ -378,7 +388,7 @@ TODAYS_CACHES = ((32 << 10, 64, 8), (1 << 20, 64, 8), (32 << 20, 64, 8))
 def shapes_table(results: Results) -> Sheet:
     rows, records = [], []
     for program in results.row("1992"):
-        for pair in measured(results, [*ALL_1992, *TODAY]):
+        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
             rates = [results.miss_rate(program.name, *pair, *shape) for shape in TODAYS_CACHES]
             if all(rate is None for rate in rates):
                 continue
