@@ -57,10 +57,42 @@ static bool still_open(const struct kept *kept)
            status.st_dev == kept->device && status.st_ino == kept->inode;
 }
 
+static void drop(struct kept *kept)
+{
+    if (still_open(kept))
+        SYSCALL_1(SYS_close, kept->descriptor);
+    kept->descriptor = -1;
+}
+
+/* Negative: it is none. */
+static int number_in(const char *text)
+{
+    int number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (*text - '0');
+    return *text ? -1 : number;
+}
+
+/* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
+static bool proc_counts_as_we_do(void)
+{
+    char number[24];
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, "self", number, sizeof number - 1);
+    if (syscall_failed(bytes))
+        return false;
+    number[bytes] = '\0';
+    return number_in(number) == SYSCALL_0(SYS_getpid);
+}
+
 static bool open_proc(void)
 {
-    return keep(&proc,
-                SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    if (!keep(&proc, SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", flags, 0)))
+        return false;
+    if (proc_counts_as_we_do())
+        return true;
+    drop(&proc);
+    return false;
 }
 
 static size_t append(char *path, size_t length, const char *text)
@@ -123,15 +155,6 @@ struct directory_entry {
     char name[];
 };
 
-/* Negative: it is none. */
-static int number_in(const char *text)
-{
-    int number = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        number = number * 10 + (*text - '0');
-    return *text ? -1 : number;
-}
-
 static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argument, int number),
                        void *argument)
 {
@@ -145,20 +168,9 @@ static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argume
     return true;
 }
 
-/* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
-static bool proc_counts_as_we_do(void)
-{
-    char number[24];
-    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, "self", number, sizeof number - 1);
-    if (syscall_failed(bytes))
-        return false;
-    number[bytes] = '\0';
-    return number_in(number) == SYSCALL_0(SYS_getpid);
-}
-
 bool process_open(void)
 {
-    if (!open_proc() || !proc_counts_as_we_do())
+    if (!open_proc())
         return false;
     keep_files_of_superuser();
     return true;
@@ -166,11 +178,8 @@ bool process_open(void)
 
 bool process_forked(void)
 {
-    for (int file = 0; file < PROCESS_FILES; file++) {
-        if (still_open(&files[file]))
-            process_close(files[file].descriptor);
-        files[file].descriptor = -1;
-    }
+    for (int file = 0; file < PROCESS_FILES; file++)
+        drop(&files[file]);
     if (still_open(&proc) && !proc_counts_as_we_do())
         return false;
     keep_files_of_superuser();
