@@ -708,6 +708,8 @@ static bool refill(struct blocks_thread *thread, unsigned class_index)
             return true;
         if (exhausted && !blocks_heap.collector)
             return false;
+        if (!exhausted)
+            empty_lists(thread); /* what it lists keeps whole slabs from serving */
         exhausted = true;
     }
 }

@@ -40,9 +40,16 @@ struct shared_bin {
     struct slab *available, *full;
 };
 
-/* Records of one size, from an area of their own, so that they can be visited in order. */
+/* A granule of the heap's memory that has become records of one size: they follow this. */
+struct record_granule {
+    struct record_granule *next;
+} __attribute__((aligned(64)));
+
+/* Records of one size, from an area of their own, so that they can be visited in order; where the
+ * area cannot grow, in granules of the heap's free memory. */
 struct record_pool {
     struct area area;
+    struct record_granule *granules;
     size_t record_bytes;
     void *unused; /* linked through their `next` */
 };

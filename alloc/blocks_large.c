@@ -80,6 +80,17 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
     return slab;
 }
 
+/* Where no mapping can be had the heap may have room. */
+static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from)
+{
+    struct slab *slab = NULL;
+    if (alignment > GRANULE_BYTES)
+        return take_mapping(alignment, usable);
+    if (usable >= mapping_from)
+        slab = take_mapping(GRANULE_BYTES, usable);
+    return slab ? slab : take_run(usable);
+}
+
 static void *alloc(size_t alignment, size_t size, size_t mapping_from)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
@@ -90,10 +101,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         if (ask_collector(usable, tries, exhausted) == REFUSE)
             return NULL;
         lock_acquire(&blocks_heap.lock);
-        struct slab *slab =
-            usable >= mapping_from || alignment > GRANULE_BYTES
-                ? take_mapping(alignment > GRANULE_BYTES ? alignment : GRANULE_BYTES, usable)
-                : take_run(usable);
+        struct slab *slab = take_large(alignment, usable, mapping_from);
         blocks_heap.used_granules = blocks_heap.runs.used_granules;
         void *block = slab ? slab->base : NULL;
         keep_in_register(block);
@@ -104,6 +112,8 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         }
         if (exhausted && !blocks_heap.collector)
             return NULL;
+        if (!exhausted)
+            blocks_settle_thread(); /* what it lists keeps whole slabs from serving */
         exhausted = true;
     }
 }

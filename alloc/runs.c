@@ -4,6 +4,8 @@
  */
 #include "alloc/runs.h"
 
+#include <string.h>
+
 #include "vm/metadata.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
@@ -82,19 +84,6 @@ static struct free_run *take_record(struct runs *runs)
     return record;
 }
 
-/* Every run in use has a record in store for the time it is given back, and one more for a run
- * that is cut: so giving back needs no memory, which a full heap could not get. */
-static bool store_records(struct runs *runs)
-{
-    while (runs->unused_record_count < runs->used_runs + 2) {
-        struct free_run *record = metadata_alloc(sizeof *record);
-        if (!record)
-            return false;
-        drop_record(runs, record);
-    }
-    return true;
-}
-
 static struct free_run *free_run_at(const char *address)
 {
     struct owner *owner = pagemap_get(address);
@@ -129,6 +118,43 @@ static struct free_run *find(const struct runs *runs, size_t granules)
         if (run->granules >= granules && (!best || run->granules < best->granules))
             best = run;
     return best;
+}
+
+/* Entered as memory that was handed out to no one, which it stays. */
+void *runs_take_for_records(struct runs *runs)
+{
+    struct free_run *run = find(runs, 1);
+    if (!run)
+        return NULL;
+    bool zero;
+    unlink_run(runs, run);
+    char *granule = cut(runs, run, 1, &zero);
+    runs->used_granules--;
+    pagemap_set(granule, GRANULE_BYTES, &unused_memory);
+    return zero ? granule : memset(granule, 0, GRANULE_BYTES);
+}
+
+/* When the kernel has no memory left. */
+static bool make_records(struct runs *runs)
+{
+    struct free_run *records = runs_take_for_records(runs);
+    for (size_t i = 0; records && i < GRANULE_BYTES / sizeof *records; i++)
+        drop_record(runs, &records[i]);
+    return records != NULL;
+}
+
+/* Every run in use has a record in store for the time it is given back, and one more for a run
+ * that is cut: so giving back needs no memory, which a full heap could not get. */
+static bool store_records(struct runs *runs)
+{
+    while (runs->unused_record_count < runs->used_runs + 2) {
+        struct free_run *record = metadata_alloc(sizeof *record);
+        if (record)
+            drop_record(runs, record);
+        else if (!make_records(runs))
+            return false;
+    }
+    return true;
 }
 
 /* Grows the heap, by less when it ends in a free run. */

@@ -60,6 +60,9 @@ void *runs_take(struct runs *runs, size_t granules, bool *zero);
 /* Takes the granules right behind a run, where it is to grow. False: they are not free. */
 bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero);
 
+/* A granule of zero bytes for records, for good, out of what is free. NULL: there is none. */
+void *runs_take_for_records(struct runs *runs);
+
 /* Gives granules back, and their contents to the kernel when more than the bound is free. */
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero);
 

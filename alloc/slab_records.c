@@ -6,6 +6,10 @@
  * of their own, so that a sweep or a walk over all of them reads memory in order. A record is
  * never given back, but used again; one that is not in use has capacity 0. Their areas are
  * entered in the page map as memory that no block lies in.
+ *
+ * When a heap that has all memory there is goes over to blocks of another size, the kernel has none
+ * left for records of the other length. Then a granule of the heap's own free memory becomes such
+ * records.
  */
 #include <string.h>
 
@@ -34,15 +38,52 @@ bool records_init(void)
     return true;
 }
 
-struct slab *new_slab_record(size_t words)
+static void put_unused(struct record_pool *pool, struct slab *slab)
 {
-    enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
-    struct record_pool *pool = &blocks_heap.records[kind];
+    slab->next = pool->unused;
+    pool->unused = slab;
+}
+
+static size_t records_in_granule(const struct record_pool *pool)
+{
+    return (GRANULE_BYTES - sizeof(struct record_granule)) / pool->record_bytes;
+}
+
+static struct slab *record_in_granule(const struct record_pool *pool,
+                                      struct record_granule *granule, size_t index)
+{
+    return (struct slab *)((char *)(granule + 1) + index * pool->record_bytes);
+}
+
+static void make_records(struct record_pool *pool)
+{
+    struct record_granule *granule = runs_take_for_records(&blocks_heap.runs);
+    if (!granule)
+        return;
+    granule->next = pool->granules;
+    pool->granules = granule;
+    for (size_t i = records_in_granule(pool); i-- > 0;)
+        put_unused(pool, record_in_granule(pool, granule, i));
+}
+
+static struct slab *take_record(struct record_pool *pool)
+{
+    if (!pool->unused) {
+        struct slab *slab = area_extend(&pool->area, pool->record_bytes);
+        if (slab)
+            return slab;
+        make_records(pool);
+    }
     struct slab *slab = pool->unused;
     if (slab)
         pool->unused = slab->next;
-    else
-        slab = area_extend(&pool->area, pool->record_bytes);
+    return slab;
+}
+
+struct slab *new_slab_record(size_t words)
+{
+    enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
+    struct slab *slab = take_record(&blocks_heap.records[kind]);
     if (slab) {
         /* An inbox may still have the record from its last use: that entry stays as it is. */
         memset(slab, 0, offsetof(struct slab, announced));
@@ -60,8 +101,7 @@ void drop_slab_record(struct slab *slab)
     slab->capacity = 0;
     slab->place = SLAB_UNUSED;
     atomic_store_explicit(&slab->thread, NULL, memory_order_relaxed);
-    slab->next = pool->unused;
-    pool->unused = slab;
+    put_unused(pool, slab);
 }
 
 struct blocks_thread *new_thread_record(void)
@@ -70,18 +110,31 @@ struct blocks_thread *new_thread_record(void)
     return area_extend(&pool->area, pool->record_bytes);
 }
 
-static void each_in_pool(const struct record_pool *pool,
-                         void (*visit)(void *argument, struct slab *slab), void *argument)
+struct slab_visit {
+    void (*visit)(void *argument, struct slab *slab);
+    void *argument;
+};
+
+static void visit_record(const struct slab_visit *to, struct slab *slab)
+{
+    if (slab->capacity > 0)
+        to->visit(to->argument, slab);
+}
+
+static void each_in_pool(const struct record_pool *pool, const struct slab_visit *to)
 {
     struct segment segment;
     for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
         for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            if (((struct slab *)record)->capacity > 0)
-                visit(argument, (struct slab *)record);
+            visit_record(to, (struct slab *)record);
+    for (struct record_granule *granule = pool->granules; granule; granule = granule->next)
+        for (size_t i = 0; i < records_in_granule(pool); i++)
+            visit_record(to, record_in_granule(pool, granule, i));
 }
 
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument)
 {
-    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], visit, argument);
-    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], visit, argument);
+    const struct slab_visit to = {visit, argument};
+    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
+    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
 }

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "alloc/size_class.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
+#include "vm/sanitizer.h"
 
 enum { MODEL_BLOCKS = 2000 };
 
@@ -514,6 +516,50 @@ static void test_a_child_has_a_whole_heap(void **state)
         pthread_join(threads[i], NULL);
 }
 
+enum { FILLED_BYTES = 128 << 20, MOST_BYTES = 192 << 20, LEAST_SIZE = 112 };
+
+/* Until there is no more, or so many bytes of blocks. */
+static size_t fill_to(void **blocks, size_t count, size_t size, size_t bytes)
+{
+    while (count * size < bytes && (blocks[count] = blocks_alloc(size)))
+        count++;
+    return count;
+}
+
+/* A child has all the memory there is in blocks of one size, frees them here and there, so that
+ * what it lists is of many slabs, and goes over to another size. */
+static void assert_serves_another_size(size_t first, size_t second)
+{
+    static void *blocks[MOST_BYTES / LEAST_SIZE];
+    blocks_fork_prepare();
+    pid_t child = fork();
+    if (child == 0) {
+        blocks_fork_child();
+        size_t count = fill_to(blocks, 0, first, FILLED_BYTES);
+        setrlimit(RLIMIT_AS, &(struct rlimit){1, 1});
+        count = fill_to(blocks, count, first, MOST_BYTES);
+        for (size_t i = 0; i < count; i++)
+            blocks_free(blocks[i * 997 % count]);
+        size_t again = fill_to(blocks, 0, second, MOST_BYTES);
+        _exit(!blocks_is_valid() ? 1 : again * second < count * first / 32 * 31 ? 2 : 0);
+    }
+    blocks_fork_parent();
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void test_all_memory_may_go_to_another_size(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();                               /* whose own memory the limit holds for too */
+    assert_serves_another_size(2000, 112);    /* as many slabs and more */
+    assert_serves_another_size(10000, 2000);  /* more slabs, of fewer granules */
+    assert_serves_another_size(112, 240);     /* slabs that a listed block holds */
+    assert_serves_another_size(112, 5000000); /* mappings that cannot be had */
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -537,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_alignments_of_every_power),
         cmocka_unit_test(test_faults_of_the_program_abort),
         cmocka_unit_test(test_a_child_has_a_whole_heap),
+        cmocka_unit_test(test_all_memory_may_go_to_another_size),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }

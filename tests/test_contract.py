@@ -103,6 +103,16 @@ def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
     require_success(run(under, "address_limit", "as", size))
 
 
+# As published, bsd never merges and knuth does not merge what it got at different times.
+@pytest.mark.parametrize(
+    "under", [under for under in ALL if under.allocator not in ("bsd", "knuth")], ids=str
+)
+@pytest.mark.parametrize("kind", ["as", "data"])
+@pytest.mark.parametrize("sizes", ["24 100 1000 4400 10000 100000", "100000 10000 1000 100 24"])
+def test_all_memory_may_go_to_another_size(sizes: str, kind: str, under: Under) -> None:
+    require_success(run(under, "address_limit_sizes", kind, *sizes.split()))
+
+
 @each_of_ours
 def test_memory_given_back_leaves_the_resident_set(under: Under) -> None:
     # As published, the classic allocators keep what they have; they too give no advice.
