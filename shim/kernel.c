@@ -50,19 +50,11 @@ void pin_message(const void *message, ssize_t bytes)
     }
 }
 
-static int result_of(long result)
-{
-    if (!syscall_failed(result))
-        return (int)result;
-    errno = (int)-result;
-    return -1;
-}
-
 EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_event *event)
 {
     if (event && operation != EPOLL_CTL_DEL)
         pin(event->data.ptr);
-    return result_of(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
+    return (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
 }
 
 EXPORT int sigqueue(pid_t process, int number, const union sigval value)
@@ -74,7 +66,7 @@ EXPORT int sigqueue(pid_t process, int number, const union sigval value)
     info.si_uid = (uid_t)SYSCALL_0(SYS_getuid);
     info.si_value = value;
     pin(value.sival_ptr);
-    return result_of(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
+    return (int)libc_result(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
 }
 
 EXPORT int pthread_sigqueue(pthread_t thread, int number, const union sigval value)
@@ -119,6 +111,6 @@ EXPORT int prctl(int option, ...)
         allocator->enter_sandbox();
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)
         allocator->before_hiding();
-    return result_of(
+    return (int)libc_result(
         SYSCALL_5(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]));
 }

@@ -50,18 +50,12 @@ static void *next_of(void *_Atomic *kept, const char *name)
     return function;
 }
 
-static ssize_t bytes_of(long result)
-{
-    if (!syscall_failed(result))
-        return result;
-    errno = (int)-result;
-    return -1;
-}
+/* Declares `next`, the function of the same name behind this one. */
+#define FIND_NEXT(name)        \
+    static void *_Atomic kept; \
+    __typeof__(name) *next = next_of(&kept, #name)
 
-static int result_of(long result)
-{
-    return (int)bytes_of(result);
-}
+enum { KERNEL_SIGSET_BYTES = 8 };
 
 struct limited_wait {
     uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
@@ -106,17 +100,23 @@ static bool goes_on(struct limited_wait *wait, int result, int limit_ms, int *le
     return true;
 }
 
+/* The body of such a call: waits until it is not a collection that ended the wait. `left` in the
+ * arguments is what is left of the limit. */
+#define WAIT_MILLISECONDS(name, limit_ms, system_call, ...)                    \
+    do {                                                                       \
+        FIND_NEXT(name);                                                       \
+        struct limited_wait wait = begin_wait((limit_ms) > 0);                 \
+        int result, left = limit_ms;                                           \
+        do                                                                     \
+            result = next ? next(__VA_ARGS__) : (int)libc_result(system_call); \
+        while (goes_on(&wait, result, limit_ms, &left));                       \
+        return result;                                                         \
+    } while (0)
+
 EXPORT int poll(struct pollfd *descriptors, nfds_t count, int limit_ms)
 {
-    static void *_Atomic kept;
-    int (*next)(struct pollfd *, nfds_t, int) = next_of(&kept, "poll");
-    struct limited_wait wait = begin_wait(limit_ms > 0);
-    int result, left = limit_ms;
-    do
-        result = next ? next(descriptors, count, left)
-                      : result_of(SYSCALL_3(SYS_poll, descriptors, count, left));
-    while (goes_on(&wait, result, limit_ms, &left));
-    return result;
+    WAIT_MILLISECONDS(poll, limit_ms, SYSCALL_3(SYS_poll, descriptors, count, left), descriptors,
+                      count, left);
 }
 
 /* What poll is in a program that was compiled with _FORTIFY_SOURCE. */
@@ -129,31 +129,18 @@ EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, si
 
 EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int limit_ms)
 {
-    static void *_Atomic kept;
-    int (*next)(int, struct epoll_event *, int, int) = next_of(&kept, "epoll_wait");
-    struct limited_wait wait = begin_wait(limit_ms > 0);
-    int result, left = limit_ms;
-    do
-        result = next ? next(descriptor, events, most, left)
-                      : result_of(SYSCALL_4(SYS_epoll_wait, descriptor, events, most, left));
-    while (goes_on(&wait, result, limit_ms, &left));
-    return result;
+    WAIT_MILLISECONDS(epoll_wait, limit_ms,
+                      SYSCALL_4(SYS_epoll_wait, descriptor, events, most, left), descriptor, events,
+                      most, left);
 }
 
 EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int limit_ms,
                        const sigset_t *mask)
 {
-    static void *_Atomic kept;
-    int (*next)(int, struct epoll_event *, int, int, const sigset_t *) =
-        next_of(&kept, "epoll_pwait");
-    struct limited_wait wait = begin_wait(limit_ms > 0);
-    int result, left = limit_ms;
-    do
-        result = next ? next(descriptor, events, most, left, mask)
-                      : result_of(SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask,
-                                            (size_t)8));
-    while (goes_on(&wait, result, limit_ms, &left));
-    return result;
+    WAIT_MILLISECONDS(
+        epoll_pwait, limit_ms,
+        SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
+        descriptor, events, most, left, mask);
 }
 
 ssize_t __write(int descriptor, const void *buffer, size_t bytes);
@@ -186,8 +173,7 @@ static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
 
 static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, const void *, size_t) = next_of(&kept, "write");
+    FIND_NEXT(write);
     return next ? next(descriptor, buffer, bytes) : __write(descriptor, buffer, bytes);
 }
 
@@ -207,21 +193,18 @@ EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
-    static void *_Atomic kept;
+    FIND_NEXT(nanosleep);
     struct timespec own;
-    int (*next)(const struct timespec *, struct timespec *) = next_of(&kept, "nanosleep");
     if (!left)
         left = &own;
-    return next ? next(time, left) : result_of(SYSCALL_2(SYS_nanosleep, time, left));
+    return next ? next(time, left) : (int)libc_result(SYSCALL_2(SYS_nanosleep, time, left));
 }
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left)
 {
-    static void *_Atomic kept;
+    FIND_NEXT(clock_nanosleep);
     struct timespec own;
-    int (*next)(clockid_t, int, const struct timespec *, struct timespec *) =
-        next_of(&kept, "clock_nanosleep");
     if (!left)
         left = &own;
     return next ? next(clock, flags, time, left)
@@ -251,17 +234,12 @@ static _Atomic bool sockets_have_limits;
 
 EXPORT int setsockopt(int descriptor, int level, int name, const void *value, socklen_t bytes)
 {
-    static void *_Atomic kept;
-    int (*next)(int, int, int, const void *, socklen_t) = next_of(&kept, "setsockopt");
+    FIND_NEXT(setsockopt);
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
         atomic_store_explicit(&sockets_have_limits, true, memory_order_relaxed);
-    return next ? next(descriptor, level, name, value, bytes)
-                : result_of(SYSCALL_5(SYS_setsockopt, descriptor, level, name, value, bytes));
-}
-
-static struct limited_wait begin_socket_wait(void)
-{
-    return begin_wait(atomic_load_explicit(&sockets_have_limits, memory_order_relaxed));
+    return next
+               ? next(descriptor, level, name, value, bytes)
+               : (int)libc_result(SYSCALL_5(SYS_setsockopt, descriptor, level, name, value, bytes));
 }
 
 static int64_t socket_limit_ns(int descriptor, int name)
@@ -296,33 +274,32 @@ static bool sends_on(struct limited_wait *wait, long result, int descriptor)
     return socket_goes_on(wait, result, descriptor, SO_SNDTIMEO, POLLOUT);
 }
 
+/* As WAIT_MILLISECONDS. goes_on: receives_on or sends_on. */
+#define WAIT_ON_SOCKET(name, goes_on, system_call, descriptor, ...)                       \
+    do {                                                                                  \
+        FIND_NEXT(name);                                                                  \
+        struct limited_wait wait =                                                        \
+            begin_wait(atomic_load_explicit(&sockets_have_limits, memory_order_relaxed)); \
+        __typeof__(name(descriptor, __VA_ARGS__)) result;                                 \
+        do                                                                                \
+            result = next ? next(descriptor, __VA_ARGS__)                                 \
+                          : (__typeof__(result))libc_result(system_call);                 \
+        while (goes_on(&wait, result, descriptor));                                       \
+        return result;                                                                    \
+    } while (0)
+
 EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
                         struct sockaddr *address, socklen_t *length)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, void *, size_t, int, struct sockaddr *, socklen_t *) =
-        next_of(&kept, "recvfrom");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, buffer, bytes, flags, address, length)
-                      : bytes_of(SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address,
-                                           length));
-    while (receives_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(recvfrom, receives_on,
+                   SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address, length),
+                   descriptor, buffer, bytes, flags, address, length);
 }
 
 static ssize_t receive_some(int descriptor, void *buffer, size_t bytes, int flags)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, void *, size_t, int) = next_of(&kept, "recv");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, buffer, bytes, flags)
-                      : bytes_of(SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags));
-    while (receives_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(recv, receives_on, SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags),
+                   descriptor, buffer, bytes, flags);
 }
 
 EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
@@ -338,70 +315,34 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
 
 EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, struct msghdr *, int) = next_of(&kept, "recvmsg");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, message, flags)
-                      : bytes_of(SYSCALL_3(SYS_recvmsg, descriptor, message, flags));
-    while (receives_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(recvmsg, receives_on, SYSCALL_3(SYS_recvmsg, descriptor, message, flags),
+                   descriptor, message, flags);
 }
 
 EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
 {
-    static void *_Atomic kept;
-    int (*next)(int, struct sockaddr *, socklen_t *, int) = next_of(&kept, "accept4");
-    struct limited_wait wait = begin_socket_wait();
-    int result;
-    do
-        result = next ? next(descriptor, address, length, flags)
-                      : result_of(SYSCALL_4(SYS_accept4, descriptor, address, length, flags));
-    while (receives_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(accept4, receives_on, SYSCALL_4(SYS_accept4, descriptor, address, length, flags),
+                   descriptor, address, length, flags);
 }
 
 EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
 {
-    static void *_Atomic kept;
-    int (*next)(int, struct sockaddr *, socklen_t *) = next_of(&kept, "accept");
-    struct limited_wait wait = begin_socket_wait();
-    int result;
-    do
-        result = next ? next(descriptor, address, length)
-                      : result_of(SYSCALL_3(SYS_accept, descriptor, address, length));
-    while (receives_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(accept, receives_on, SYSCALL_3(SYS_accept, descriptor, address, length),
+                   descriptor, address, length);
 }
 
 EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
                       const struct sockaddr *address, socklen_t length)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, const void *, size_t, int, const struct sockaddr *, socklen_t) =
-        next_of(&kept, "sendto");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, buffer, bytes, flags, address, length)
-                      : bytes_of(SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address,
-                                           length));
-    while (sends_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(sendto, sends_on,
+                   SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address, length),
+                   descriptor, buffer, bytes, flags, address, length);
 }
 
 static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, const void *, size_t, int) = next_of(&kept, "send");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, buffer, bytes, flags)
-                      : bytes_of(SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags));
-    while (sends_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(send, sends_on, SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags),
+                   descriptor, buffer, bytes, flags);
 }
 
 EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
@@ -418,15 +359,8 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
 
 EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
-    static void *_Atomic kept;
-    ssize_t (*next)(int, const struct msghdr *, int) = next_of(&kept, "sendmsg");
-    struct limited_wait wait = begin_socket_wait();
-    ssize_t result;
-    do
-        result = next ? next(descriptor, message, flags)
-                      : bytes_of(SYSCALL_3(SYS_sendmsg, descriptor, message, flags));
-    while (sends_on(&wait, result, descriptor));
-    return result;
+    WAIT_ON_SOCKET(sendmsg, sends_on, SYSCALL_3(SYS_sendmsg, descriptor, message, flags),
+                   descriptor, message, flags);
 }
 
 /* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */
