@@ -255,108 +255,183 @@ static void restore(struct row *row, const struct row *initial, uint64_t number)
     }
 }
 
+/* Instructions: three that carry a number in their lower 6 bits, then the others. */
+enum { ADVANCE_LOC = 0x40, OFFSET = 0x80, RESTORE = 0xC0, LOWER_BITS = 0x3F };
+enum {
+    NOP = 0x00,
+    ADVANCE_LOC_1 = 0x02,
+    ADVANCE_LOC_2 = 0x03,
+    ADVANCE_LOC_4 = 0x04,
+    OFFSET_EXTENDED = 0x05,
+    RESTORE_EXTENDED = 0x06,
+    UNDEFINED = 0x07,
+    SAME_VALUE = 0x08,
+    REGISTER = 0x09,
+    REMEMBER_STATE = 0x0A,
+    RESTORE_STATE = 0x0B,
+    DEF_CFA = 0x0C,
+    DEF_CFA_REGISTER = 0x0D,
+    DEF_CFA_OFFSET = 0x0E,
+    DEF_CFA_EXPRESSION = 0x0F,
+    EXPRESSION = 0x10,
+    OFFSET_EXTENDED_SF = 0x11,
+    DEF_CFA_SF = 0x12,
+    DEF_CFA_OFFSET_SF = 0x13,
+    VAL_EXPRESSION = 0x16,
+    GNU_ARGS_SIZE = 0x2E,
+};
+
+/* Instructions being followed to the row that holds for one address. */
+struct run {
+    struct reader *reader;
+    const struct common *common;
+    const struct row *initial; /* that the common part ended with */
+    struct row *row;
+    uint64_t location; /* bytes into the function */
+    unsigned depth;    /* of what is remembered */
+    struct row remembered[8];
+};
+
+static void remember_state(struct run *run)
+{
+    if (run->depth < sizeof run->remembered / sizeof *run->remembered)
+        run->remembered[run->depth++] = *run->row;
+    else
+        run->reader->odd = true;
+}
+
+static void restore_state(struct run *run)
+{
+    if (run->depth > 0)
+        *run->row = run->remembered[--run->depth];
+    else
+        run->reader->odd = true;
+}
+
+/* The frame's offset: in the forms that end in _SF it is signed and counts data units. */
+static int64_t read_frame_offset(struct run *run, bool is_sf)
+{
+    return is_sf ? read_signed(run->reader) * run->common->data_unit
+                 : (int64_t)read_unsigned(run->reader);
+}
+
+static void follow_frame(struct run *run, uint8_t instruction)
+{
+    struct row *row = run->row;
+    uint64_t number;
+    switch (instruction) {
+    case DEF_CFA:
+    case DEF_CFA_SF:
+        number = read_unsigned(run->reader);
+        define_frame(row, number, read_frame_offset(run, instruction == DEF_CFA_SF));
+        break;
+    case DEF_CFA_REGISTER:
+        define_frame(row, read_unsigned(run->reader), row->frame_offset);
+        break;
+    case DEF_CFA_OFFSET:
+    case DEF_CFA_OFFSET_SF:
+        define_frame(row, row->frame_register,
+                     read_frame_offset(run, instruction == DEF_CFA_OFFSET_SF));
+        break;
+    case DEF_CFA_EXPRESSION:
+        define_frame_by_expression(row, run->reader);
+        break;
+    default:
+        run->reader->odd = true;
+    }
+}
+
+static void follow_saved(struct run *run, uint8_t instruction)
+{
+    struct reader *reader = run->reader;
+    uint64_t number = read_unsigned(reader);
+    int64_t offset;
+    switch (instruction) {
+    case OFFSET_EXTENDED:
+    case OFFSET_EXTENDED_SF:
+        offset =
+            instruction == OFFSET_EXTENDED ? (int64_t)read_unsigned(reader) : read_signed(reader);
+        save_at(run->row, reader, number, offset * run->common->data_unit);
+        break;
+    case RESTORE_EXTENDED:
+        restore(run->row, run->initial, number);
+        break;
+    case UNDEFINED:
+        reader->odd |= number == REGISTER_BASE;
+        if (number == REGISTER_RETURN)
+            run->row->return_offset = 0;
+        break;
+    case SAME_VALUE:
+        restore(run->row, &(struct row){0}, number);
+        break;
+    case REGISTER:
+        save_oddly(reader, number);
+        read_unsigned(reader);
+        break;
+    case EXPRESSION:
+        save_at_expression(run->row, reader, number);
+        break;
+    default: /* VAL_EXPRESSION */
+        save_oddly(reader, number);
+        skip_block(reader);
+    }
+}
+
+static void follow_other(struct run *run, uint8_t instruction)
+{
+    switch (instruction) {
+    case NOP:
+        break;
+    case ADVANCE_LOC_1:
+    case ADVANCE_LOC_2:
+    case ADVANCE_LOC_4:
+        run->location += read_bytes(run->reader, (size_t)1 << (instruction - ADVANCE_LOC_1)) *
+                         run->common->code_unit;
+        break;
+    case OFFSET_EXTENDED:
+    case OFFSET_EXTENDED_SF:
+    case RESTORE_EXTENDED:
+    case UNDEFINED:
+    case SAME_VALUE:
+    case REGISTER:
+    case EXPRESSION:
+    case VAL_EXPRESSION:
+        follow_saved(run, instruction);
+        break;
+    case REMEMBER_STATE:
+        remember_state(run);
+        break;
+    case RESTORE_STATE:
+        restore_state(run);
+        break;
+    case GNU_ARGS_SIZE:
+        read_unsigned(run->reader);
+        break;
+    default:
+        follow_frame(run, instruction);
+    }
+}
+
 /* Follows the instructions as far as they hold for an address `distance` bytes into the function.
  * initial: the row that the common part ended with. */
-/* NOLINTNEXTLINE(readability-function-size): a case for each instruction that there is */
 static void follow(struct reader *reader, const struct common *common, uint64_t distance,
                    const struct row *initial, struct row *row)
 {
-    enum { REMEMBERED = 8 };
-    struct row remembered[REMEMBERED];
-    unsigned depth = 0;
-    uint64_t location = 0;
-    while (!reader->odd && reader->at < reader->end && location <= distance) {
-        uint8_t code = (uint8_t)read_bytes(reader, 1), low = code & 0x3F;
-        uint64_t number;
-        switch (code >> 6) {
-        case 1: /* advance_loc */
-            location += low * common->code_unit;
-            continue;
-        case 2: /* offset */
-            save_at(row, reader, low, (int64_t)read_unsigned(reader) * common->data_unit);
-            continue;
-        case 3: /* restore */
-            restore(row, initial, low);
-            continue;
-        default:
+    struct run run = {.reader = reader, .common = common, .initial = initial, .row = row};
+    while (!reader->odd && reader->at < reader->end && run.location <= distance) {
+        uint8_t byte = (uint8_t)read_bytes(reader, 1), lower = byte & LOWER_BITS;
+        switch (byte & ~LOWER_BITS) {
+        case ADVANCE_LOC:
+            run.location += lower * common->code_unit;
             break;
-        }
-        switch (code) {
-        case 0x00: /* nop */
+        case OFFSET:
+            save_at(row, reader, lower, (int64_t)read_unsigned(reader) * common->data_unit);
             break;
-        case 0x02: /* advance_loc1, 2, 4 */
-        case 0x03:
-        case 0x04:
-            location += read_bytes(reader, (size_t)1 << (code - 2)) * common->code_unit;
-            break;
-        case 0x05: /* offset_extended */
-            number = read_unsigned(reader);
-            save_at(row, reader, number, (int64_t)read_unsigned(reader) * common->data_unit);
-            break;
-        case 0x11: /* offset_extended_sf */
-            number = read_unsigned(reader);
-            save_at(row, reader, number, read_signed(reader) * common->data_unit);
-            break;
-        case 0x06: /* restore_extended */
-            restore(row, initial, read_unsigned(reader));
-            break;
-        case 0x07: /* undefined */
-            number = read_unsigned(reader);
-            reader->odd |= number == REGISTER_BASE;
-            if (number == REGISTER_RETURN)
-                row->return_offset = 0;
-            break;
-        case 0x08: /* same_value */
-            restore(row, &(struct row){0}, read_unsigned(reader));
-            break;
-        case 0x09: /* register */
-            save_oddly(reader, read_unsigned(reader));
-            read_unsigned(reader);
-            break;
-        case 0x0A: /* remember_state */
-            if (depth < REMEMBERED)
-                remembered[depth++] = *row;
-            else
-                reader->odd = true;
-            break;
-        case 0x0B: /* restore_state */
-            if (depth > 0)
-                *row = remembered[--depth];
-            else
-                reader->odd = true;
-            break;
-        case 0x0C: /* def_cfa */
-            number = read_unsigned(reader);
-            define_frame(row, number, (int64_t)read_unsigned(reader));
-            break;
-        case 0x12: /* def_cfa_sf */
-            number = read_unsigned(reader);
-            define_frame(row, number, read_signed(reader) * common->data_unit);
-            break;
-        case 0x0D: /* def_cfa_register */
-            define_frame(row, read_unsigned(reader), row->frame_offset);
-            break;
-        case 0x0E: /* def_cfa_offset */
-            define_frame(row, row->frame_register, (int64_t)read_unsigned(reader));
-            break;
-        case 0x13: /* def_cfa_offset_sf */
-            define_frame(row, row->frame_register, read_signed(reader) * common->data_unit);
-            break;
-        case 0x0F: /* def_cfa_expression */
-            define_frame_by_expression(row, reader);
-            break;
-        case 0x10: /* expression */
-            save_at_expression(row, reader, read_unsigned(reader));
-            break;
-        case 0x16: /* val_expression */
-            save_oddly(reader, read_unsigned(reader));
-            skip_block(reader);
-            break;
-        case 0x2E: /* GNU_args_size */
-            read_unsigned(reader);
+        case RESTORE:
+            restore(row, initial, lower);
             break;
         default:
-            reader->odd = true;
+            follow_other(&run, byte);
         }
     }
 }
