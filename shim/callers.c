@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unwind.h>
 
+#include "shim/unwind.h"
 #include "vm/syscall.h"
 
 /* A static program has none of these. The unwinder's own are there where the program has libgcc_s
@@ -55,20 +56,6 @@ bool callers_are_known(void)
     return can_unwind;
 }
 
-bool callers_frame(const void *caller, struct frame *frame)
-{
-    if (!can_unwind)
-        return false;
-    uintptr_t *own = __builtin_frame_address(0);
-    for (int i = 0; i < OWN_FRAMES; i++, own = (uintptr_t *)own[0]) {
-        if (own[1] != (uintptr_t)caller)
-            continue;
-        *frame = (struct frame){.address = own[1], .stack = (uintptr_t)(own + 2), .base = own[0]};
-        return true;
-    }
-    return false;
-}
-
 /* As callers_of(), by libgcc: from any frame, at some 600 instructions for each. */
 static __attribute__((noinline)) uint32_t callers_by_libgcc(const void *caller, const void **frames,
                                                             uint32_t most)
@@ -83,12 +70,14 @@ static __attribute__((noinline)) uint32_t callers_by_libgcc(const void *caller, 
     return depth;
 }
 
-uint32_t callers_of(const void *caller, const void **frames, uint32_t *places, uint32_t most)
+uint32_t callers_of(const uintptr_t *frame, const void **frames, uint32_t *places, uint32_t most)
 {
-    struct frame frame;
+    const struct frame program = {
+        .address = frame[1], .stack = (uintptr_t)(frame + 2), .base = frame[0]};
+    const void *caller = (const void *)frame[1];
     uint32_t depth = 0;
-    if (most > 1 && callers_frame(caller, &frame)) {
-        depth = unwind(frame, frames, places, most);
+    if (most > 1 && can_unwind) {
+        depth = unwind(program, frames, places, most);
         if (places)
             *places = depth;
         if (depth == 0)

@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/unwind.h"
-
 enum { CALLERS_MOST = 64 };
 
 /* Loads libgcc's unwinder where the program has none yet, which allocates: Debian's programs keep
@@ -19,15 +17,11 @@ enum { CALLERS_MOST = 64 };
 void callers_prepare(void);
 bool callers_are_known(void);
 
-/* The program's frame that called malloc, for as long as malloc has not returned; false: unknown.
- */
-bool callers_frame(const void *caller, struct frame *frame);
-
-/* The stack above our own functions, innermost first: `caller`, as of observer_caller(), then
- * whoever called that. most: 1 to CALLERS_MOST, the room in `frames`. places, unless NULL: as of
- * unwind(); *places is 0 where they are not known. Returns how many, at least 1. Any thread,
- * signal handlers too; no allocation. */
-uint32_t callers_of(const void *caller, const void **frames, uint32_t *places, uint32_t most);
+/* The stack above our own functions, innermost first: `frame`, as of observer_frame(), then whoever
+ * called that. most: 1 to CALLERS_MOST, the room in `frames`. places, unless NULL: as of unwind();
+ * *places is 0 where they are not known. Returns how many, at least 1. Any thread, signal handlers
+ * too; no allocation. */
+uint32_t callers_of(const uintptr_t *frame, const void **frames, uint32_t *places, uint32_t most);
 
 /* The text of /proc/self/maps. What cannot be opened reads as empty. */
 long maps_open(void);

@@ -21,7 +21,6 @@
 #include <time.h>
 
 #include "shim/callers.h"
-#include "shim/environment.h"
 #include "shim/start.h"
 #include "trace/event_ring.h"
 #include "vm/pages.h"
@@ -222,11 +221,6 @@ static inline __attribute__((always_inline)) uint64_t *begin_event(void)
     return mine.next;
 }
 
-static inline uint64_t address_word(const void *address)
-{
-    return (uint64_t)address & EVENT_ADDRESS_MASK;
-}
-
 static inline __attribute__((always_inline)) void note_pointer(enum event_type type,
                                                                const void *block)
 {
@@ -240,12 +234,12 @@ static inline __attribute__((always_inline)) void note_pointer(enum event_type t
 static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
                                                                  enum event_type type,
                                                                  const void *block, size_t size,
-                                                                 uint64_t flags, const void *site)
+                                                                 uint64_t flags, uintptr_t site)
 {
     bool small = size + 1 < EVENT_SIZE_BEHIND;
     word[0] = (small ? size + 1 : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
               ((uint64_t)block & EVENT_POINTER_MASK) | type;
-    word[1] = (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | address_word(site);
+    word[1] = (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | (site & EVENT_ADDRESS_MASK);
     if (!small)
         word[2] = size;
     return word + (small ? 2 : 3);
@@ -254,30 +248,31 @@ static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
 /* Walks first: the event's stamp is that of its end. */
 static __attribute__((noinline)) void note_block_and_callers(enum event_type type,
                                                              const void *block, size_t size,
-                                                             uint64_t flags, const void *site)
+                                                             uint64_t flags, const uintptr_t *frame)
 {
     const void *frames[EVENT_MOST_FRAMES];
-    uint64_t further = callers_of(site, frames, NULL, frames_wanted) - 1;
+    uint64_t further = callers_of(frame, frames, NULL, frames_wanted) - 1;
     uint64_t *word = begin_event();
     if (!word)
         return;
-    word = put_block(word, type, block, size, flags | further << EVENT_FRAMES_SHIFT, site);
+    word = put_block(word, type, block, size, flags | further << EVENT_FRAMES_SHIFT, frame[1]);
     for (uint64_t i = 1; i <= further; i++)
-        *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT | address_word(frames[i]);
+        *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT |
+                  ((uintptr_t)frames[i] & EVENT_ADDRESS_MASK);
     mine.next = word;
 }
 
 static inline __attribute__((always_inline)) void note_block(enum event_type type,
                                                              const void *block, size_t size,
-                                                             uint64_t flags, const void *site)
+                                                             uint64_t flags, const uintptr_t *frame)
 {
     if (__builtin_expect(frames_wanted > 1, 0)) {
-        note_block_and_callers(type, block, size, flags, site);
+        note_block_and_callers(type, block, size, flags, frame);
         return;
     }
     uint64_t *word = begin_event();
     if (word)
-        mine.next = put_block(word, type, block, size, flags, site);
+        mine.next = put_block(word, type, block, size, flags, frame[1]);
 }
 
 /* The route. A call that fails is no event. */
@@ -286,7 +281,7 @@ static void *noted_alloc(size_t size)
 {
     void *block = inner.alloc(size);
     if (__builtin_expect(block != NULL, 1))
-        note_block(EVENT_NEW, block, size, 0, observer_caller());
+        note_block(EVENT_NEW, block, size, 0, observer_frame());
     return block;
 }
 
@@ -294,7 +289,7 @@ static void *noted_alloc_zeroed(size_t size)
 {
     void *block = inner.alloc_zeroed(size);
     if (block)
-        note_block(EVENT_NEW, block, size, EVENT_FLAG_ZEROED, observer_caller());
+        note_block(EVENT_NEW, block, size, EVENT_FLAG_ZEROED, observer_frame());
     return block;
 }
 
@@ -303,7 +298,7 @@ static void *noted_alloc_aligned(size_t alignment, size_t size)
     void *block = inner.alloc_aligned(alignment, size);
     uint64_t log2 = (uint64_t)__builtin_ctzl(alignment);
     if (block)
-        note_block(EVENT_NEW, block, size, log2 << EVENT_ALIGNMENT_SHIFT, observer_caller());
+        note_block(EVENT_NEW, block, size, log2 << EVENT_ALIGNMENT_SHIFT, observer_frame());
     return block;
 }
 
@@ -318,7 +313,7 @@ static void *noted_resize(void *block, size_t size)
 {
     note_pointer(EVENT_RESIZE_FROM, block);
     void *resized = inner.resize(block, size);
-    note_block(EVENT_RESIZE_TO, resized, size, 0, observer_caller());
+    note_block(EVENT_RESIZE_TO, resized, size, 0, observer_frame());
     return resized;
 }
 

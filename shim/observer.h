@@ -88,21 +88,21 @@ void observer_watch_thread(void);
 /* The frame of the function of ours that the program called, malloc or whichever name it was: [1]
  * is the return address there, [0] the program's rbp, and its stack begins at [2]. For functions
  * of a route only. Ours between here and there keep frame pointers (shim.am). */
-static inline __attribute__((always_inline)) const void *const *observer_frame(void)
+static inline __attribute__((always_inline)) const uintptr_t *observer_frame(void)
 {
-    const void *const *frame = __builtin_frame_address(0);
+    const uintptr_t *frame = __builtin_frame_address(0);
 #ifdef PIC /* in a static program ours and the program's lie in one text: the nearest */
     extern const char __ehdr_start[] __attribute__((visibility("hidden")));
     extern const char etext[] __attribute__((visibility("hidden")));
-    while ((const char *)frame[1] >= __ehdr_start && (const char *)frame[1] < etext)
-        frame = frame[0];
+    while (frame[1] >= (uintptr_t)__ehdr_start && frame[1] < (uintptr_t)etext)
+        frame = (const uintptr_t *)frame[0];
 #endif
     return frame;
 }
 
 static inline __attribute__((always_inline)) const void *observer_caller(void)
 {
-    return observer_frame()[1];
+    return (const void *)observer_frame()[1];
 }
 
 #endif

@@ -28,7 +28,6 @@
 #include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
-#include "vm/syscall.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
@@ -46,10 +45,11 @@ enum {
     WALK_WORK = 4
 };
 
-/* Stacks of samples, by the caller's address and stack pointer. */
+/* Stacks of samples, by where the caller's stack begins and its address. */
 enum { STACK_BITS = 8 };
 struct known_stack {
-    uintptr_t caller, stack;
+    const uintptr_t *frame; /* as of observer_frame() */
+    uintptr_t caller;
     uint32_t site; /* as of site_table_site(); 0: free */
     uint32_t places[CALLERS_MOST];
 };
@@ -118,61 +118,55 @@ static void enter_sample(uint32_t site, const void *block, size_t size, double w
         adapt_rate(work);
 }
 
-static struct known_stack *stack_like(const struct frame *frame)
+static struct known_stack *stack_like(const uintptr_t *frame)
 {
-    uint64_t hash = (frame->address ^ frame->stack << 16) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t hash = (frame[1] ^ (uintptr_t)frame << 16) * UINT64_C(0x9E3779B97F4A7C15);
     return &sites.stacks[hash >> (64 - STACK_BITS)];
 }
 
-static bool is_same_stack(const struct known_stack *known, const struct frame *frame)
+static bool is_same_stack(const struct known_stack *known, const uintptr_t *frame)
 {
-    if (!known->site || known->caller != frame->address || known->stack != frame->stack)
+    if (!known->site || known->frame != frame || known->caller != frame[1])
         return false;
     const struct site *site = &sites.table.sites[known->site - 1];
     for (uint32_t i = 1; i < site->depth; i++)
-        if (*(const void *const *)(frame->stack + known->places[i]) != site->frames[i])
+        if (*(const void *const *)((const char *)(frame + 2) + known->places[i]) != site->frames[i])
             return false;
     return true;
 }
 
 static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
-                                                      const void *caller, const struct frame *frame)
+                                                      const uintptr_t *frame)
 {
     const void *frames[CALLERS_MOST];
     uint32_t places[CALLERS_MOST];
-    uint32_t depth = callers_of(caller, frames, places, (uint32_t)sites.frames);
+    uint32_t depth = callers_of(frame, frames, places, (uint32_t)sites.frames);
     lock_acquire(&sites.lock);
     uint32_t site = site_table_site(&sites.table, frames, depth);
-    if (site && frame && *places) {
+    if (site && *places) {
         struct known_stack *known = stack_like(frame);
-        *known =
-            (struct known_stack){.caller = frame->address, .stack = frame->stack, .site = site};
+        *known = (struct known_stack){.frame = frame, .caller = frame[1], .site = site};
         memcpy(known->places, places, depth * sizeof *places);
     }
     enter_sample(site, block, size, weight, WALK_WORK);
     lock_release(&sites.lock);
 }
 
-static void take_sample(const void *block, size_t size, double weight, const void *caller)
+static void take_sample(const void *block, size_t size, double weight, const uintptr_t *frame)
 {
-    struct frame frame;
-    bool has_frame = sites.frames > 1 && callers_frame(caller, &frame);
-    if (has_frame) {
-        lock_acquire(&sites.lock);
-        struct known_stack *known = stack_like(&frame);
-        bool is_known = is_same_stack(known, &frame);
-        if (is_known)
-            enter_sample(known->site, block, size, weight, 1);
-        lock_release(&sites.lock);
-        if (is_known)
-            return;
-    }
-    walk_and_sample(block, size, weight, caller, has_frame ? &frame : NULL);
+    lock_acquire(&sites.lock);
+    struct known_stack *known = stack_like(frame);
+    bool is_known = is_same_stack(known, frame);
+    if (is_known)
+        enter_sample(known->site, block, size, weight, 1);
+    lock_release(&sites.lock);
+    if (!is_known)
+        walk_and_sample(block, size, weight, frame);
 }
 
 /* The allocation that the countdown ended with: sampled, or it was none yet. */
 static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
-                                                      const void *caller)
+                                                      const uintptr_t *frame)
 {
     if (!block || thread.is_sampling)
         return;
@@ -181,7 +175,7 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
         thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
     double weight = sampling_weight(&thread.sampling, size, sites.rate, &thread.random);
     if (weight > 0)
-        take_sample(block, size, weight, caller);
+        take_sample(block, size, weight, frame);
     thread.is_sampling = false;
 }
 
@@ -196,7 +190,7 @@ static void *observed_alloc(size_t size)
     if (passes(size))
         return sites.inner.alloc(size);
     void *block = sites.inner.alloc(size);
-    countdown_ended(block, size, observer_caller());
+    countdown_ended(block, size, observer_frame());
     return block;
 }
 
@@ -205,7 +199,7 @@ static void *observed_alloc_zeroed(size_t size)
     if (passes(size))
         return sites.inner.alloc_zeroed(size);
     void *block = sites.inner.alloc_zeroed(size);
-    countdown_ended(block, size, observer_caller());
+    countdown_ended(block, size, observer_frame());
     return block;
 }
 
@@ -214,7 +208,7 @@ static void *observed_alloc_aligned(size_t alignment, size_t size)
     if (passes(size))
         return sites.inner.alloc_aligned(alignment, size);
     void *block = sites.inner.alloc_aligned(alignment, size);
-    countdown_ended(block, size, observer_caller());
+    countdown_ended(block, size, observer_frame());
     return block;
 }
 
@@ -245,7 +239,7 @@ static void *observed_resize(void *block, size_t size)
         site_table_restore(&sites.table, &removed);
         lock_release(&sites.lock);
     } else if (!passes(size)) {
-        countdown_ended(resized, size, observer_caller());
+        countdown_ended(resized, size, observer_frame());
     }
     return resized;
 }
