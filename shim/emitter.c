@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "vm/decimal.h"
 #include "vm/syscall.h"
 
 enum { VALUE_COLUMN = 34 };
@@ -54,13 +55,11 @@ static void put_spaces(struct emitter *emitter, size_t count)
 
 static void put_number(struct emitter *emitter, uint64_t number, size_t least_digits)
 {
-    char digits[20];
-    size_t length = 0;
-    do {
-        digits[sizeof digits - ++length] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0 || length < least_digits);
-    put(emitter, digits + sizeof digits - length, length);
+    char digits[DECIMAL_BYTES];
+    size_t length = write_decimal(digits, number);
+    for (size_t i = length; i < least_digits; i++)
+        put(emitter, "0", 1);
+    put(emitter, digits, length);
 }
 
 static void put_quoted(struct emitter *emitter, const char *text)
@@ -201,13 +200,6 @@ void emit_text(struct emitter *emitter, const char *key, const char *text)
         put_quoted(emitter, text);
     else
         put_text(emitter, text);
-    end_line(emitter);
-}
-
-void emit_null(struct emitter *emitter, const char *key)
-{
-    put_key(emitter, key);
-    put_text(emitter, emitter->json ? "null" : "-");
     end_line(emitter);
 }
 

@@ -3,7 +3,7 @@
  * emitter.h: one set of figures, written as a table for people or as JSON.
  *
  * Buffered in itself and written by system calls: it works at exit, in a full heap and with
- * stdio gone. A table is indented lines "key  value"; a null is "-".
+ * stdio gone. A table is indented lines "key  value".
  */
 #ifndef ALLOTROPE_SHIM_EMITTER_H
 #define ALLOTROPE_SHIM_EMITTER_H
@@ -34,7 +34,6 @@ void emit_addresses(struct emitter *emitter, const char *key, const void *const 
                     size_t count);
 void emit_seconds(struct emitter *emitter, const char *key, uint64_t nanoseconds);
 void emit_text(struct emitter *emitter, const char *key, const char *text);
-void emit_null(struct emitter *emitter, const char *key);
 /* False when not everything could be written. */
 bool emitter_end(struct emitter *emitter);
 

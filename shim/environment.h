@@ -5,8 +5,6 @@
 #ifndef ALLOTROPE_SHIM_ENVIRONMENT_H
 #define ALLOTROPE_SHIM_ENVIRONMENT_H
 
-#include <stdbool.h>
-
 /* The value of a variable, NULL when it is not set, or when the program is privileged (setuid):
  * its environment is somebody else's. Needs nothing of libc that allocates or locks. */
 const char *environment_get(const char *name);

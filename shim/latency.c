@@ -12,12 +12,10 @@
 #include <string.h>
 
 #include "shim/emitter.h"
-#include "shim/environment.h"
 #include "shim/output.h"
 #include "vm/clock.h"
+#include "vm/decimal.h"
 #include "vm/lock.h"
-#include "vm/message.h"
-#include "vm/syscall.h"
 
 enum { BARS = 256, STRIPES = 16, CALIBRATIONS = 1001 };
 
@@ -189,30 +187,16 @@ static uint64_t quantile(const struct histogram *sum, double share)
     return sum->longest;
 }
 
-static void write_number(char *text, uint64_t number)
-{
-    char digits[20];
-    size_t length = 0;
-    do {
-        digits[length++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (length > 0)
-        *text++ = digits[--length];
-    *text = '\0';
-}
-
 /* For people a bar stands behind the count, a sign for each doubling: the rare long calls are what
  * is looked for. */
-static void emit_count(struct emitter *emitter, const char *key, uint64_t count, bool json)
+static void emit_count(struct emitter *emitter, const char *key, uint64_t count)
 {
-    if (json) {
+    if (emitter->json) {
         emit_number(emitter, key, count);
         return;
     }
     char text[96];
-    write_number(text, count);
-    size_t length = strlen(text);
+    size_t length = write_decimal(text, count);
     while (length < 12)
         text[length++] = ' ';
     for (uint64_t left = count; left > 0; left /= 2)
@@ -242,9 +226,9 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
         bool is_last = bar + 1 == BARS || (uint64_t)(scale * (double)bar_end(bar + 1) + 1) != end;
         if (count == 0 || !is_last || end == last)
             continue;
-        char key[24];
-        write_number(key, end);
-        emit_count(emitter, key, count, emitter->json);
+        char key[DECIMAL_BYTES + 1];
+        key[write_decimal(key, end)] = '\0';
+        emit_count(emitter, key, count);
         last = end;
         count = 0;
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "shim/environment.h"
+#include "vm/decimal.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 
@@ -22,12 +23,10 @@ static bool expand_name(const char *pattern, char *name)
             name[length++] = *pattern++;
             continue;
         }
-        char digits[20];
-        size_t count = 0;
-        for (unsigned long pid = (unsigned long)SYSCALL_0(SYS_getpid); pid > 0; pid /= 10)
-            digits[count++] = (char)('0' + pid % 10);
-        while (count > 0 && length + 1 < OUTPUT_NAME_BYTES)
-            name[length++] = digits[--count];
+        char digits[DECIMAL_BYTES];
+        size_t count = write_decimal(digits, (uint64_t)SYSCALL_0(SYS_getpid));
+        for (size_t i = 0; i < count && length + 1 < OUTPUT_NAME_BYTES; i++)
+            name[length++] = digits[i];
         pattern += 2;
     }
     name[length] = '\0';

@@ -11,7 +11,6 @@
 #include "shim/observer.h"
 #include "shim/start.h"
 #include "vm/lock.h"
-#include "vm/pages.h"
 #include "vm/syscall.h"
 
 /* Each is the first call of the process, whichever it is: settle, then go where it should. */

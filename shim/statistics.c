@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "shim/emitter.h"
-#include "shim/environment.h"
 #include "shim/live.h"
 #include "shim/output.h"
 #include "shim/timeline.h"
@@ -27,7 +26,6 @@
 #include "vm/message.h"
 #include "vm/pagemap.h"
 #include "vm/pages.h"
-#include "vm/syscall.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 

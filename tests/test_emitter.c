@@ -41,7 +41,6 @@ static void emit_some(struct emitter *emitter)
     emit_open(emitter, "waste");
     emit_number(emitter, "header", 0);
     emit_close(emitter);
-    emit_null(emitter, "absent");
     emit_close(emitter);
     emit_number(emitter, "a_key_that_is_longer_than_its_column", 1);
     emit_close(emitter);
@@ -63,7 +62,6 @@ static void test_a_table_is_indented_lines(void **state)
                                  "  time                            12.000000034\n"
                                  "  waste\n"
                                  "    header                        0\n"
-                                 "  absent                          -\n"
                                  "a_key_that_is_longer_than_its_column 1\n");
 }
 
@@ -85,8 +83,7 @@ static void test_json_has_the_same_members(void **state)
                                  "    \"time\": 12.000000034,\n"
                                  "    \"waste\": {\n"
                                  "      \"header\": 0\n"
-                                 "    },\n"
-                                 "    \"absent\": null\n"
+                                 "    }\n"
                                  "  },\n"
                                  "  \"a_key_that_is_longer_than_its_column\": 1\n"
                                  "}\n");
