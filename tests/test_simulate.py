@@ -459,7 +459,7 @@ def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path
     [
         ([], ["no command"]),
         (["--", "no-such-program"], ["no-such-program"]),
-        (["-a", "glibc", "-a", "glibc", "--", "true"], ["glibc", "twice"]),
+        (["-a", "glibc", "-a", "glibc", "--", "true"], ["glibc", "the same allocator"]),
         (["-a", "nothing", "--", "true"], ["nothing"]),
         (["--page-size", "3", "--", "true"], ["--page-size", '"3"']),
         (["--", "env", "true"], ["env: became another program (exec)", "run that program itself"]),

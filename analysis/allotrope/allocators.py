@@ -14,12 +14,11 @@ import subprocess
 import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from .errors import UserError
 from .places import PLACES
 
-DEFAULT_PRESET = "default"
 # The user's settings that would make an allocator something else than its name says.
 OWN_VARIABLES = (
     "ALLOTROPE",
@@ -200,6 +199,16 @@ def choose(spec: str) -> Allocator:
     valid = ", ".join([*names, "glibc", *peers])
     hint = f" ({missing})" if (missing := own_missing()) else ""
     raise UserError(f"unknown allocator '{name}'; valid are: {valid}{hint}")
+
+
+def choose_each(specs: Sequence[str]) -> list[Allocator]:
+    """As choose(); refuses two that mean the same allocator."""
+    chosen = [choose(spec) for spec in specs]
+    for place, one in enumerate(chosen):
+        for other in chosen[:place]:
+            if one.same_choice(other):
+                raise UserError(f"-a {one.spec}: the same allocator as -a {other.spec}")
+    return chosen
 
 
 def default_choice() -> list[Allocator]:

@@ -225,11 +225,7 @@ def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> 
 def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Allocator], int]:
     """The allocators to compare and the baseline's place among them. The baseline takes part
     even when no -a names it, and then comes first."""
-    chosen = [allocators.choose(spec) for spec in specs] or allocators.default_choice()
-    for place, one in enumerate(chosen):
-        for other in chosen[:place]:
-            if one.same_choice(other):
-                raise UserError(f"-a {one.spec}: the same allocator as -a {other.spec}")
+    chosen = allocators.choose_each(specs) or allocators.default_choice()
     base = allocators.choose(baseline)
     for place, one in enumerate(chosen):
         if one.same_choice(base):

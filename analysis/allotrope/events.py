@@ -9,26 +9,17 @@ import json
 import os
 import sys
 from datetime import datetime, timezone
-from pathlib import Path
 
 import click
 
 from . import allocators
 from .errors import UserError
-from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .executables import need_preloadable
 from .outputs import need_writable
-from .places import PLACES
+from .places import PLACES, built
 from .words import TAKES_COMMAND, Word, need_command
 
 MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/event_ring.h
-
-
-def tool() -> Path:
-    """The C program that writes and reads recordings."""
-    program = PLACES.tracer.parent / "allotrope-events"
-    if not program.exists():
-        raise UserError(f"{program} is missing; run make")
-    return program
 
 
 def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
@@ -38,10 +29,7 @@ def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
     if not chosen.ours:
         raise UserError(f"-a {spec}: only allotrope's own allocators tell of events; the events "
                         "are the program's, whichever of them serves it")  # fmt: skip
-    program = find_program(command[0])
-    obstacle = preload_obstacle(program)
-    if obstacle is not None:
-        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    need_preloadable(command[0])
     description = {
         "command": list(command),
         "allocator": chosen.spec,
@@ -49,7 +37,7 @@ def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
         "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": os.uname().release,
     }
-    line = [str(tool()), "record", f"--output={output}", f"--level={level}",
+    line = [str(built(PLACES.events)), "record", f"--output={output}", f"--level={level}",
             f"--frames={frames}",
             f"--description={json.dumps(description)}"]  # fmt: skip
     environment = chosen.environment()

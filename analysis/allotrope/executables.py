@@ -74,6 +74,16 @@ def preload_obstacle(program: Path, depth: int = 4) -> str | None:
         return "cannot be read, and a program that may be run but not read is not preloaded into"
 
 
+def need_preloadable(name: str) -> Path:
+    """The program that a command's first word starts; raises UserError where an allocator cannot be
+    preloaded into it."""
+    program = find_program(name)
+    obstacle = preload_obstacle(program)
+    if obstacle is not None:
+        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    return program
+
+
 def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
     words = _interpreter_words(start)
     if not words or depth == 0:

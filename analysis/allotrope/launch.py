@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
-from .places import PLACES
+from .places import PLACES, built
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,10 @@ def launch(
     directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
     the kernel puts nothing at random, where it may be told so.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
-    if not PLACES.launcher.exists():
-        raise UserError(f"{PLACES.launcher} is missing; run make")
+    launcher = built(PLACES.launcher)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
         report = Path(folder, "report.json")
-        arguments = [str(PLACES.launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
+        arguments = [str(launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
         for name in unset:
             arguments += ["--unset", name]
         for name, value in (environment or {}).items():
@@ -163,5 +162,5 @@ def launch(
         status = _run_launcher([*arguments, "--", *command], directory)
         text = report.read_text() if report.exists() else ""
         if not text:
-            raise UserError(f"{PLACES.launcher} gave no report (status {status})")
+            raise UserError(f"{launcher} gave no report (status {status})")
         return _read_report(json.loads(text))

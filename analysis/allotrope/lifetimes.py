@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UserError
-from .events import tool
+from .places import PLACES, built
 from .symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
@@ -76,7 +76,7 @@ class Lives:
 
 def read_lives(path: str | Path) -> Lives:
     """Reads a recording (run.ale) or a trace (run.alt). Raises UserError when it is neither."""
-    done = subprocess.run([tool(), "lives", path], capture_output=True, check=False)
+    done = subprocess.run([built(PLACES.events), "lives", path], capture_output=True, check=False)
     line, _, rest = done.stdout.partition(b"\n")
     message = done.stderr.decode(errors="replace").strip().removeprefix("allotrope: ")
     if not line:

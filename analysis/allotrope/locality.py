@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
-from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
 from .outputs import check_outputs, deliver, output_options
-from .places import PLACES
-from .record import allocator_environment
+from .places import PLACES, built
+from .record import allocator_environment, recorder_tools
 from .terminal import print_in_parts, print_wrapped, terminal
 from .simulate import (
     PROGRAM,
@@ -26,20 +27,10 @@ from .simulate import (
     binary_size,
     die_with_parent,
     faults_with,
-    simulator,
 )
-from .words import TAKES_COMMAND, Word
+from .words import TAKES_COMMAND, Word, need_command
 
 SCHEMA = "allotrope.locality/1"
-
-
-def recorder_directory() -> str:
-    """Where the recorder lies: in the build tree, or beside the installed programs."""
-    for place in ("trace/recorder", "valgrind"):
-        directory = PLACES.launcher.parent / place
-        if directory.is_dir():
-            return str(directory)
-    raise UserError(f"the recorder is not in {PLACES.launcher.parent}; build it with make")
 
 
 def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
@@ -50,9 +41,9 @@ def run_one(allocator: Allocator, options: list[str], command: tuple[str, ...],
     settings = [f"--env={name}={value}" for name, value in environment.items()]
     # Memory, so that nothing stays behind; by our name for it, so that the program inherits none.
     with open(os.memfd_create("allotrope-locality"), "rb") as result:
-        words = [str(simulator()), "locality", f"--output=/proc/{os.getpid()}/fd/{result.fileno()}",
-                 *options, f"--tools={recorder_directory()}", *settings, "--",
-                 *command]  # fmt: skip
+        words = [str(built(PLACES.simulator)), "locality",
+                 f"--output=/proc/{os.getpid()}/fd/{result.fileno()}", *options,
+                 f"--tools={recorder_tools()}", *settings, "--", *command]  # fmt: skip
         done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE,
                               preexec_fn=die_with_parent)  # fmt: skip
         message = done.stderr.decode(errors="replace").strip()
@@ -125,15 +116,10 @@ def rows(runs: list[Document]) -> Iterator[list[Any]]:
 
 
 def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:
-    chosen = [allocators.choose(spec) for spec in specs or ("glibc",)]
-    for number, allocator in enumerate(chosen):
-        if any(allocator.same_choice(other) for other in chosen[:number]):
-            raise UserError(f"-a {allocator.spec}: given twice")
-    program = find_program(command[0])
+    chosen = allocators.choose_each(specs or ("glibc",))
+    find_program(command[0])
     if any(allocator.library is not None for allocator in chosen):
-        obstacle = preload_obstacle(program)
-        if obstacle is not None:
-            raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+        need_preloadable(command[0])
     return chosen
 
 
@@ -170,8 +156,7 @@ def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, c
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
-    if not command:
-        raise UserError("no command given; usage: allotrope locality [-a ALLOCATOR]... -- CMD...")
+    need_command(command, "locality [-a ALLOCATOR]...")
     check_outputs(json_path, csv_path, html_path)
     options = [f"--{name}={value}" for name, value in (("page-size", page_size), ("block", block))
                if value is not None] + (["--causes"] if causes else [])  # fmt: skip

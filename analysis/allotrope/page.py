@@ -77,11 +77,15 @@ class Page:
     command: str | None = None
 
 
-def check_page_modules() -> None:
-    """Raises UserError for what a page needs and the machine lacks."""
-    for module, package in (("jinja2", "python3-jinja2"), ("plotly", "python3-plotly")):
+def need_modules(what: str, *modules: str) -> None:
+    """Raises UserError for a module that the machine lacks, with the package that brings it."""
+    for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise UserError(f"--html needs the Debian package {package}; install it")
+            raise UserError(f"{what} needs the Debian package python3-{module}; install it")
+
+
+def check_page_modules() -> None:
+    need_modules("--html", "jinja2", "plotly")
 
 
 def colour(place: int) -> str:

@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import UserError
+
 
 @dataclass(frozen=True)
 class Places:
@@ -17,6 +19,9 @@ class Places:
     launcher: Path
     recorder: Path  # runs a program under Valgrind and writes its trace
     tracer: Path  # reads traces
+    events: Path  # writes and reads recordings of allocations
+    player: Path  # makes the allocations of a recording
+    simulator: Path
     tools: Path  # the folder of the Valgrind tool
 
 
@@ -31,6 +36,9 @@ def _find() -> Places:
             launcher=Path(programs, "allotrope-launch"),
             recorder=Path(programs, "allotrope-trace-record"),
             tracer=Path(programs, "allotrope-trace"),
+            events=Path(programs, "allotrope-events"),
+            player=Path(programs, "allotrope-replay"),
+            simulator=Path(programs, "allotrope-simulate"),
             tools=Path(programs, "valgrind"),
         )
     # Without a word from the script we run from a source tree that was built in place.
@@ -41,8 +49,18 @@ def _find() -> Places:
         launcher=tree / "allotrope-launch",
         recorder=tree / "trace" / "allotrope-trace-record",
         tracer=tree / "trace" / "allotrope-trace",
+        events=tree / "trace" / "allotrope-events",
+        player=tree / "allotrope-replay",
+        simulator=tree / "allotrope-simulate",
         tools=tree / "trace" / "recorder",
     )
 
 
 PLACES = _find()
+
+
+def built(program: Path) -> Path:
+    """The program; raises UserError where it is not there."""
+    if not program.exists():
+        raise UserError(f"{program} is missing; run make")
+    return program

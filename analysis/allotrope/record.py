@@ -15,8 +15,8 @@ import click
 from . import allocators
 from .errors import UserError
 from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
-from .places import PLACES
-from .words import Word
+from .places import PLACES, built
+from .words import TAKES_COMMAND, Word, need_command
 
 
 def allocator_environment(
@@ -42,6 +42,11 @@ def allocator_environment(
     return {}
 
 
+def recorder_tools() -> str:
+    """The folder of the Valgrind tool, which records."""
+    return str(built(PLACES.tools / "allotrope-amd64-linux").parent)
+
+
 def recorder_line(
     output: str,
     command: tuple[str, ...],
@@ -51,10 +56,9 @@ def recorder_line(
     plain: bool = False,
 ) -> list[str]:
     """The command line that records `command`; raises UserError where that cannot work."""
-    if not PLACES.recorder.exists() or not (PLACES.tools / "allotrope-amd64-linux").exists():
-        raise UserError(f"the recorder is not built: {PLACES.recorder} is missing; run make")
+    recorder = built(PLACES.recorder)
     program = find_program(command[0])
-    line = [str(PLACES.recorder), "--tools", str(PLACES.tools), "--output", output]
+    line = [str(recorder), "--tools", recorder_tools(), "--output", output]
     description = {
         "command": list(command),
         "allocator": spec or "glibc",
@@ -69,7 +73,7 @@ def recorder_line(
     return [*line, "--", *command]
 
 
-@click.command("record", context_settings={"allow_interspersed_args": False}, cls=Word)
+@click.command("record", cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-o", "--output", required=True, metavar="FILE",
               help="the trace to write; - is standard output; with %p, a process id, forks and "
                    "execs are followed, each into a trace of its own")  # fmt: skip
@@ -92,8 +96,7 @@ def record(
     allotrope record -o 'run-%p.alt' -- sh -c './program | sort'
     allotrope record -o - -- ./program 2>/dev/null | allotrope trace info -
     """
-    if not command:
-        raise UserError("no command given; usage: allotrope record -o run.alt -- CMD...")
+    need_command(command, "record -o run.alt")
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     if spec is not None or not plain:
         for name in allocators.OWN_VARIABLES:

@@ -12,13 +12,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-
 from . import allocators
 from .allocators import Allocator
 from .errors import UserError
-from .events import tool
 from .launch import launch
-from .places import PLACES
+from .places import PLACES, built
 
 SCHEMA = "allotrope.replay/1"
 COLLECTOR = "gc"
@@ -26,18 +24,14 @@ COLLECTOR = "gc"
 Document = dict[str, Any]
 
 
-def player() -> Path:
-    program = PLACES.launcher.parent / "allotrope-replay"
-    if not program.exists():
-        raise UserError(f"{program} is missing; run make")
-    return program
-
-
 def make_operations(recording: str, operations: Path) -> tuple[Document, str | None]:
     """Writes what the player takes. Returns the recording's facts, and a warning where it is
     damaged."""
     done = subprocess.run(
-        [tool(), "operations", recording, operations], capture_output=True, text=True, check=False
+        [built(PLACES.events), "operations", recording, operations],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     message = done.stderr.strip().removeprefix("allotrope: ")
     if not done.stdout:
@@ -59,7 +53,7 @@ class Replayer:
         """One run. `failure` is set where it did not come to its end."""
         result, errors = self.folder / "result.json", self.folder / "errors"
         run = launch(
-            [str(player()), str(self.operations)],
+            [str(built(PLACES.player)), str(self.operations)],
             unset=allocators.OWN_VARIABLES,
             environment={**allocator.environment(), **(settings or {})},
             stdout=result,
@@ -123,11 +117,7 @@ def choose_all(specs: tuple[str, ...]) -> list[Allocator]:
     """By default all that free: the collector would be asked to find what is told to it."""
     if not specs:
         return [one for one in allocators.default_choice() if one.name != COLLECTOR]
-    chosen = [allocators.choose(spec) for spec in specs]
-    for number, allocator in enumerate(chosen):
-        if any(allocator.same_choice(other) for other in chosen[:number]):
-            raise UserError(f"-a {allocator.spec}: given twice")
-    return chosen
+    return allocators.choose_each(specs)
 
 
 def notes(document: Document) -> list[str]:

@@ -9,7 +9,7 @@ import click
 
 from . import allocators
 from .errors import UserError
-from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
 from .words import TAKES_COMMAND, Word, need_command
 
 
@@ -63,11 +63,8 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     chosen = allocators.choose(spec)
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
-    program = find_program(command[0])
     preloads = chosen.library is not None or latency is not None
-    obstacle = preload_obstacle(program) if preloads else None
-    if obstacle is not None:
-        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    program = need_preloadable(command[0]) if preloads else find_program(command[0])
     environment = dict(os.environ)
     environment |= chosen.environment() if latency is None else chosen.watched_environment()
     if stats is not None:

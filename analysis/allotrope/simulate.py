@@ -13,20 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UserError
-from .places import PLACES
+from .places import PLACES, built
 
 PROGRAM = "allotrope-simulate"
 WAYS_IN_TABLE = (1, 2, 4, 8, 16)
 
 Document = dict[str, Any]
-
-
-def simulator() -> Path:
-    """The C program, which lies beside the launcher."""
-    program = PLACES.launcher.parent / PROGRAM
-    if not program.exists():
-        raise UserError(f"{program} is missing; build it with make")
-    return program
 
 
 _prctl = ctypes.CDLL(None).prctl
@@ -41,7 +33,7 @@ def die_with_parent() -> None:
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    done = subprocess.run([simulator(), *arguments], stdout=subprocess.PIPE,
+    done = subprocess.run([built(PLACES.simulator), *arguments], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, preexec_fn=die_with_parent)  # fmt: skip
     message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
     if done.returncode < 0:

@@ -17,21 +17,20 @@ from rich.table import Table
 
 from . import allocators
 from .errors import UserError
-from .executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from .executables import STATUS_CANNOT_EXECUTE, need_preloadable
 from .outputs import need_writable
 from .page import check_page_modules, render
 from .pprof import encode
 from .sites import Sites, as_document, as_profile, read_sites, sentences
 from .sites_page import as_terminal_rows, sampling, sites_page
+from .words import TAKES_COMMAND, Word, need_command
 
 TABLE_WIDTH = 100
 MOST_ROWS = 10
 MOST_FRAMES = 64  # as the library keeps at most
 
 
-@click.command(
-    "sites", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False}
-)
+@click.command("sites", cls=Word, context_settings=TAKES_COMMAND)
 @click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",
               help="see `allotrope list`; default: the first there")  # fmt: skip
 @click.option("--rate", metavar="BYTES",
@@ -54,8 +53,7 @@ def sites(
 ) -> int:
     """Run CMD and show where in it the memory was allocated that it held at its peak, and what it
     never freed. The report goes to standard error; standard output and the status are CMD's."""
-    if not command:
-        raise UserError("no command given; usage: allotrope sites [-a ALLOCATOR] -- CMD...")
+    need_command(command, "sites [-a ALLOCATOR]")
     outputs = {"--html": html_file, "--pprof": pprof_file, "--json": json_file}
     check_outputs(outputs)
     chosen = choose(spec, command)
@@ -104,9 +102,7 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
     catalogue = allocators.own_catalogue()
     assert catalogue is not None
     chosen = allocators.choose(spec or catalogue["allocators"][0]["name"])
-    obstacle = preload_obstacle(find_program(command[0]))
-    if obstacle is not None:
-        raise UserError(f"{command[0]}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    need_preloadable(command[0])
     return chosen
 
 

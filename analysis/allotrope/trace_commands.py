@@ -10,16 +10,15 @@ from typing import Any, NoReturn
 import click
 
 from .errors import UserError
-from .places import PLACES
+from .places import PLACES, built
 from .words import Word
 
 
 def run_tracer(*arguments: str) -> NoReturn:
     """Becomes allotrope-trace."""
-    if not PLACES.tracer.exists():
-        raise UserError(f"the trace reader is not built: {PLACES.tracer} is missing; run make")
+    tracer = str(built(PLACES.tracer))
     sys.stdout.flush()
-    os.execv(PLACES.tracer, [str(PLACES.tracer), *arguments])
+    os.execv(tracer, [tracer, *arguments])
 
 
 def need_trace(file: str) -> None:
@@ -47,7 +46,7 @@ def info(file: str, as_json: bool) -> None:
     allotrope trace info --json run.alt | jq .totals.by_class
     """
     need_trace(file)
-    done = subprocess.run([PLACES.tracer, "info", file], capture_output=True, text=True)
+    done = subprocess.run([built(PLACES.tracer), "info", file], capture_output=True, text=True)
     if not done.stdout:
         raise UserError(done.stderr.strip().removeprefix("allotrope: "), done.returncode)
     if as_json:

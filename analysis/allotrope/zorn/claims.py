@@ -23,10 +23,8 @@ from .paper import Range
 from .plan import BASELINE
 from .results import Results
 from .sheets import ABSENT, UNDEFINED
-from .tables import ALL_1992, BSD, EXPLICIT, page_start_share
+from .tables import ALL_1992, BSD, COLLECTED, EXPLICIT, UNOPTIMISED_BSD, page_start_share
 
-COLLECTED = ("collected", "gc:classic")
-UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
 INFINITY = float("inf")
 # What was found when parts outside their range were followed up, with what showed it:
 # docs/measurements/study.md.

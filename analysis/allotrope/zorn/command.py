@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ..errors import UserError
+from ..page import need_modules
 from ..words import Word
 
 DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
@@ -37,7 +38,7 @@ def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], roun
     from .plan import Extent
     from .programs import read_programs
     from .store import Store
-    from .study import Study, check_tools, interruptible, question
+    from .study import Study, check_tools, question
 
     if report_only and not resume:
         raise UserError("--report-only needs --resume: there is nothing else to report on")
@@ -49,9 +50,8 @@ def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], roun
     table = str(Path(table).resolve()) if table else was.get("programs")
     extent = Extent(quick, rounds, only or tuple(was.get("only", ())))
     programs = extent.programs(read_programs(table))
-    check_report_modules()
+    need_modules("the study", "jinja2", "matplotlib", "scipy")
     check_tools()
-    interruptible()
     changes = store.begin(question(extent, table), resume)
     with store.lock():
         for change in changes:
@@ -71,13 +71,3 @@ def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], roun
     for claim in report.claims:
         click.echo(f"{claim.number:>4}  {claim.verdict:<14} {claim.text}")
     click.echo(f"{summary(report)}; {page}")
-
-
-def check_report_modules() -> None:
-    """Found wanting before the measurement, not after it."""
-    import importlib.util
-
-    for module, package in (("jinja2", "python3-jinja2"), ("matplotlib", "python3-matplotlib"),
-                            ("scipy", "python3-scipy")):  # fmt: skip
-        if importlib.util.find_spec(module) is None:
-            raise UserError(f"the study needs the Debian package {package}; install it")

@@ -21,15 +21,22 @@ from .sheets import (
     estimate_fields,
     number_cell,
 )
-from .tables import ALL_1992, BSD, EXPLICIT, Pair, measured, misses_by_place
+from .tables import (
+    ALL_1992,
+    BSD,
+    COLLECTED,
+    EXPLICIT,
+    UNOPTIMISED_BSD,
+    Pair,
+    measured,
+    misses_by_place,
+)
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 PAPER = "#b0b0b0"  # what the paper gives
 COLOURS = ("#000000", "#0b62b8", "#b8470b", "#0d7a4f", "#7a3fa0", "#8c6d00", "#b01f5c", "#4d6270",
            "#5f8f1f", "#006d77", "#5b4636")  # fmt: skip
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
-UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
-COLLECTED = ("collected", "gc:classic")
 LOCALITY_PAIRS = [*EXPLICIT, UNOPTIMISED_BSD, COLLECTED, ("optimised", "glibc"),
                   ("optimised", "jemalloc"), ("optimised", "mimalloc"), ("optimised", "blocks"),
                   ("collected", "gc:free=ignore")]  # fmt: skip

@@ -16,10 +16,9 @@ from ..allocators import OWN_VARIABLES, Allocator
 from ..compare import order_of_round, read_accounts
 from ..errors import UserError
 from ..launch import Run, launch
-from ..locality import recorder_directory
-from ..places import PLACES
+from ..places import PLACES, built
+from ..record import recorder_tools
 from ..simulate import PROGRAM as SIMULATOR_NAME
-from ..simulate import simulator
 from ..trace_reader import TraceError
 from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
 from .programs import Form, Program
@@ -198,8 +197,8 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
-        words = [str(simulator()), "locality", f"--output={document}", *LOCALITY_OPTIONS,
-                 f"--shape={SHAPE_1992}", f"--tools={recorder_directory()}",
+        words = [str(built(PLACES.simulator)), "locality", f"--output={document}",
+                 *LOCALITY_OPTIONS, f"--shape={SHAPE_1992}", f"--tools={recorder_tools()}",
                  *(f"--env={name}={value}" for name, value in settings.items()),
                  "--", *form.traced]  # fmt: skip
         with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
@@ -229,7 +228,7 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         trace = Path(folder, "run.alt")
-        words = [str(PLACES.recorder), "--tools", str(PLACES.tools), "--output", str(trace),
+        words = [str(built(PLACES.recorder)), "--tools", recorder_tools(), "--output", str(trace),
                  *(f"--env={name}={value}" for name, value in settings.items()),
                  "--", *form.traced]  # fmt: skip
         with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:

@@ -23,7 +23,6 @@ LIBGC = "libgc"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC)
 BASELINE = ("optimised", "cartesian:classic")
 
-PAGE_SIZES = (4096, 8192)
 # What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
 LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")
 SHAPE_1992 = "32:4096:1"  # 128 KiB, direct-mapped
@@ -202,9 +201,5 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
 
 
 def _recorder() -> list[str | None]:
-    simulator = PLACES.launcher.parent / "allotrope-simulate"
-    return [file_digest(str(simulator)), *(file_digest(str(one)) for one in _tool())]
-
-
-def _tool() -> list[Any]:
-    return sorted(PLACES.tools.glob("*-amd64-linux")) if PLACES.tools.is_dir() else []
+    tools = sorted(PLACES.tools.glob("*-amd64-linux"))
+    return [file_digest(str(one)) for one in (PLACES.simulator, *tools)]

@@ -6,7 +6,6 @@ from typing import Any, Mapping, Sequence
 
 from ..intervals import Estimate
 from ..units import format_bytes
-from .paper import Range
 
 ABSENT = "not measured"
 UNDEFINED = "undefined"  # a ratio to nothing
@@ -66,9 +65,3 @@ def share_cell(one: Estimate | None) -> str:
     if one is None:
         return ABSENT
     return f"{100 * one.median:.1f}% [{100 * one.low:.1f}, {100 * one.high:.1f}]"
-
-
-def paper_cell(value: Range | float | None, form: str = "g") -> str:
-    if value is None:
-        return ""
-    return str(value) if isinstance(value, Range) else format(value, form)

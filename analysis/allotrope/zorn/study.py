@@ -3,7 +3,6 @@
 
 import datetime
 import shutil
-import signal
 import tempfile
 import time
 from collections import defaultdict
@@ -208,12 +207,3 @@ def check_tools() -> None:
         allocators.choose(spec)
     if shutil.which("valgrind") is None:
         raise UserError("valgrind is missing: install the Debian package valgrind")
-
-
-def interruptible() -> None:
-    """TERM ends the study like an interruption: what is measured stays."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)

@@ -20,11 +20,13 @@ from .sheets import (
 )
 
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
-ALL_1992 = [*EXPLICIT, ("collected", COLLECTORS[0])]
+COLLECTED = ("collected", COLLECTORS[0])
+ALL_1992 = [*EXPLICIT, COLLECTED]
 # The collector of 1992 again, beside today's two.
 TODAY = [*(("optimised", spec) for spec in DEFAULT + MODERN),
          *(("collected", spec) for spec in COLLECTORS)]  # fmt: skip
 BSD = ("optimised", "bsd:classic")
+UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
 Pair = tuple[str, str]
 
 
