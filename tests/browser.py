@@ -82,10 +82,6 @@ class Browser:
                  and not message["params"]["documentURL"].startswith("chrome:")]  # fmt: skip
         return [address for address in asked if not address.startswith(("data:", "blob:"))]
 
-    def screenshot(self, file: Path, whole: bool = True) -> None:
-        picture = self.cdp("Page.captureScreenshot", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(picture["data"]))
-
     def print_pdf(self) -> bytes:
         return base64.b64decode(self.cdp("Page.printToPDF", printBackground=True)["data"])
 
