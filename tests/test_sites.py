@@ -90,6 +90,14 @@ def test_a_planted_leak_is_named_exactly(real: Command, tmp_path: Path, spec: st
     assert "are never freed: 100% of the peak. Called by main." in words
 
 
+def test_a_program_may_lie_in_a_folder_of_any_name(real: Command, tmp_path: Path) -> None:
+    program, file = tmp_path / "Größe 漢", tmp_path / "sites.json"
+    shutil.copy(LEAK, program)
+    done = real.run("sites", "-a", "bsd", "--rate", "1", "--json", str(file), "--", str(program))
+    assert done.returncode == 0, done.stderr
+    assert by_function(json.loads(file.read_text()), "exit")["grow"] == (25600, LEAKED)
+
+
 @pytest.mark.parametrize("spec", ("bsd", "knuth:classic", "blocks", "glibc"))
 def test_a_sample_comes_close(real: Command, tmp_path: Path, spec: str) -> None:
     file = tmp_path / "sites.json"

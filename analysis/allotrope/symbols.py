@@ -81,9 +81,17 @@ def read_maps(lines: Iterable[str]) -> list[Mapping]:
         words = line.split(None, 5)
         if len(words) == 6 and words[5].startswith("/"):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            path = words[5].strip().removesuffix(" (deleted)")
+            path = _file_name(words[5].strip()).removesuffix(" (deleted)")
             mappings.append(Mapping(start, end, int(words[2], 16), path))
     return sorted(mappings, key=lambda mapping: mapping.start)
+
+
+def _file_name(text: str) -> str:
+    """In files of ours each byte of a name stands as the character of the same number."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
 
 
 def find_loaded(mappings: Sequence[Mapping]) -> list[Mapping]:

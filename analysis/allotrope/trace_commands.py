@@ -46,7 +46,8 @@ def info(file: str, as_json: bool) -> None:
     allotrope trace info --json run.alt | jq .totals.by_class
     """
     need_trace(file)
-    done = subprocess.run([built(PLACES.tracer), "info", file], capture_output=True, text=True)
+    done = subprocess.run([built(PLACES.tracer), "info", file],
+                          capture_output=True, text=True, errors="replace")  # fmt: skip
     if not done.stdout:
         raise UserError(done.stderr.strip().removeprefix("allotrope: "), done.returncode)
     if as_json:
