@@ -6,22 +6,17 @@
 #define ANALYSIS_REGION_MAP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "trace/format.h"
+#include "trace/range_map.h"
 
 enum region_class { REGION_OTHER, REGION_HEAP, REGION_STATIC, REGION_STACK, REGION_CLASSES };
 
-struct region {
-    uint64_t start, end;
-    enum region_class class;
-};
-
+/* All zero is an empty one. */
 struct region_map {
-    struct region *regions; /* by address, none overlapping */
-    size_t count, capacity;
-    struct region last; /* where the last address was found */
+    struct range_map classes; /* of enum region_class */
+    struct range last; /* where the last address was found: most lie where the last one did */
 };
 
 /* Takes note of mappings and blocks. False when memory is short. */
@@ -32,7 +27,7 @@ void region_map_free(struct region_map *map);
 static inline enum region_class region_map_find(struct region_map *map, uint64_t address)
 {
     if (address >= map->last.start && address < map->last.end)
-        return map->last.class;
+        return (enum region_class)map->last.what;
     return region_map_find_slowly(map, address);
 }
 

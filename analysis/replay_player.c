@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/allocations.h"
 #include "trace/operations.h"
 
 enum { PAGE = 4096, BATCH = 4096 };
@@ -92,13 +93,13 @@ static void *make(const struct operation *operation)
 static void play(const struct operation *operation)
 {
     void **place = &slot[operation->slot];
-    if (operation->type == OPERATION_FREE) {
+    if (operation->type == ALLOCATION_FREE) {
         free(*place);
         *place = NULL; /* a collector is to find no trace of it */
         return;
     }
     void *block =
-        operation->type == OPERATION_NEW ? make(operation) : realloc(*place, operation->size);
+        operation->type == ALLOCATION_NEW ? make(operation) : realloc(*place, operation->size);
     if (!block && operation->size > 0)
         fail("malloc", "no memory left");
     touch(block, 0, operation->size);

@@ -18,6 +18,7 @@
 #include "analysis/simulators/caches.h"
 #include "analysis/simulators/pages.h"
 #include "analysis/simulators/shapes.h"
+#include "trace/write.h"
 
 struct block_job {
     unsigned block_bytes;
@@ -268,7 +269,11 @@ static void print_functions(FILE *output, const struct shape_counts *counts,
     for (size_t function = 0; function < counts->functions; function++)
         if (counts->misses_of_function[function] != 0) {
             fprintf(output, "%s{\"function\": %zu, \"name\": ", separator, function);
-            print_string(output, reference_source_function_name(source, (uint32_t)function));
+            const char *name = reference_source_function_name(source, (uint32_t)function);
+            if (name != NULL)
+                print_json_string(output, name);
+            else
+                fputs("null", output);
             fprintf(output, ", \"misses\": %" PRIu64 "}", counts->misses_of_function[function]);
             separator = ", ";
         }

@@ -24,22 +24,6 @@ struct reference_totals class_totals_sum(const struct class_totals *totals)
     return sum;
 }
 
-void print_string(FILE *output, const char *text)
-{
-    if (text == NULL) {
-        fputs("null", output);
-        return;
-    }
-    fputc('"', output);
-    for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0'; byte++) {
-        if (*byte == '"' || *byte == '\\' || *byte < 0x20 || *byte > 0x7e)
-            fprintf(output, "\\u%04x", *byte);
-        else
-            fputc(*byte, output);
-    }
-    fputc('"', output);
-}
-
 void print_class_name(FILE *output, unsigned class)
 {
     const char *name = reference_source_class_name(class);

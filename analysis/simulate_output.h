@@ -24,9 +24,6 @@ void sample_error_add(struct sample_error *error, double estimate, double exact,
 
 struct reference_totals class_totals_sum(const struct class_totals *totals);
 
-/* Prints text as a JSON string, NULL as null. Bytes that are no printable ASCII are written as
- * the Unicode characters of the same numbers. */
-void print_string(FILE *output, const char *text);
 /* Prints a class's name as a JSON string. */
 void print_class_name(FILE *output, unsigned class);
 /* Prints `"schema": ..., "references": ..., "loads": ..., "stores": ..., "threaded": ...,

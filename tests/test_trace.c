@@ -25,7 +25,7 @@ static uint64_t random_number(uint64_t below)
     return (random_state >> 20) % below;
 }
 
-/* ------------------------------------------------------------------ the naive model */
+/* The naive model. */
 
 /* What a trace should say: references and events in one list, as plainly as can be. */
 struct item {
@@ -202,7 +202,7 @@ static int write_random(struct model *model, uint64_t seed, size_t steps, unsign
     return fd;
 }
 
-/* ------------------------------------------------------------------ comparing */
+/* Comparing. */
 
 static void compare_reference(const struct item *item, const struct trace_batch *batch, size_t i)
 {
@@ -284,7 +284,7 @@ static void test_an_empty_trace(void **state)
     check_identity(5, 0, 0);
 }
 
-/* ------------------------------------------------------------------ damage */
+/* Damage. */
 
 static uint8_t *contents(int fd, size_t *bytes)
 {
@@ -363,7 +363,7 @@ static void test_a_full_disk_is_reported(void **state)
     fclose(full);
 }
 
-/* ------------------------------------------------------------------ seeking and cutting */
+/* Seeking and cutting. */
 
 static void test_seeking_goes_on_where_a_straight_reading_would_be(void **state)
 {

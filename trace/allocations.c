@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/event_chunk.h"
 #include "trace/event_file.h"
 #include "trace/event_ring.h"
 #include "trace/format.h"
@@ -417,10 +418,8 @@ static bool open_either(struct allocations *all, const char *path, char *reason)
         snprintf(reason, EVENT_FILE_ERROR_BYTES, "%s", strerror(errno));
         return false;
     }
-    if (pread(all->fd, magic, sizeof magic, 0) == sizeof magic && memcmp(magic,
-                                                                         "\x89"
-                                                                         "ALEVENT",
-                                                                         sizeof magic) == 0)
+    if (pread(all->fd, magic, sizeof magic, 0) == sizeof magic &&
+        memcmp(magic, EVENT_FILE_MAGIC, sizeof magic) == 0)
         return open_recording(all, reason);
     all->trace = trace_reader_open(all->fd, reason);
     all->map_lines = open_memstream(&all->maps, &all->maps_length);

@@ -33,6 +33,7 @@ enum {
     CHUNK_REFERENCES = TRACE_CHUNK_REFERENCES,
     CHUNK_EXECUTIONS = TRACE_CHUNK_REFERENCES,
     CHUNK_EVENT_BYTES = 8 * TRACE_CHUNK_REFERENCES,
+    MOST_SLOTS = 0xffff, /* of a superblock */
     BATCH_REFERENCES = TRACE_BATCH_REFERENCES,
     BATCH_EVENTS = TRACE_BATCH_REFERENCES / 2,
 };
@@ -168,7 +169,7 @@ static inline uint64_t event_bytes(const struct trace_event *event)
     return allocates && event->value[0] != 0 ? event->value[1] : 0;
 }
 
-/* ------------------------------------------------------------------ growing byte strings */
+/* Growing byte strings. */
 
 struct bytes {
     uint8_t *data;

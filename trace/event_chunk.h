@@ -16,4 +16,21 @@ struct event_file_head {
     uint32_t header_bytes; /* of each chunk */
 };
 
+enum event_chunk_encoding { EVENT_RAW, EVENT_ZSTD };
+
+/* Before each payload; little-endian, without padding. */
+struct event_chunk {
+    uint32_t magic;
+    uint32_t type;
+    uint32_t thread; /* of EVENTS */
+    uint32_t encoding;
+    uint64_t bytes;         /* of the content */
+    uint64_t payload_bytes; /* as stored */
+    uint64_t payload_hash;  /* XXH3, 64 bits, of the payload as stored */
+    uint64_t stamp;         /* the time stamp counter when the chunk was written */
+    uint64_t nanoseconds;   /* CLOCK_MONOTONIC at the same moment */
+    uint64_t header_hash;   /* XXH3 of all before it */
+};
+_Static_assert(sizeof(struct event_chunk) == 64, "no padding");
+
 #endif

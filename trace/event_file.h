@@ -20,24 +20,7 @@ enum event_chunk_type {
     EVENT_CHUNK_END,  /* a JSON object: how the recording ended */
 };
 
-enum event_chunk_encoding { EVENT_RAW, EVENT_ZSTD };
-
-/* Before each payload; little-endian, without padding. */
-struct event_chunk {
-    uint32_t magic;
-    uint32_t type;
-    uint32_t thread; /* of EVENTS */
-    uint32_t encoding;
-    uint64_t bytes;         /* of the content */
-    uint64_t payload_bytes; /* as stored */
-    uint64_t payload_hash;  /* XXH3, 64 bits, of the payload as stored */
-    uint64_t stamp;         /* the time stamp counter when the chunk was written */
-    uint64_t nanoseconds;   /* CLOCK_MONOTONIC at the same moment */
-    uint64_t header_hash;   /* XXH3 of all before it */
-};
-_Static_assert(sizeof(struct event_chunk) == 64, "no padding");
-
-/* ------------------------------------------------------------------ writing */
+/* Writing. */
 
 struct event_writer;
 
@@ -49,7 +32,7 @@ int event_writer_add(struct event_writer *writer, enum event_chunk_type type, ui
 /* Writes the end, and frees the writer in any case. Returns as event_writer_add(). */
 int event_writer_close(struct event_writer *writer, const char *end);
 
-/* ------------------------------------------------------------------ reading */
+/* Reading. */
 
 struct event {
     uint32_t type;     /* enum event_type of event_ring.h, never TIME */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
 
 #include "trace/event_chunk.h"
+#include "trace/write.h"
 
 struct event_writer {
     int fd;
@@ -19,21 +19,6 @@ struct event_writer {
     void *room;
     size_t room_bytes;
 };
-
-static int write_all(struct event_writer *writer, const void *data, size_t bytes)
-{
-    const char *next = data;
-    while (bytes > 0) {
-        ssize_t done = write(writer->fd, next, bytes);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return -1;
-        next += done;
-        bytes -= (size_t)done;
-    }
-    return 0;
-}
 
 /* Compresses into the writer's own room; 0 when that saves nothing or cannot be done. */
 static size_t compress(struct event_writer *writer, const void *content, size_t bytes)
@@ -72,9 +57,9 @@ int event_writer_add(struct event_writer *writer, enum event_chunk_type type, ui
     };
     chunk.payload_hash = XXH3_64bits(payload, chunk.payload_bytes);
     chunk.header_hash = XXH3_64bits(&chunk, offsetof(struct event_chunk, header_hash));
-    if (write_all(writer, &chunk, sizeof chunk) < 0)
+    if (write_all(writer->fd, &chunk, sizeof chunk) < 0)
         return -1;
-    return write_all(writer, payload, chunk.payload_bytes);
+    return write_all(writer->fd, payload, chunk.payload_bytes);
 }
 
 static void free_writer(struct event_writer *writer)
@@ -95,7 +80,7 @@ struct event_writer *event_writer_open(int fd, const char *description, int leve
     writer->fd = fd;
     writer->level = level;
     writer->compressor = ZSTD_createCCtx();
-    if (!writer->compressor || write_all(writer, &head, sizeof head) < 0 ||
+    if (!writer->compressor || write_all(writer->fd, &head, sizeof head) < 0 ||
         event_writer_add(writer, EVENT_CHUNK_DESCRIPTION, 0, description, strlen(description)) <
             0) {
         free_writer(writer);

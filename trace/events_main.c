@@ -17,13 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "trace/allocations.h"
 #include "trace/event_ring.h"
 #include "trace/events_record.h"
 #include "trace/operations.h"
+#include "trace/write.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
@@ -69,21 +69,6 @@ static int close_file(struct allocations *all, const char *path)
     return status;
 }
 
-/* Prints text as a JSON string; bytes that are no printable ASCII as the characters of the same
- * numbers. */
-static void print_string(const char *text)
-{
-    putchar('"');
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < ' ' || byte > '~' || byte == '"' || byte == '\\')
-            printf("\\u%04x", byte);
-        else
-            putchar(byte);
-    }
-    putchar('"');
-}
-
 /* After the last allocation has been read. One line. */
 static void print_facts(struct allocations *all)
 {
@@ -103,7 +88,7 @@ static void print_facts(struct allocations *all)
            counts->unknown_frees, counts->lost_frees, counts->threads,
            allocations_error(all) ? "false" : "true", *description ? description : "null",
            *end ? end : "null");
-    print_string(allocations_maps(all));
+    print_json_string(stdout, allocations_maps(all));
     puts("}");
 }
 
@@ -272,9 +257,7 @@ static void take_slot(struct slots *slots, uint64_t object)
 {
     if (object >= slots->objects) {
         slots->objects *= 2;
-        slots->of_object = reallocarray(slots->of_object, slots->objects, sizeof *slots->of_object);
-        if (!slots->of_object)
-            refuse(EXIT_DAMAGED, "memory is short");
+        slots->of_object = grown(slots->of_object, slots->objects, sizeof *slots->of_object);
     }
     slots->of_object[object] = slots->spares ? slots->spare[--slots->spares] : slots->used++;
 }
@@ -283,9 +266,7 @@ static void give_slot(struct slots *slots, uint32_t slot)
 {
     if (slots->spares == slots->spare_capacity) {
         slots->spare_capacity = slots->spare_capacity ? 2 * slots->spare_capacity : 1 << 12;
-        slots->spare = reallocarray(slots->spare, slots->spare_capacity, sizeof *slots->spare);
-        if (!slots->spare)
-            refuse(EXIT_DAMAGED, "memory is short");
+        slots->spare = grown(slots->spare, slots->spare_capacity, sizeof *slots->spare);
     }
     slots->spare[slots->spares++] = slot;
 }
@@ -295,9 +276,7 @@ static int operations(const char *path, const char *output)
     struct allocations *all = open_file(path);
     struct slots slots = {.objects = 1 << 16};
     struct operations_head head = {.magic = OPERATIONS_MAGIC};
-    slots.of_object = calloc(slots.objects, sizeof *slots.of_object);
-    if (!slots.of_object)
-        refuse(EXIT_DAMAGED, "memory is short");
+    slots.of_object = grown(NULL, slots.objects, sizeof *slots.of_object);
     struct allocation one;
     FILE *file = fopen(output, "we");
     if (!file)

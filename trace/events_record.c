@@ -28,6 +28,7 @@
 
 #include "trace/event_file.h"
 #include "trace/event_ring.h"
+#include "trace/write.h"
 
 enum { CHUNK_BYTES = 16 * EVENT_BUFFER_BYTES, SHORT_SLEEP_MS = 1, LONG_SLEEP_MS = 16 };
 
@@ -78,21 +79,16 @@ static void report(const char *format, const char *name, int error)
 
 /* Names and descriptions. */
 
-/* A JSON string; bytes that are no printable ASCII as the characters of the same numbers. */
+/* A JSON string. */
 static char *quote(const char *text)
 {
-    char *quoted = malloc(6 * strlen(text) + 3), *next = quoted;
-    if (!quoted)
+    char *quoted = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&quoted, &length);
+    if (!stream)
         return NULL;
-    *next++ = '"';
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < ' ' || byte > '~' || byte == '"' || byte == '\\')
-            next += sprintf(next, "\\u%04x", byte);
-        else
-            *next++ = (char)byte;
-    }
-    strcpy(next, "\"");
+    print_json_string(stream, text);
+    fclose(stream);
     return quoted;
 }
 

@@ -113,7 +113,7 @@ struct trace_slot {
     uint8_t kind;
 };
 
-/* ------------------------------------------------------------------ writing */
+/* Writing. */
 
 struct trace_writer;
 
@@ -160,7 +160,7 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer);
 /* Writes what is left and the index, and frees the writer. Returns as trace_writer_execute(). */
 int trace_writer_close(struct trace_writer *writer);
 
-/* ------------------------------------------------------------------ reading */
+/* Reading. */
 
 struct trace_reader;
 

@@ -51,7 +51,7 @@ int trace_live_status(struct trace_live *live);
 /* Ends everything: kills the recorder if it still runs. */
 void trace_live_close(struct trace_live *live);
 
-/* ------------------------------------------------------------------ references, live */
+/* References, live. */
 
 struct trace_live_reader;
 

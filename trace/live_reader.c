@@ -75,7 +75,7 @@ static void *append(struct table *table, size_t more, size_t element_bytes)
     return end;
 }
 
-/* ------------------------------------------------------------------ the sink */
+/* The sink. */
 
 static int take_function(void *context, uint32_t id, const char *name, const char *object)
 {
@@ -174,7 +174,7 @@ static int take_event(void *context, const struct trace_event *event)
     return 0;
 }
 
-/* ------------------------------------------------------------------ batches */
+/* Batches. */
 
 static void free_names(struct trace_live_reader *reader)
 {

@@ -9,8 +9,6 @@
 
 #define OPERATIONS_MAGIC UINT64_C(0x31534f5041544c41)
 
-enum operation_type { OPERATION_NEW, OPERATION_FREE, OPERATION_RESIZE };
-
 struct operations_head {
     uint64_t magic;
     uint64_t count;
@@ -20,7 +18,7 @@ struct operations_head {
 
 struct operation {
     uint32_t slot;
-    uint8_t type;
+    uint8_t type;      /* enum allocation_type of allocations.h */
     uint8_t alignment; /* log2 of what was asked for; 0: nothing */
     uint8_t zeroed;
     uint8_t unused;

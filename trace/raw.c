@@ -115,7 +115,7 @@ static int sink_failed(struct raw_stream *stream)
     return -1;
 }
 
-/* ------------------------------------------------------------------ classes */
+/* Classes. */
 
 static struct thread *running_thread(struct raw_stream *stream)
 {
@@ -207,7 +207,7 @@ static int unwind(struct raw_stream *stream, uint64_t stack_pointer)
     return tell_class(stream);
 }
 
-/* ------------------------------------------------------------------ doorbells */
+/* Doorbells. */
 
 static int ring_event(struct raw_stream *stream, uint32_t index, uint64_t value)
 {
@@ -264,7 +264,7 @@ static int ring(struct raw_stream *stream, uint64_t slot, uint64_t value)
     }
 }
 
-/* ------------------------------------------------------------------ superblocks */
+/* Superblocks. */
 
 static bool is_bell(uint64_t slot)
 {
@@ -427,7 +427,7 @@ static int define(struct raw_stream *stream, const uint64_t *words, size_t count
     return 0;
 }
 
-/* ------------------------------------------------------------------ executions */
+/* Executions. */
 
 static inline int add_execution(struct raw_stream *stream, uint32_t path, const uint64_t *addresses)
 {
@@ -509,7 +509,7 @@ static int interrupted(struct raw_stream *stream, uint64_t instructions)
     return execute(stream, superblock, &superblock->ways[i], stream->pending_slots);
 }
 
-/* ------------------------------------------------------------------ events */
+/* Events. */
 
 static int switch_thread(struct raw_stream *stream, uint64_t thread)
 {
@@ -611,7 +611,7 @@ static int take_event(struct raw_stream *stream, uint32_t type, const uint64_t *
     }
 }
 
-/* ------------------------------------------------------------------ the stream */
+/* The stream. */
 
 /* Takes the superblock that begins at `words`, behind its header. Returns its slots, or -1. */
 static inline int64_t take_superblock(struct raw_stream *stream, uint32_t id, const uint64_t *words,
@@ -714,7 +714,7 @@ void raw_close(struct raw_stream *stream)
     free(stream);
 }
 
-/* ------------------------------------------------------------------ into a trace */
+/* Into a trace. */
 
 static int write_function(void *writer, uint32_t id, const char *name, const char *object)
 {

@@ -21,7 +21,6 @@
 #include <zstd.h>
 
 enum {
-    MOST_SLOTS = 0xffff,
     /* Larger sizes in a header are damage, not data. */
     MOST_PAYLOAD_BYTES = 1 << 30,
     NO_PATH = 0, /* the path before a chunk's first */
@@ -97,7 +96,7 @@ struct trace_reader {
     size_t event_count;
 };
 
-/* ------------------------------------------------------------------ errors and input */
+/* Errors and input. */
 
 static int fail(struct trace_reader *reader, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -168,7 +167,7 @@ static int read_chunk(struct trace_reader *reader)
     return 1;
 }
 
-/* ------------------------------------------------------------------ unpacking a chunk */
+/* Unpacking a chunk. */
 
 static int unpack_streams(struct trace_reader *reader)
 {
@@ -381,7 +380,7 @@ static int next_data_chunk(struct trace_reader *reader)
     }
 }
 
-/* ------------------------------------------------------------------ executions */
+/* Executions. */
 
 /* The state that every execution changes, in a local of the loop over executions: a compiler cannot
  * keep the reader's own fields in registers while references are stored. */
@@ -552,7 +551,7 @@ static inline __attribute__((always_inline)) struct trace_reference *decode_exec
     return out;
 }
 
-/* ------------------------------------------------------------------ events */
+/* Events. */
 
 static int decode_event(struct trace_reader *reader, struct cursor *in, struct trace_event *event)
 {
@@ -615,7 +614,7 @@ static int restate_regions(struct trace_reader *reader)
     return 0;
 }
 
-/* ------------------------------------------------------------------ batches */
+/* Batches. */
 
 static bool next_event_switches_thread(const struct trace_reader *reader)
 {
@@ -731,7 +730,7 @@ int trace_reader_next(struct trace_reader *reader, struct trace_batch *batch)
     return 1;
 }
 
-/* ------------------------------------------------------------------ copying */
+/* Copying. */
 
 /* The writer's number for a path, described to it first if need be. */
 static int64_t copied_path(struct trace_reader *reader, struct trace_writer *writer,
@@ -829,7 +828,7 @@ int trace_copy(struct trace_reader *reader, struct trace_writer *writer, uint64_
     return 0;
 }
 
-/* ------------------------------------------------------------------ seeking */
+/* Seeking. */
 
 /* The file's data chunk that holds a reference, found by going from header to header. */
 int trace_reader_seek(struct trace_reader *reader, uint64_t reference)
@@ -863,7 +862,7 @@ int trace_reader_seek(struct trace_reader *reader, uint64_t reference)
     return 0;
 }
 
-/* ------------------------------------------------------------------ opening and closing */
+/* Opening and closing. */
 
 static int open_trace(struct trace_reader *reader)
 {

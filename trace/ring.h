@@ -71,7 +71,6 @@ struct trace_ring {
 _Static_assert(sizeof(struct trace_ring) <= TRACE_RING_STATE_BYTES, "the state fits its page");
 
 /* A header is a negative 32-bit number, sign-extended: one instruction stores it. */
-/* A header is a negative 32-bit number, sign-extended: one instruction stores it. */
 #define RAW_HEADER 0xffffffff80000000ULL
 #define RAW_HEADER_MASK 0x7fffffffULL
 /* Type in bits 0..15, number of payload words in bits 16..47. */

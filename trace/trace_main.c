@@ -2,6 +2,7 @@
 /* trace_main.c: allotrope-trace, which tells what is in a trace, prints it, and cuts it.
  * `allotrope trace` is its friendlier face. */
 #include "trace/format.h"
+#include "trace/range_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,16 +37,10 @@ static const char *const event_names[TRACE_EVENT_TYPES] = {
     [TRACE_EVENT_MARK] = "mark",
 };
 
-/* ------------------------------------------------------------------ regions and counts */
+/* Regions and counts. */
 
 /* A kind of mapping that a trace does not know: one that malloc hands out. */
 enum { HEAP = TRACE_REGIONS };
-
-/* Mappings that are alive, ordered by address; and counts by kind and name, kept for good. */
-struct region {
-    uint64_t start, end;
-    size_t account;
-};
 
 struct account {
     uint32_t kind;
@@ -59,15 +54,20 @@ struct thread_count {
 };
 
 struct census {
-    struct region *regions;
-    size_t region_count, region_capacity;
-    struct account *accounts; /* 0: what lies in no mapping */
+    struct range_map regions; /* mappings that are alive, by their accounts */
+    struct range last;        /* where the last address was found */
+    struct account *accounts; /* by kind and name, kept for good; 0: what lies in no mapping */
     size_t account_count, account_capacity;
     struct thread_count *threads;
     size_t thread_count, thread_capacity;
     uint64_t event_counts[TRACE_EVENT_TYPES];
-    size_t last_region;
 };
+
+static _Noreturn void memory_is_short(void)
+{
+    fprintf(stderr, "allotrope: not enough memory\n");
+    exit(EXIT_DAMAGED);
+}
 
 static void *more(void *array, size_t *capacity, size_t count, size_t element_bytes)
 {
@@ -75,10 +75,8 @@ static void *more(void *array, size_t *capacity, size_t count, size_t element_by
         return array;
     *capacity = *capacity ? 2 * *capacity : 64;
     array = reallocarray(array, *capacity, element_bytes);
-    if (!array) {
-        fprintf(stderr, "allotrope: not enough memory\n");
-        exit(EXIT_DAMAGED);
-    }
+    if (!array)
+        memory_is_short();
     return array;
 }
 
@@ -96,63 +94,36 @@ static size_t account_of(struct census *census, uint32_t kind, const char *name)
     return census->account_count++;
 }
 
-static void insert_region(struct census *census, struct region region)
-{
-    census->regions =
-        more(census->regions, &census->region_capacity, census->region_count, sizeof region);
-    size_t i = census->region_count++;
-    for (; i > 0 && census->regions[i - 1].start > region.start; i--)
-        census->regions[i] = census->regions[i - 1];
-    census->regions[i] = region;
-}
-
-static void remove_range(struct census *census, uint64_t start, uint64_t end)
-{
-    size_t kept = 0;
-    struct region rest = {0, 0, 0};
-    for (size_t i = 0; i < census->region_count; i++) {
-        struct region region = census->regions[i];
-        if (region.start < start && region.end > end)
-            rest = (struct region){end, region.end, region.account};
-        if (region.start >= start && region.start < end)
-            region.start = end;
-        else if (region.end > start && region.start < start)
-            region.end = region.end < start ? region.end : start;
-        if (region.start < region.end)
-            census->regions[kept++] = region;
-    }
-    census->region_count = kept;
-    if (rest.end)
-        insert_region(census, rest);
-}
-
-/* The mapping at an address; region_count when there is none. */
-static size_t find_region(const struct census *census, uint64_t address)
-{
-    size_t low = 0, high = census->region_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (census->regions[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < census->region_count && census->regions[low].start <= address
-               ? low
-               : census->region_count;
-}
-
 /* A mapping that a block comes from is heap from then on. */
 static void note_heap(struct census *census, uint64_t block)
 {
-    size_t region = block ? find_region(census, block) : census->region_count;
-    if (region == census->region_count)
+    struct range *region = block ? range_map_find(&census->regions, block) : NULL;
+    if (!region)
         return;
-    const struct account *account = &census->accounts[census->regions[region].account];
-    if (account->kind == TRACE_REGION_ANONYMOUS)
-        census->regions[region].account = account_of(census, HEAP, "");
-    else if (account->kind == TRACE_REGION_BREAK)
-        census->regions[region].account = account_of(census, HEAP, "break");
+    uint32_t kind = census->accounts[region->what].kind;
+    if (kind == TRACE_REGION_ANONYMOUS)
+        region->what = account_of(census, HEAP, "");
+    else if (kind == TRACE_REGION_BREAK)
+        region->what = account_of(census, HEAP, "break");
+    else
+        return;
+    census->last = (struct range){0};
+}
+
+static void note_mapping(struct census *census, const struct trace_event *event)
+{
+    uint64_t start = event->value[0], end = start + event->value[1];
+    bool noted;
+    if (event->type == TRACE_EVENT_MAP) {
+        uint32_t kind = event->value[2] < TRACE_REGIONS ? (uint32_t)event->value[2] : 0;
+        size_t account = account_of(census, kind, event->name);
+        noted = range_map_put(&census->regions, start, end, account);
+    } else {
+        noted = range_map_cut(&census->regions, start, end);
+    }
+    if (!noted)
+        memory_is_short();
+    census->last = (struct range){0};
 }
 
 static void count_event(struct census *census, const struct trace_event *event)
@@ -160,27 +131,19 @@ static void count_event(struct census *census, const struct trace_event *event)
     census->event_counts[event->type]++;
     if (event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC)
         note_heap(census, event->value[0]);
-    if (event->type != TRACE_EVENT_MAP && event->type != TRACE_EVENT_UNMAP)
-        return;
-    uint64_t start = event->value[0], end = start + event->value[1];
-    remove_range(census, start, end);
-    census->last_region = 0;
-    if (event->type == TRACE_EVENT_MAP) {
-        uint32_t kind = event->value[2] < TRACE_REGIONS ? (uint32_t)event->value[2] : 0;
-        insert_region(census, (struct region){start, end, account_of(census, kind, event->name)});
-    }
+    else if (event->type == TRACE_EVENT_MAP || event->type == TRACE_EVENT_UNMAP)
+        note_mapping(census, event);
 }
 
 static size_t find_account(struct census *census, uint64_t address)
 {
-    const struct region *last = &census->regions[census->last_region];
-    if (census->region_count && address >= last->start && address < last->end)
-        return last->account;
-    size_t region = find_region(census, address);
-    if (!census->regions || region == census->region_count)
+    if (address >= census->last.start && address < census->last.end)
+        return census->last.what;
+    const struct range *region = range_map_find(&census->regions, address);
+    if (!region)
         return 0;
-    census->last_region = region;
-    return census->regions[region].account;
+    census->last = *region;
+    return region->what;
 }
 
 static struct thread_count *count_of_thread(struct census *census, uint32_t thread)
@@ -213,7 +176,7 @@ static void count_batch(struct census *census, const struct trace_batch *batch)
     }
 }
 
-/* ------------------------------------------------------------------ info */
+/* Info. */
 
 static void put_json_string(const char *text)
 {
@@ -302,7 +265,7 @@ static int info(struct trace_reader *reader, int64_t file_bytes)
     return status;
 }
 
-/* ------------------------------------------------------------------ dump */
+/* Dump. */
 
 static char *put_hex(char *out, uint64_t value, unsigned least_digits)
 {
@@ -485,7 +448,7 @@ static int check(struct trace_reader *reader)
     return status;
 }
 
-/* ------------------------------------------------------------------ cut */
+/* Cut. */
 
 /* The totals that the input's end states; the input is read on to there. */
 static int read_whole(struct trace_reader *reader, struct trace_totals *whole)
@@ -528,7 +491,7 @@ static int cut(struct trace_reader *reader, const char *output, uint64_t count)
     return status;
 }
 
-/* ------------------------------------------------------------------ command line */
+/* Command line. */
 
 static int usage(void)
 {

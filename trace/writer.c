@@ -11,13 +11,11 @@
  * Trace-Compression Algorithm", SIGMETRICS 2004.
  */
 #include "trace/chunk.h"
+#include "trace/write.h"
 
 #include <errno.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
-
-enum { MOST_SLOTS = 0xffff };
 
 struct writer_superblock {
     uint64_t address;
@@ -84,21 +82,13 @@ struct trace_writer {
     ZSTD_CCtx *zstd;
 };
 
-/* ------------------------------------------------------------------ output */
+/* Output. */
 
-static int write_all(struct trace_writer *writer, const void *data, size_t bytes)
+static int put(struct trace_writer *writer, const void *data, size_t bytes)
 {
-    const char *next = data;
-    while (bytes > 0) {
-        ssize_t written = write(writer->fd, next, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return -1;
-        next += written;
-        bytes -= (size_t)written;
-        writer->offset += (uint64_t)written;
-    }
+    if (write_all(writer->fd, data, bytes) < 0)
+        return -1;
+    writer->offset += bytes;
     return 0;
 }
 
@@ -112,9 +102,9 @@ static int write_chunk(struct trace_writer *writer, enum chunk_type type, const 
     header->payload_bytes = bytes;
     header->payload_hash = XXH3_64bits(payload, bytes);
     header->header_hash = XXH3_64bits(header, offsetof(struct chunk_header, header_hash));
-    if (write_all(writer, header, sizeof *header) < 0)
+    if (put(writer, header, sizeof *header) < 0)
         return -1;
-    return write_all(writer, payload, bytes);
+    return put(writer, payload, bytes);
 }
 
 /* Puts the streams one after the other, compressed where that makes them smaller. */
@@ -209,7 +199,7 @@ static int end_chunk(struct trace_writer *writer)
     return begin_chunk(writer);
 }
 
-/* ------------------------------------------------------------------ what the caller describes */
+/* What the caller describes. */
 
 int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *name,
                           const char *object)
@@ -267,7 +257,7 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
     return (int64_t)writer->path_count++;
 }
 
-/* ------------------------------------------------------------------ definitions in a chunk */
+/* Definitions in a chunk. */
 
 static int introduce_function(struct trace_writer *writer, uint32_t id)
 {
@@ -318,7 +308,7 @@ static __attribute__((noinline)) int introduce_path(struct trace_writer *writer,
     return new_superblock ? introduce_superblock(writer, superblock) : 0;
 }
 
-/* ------------------------------------------------------------------ executions */
+/* Executions. */
 
 static void put_delta(struct trace_writer *writer, enum chunk_stream stream, uint64_t difference,
                       unsigned bytes)
@@ -456,7 +446,7 @@ int trace_writer_execute(struct trace_writer *writer, uint32_t index, const uint
     return end_chunk(writer);
 }
 
-/* ------------------------------------------------------------------ events */
+/* Events. */
 
 /* Cuts [start, end) out of a region; what is left of it may be two pieces. */
 static int cut_region(struct trace_writer *writer, size_t index, uint64_t start, uint64_t end)
@@ -528,7 +518,7 @@ int trace_writer_event(struct trace_writer *writer, const struct trace_event *ev
     return out->used < CHUNK_EVENT_BYTES ? 0 : end_chunk(writer);
 }
 
-/* ------------------------------------------------------------------ opening and closing */
+/* Opening and closing. */
 
 struct trace_writer *trace_writer_open(int fd, const char *description, int level)
 {
@@ -543,8 +533,7 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
     struct trace_slot none = {0, 0};
     if (writer->zstd && reserve_streams(writer) &&
         trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
-        trace_writer_path(writer, 0, 0, 0, 0) == 0 &&
-        write_all(writer, &header, sizeof header) == 0 &&
+        trace_writer_path(writer, 0, 0, 0, 0) == 0 && put(writer, &header, sizeof header) == 0 &&
         write_chunk(writer, CHUNK_DESCRIPTION, description, strlen(description)) == 0 &&
         begin_chunk(writer) == 0)
         return writer;
@@ -583,7 +572,7 @@ static int write_end(struct trace_writer *writer)
     uint64_t end_offset = writer->offset;
     int status = write_chunk(writer, CHUNK_END, payload.data, payload.used);
     free(payload.data);
-    return status < 0 ? status : write_all(writer, &end_offset, sizeof end_offset);
+    return status < 0 ? status : put(writer, &end_offset, sizeof end_offset);
 }
 
 int trace_writer_close(struct trace_writer *writer)

@@ -83,7 +83,7 @@ static const HChar *option_follow_output = "";
 static const HChar *option_follow_description = "{}";
 static Int option_follow_level = 1;
 
-/* ------------------------------------------------------------------ the ring's writing end */
+/* The ring's writing end. */
 
 static Addr slot_address(UInt slot)
 {
@@ -255,7 +255,7 @@ static void event_tag_words(ULong *payload, UInt type, UInt words)
     payload[-1] = RAW_EVENT | type | (ULong)words << 16;
 }
 
-/* ------------------------------------------------------------------ what was translated */
+/* What was translated. */
 
 /* Needed when a fault interrupts the superblock: which instructions it has. */
 struct superblock {
@@ -304,7 +304,7 @@ static UInt function_of(Addr address)
     return known;
 }
 
-/* ------------------------------------------------------------------ instrumentation */
+/* Instrumentation. */
 
 struct path {
     Addr target; /* 0 when computed at run time */
@@ -494,7 +494,7 @@ static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr
     store_word(b, b->slots, value);
 }
 
-/* ------------------------------------------------------------------ doorbells */
+/* Doorbells. */
 
 enum { MOST_DOORBELLS = 64 };
 static Addr doorbell_ranges[MOST_DOORBELLS];
@@ -535,7 +535,7 @@ static void add_doorbell(struct builder *b, UInt index, IRExpr *value)
     add_slot(b, RAW_DOORBELL, index, 8, value);
 }
 
-/* ------------------------------------------------------------------ references */
+/* References. */
 
 static void add_reference(struct builder *b, UInt kind, IRExpr *address, UInt size, IRExpr *guard)
 {
@@ -571,7 +571,7 @@ static void add_helper(struct builder *b, IRDirty *call)
         add_reference(b, RAW_STORE, call->mAddr, call->mSize, guard);
 }
 
-/* ------------------------------------------------------------------ jumps between frames */
+/* Jumps between frames. */
 
 static Bool is_foreign(const struct builder *b, const IRExpr *value)
 {
@@ -598,7 +598,7 @@ static void note_stack_pointer(struct builder *b, const IRStmt *statement)
     b->foreign[statement->Ist.WrTmp.tmp] = foreign;
 }
 
-/* ------------------------------------------------------------------ one superblock */
+/* One superblock. */
 
 static void copy_statement(struct builder *b, IRStmt *statement)
 {
@@ -692,7 +692,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
     return b->out;
 }
 
-/* ------------------------------------------------------------------ threads and signals */
+/* Threads and signals. */
 
 static void client_code_begins(ThreadId thread, ULong blocks)
 {
@@ -778,7 +778,7 @@ static void signal_ends(ThreadId thread, Int signal)
     event2(RAW_SIGNAL_RETURN, thread, 0);
 }
 
-/* ------------------------------------------------------------------ mappings */
+/* Mappings. */
 
 static void region_appears(Addr start, SizeT bytes, UInt kind)
 {
@@ -877,7 +877,7 @@ static void prepare_address_space(void)
     region_appears(lowest, VG_(clstk_end) + 1 - lowest, TRACE_REGION_STACK);
 }
 
-/* ------------------------------------------------------------------ client requests */
+/* Client requests. */
 
 static void register_doorbells(Addr start, SizeT bytes)
 {
@@ -949,7 +949,7 @@ static Bool client_request(ThreadId thread, UWord *arguments, UWord *result)
     }
 }
 
-/* ------------------------------------------------------------------ start and end */
+/* Start and end. */
 
 static void become_consumer(Int ring_fd, Int consumer_fd, Int pid)
 {
