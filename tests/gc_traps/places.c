@@ -66,6 +66,7 @@ __attribute__((noinline)) static struct disguised put(const char *place)
         in_bss = block + TRAP_BYTES - 1;
     } else if (!strcmp(place, "behind")) {
         in_bss = block + malloc_usable_size(block);
+        in_data = malloc(TRAP_BYTES); /* which begins there */
     } else if (!strcmp(place, "thread-local")) {
         in_thread_local = block;
     } else if (!strcmp(place, "specific")) {

@@ -72,6 +72,12 @@ static void *in_vector_register(void *unused)
     return unused;
 }
 
+/* Of all vector registers, which calls need not keep. */
+__attribute__((noinline)) static void clean_vectors(void)
+{
+    __asm__ volatile("vzeroall");
+}
+
 /* In the 128 bytes below the stack pointer that a function may use which calls no other. */
 static void *in_red_zone(void *unused)
 {
@@ -80,6 +86,7 @@ static void *in_red_zone(void *unused)
     uint64_t turned = turn_round(block);
     block = NULL;
     clean_stack();
+    clean_vectors();
     __asm__ volatile("notq %0\n\t"
                      "movq %0, -120(%%rsp)\n\t"
                      "notq %0\n\t"
@@ -262,7 +269,7 @@ static void coroutine(void)
     require(block != NULL);
 }
 
-__attribute__((noinline)) static void enter_coroutine(size_t bytes)
+__attribute__((noinline)) static void make_coroutine(size_t bytes)
 {
     char *stack = malloc(bytes);
     stack_of_coroutine = disguise(stack);
@@ -272,7 +279,13 @@ __attribute__((noinline)) static void enter_coroutine(size_t bytes)
     inside.uc_link = &outside;
     makecontext(&inside, coroutine, 0);
     inside.uc_stack.ss_sp = NULL;
-    stack = NULL;
+}
+
+static void enter_coroutine(size_t bytes)
+{
+    make_coroutine(bytes);
+    clean_stack();
+    clean_vectors();
     swapcontext(&outside, &inside);
 }
 
