@@ -163,6 +163,13 @@ def test_the_collectors_ranks_are_counted() -> None:
     assert [part.measured for part in claim_of(made_by_hand(clear), "2b").parts] == [5.0, 1.0]
 
 
+def test_an_explanation_is_given_only_of_programs_that_are_out() -> None:
+    slow = dict.fromkeys(paper.PROGRAMS, 1.1)
+    assert claim_of(made_by_hand(slow), "2a").why() == ""
+    assert "gawk" in claim_of(made_by_hand(slow | {"gawk": 4.5}), "2a").why()
+    assert claim_of(made_by_hand(slow | {"cfrac": 4.5}), "2a").why() == ""
+
+
 def test_what_was_not_measured_is_said() -> None:
     nothing = Results([program(name) for name in paper.PROGRAMS], {"quick": False})
     assert {claim.verdict for claim in all_claims(nothing)} == {"not measured"}

@@ -149,9 +149,11 @@ class Claim:
         return ranges.pop() if len(ranges) == 1 else ""
 
     def why(self) -> str:
-        """Why it does not hold today, where that has been found."""
-        wrong = any(part.standing() == "out" for part in self.parts)
-        return EXPLAINED.get(self.number, "") if wrong else ""
+        """Why parts are out, where that has been found; nothing of programs that are not."""
+        text = EXPLAINED.get(self.number, "")
+        out = {part.about for part in self.parts if part.standing() == "out"}
+        named = {name for name in paper.PROGRAMS if name in text}
+        return text if out and (not named or named & out) else ""
 
 
 def all_claims(results: Results) -> list[Claim]:
