@@ -759,6 +759,7 @@ static struct blocks_thread *take_thread_record(bool *first)
         thread = new_thread_record();
     if (thread) {
         start_bins(thread);
+        thread->alive = true;
         *first = blocks_heap.threads++ == 0;
     }
     lock_release(&blocks_heap.lock);
@@ -776,7 +777,6 @@ static bool start_thread(void)
     struct blocks_thread *thread = take_thread_record(&first);
     if (!thread)
         return false;
-    thread->alive = true;
     this_thread = thread;
     if (!first && allocator_thread_started)
         allocator_thread_started();

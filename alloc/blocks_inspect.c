@@ -6,11 +6,6 @@
 #include "alloc/blocks_heap.h"
 #include "vm/pagemap.h"
 
-static bool is_large(const struct slab *slab)
-{
-    return slab->place == SLAB_RUN || slab->place == SLAB_MAPPING;
-}
-
 struct walk {
     heap_visitor *visit;
     void *argument;
@@ -42,14 +37,28 @@ struct free_count {
     uint64_t cached_blocks, cached_bytes; /* of those, in slabs that a thread has */
 };
 
+/* By the bits of the addresses, which tell of what a thread lists as well. */
+static uint64_t count_live_blocks(const struct slab *slab)
+{
+    if (slab_is_large(slab))
+        return count_bits(slab_live(slab, 0));
+    const _Atomic uint64_t *bits = &near.live[near_unit(slab->base) / 64];
+    uint64_t live = 0, freed_remotely = 0;
+    for (size_t i = 0; i < slab->granules * UNITS_PER_GRANULE / 64; i++)
+        live += count_bits(atomic_load_explicit(&bits[i], memory_order_relaxed));
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i++)
+        freed_remotely +=
+            count_bits(atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed));
+    return live > freed_remotely ? live - freed_remotely : 0;
+}
+
 static void count_free_blocks(void *argument, struct slab *slab)
 {
     struct free_count *count = argument;
-    uint64_t live = 0;
-    size_t words = slab_words(slab);
-    for (size_t i = 0; i < words; i++)
-        live += count_bits(slab_live(slab, i));
-    uint64_t blocks = slab->capacity - live, bytes = blocks * slab->block_bytes;
+    uint64_t live = count_live_blocks(slab);
+    uint64_t blocks = live < slab->capacity ? slab->capacity - live : 0;
+    uint64_t bytes = blocks * slab->block_bytes;
     if (atomic_load_explicit(&slab->thread, memory_order_relaxed)) {
         count->cached_blocks += blocks;
         count->cached_bytes += bytes;
@@ -59,31 +68,10 @@ static void count_free_blocks(void *argument, struct slab *slab)
     }
 }
 
-static void each_bin(void (*visit)(void *argument, const struct bin *bin), void *argument)
-{
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
-            const struct blocks_thread *thread = (struct blocks_thread *)record;
-            for (size_t bin = 0; thread->alive && bin < SIZE_CLASSES; bin++)
-                visit(argument, &thread->bins[bin]);
-        }
-}
-
-static void count_listed(void *argument, const struct bin *bin)
-{
-    struct free_count *count = argument;
-    uint64_t blocks = (uint64_t)(list_room(bin->block_bytes) - bin->room);
-    count->cached_blocks += blocks;
-    count->cached_bytes += blocks * bin->block_bytes;
-}
-
 static struct free_count count_all_free(void)
 {
     struct free_count count = {0};
     blocks_each_slab(count_free_blocks, &count);
-    each_bin(count_listed, &count);
     return count;
 }
 
@@ -132,9 +120,9 @@ static bool bits_are_valid(const struct slab *slab)
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++) {
         const struct slab_word *word = &slab->words[i];
-        uint64_t mask = slab_word_mask(slab, i);
-        if ((word->free & ~mask) || (word->remote & ~mask) || (word->free & word->remote) ||
-            (word->free & word->retired))
+        uint64_t mask = slab_word_mask(slab, i), free = slab_free(word);
+        if ((free & ~mask) || (word->remote & ~mask) || (free & word->remote) ||
+            (free & word->retired))
             return false;
     }
     return true;
@@ -143,7 +131,7 @@ static bool bits_are_valid(const struct slab *slab)
 static bool live_bits_are_valid(const struct slab *slab)
 {
     for (size_t i = 0; i < slab->capacity; i++)
-        if ((slab->words[i / SLAB_WORD_BLOCKS].free & slab_bit(i)) &&
+        if ((slab_free(&slab->words[i / SLAB_WORD_BLOCKS]) & slab_bit(i)) &&
             unit_is_live(near_unit(slab_block(slab, i))))
             return false;
     return true;
@@ -156,7 +144,7 @@ static void check_slab(void *argument, struct slab *slab)
     for (size_t i = 0; i < slab->granules; i++)
         valid = valid && pagemap_get(slab->base + i * GRANULE_BYTES) == slab;
     valid = valid && slab->capacity * slab->block_bytes <= slab->granules * GRANULE_BYTES;
-    if (is_large(slab)) {
+    if (slab_is_large(slab)) {
         valid = valid && slab->capacity == 1 && slab->reciprocal == 1;
         validity->large_blocks++;
         validity->large_bytes += slab->block_bytes;
@@ -164,7 +152,7 @@ static void check_slab(void *argument, struct slab *slab)
         valid = valid && slab->block_bytes == size_class_bytes[slab->class_index] &&
                 live_bits_are_valid(slab);
     }
-    if (slab->place != SLAB_MAPPING)
+    if (!slab_is_large(slab) || slab->place != SLAB_MAPPING)
         validity->granules += slab->granules;
     validity->valid = validity->valid && valid;
 }
@@ -254,6 +242,18 @@ size_t blocks_taken_bytes(void)
     return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
 }
 
+static void each_bin(void (*visit)(void *argument, const struct bin *bin), void *argument)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
+            const struct blocks_thread *thread = (struct blocks_thread *)record;
+            for (size_t bin = 0; thread->alive && bin < SIZE_CLASSES; bin++)
+                visit(argument, &thread->bins[bin]);
+        }
+}
+
 static void count_as_free(void *free, const struct bin *bin)
 {
     for (void *block = bin->listed; block; block = *(void **)block) {
@@ -276,7 +276,7 @@ void blocks_listed_are_free(bool free)
 static void free_if_dead(void *argument, struct slab *slab)
 {
     (void)argument;
-    if (is_large(slab) && (slab->words[0].free & 1))
+    if (slab_is_large(slab) && (slab->words[0].free & 1))
         large_block_free_locked(slab);
 }
 

@@ -126,12 +126,18 @@ static inline size_t slab_record_bytes(size_t words)
     return sizeof(struct slab) + words * (sizeof(struct slab_word) + sizeof(uint64_t));
 }
 
+/* For whoever looks while the owner changes them. */
+static inline uint64_t slab_free(const struct slab_word *word)
+{
+    return __atomic_load_n(&word->free, __ATOMIC_RELAXED);
+}
+
 /* The blocks of a word that are the program's. */
 static inline uint64_t slab_live(const struct slab *slab, size_t word)
 {
     const struct slab_word *bits = &slab->words[word];
     return slab_word_mask(slab, word) &
-           ~(bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed));
+           ~(slab_free(bits) | atomic_load_explicit(&bits->remote, memory_order_relaxed));
 }
 
 static inline uint64_t slab_bit(size_t index)

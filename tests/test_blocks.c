@@ -196,10 +196,9 @@ static void test_threads_do_not_disturb_each_other(void **state)
 /* Four threads exchange blocks through slots, so that most frees are remote. */
 static unsigned char *_Atomic slots[512];
 
-static void *exchange_blocks(void *argument)
+static void exchange(uint64_t seed, int count)
 {
-    uint64_t seed = (uintptr_t)argument;
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < count; i++) {
         size_t bytes = 16 + next_random(&seed) % 400;
         unsigned char *block = blocks_alloc(bytes);
         memset(block, (int)(bytes & 0xFF), bytes);
@@ -212,6 +211,17 @@ static void *exchange_blocks(void *argument)
         blocks_free(block);
     }
     blocks_thread_exit();
+}
+
+static void *exchange_blocks(void *argument)
+{
+    exchange((uintptr_t)argument, 100000);
+    return NULL;
+}
+
+static void *exchange_few_blocks(void *argument)
+{
+    exchange((uintptr_t)argument, 2000);
     return NULL;
 }
 
@@ -491,9 +501,50 @@ static void *churn_until_told(void *argument)
     return NULL;
 }
 
+static void *churn_through_threads(void *argument)
+{
+    for (uintptr_t i = 0; !stop_churning; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, exchange_few_blocks, (void *)((uintptr_t)argument + i));
+        pthread_join(thread, NULL);
+    }
+    return NULL;
+}
+
+/* What one thread reads of the others' slabs and bins is for the thread sanitizer to judge. */
+static void test_the_heap_may_be_looked_at_while_threads_come_and_go(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    stop_churning = false;
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, i < 2 ? churn_until_told : churn_through_threads,
+                       (void *)(i * 1000 + 5));
+    void *mine = blocks_alloc(1000);
+    for (int round = 0; round < 100; round++) {
+        struct allocator_statistics statistics;
+        blocks_statistics(&statistics);
+        assert_true(statistics.threads >= 1);
+        assert_in_range(blocks_cached_bytes(), 24, (size_t)1 << 30);
+        assert_true(walk_live().live >= 1);
+        assert_true(blocks_usable_size(mine) >= 1000);
+        blocks_trim();
+    }
+    stop_churning = true;
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    blocks_free(mine);
+    for (size_t i = 0; i < 512; i++)
+        if (slots[i])
+            blocks_free(atomic_exchange(&slots[i], NULL));
+    assert_true(blocks_is_valid());
+}
+
 static void test_a_child_has_a_whole_heap(void **state)
 {
     (void)state;
+    if (UNDER_THREAD_SANITIZER)
+        skip(); /* which does not survive it itself */
     pthread_t threads[3];
     stop_churning = false;
     for (uintptr_t i = 0; i < 3; i++)
@@ -570,6 +621,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
+        cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
         cmocka_unit_test(test_blocks_agrees_with_a_model),
         cmocka_unit_test(test_threads_do_not_disturb_each_other),
         cmocka_unit_test(test_remote_frees_come_back),
@@ -582,8 +634,8 @@ int main(void)
         cmocka_unit_test(test_refuses_what_cannot_be),
         cmocka_unit_test(test_alignments_of_every_power),
         cmocka_unit_test(test_faults_of_the_program_abort),
+        cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
         cmocka_unit_test(test_a_child_has_a_whole_heap),
-        cmocka_unit_test(test_all_memory_may_go_to_another_size),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }
