@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ import jsonschema
 import pytest
 from allotrope import compare_page, units
 from allotrope.allocators import glibc
+from allotrope.collector import collections_line
 from allotrope.compare import (
     MOST_PADDING,
     PADDING,
@@ -723,6 +725,28 @@ def test_latencies_are_taken_of_everyone(real: Command, tmp_path: Path) -> None:
     shown = ("How long calls take", "latency-malloc", "Collections", "heap full", "longest to stop")
     for words_shown in shown:
         assert words_shown in text
+
+
+def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
+    specs = ("-a", "glibc", "-a", "gc", "-a", "gc:free=ignore,every=1000", "-a", "gc:classic")
+    words = ("compare", "--rounds", "1", *specs, "--", "gawk", "BEGIN { while (i++ < 9999) a[i] }")
+    said = " ".join(real.run(*words).stdout.split())
+    assert " gc: no collection came due. " in said
+    paused = r"paused [\d.]+ .?s in all, [\d.]+ .?s at most"
+    assert re.search(
+        rf" gc:free=ignore,every=1000: \d+ collections \(.*?every.*?\), {paused}\. ", said
+    )
+    assert re.search(rf" gc:classic: \d+ collections, {paused}\. ", said)
+
+
+def test_collections_that_were_given_up_are_told() -> None:
+    collector = {"collections": 1, "pause_ns": 2500, "longest_pause_ns": 2500,
+                 "causes": {"heap_full": 1}, "given_up": {"no_signal": 2, "thread_does_not_stop": 3},
+                 "given_up_ns": 300_000_000}  # fmt: skip
+    assert collections_line(collector) == (
+        "1 collection (heap full), paused 2.5 µs in all, 2.5 µs at most; "
+        "given up: thread does not stop 3, no signal 2 (300 ms)"
+    )
 
 
 def test_who_wrote_no_latencies_is_told(mock: Command, tmp_path: Path) -> None:

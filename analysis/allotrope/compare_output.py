@@ -12,6 +12,7 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from . import doctor
+from .collector import collections_line
 from .compare import QUANTITIES, Comparison, Contender
 from .intervals import CONFIDENCE, Summary, interval_rank
 from .machine import machine_facts
@@ -235,6 +236,9 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
             lines.append(
                 f"{contender.allocator.spec} failed ({failure.when}): {failure.ending}{said}"
             )
+        collector = contender.heap and contender.heap["collector"]
+        if collector:
+            lines.append(f"{contender.allocator.spec}: {collections_line(collector)}.")
         if contender.heap_missing is not None:
             lines.append(f"{contender.allocator.spec}: no heap account, {contender.heap_missing}")
     return lines

@@ -4,6 +4,7 @@
 import shlex
 from typing import Any, Callable, Mapping, Sequence
 
+from .collector import causes_in_words, given_up_in_words
 from .latency import latency_sections
 from .page import (
     SERIES,
@@ -426,7 +427,7 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     if not known:
         return []
     rows = [
-        [one["spec"], f"{gc['collections']:,}", _causes(gc["causes"]), _given_up(gc),
+        [one["spec"], f"{gc['collections']:,}", causes_in_words(gc["causes"]), given_up_in_words(gc),
          format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
          _if_known(gc, "longest_stop_ns", format_nanoseconds),
          _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
@@ -453,21 +454,6 @@ def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
     spent = _if_known(gc, time, format_nanoseconds)
     size = sum(gc.get(key, 0) for key in sizes)
     return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
-
-
-def _given_up(gc: Mapping[str, Any]) -> str:
-    """Why, and for how long the program stood for it; its pauses are those that reclaimed."""
-    reasons = _causes(gc["given_up"])
-    stood = gc.get("given_up_ns", 0)
-    return f"{reasons} ({format_nanoseconds(stood)})" if stood else reasons
-
-
-def _causes(causes: Mapping[str, int]) -> str:
-    """Why collections came, or were given up, the most frequent first."""
-    found = sorted(((count, cause) for cause, count in causes.items() if count), reverse=True)
-    if len(found) == 1:
-        return found[0][1].replace("_", " ")
-    return ", ".join(f"{cause.replace('_', ' ')} {count:,}" for count, cause in found) or "–"
 
 
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
