@@ -741,7 +741,8 @@ def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
 
 def test_collections_that_were_given_up_are_told() -> None:
     collector = {"collections": 1, "pause_ns": 2500, "longest_pause_ns": 2500,
-                 "causes": {"heap_full": 1}, "given_up": {"no_signal": 2, "thread_does_not_stop": 3},
+                 "causes": {"heap_full": 1},
+                 "given_up": {"no_signal": 2, "thread_does_not_stop": 3},
                  "given_up_ns": 300_000_000}  # fmt: skip
     assert collections_line(collector) == (
         "1 collection (heap full), paused 2.5 µs in all, 2.5 µs at most; "

@@ -427,7 +427,8 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     if not known:
         return []
     rows = [
-        [one["spec"], f"{gc['collections']:,}", causes_in_words(gc["causes"]), given_up_in_words(gc),
+        [one["spec"], f"{gc['collections']:,}",
+         causes_in_words(gc["causes"]), given_up_in_words(gc),
          format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
          _if_known(gc, "longest_stop_ns", format_nanoseconds),
          _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
