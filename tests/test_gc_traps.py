@@ -22,7 +22,8 @@ PLACES = (
 )
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
-    "alternate suspended starting loaded-storage coming-and-going clone coroutine main-ends "
+    "alternate suspended stack-in-block stopped-in-block alternate-in-block "
+    "others-alternate-in-block made-while-stopping starting loaded-storage coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start"
 )
 WAITS = (
@@ -35,7 +36,7 @@ WAITS = (
 WORLD = (
     "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
-    "spawns shared-across-fork guard-pages reserved-terabytes descriptors kernel-worker "
+    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "libraries mappings"
 )
@@ -169,6 +170,20 @@ def test_the_limit_of_an_outer_control_group_counts(tmp_path: Path) -> None:
     finally:
         group.rmdir()
         group.parent.rmdir()
+
+
+def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path) -> None:
+    """A tracer keeps it from beginning. What tells of idle processors takes the place of this
+    machine's, so that there is one."""
+    load = tmp_path / "loadavg"
+    load.write_text("0.00 0.00 0.00 0/80 1\n")
+    script = f'mount --bind {load} /proc/loadavg && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
+    command += ["ALLOTROPE=gc:free=ignore", str(PROGRAMS / "world"), "late-helper"]
+    result = GLIBC.run(command, timeout=120)
+    if result.returncode == 77 or result.stderr.startswith(("unshare:", "mount:")):
+        pytest.skip("needs the right to mount, and to trace")
+    assert result.returncode == 0, result.stderr
 
 
 def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:

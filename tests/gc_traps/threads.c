@@ -35,13 +35,8 @@ static uint64_t turn_round(void *block)
 }
 
 /* Spins with the pointer in one register only. */
-static void *in_register(void *unused)
+static void hold_in_register(uint64_t turned)
 {
-    void *block = signed_block();
-    held = disguise(block);
-    uint64_t turned = turn_round(block);
-    block = NULL;
-    clean_stack();
     register uint64_t r12 __asm__("r12") = turned;
     __asm__ volatile("notq %0\n\t"
                      "movl $1, %1\n\t"
@@ -49,6 +44,16 @@ static void *in_register(void *unused)
                      : "+r"(r12), "=m"(ready)
                      : "m"(stop)
                      : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r13", "memory");
+}
+
+static void *in_register(void *unused)
+{
+    void *block = signed_block();
+    held = disguise(block);
+    uint64_t turned = turn_round(block);
+    block = NULL;
+    clean_stack();
+    hold_in_register(turned);
     return unused;
 }
 
@@ -197,14 +202,55 @@ __attribute__((noreturn)) static int cloned(void *unused)
         syscall(SYS_exit, 0);
 }
 
-static void start_clone(void)
+static void start_clone(int (*start)(void *))
 {
     enum { STACK = 256 << 10 };
     char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(stack != MAP_FAILED);
-    require(clone(cloned, stack + STACK,
+    require(clone(start, stack + STACK,
                   CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
                   NULL) > 0);
+}
+
+/* A thread that is made while the others are being stopped, by one that has not answered yet. */
+__attribute__((noreturn)) static int made_late(void *unused)
+{
+    (void)unused;
+    uint64_t none = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8);
+    hold_in_register((uint64_t)held.high << 32 | held.low);
+    for (;;)
+        syscall(SYS_exit, 0);
+}
+
+enum { STOP_SIGNAL = 33 };
+static _Atomic int blocks_stop;
+
+static void *make_late(void *unused)
+{
+    uint64_t all = ~UINT64_C(0), before, pending = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+    blocks_stop = 1;
+    while (!(pending >> (STOP_SIGNAL - 1) & 1))
+        syscall(SYS_rt_sigpending, &pending, 8);
+    start_clone(made_late);
+    wait_for(&ready);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, 8);
+    wait_for(&stop);
+    return unused;
+}
+
+static void made_while_stopping(void)
+{
+    pthread_t thread;
+    held = lost_block();
+    require(pthread_create(&thread, NULL, make_late, NULL) == 0);
+    wait_for(&blocks_stop);
+    collect();
+    require(is_kept(held));
+    malloc_trim(0); /* the other may have been given up */
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
 }
 
 /* The collection is done on an alternate signal stack that lies among the frames of this one. */
@@ -252,6 +298,7 @@ static void *stopped_on_alternate_stack(void *unused)
 /* A coroutine, on a stack from malloc to which nothing points while it runs. */
 static ucontext_t outside, inside;
 static struct disguised stack_of_coroutine;
+enum { STACK_BYTES = 256 << 10 };
 static int small;
 
 static void coroutine(void)
@@ -263,7 +310,7 @@ static void coroutine(void)
         malloc_trim(0); /* with little room left */
     } else {
         collect();
-        require(is_kept(held) && malloc_usable_size(reveal(stack_of_coroutine)) > 0);
+        require(is_kept(held) && malloc_usable_size(reveal(stack_of_coroutine)) >= STACK_BYTES);
     }
     swapcontext(&inside, &outside);
     require(block != NULL);
@@ -287,6 +334,103 @@ static void enter_coroutine(size_t bytes)
     clean_stack();
     clean_vectors();
     swapcontext(&outside, &inside);
+}
+
+/* A stack in a block to which no word points that is not on it. */
+static uint64_t turned_end_of_stack;
+
+__attribute__((noinline)) static void make_stack(void)
+{
+    char *stack = malloc(STACK_BYTES);
+    require(stack != NULL);
+    stack_of_coroutine = disguise(stack);
+    turned_end_of_stack = turn_round(stack + STACK_BYTES);
+}
+
+__attribute__((noinline)) static void run_on_stack(void (*function)(void))
+{
+    make_stack();
+    clean_stack();
+    clean_vectors();
+    __asm__ volatile("mov %%rsp, %%rbx\n\t"
+                     "mov %1, %%rax\n\t"
+                     "not %%rax\n\t"
+                     "mov %%rax, %%rsp\n\t"
+                     "xor %%eax, %%eax\n\t"
+                     "call *%0\n\t"
+                     "mov %%rbx, %%rsp"
+                     :
+                     : "r"(function), "m"(turned_end_of_stack)
+                     : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0",
+                       "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                       "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+}
+
+static void collect_there(void)
+{
+    void *volatile block = signed_block();
+    held = disguise(block);
+    collect();
+    require(is_kept(held) && block &&
+            malloc_usable_size(reveal(stack_of_coroutine)) >= STACK_BYTES);
+}
+
+static void stack_in_block(void)
+{
+    run_on_stack(collect_there);
+}
+
+static void wait_there(void)
+{
+    on_stack(NULL);
+}
+
+static void *wait_in_block(void *unused)
+{
+    run_on_stack(wait_there);
+    return unused;
+}
+
+static void stopped_in_block(void)
+{
+    in_thread(wait_in_block);
+    require(malloc_usable_size(reveal(stack_of_coroutine)) >= STACK_BYTES);
+}
+
+/* An alternate signal stack of which only the kernel knows. */
+__attribute__((noinline)) static void make_alternate(void)
+{
+    stack_t stack = {.ss_sp = malloc(STACK_BYTES), .ss_size = STACK_BYTES};
+    held = disguise(stack.ss_sp);
+    require(sigaltstack(&stack, NULL) == 0);
+    memset(&stack, 0, sizeof stack);
+}
+
+static void alternate_in_block(void)
+{
+    make_alternate();
+    collect();
+    require(malloc_usable_size(reveal(held)) >= STACK_BYTES);
+}
+
+static void *have_alternate(void *unused)
+{
+    make_alternate();
+    clean_stack();
+    ready = 1;
+    wait_for(&stop);
+    return unused;
+}
+
+static void others_alternate_in_block(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, have_alternate, NULL) == 0);
+    wait_for(&ready);
+    collect();
+    require(malloc_usable_size(reveal(held)) >= STACK_BYTES);
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
 }
 
 static void suspended_coroutine(void)
@@ -422,9 +566,14 @@ int main(int count, char **arguments)
         {"other-namespace", NULL, other_namespace},
         {"borrowed-memory", NULL, borrowed_memory},
         {"coming-and-going", NULL, coming_and_going},
+        {"made-while-stopping", NULL, made_while_stopping},
+        {"stack-in-block", NULL, stack_in_block},
+        {"stopped-in-block", NULL, stopped_in_block},
+        {"alternate-in-block", NULL, alternate_in_block},
+        {"others-alternate-in-block", NULL, others_alternate_in_block},
     };
     if (!strcmp(arguments[1], "clone")) {
-        start_clone();
+        start_clone(cloned);
         wait_for(&ready);
         collect();
         require(is_kept(held));
@@ -441,7 +590,7 @@ int main(int count, char **arguments)
         return 0;
     }
     if (!strcmp(arguments[1], "coroutine")) {
-        enter_coroutine(256 << 10);
+        enter_coroutine(STACK_BYTES);
         return 0;
     }
     if (!strcmp(arguments[1], "main-ends")) {

@@ -15,9 +15,11 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -420,6 +422,89 @@ static void shared_across_fork(void)
     require(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* A child sees its own memory, not the parent's, in what the parent has open of /proc. */
+__attribute__((noinline)) static struct disguised put_in_new_mapping(int protection)
+{
+    void *volatile *mapping =
+        mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(mapping != MAP_FAILED);
+    mapping[600] = signed_block();
+    struct disguised block = disguise(mapping[600]);
+    require(mprotect((void *)mapping, 8192, protection) == 0);
+    return block;
+}
+
+static void mapped_after_fork(void)
+{
+    malloc_trim(0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct disguised found = put_in_new_mapping(PROT_READ | PROT_WRITE);
+        struct disguised copied = put_in_new_mapping(PROT_NONE);
+        collect();
+        exit(is_kept(found) && is_kept(copied) ? 0 : 1);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A helper that has not come to an end when its process forks: nobody will say in the child that
+ * it has. Here a tracer never lets it begin. */
+static bool has_helper(void)
+{
+    struct stat tasks;
+    require(stat("/proc/self/task", &tasks) == 0);
+    return tasks.st_nlink > 3;
+}
+
+static void fork_beside_helper(void)
+{
+    enum { LINKS = 1000000, TRIES = 10 };
+    static void **list;
+    for (int i = 0; i < LINKS; i++) {
+        void **link = malloc(2 * sizeof *link);
+        *link = list;
+        list = link;
+    }
+    for (int i = 0; !has_helper(); i++) {
+        if (i == TRIES)
+            exit(77); /* no processor is idle, as far as it is told */
+        malloc_trim(0);
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        child_uses_heap();
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+    exit(0);
+}
+
+static void late_helper(void)
+{
+    pid_t traced = fork(), thread;
+    int status;
+    if (traced == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            exit(77);
+        raise(SIGSTOP);
+        fork_beside_helper();
+    }
+    require(waitpid(traced, &status, 0) == traced);
+    if (WIFEXITED(status))
+        exit(WEXITSTATUS(status));
+    require(ptrace(PTRACE_SETOPTIONS, traced, NULL, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) == 0);
+    ptrace(PTRACE_CONT, traced, NULL, NULL);
+    while ((thread = waitpid(-1, &status, __WALL)) != traced || WIFSTOPPED(status)) {
+        require(thread > 0);
+        long number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        if (thread == traced)
+            ptrace(PTRACE_CONT, traced, NULL, number);
+    }
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+}
+
 /* Where collections are given up again and again, frees give memory back. */
 static void use_and_free(int blocks)
 {
@@ -610,6 +695,8 @@ int main(int count, char **arguments)
         {"forks", forks},
         {"spawns", spawns},
         {"shared-across-fork", shared_across_fork},
+        {"mapped-after-fork", mapped_after_fork},
+        {"late-helper", late_helper},
         {"privileges-given-up", privileges_given_up},
         {"privileges-given-up-by-child", privileges_given_up_by_child},
         {"hidden", hidden},
