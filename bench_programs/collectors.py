@@ -4,8 +4,9 @@
     /usr/bin/python3 bench_programs/collectors.py trees|limits|programs|pauses|foreign [ROUNDS]
 
 Rounds are interleaved in rotated order. What is printed are medians: processor time (user and
-system), time by the clock, peak resident memory, and the ratios to the first contender's. Each
-run is started by allotrope-launch, so that no parent's memory shows. Run in the build directory.
+system), time by the clock, peak resident memory, and the ratios to the first contender's in the
+same round, that of processor time with its interval (from six rounds on; else the range). Each run
+is started by allotrope-launch, so that no parent's memory shows. Run in the build directory.
 """
 
 import json
@@ -22,6 +23,9 @@ from typing import Callable, Iterable, Sequence
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
 SOURCE = Path(__file__).resolve().parent.parent
 LIBRARY = str(BUILD / ".libs" / "liballotrope.so")
+sys.path.insert(0, str(SOURCE / "analysis"))
+from allotrope.intervals import estimate  # noqa: E402
+
 MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"
 
 
@@ -142,19 +146,25 @@ def median(runs: Iterable[Run], value: Callable[[Run], float]) -> float:
 
 def row(name: str, runs: list[Run], base: list[Run]) -> dict[str, float]:
     """Prints a contender's line and returns its ratios to the first."""
-    values = {
+    values: dict[str, Callable[[Run], float]] = {
         "cpu": lambda one: one.cpu_s,
         "wall": lambda one: one.wall_s,
         "peak": lambda one: one.peak_mb,
     }
     own = {key: median(runs, value) for key, value in values.items()}
-    ratios = {key: own[key] / median(base, value) for key, value in values.items()} if base else {}
-    text = "".join(f"  x{ratio:.2f}" for ratio in ratios.values())
+    ratios = {
+        key: estimate([value(one) / value(first) for one, first in zip(runs, base)])
+        for key, value in values.items()
+        if base
+    }
+    text = "".join(f"  x{ratio.median:.2f}" for ratio in ratios.values())
+    if ratios and runs is not base:
+        text += f"  CPU [{ratios['cpu'].low:.2f}, {ratios['cpu'].high:.2f}]"
     print(
         f"    {name:24} {own['cpu']:7.3f} s CPU {own['wall']:7.3f} s {own['peak']:7.1f} MB{text}",
         flush=True,
     )
-    return ratios
+    return {key: ratio.median for key, ratio in ratios.items()}
 
 
 def compare(
@@ -174,7 +184,9 @@ def compare(
         if len(samples[one.name]) < rounds:
             print(f"    {one.name:24} failed (out of memory?)")
         else:
-            ratios[one.name] = row(one.name, samples[one.name], samples[contenders[0].name])
+            first = samples[contenders[0].name]
+            base = first if len(first) == rounds else []
+            ratios[one.name] = row(one.name, samples[one.name], base)
     return ratios
 
 
@@ -244,7 +256,7 @@ def programs(rounds: int) -> None:
             statistics.geometric_mean(ratio[one.name][what] for ratio in ratios)
             for what in ("cpu", "peak")
         ]
-        print(f"{one.name}, geometric means: CPU x{means[0]:.2f}, peak x{means[1]:.2f}")
+        print(f"{one.name}, geometric means: CPU x{means[0]:.3f}, peak x{means[1]:.3f}")
 
 
 @dataclass(frozen=True)
@@ -291,7 +303,12 @@ def pauses(rounds: int) -> None:
         print(title)
         for markers in (1, 2):
             command = [program(words[0], "_libgc"), *words[1:]]
-            theirs = [marking_of_libgc(command, markers) for _ in range(rounds)]
+            own_command = [program(words[0], "_forgets"), *words[1:]]
+            spec = f"gc:free=ignore,markers={markers}"
+            theirs, samples = [], []
+            for _ in range(rounds):
+                theirs.append(marking_of_libgc(command, markers))
+                samples.append(figures_of_ours(own_command, spec))
             rate = statistics.median(one.bytes_per_ns for one in theirs)
             node = NODE_BYTES_OF_LIBGC.get(words[0])
             print(
@@ -299,10 +316,6 @@ def pauses(rounds: int) -> None:
                 f" {statistics.median(one.longest_ms for one in theirs):6.1f} ms,"
                 f" mark {rate:.2f} GB/s" + (f" {rate * 1e3 / node:.0f} M blocks/s" if node else "")
             )
-            command = [program(words[0], "_forgets"), *words[1:]]
-            samples = [
-                figures_of_ours(command, f"gc:free=ignore,markers={markers}") for _ in range(rounds)
-            ]
 
             def middle(value: Callable[[dict[str, int]], float]) -> float:
                 return statistics.median(value(one) for one in samples)
