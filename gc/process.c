@@ -262,7 +262,7 @@ static uintptr_t parse_address(const char **at)
     }
 }
 
-bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
+bool process_thread_flags(pid_t thread, unsigned long *flags)
 {
     char path[48], text[256];
     size_t length = append(path, 0, "self/task/");
@@ -279,7 +279,6 @@ bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
     const char *at = strrchr(text, ')'); /* the name before it may hold anything */
     if (!at || at[1] != ' ')
         return false;
-    *state = at[2];
     at += 3;
     for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
         at += 1 + strcspn(at + 1, " ");

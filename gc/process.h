@@ -37,8 +37,8 @@ void process_keep_files(void);
  * list cannot be read, or `each` returned false. */
 bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument);
 
-/* State letter and flags (PF_*) of a thread from its stat file. False: it is gone. */
-bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
+/* Flags (PF_*) of a thread from its stat file. False: it is gone. */
+bool process_thread_flags(pid_t thread, unsigned long *flags);
 
 /* Whether a thread blocks a signal now. False also when it is gone. */
 bool process_thread_blocks(pid_t thread, int signal);

@@ -370,7 +370,7 @@ static void keep_buffer(uintptr_t address)
  * runs. */
 static void keep_stack(const struct stopped_thread *thread)
 {
-    uintptr_t words[] = {thread->stack_pointer, thread->frame, thread->alternate_start};
+    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start};
     roots.sink->words(words, words + sizeof words / sizeof words[0]);
 }
 

@@ -67,7 +67,7 @@ enum {
 /* How long a thread may take to answer, and how soon it is asked after. */
 enum { PATIENCE_NS = 100000000, FIRST_LOOK_NS = 1000000 };
 
-/* PF_* of include/linux/sched.h, as in field 9 of stat. */
+/* PF_* of include/linux/sched.h, as in field 9 of stat. Who has ended is still called exiting. */
 enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
 
 struct frame {
@@ -394,12 +394,10 @@ static bool signal_added(bool waiting_too)
 /* A thread that will never run the program's code again, or never has. */
 static bool is_out_of_the_way(pid_t thread)
 {
-    char state;
     unsigned long flags;
     if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
         return true;
-    return process_thread_state(thread, &state, &flags) &&
-           (state == 'Z' || state == 'X' || flags & (EXITING | IO_WORKER | USER_WORKER));
+    return process_thread_flags(thread, &flags) && flags & (EXITING | IO_WORKER | USER_WORKER);
 }
 
 static size_t count_waiting(bool ask)
