@@ -306,9 +306,9 @@ static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds,
 
 /* For a block with no room for a jmp_buf: pushes at most SPARE_WORDS. */
 static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const char *start,
-                              const char *end)
+                              size_t bytes)
 {
-    for (const char *at = end - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
+    for (const char *at = start + bytes - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
         unsigned found = upper_halves(bounds, load(at));
         if (found)
             top = push_found(top, bounds, start, at, found);
@@ -533,8 +533,7 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
                 if (__builtin_expect((target->bits->retired & target->bit) != 0, 0))
                     continue;
                 if (__builtin_expect(target->bytes < sizeof(jmp_buf), 1)) {
-                    top = scan(top, &bounds, target->start, target->start + target->bytes);
-                    top = with_room(marker, top);
+                    top = with_room(marker, scan(top, &bounds, target->start, target->bytes));
                 } else {
                     marker->top = top;
                     scan_block(marker, target->start, target->bytes);
