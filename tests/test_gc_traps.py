@@ -23,7 +23,8 @@ PLACES = (
 THREADS = (
     "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
     "alternate suspended stack-in-block stopped-in-block alternate-in-block "
-    "others-alternate-in-block made-while-stopping starting loaded-storage coming-and-going clone coroutine main-ends "
+    "others-alternate-in-block made-while-stopping starting loaded-storage "
+    "coming-and-going clone coroutine main-ends "
     "other-namespace borrowed-memory at-page-start"
 )
 WAITS = (
@@ -36,7 +37,8 @@ WAITS = (
 WORLD = (
     "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
-    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes descriptors kernel-worker "
+    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes "
+    "descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "libraries mappings"
 )
