@@ -728,7 +728,8 @@ def test_latencies_are_taken_of_everyone(real: Command, tmp_path: Path) -> None:
 
 
 def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
-    specs = ("-a", "glibc", "-a", "gc", "-a", "gc:free=ignore,every=1000", "-a", "gc:classic")
+    allocators = ("glibc", "gc", "gc:free=ignore,every=1000", "gc:classic,pointers=interior")
+    specs = [word for spec in allocators for word in ("-a", spec)]
     words = ("compare", "--rounds", "1", *specs, "--", "gawk", "BEGIN { while (i++ < 9999) a[i] }")
     said = " ".join(real.run(*words).stdout.split())
     assert " gc: no collection came due. " in said
@@ -736,7 +737,7 @@ def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
     assert re.search(
         rf" gc:free=ignore,every=1000: \d+ collections \(.*?every.*?\), {paused}\. ", said
     )
-    assert re.search(rf" gc:classic: \d+ collections, {paused}\. ", said)
+    assert re.search(rf" gc:classic,pointers=interior: \d+ collections, {paused}\. ", said)
 
 
 def test_collections_that_were_given_up_are_told() -> None:
