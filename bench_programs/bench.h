@@ -9,8 +9,8 @@
  * checked before they are freed, so that an allocator that hands out overlapping blocks, or
  * loses what they hold, ends the program with a line that says so and status 3.
  */
-#ifndef ALLOTROPE_BENCH_H
-#define ALLOTROPE_BENCH_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_BENCH_H
+#define ALLOTROPE_BENCH_PROGRAMS_BENCH_H
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,8 +9,8 @@
  *
  * All three print the same line. libgc's writes what it did to standard error.
  */
-#ifndef ALLOTROPE_BENCH_COLLECTED_H
-#define ALLOTROPE_BENCH_COLLECTED_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_COLLECTED_H
+#define ALLOTROPE_BENCH_PROGRAMS_COLLECTED_H
 
 #ifdef LIBGC
 #define GC_THREADS

@@ -117,7 +117,7 @@ def mock_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (build / ".libs").mkdir()
     library = build / ".libs" / "liballotrope.so"
     compiler = os.environ.get("CC", "cc").split()
-    source = str(SOURCE / "tests" / "misbehaving_heap.c")
+    source = str(SOURCE / "tests" / "analysis" / "misbehaving_heap.c")
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), source], check=True)
     describe = build / "allotrope-describe"
     describe.write_text(DESCRIBE.format(python=PYTHON, presets=PRESETS))

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "vm/pagemap.h"
+#include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/window.h"
 
@@ -49,7 +49,7 @@ static bool finish_segment(struct area *area)
 /* Enters a chunk that was taken. One that cannot be entered is lost to the area, and harmless. */
 static bool add_chunk(struct area *area, char *chunk, size_t bytes)
 {
-    if (!pagemap_set(chunk, bytes, area->owner))
+    if (!granule_map_set(chunk, bytes, area->owner))
         return false;
     if (chunk != area->limit) {
         if (!finish_segment(area))

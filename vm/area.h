@@ -13,7 +13,7 @@
  * While it is the only area, every chunk adjoins the last and the area is one segment; where
  * another has taken the next chunk, a new segment begins. A heap must therefore be ready for
  * memory that does not adjoin the last it was given. What the kernel refuses is asked for again
- * by halves. Every granule is entered in the page map.
+ * by halves. Every granule is entered in the granule map.
  *
  * An area belongs to whoever holds the lock of its heap.
  */
@@ -33,7 +33,7 @@ enum { AREA_SEGMENTS = 1024 };
 struct area {
     char *base, *brk, *limit;
     char *stale_end;      /* up to here lies what a refused discard left above the break */
-    void *owner;          /* entered in the page map */
+    void *owner;          /* entered in the granule map */
     size_t bytes;         /* handed out in all segments */
     size_t segment_count; /* finished segments; the current one is [base, brk) */
     struct segment *segments;

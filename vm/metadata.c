@@ -5,7 +5,7 @@
 #include "vm/metadata.h"
 
 #include "vm/lock.h"
-#include "vm/pagemap.h"
+#include "vm/granule_map.h"
 #include "vm/pages.h"
 
 enum { ALIGNMENT = 64 };
@@ -22,7 +22,7 @@ static void *take(size_t bytes)
     if (bytes > (size_t)(chunk_end - next_free)) {
         size_t chunk = round_up(bytes, GRANULE_BYTES);
         char *start = pages_map(chunk, GRANULE_BYTES);
-        if (!start || !pagemap_enter(&beside_heaps, start, chunk, start))
+        if (!start || !granule_map_enter(&beside_heaps, start, chunk, start))
             return NULL;
         next_free = start;
         chunk_end = start + chunk;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`allotrope events`: a program's allocations and frees, recorded natively.
 
-The work is done by allotrope-events (trace/events_record.c), which becomes this process, and by
-the preloaded library (shim/events.c).
+The work is done by allotrope-events (trace/events/record.c), which becomes this process, and by
+the preloaded library (shim/observers/events.c).
 """
 
 import json
@@ -19,7 +19,7 @@ from .outputs import need_writable
 from .places import PLACES, built
 from .words import TAKES_COMMAND, Word, need_command
 
-MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/event_ring.h
+MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/protocol/event_pool.h
 
 
 def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,

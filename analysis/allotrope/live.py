@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`allotrope stats PID`: the heap of a process that runs under one of our allocators, read from
-outside. The process is not stopped and does nothing for it; shim/live.h says how."""
+outside. The process is not stopped and does nothing for it; shim/reports/publish.h says how."""
 
 import json
 import os

@@ -4,7 +4,7 @@
     for batch in read("run.alt"):
         stores = batch.references[batch.references["kind"] == STORE]
 
-Decoding is done by allotrope-trace in a process of its own (trace/reader.c); what comes through
+Decoding is done by allotrope-trace in a process of its own (trace/format/reader.c); what comes through
 the pipe is its structs as they are in memory. A damaged trace raises TraceError after everything
 before the damage has been delivered.
 """
@@ -25,7 +25,7 @@ EVENTS = ("", "class", "thread", "thread_start", "thread_end", "malloc", "reallo
           "map", "unmap", "signal", "signal_return", "collection_begin", "collection_end",
           "mark")  # fmt: skip
 
-# struct trace_reference and struct trace_event (without its name) of trace/format.h.
+# struct trace_reference and struct trace_event (without its name) of trace/format/format.h.
 REFERENCE = np.dtype(
     [("address", "<u8"), ("function", "<u4"), ("size", "<u2"), ("kind", "u1"), ("class", "u1")]
 )

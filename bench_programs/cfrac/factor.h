@@ -2,8 +2,8 @@
  *
  * factor.h: prime factors by trial division and Morrison and Brillhart's method.
  */
-#ifndef ALLOTROPE_CFRAC_FACTOR_H
-#define ALLOTROPE_CFRAC_FACTOR_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_CFRAC_FACTOR_H
+#define ALLOTROPE_BENCH_PROGRAMS_CFRAC_FACTOR_H
 
 #include "bench_programs/cfrac/number.h"
 

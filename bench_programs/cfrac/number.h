@@ -12,8 +12,8 @@
  *                        "domain-specific" allocator) and malloc sees only the lists' growth.
  *                     0: every number is a malloc, and a free.
  */
-#ifndef ALLOTROPE_CFRAC_NUMBER_H
-#define ALLOTROPE_CFRAC_NUMBER_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_CFRAC_NUMBER_H
+#define ALLOTROPE_BENCH_PROGRAMS_CFRAC_NUMBER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  *
  * Like everything in yacr, what these functions make is never freed.
  */
-#ifndef ALLOTROPE_YACR_CHANNEL_H
-#define ALLOTROPE_YACR_CHANNEL_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_YACR_CHANNEL_H
+#define ALLOTROPE_BENCH_PROGRAMS_YACR_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * bottom. Each cell of each layer belongs to one net or is free (0); neighbours on one layer that
  * belong to the same net are connected, and the two layers of a cell where there is a via.
  */
-#ifndef ALLOTROPE_YACR_ROUTING_H
-#define ALLOTROPE_YACR_ROUTING_H
+#ifndef ALLOTROPE_BENCH_PROGRAMS_YACR_ROUTING_H
+#define ALLOTROPE_BENCH_PROGRAMS_YACR_ROUTING_H
 
 #include "bench_programs/yacr/channel.h"
 

@@ -6,8 +6,8 @@
  * which do not know of them. It exits with 0 when all is well; a requirement that does not hold
  * is named on standard error and the exit status is 99. Nothing here allocates.
  */
-#ifndef ALLOTROPE_TESTS_CONTRACT_H
-#define ALLOTROPE_TESTS_CONTRACT_H
+#ifndef ALLOTROPE_TESTS_CONTRACT_CONTRACT_H
+#define ALLOTROPE_TESTS_CONTRACT_CONTRACT_H
 
 #include <errno.h>
 #include <malloc.h>

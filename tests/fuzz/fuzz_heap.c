@@ -17,7 +17,7 @@
  *
  *   | 4 bits: kind | 4 bits: of what | 16 bits: exponent and mantissa of a size |
  */
-#include "tests/heap_source.h"
+#include "tests/unit/heap_source.h"
 
 enum { MOST_BLOCKS = 256, CHECK_EVERY = 32, LARGEST_LOG = 22, EDGE_BYTES = 512 };
 

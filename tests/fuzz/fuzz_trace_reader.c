@@ -6,7 +6,7 @@
  * with right checksums is made of that. An input that begins with the format's magic is read
  * as it is. What can be read is also cut, which writes it anew; the result must read as well.
  */
-#include "trace/chunk.h"
+#include "trace/format/chunk.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
  * fuzz-trace-writer`). The input is a script: superblocks, paths, executions and events, written
  * to a trace and to a plain list; then the trace is read and must be the list. A part of it, cut
  * from a random place, must be the list's beginning. */
-#include "trace/chunk.h"
+#include "trace/format/chunk.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -240,7 +240,7 @@ PROGRAMS = {
     "sqlite3": ["sqlite3", ":memory:", SQL],
     "gcc": [
         *["gcc", "-O2", "-D_GNU_SOURCE", f"-I{SOURCE}", "-c", "-o", "/dev/null"],
-        str(SOURCE / "alloc/layered.c"),
+        str(SOURCE / "alloc/layers/layered.c"),
     ],
 }
 

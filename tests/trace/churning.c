@@ -2,7 +2,7 @@
 /* churning.c: for the recorder's figures: does nothing but malloc and free, N times
  * or ROUNDS. `ring N` rings for
  * N allocations and does nothing else, `idle N` is the same loop without the bell. */
-#include "trace/doorbell.h"
+#include "trace/protocol/doorbell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

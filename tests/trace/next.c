@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* next.c: the pass-through of docs/doorbells.md, as a library to preload, for the recorder's
  * tests. */
-#include "trace/doorbell.h"
+#include "trace/protocol/doorbell.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ranges.c: succeeds when the recorder names its own ranges, none of which holds anything of
  * this program, for the recorder's tests. */
-#include "trace/doorbell.h"
+#include "trace/protocol/doorbell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* ringing.c: rings every doorbell in known places, for the recorder's tests. What the program
  * touches tells whose reference it is: `program_word` by the program, `allocator_word` between
  * enter and leave, and so on; each by one 16-byte store a time. */
-#include "trace/doorbell.h"
+#include "trace/protocol/doorbell.h"
 
 #include <setjmp.h>
 #include <signal.h>

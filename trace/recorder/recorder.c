@@ -3,7 +3,8 @@
  *
  * Each superblock that Valgrind translates gets a number and a description; the code added to
  * it stores the number and then, before each access, the address, straight into the ring
- * (ring.h). Sizes, kinds and instruction counts never change and stand in the description.
+ * (protocol/reference_ring.h). Sizes, kinds and instruction counts never change and stand in the
+ * description.
  *
  *   at its start    if (cursor >= limit) publish();
  *                   base = cursor;  cursor += 1 + slots;  *base = HEADER | id
@@ -40,9 +41,9 @@
 #include "pub_tool_xarray.h"
 #include "libvex_guest_offsets.h"
 
-#include "trace/doorbell.h"
-#include "trace/format.h"
-#include "trace/ring.h"
+#include "trace/protocol/doorbell.h"
+#include "trace/format/format.h"
+#include "trace/protocol/reference_ring.h"
 
 /* In the packaged libcoregrind, but not in its public headers. */
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * blocks.h: today's segregated fit, and the heap under the collector; see blocks.c.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
+#define ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
+
+#include "alloc/allocator.h"
+#include "alloc/blocks/slab.h"
+
+extern const struct allocator blocks_default;
+
+/* The functions of that table, as struct allocator says; for whoever builds on them. */
+void *blocks_alloc(size_t size);
+void *blocks_alloc_zeroed(size_t size);
+void *blocks_alloc_aligned(size_t alignment, size_t size);
+void blocks_free(void *block);
+void *blocks_resize(void *block, size_t size);
+size_t blocks_usable_size(const void *block);
+struct block_waste blocks_waste(const void *block);
+bool blocks_owns(const void *address);
+void blocks_fork_prepare(void);
+void blocks_fork_parent(void);
+void blocks_fork_child(void);
+void blocks_thread_exit(void);
+size_t blocks_trim(void);
+void blocks_statistics(struct allocator_statistics *statistics);
+size_t blocks_cached_bytes(void);
+void blocks_walk(heap_visitor *visit, void *argument);
+bool blocks_is_valid(void);
+
+/* All of struct allocator that is the same with and without a collector. */
+#define BLOCKS_FUNCTIONS                                                           \
+    .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns, \
+    .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
+    .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
+
+#define BLOCKS_OPTIONS                                                                            \
+    {                                                                                             \
+        "retain", "percent of the memory in use that may stay with the heap while it is free", 0, \
+            1000, 25, NULL                                                                        \
+    }
+
+/* What a collector on top is asked. It is called without any lock of this heap held. */
+enum growth {
+    GROW,   /* take the memory */
+    RETRY,  /* a collection has freed blocks: look again first */
+    REFUSE, /* out of memory */
+};
+
+struct blocks_collector {
+    /* Before the heap takes `bytes` more from its space. tries: how often it has been asked for
+     * this very request. exhausted: the kernel has refused. */
+    enum growth (*may_grow)(size_t bytes, unsigned tries, bool exhausted);
+    /* Before a thread goes on to its next stock of free blocks. True: a collection has freed
+     * blocks, look again. NULL: only growth counts. */
+    bool (*may_collect)(void);
+    /* Before every allocation; NULL unless the collector must see each one, which then all go
+     * the slow way. */
+    void (*before_allocation)(void);
+};
+
+/* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */
+bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector);
+
+/* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
+void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
+
+/* While the world is stopped: what threads have listed counts as free, and again as theirs. */
+void blocks_listed_are_free(bool free);
+
+/* For the collector. Between these no slab comes, goes or changes its shape, and none of the
+ * heap's locks is held by anyone else; bits change as slab.h says. */
+void blocks_lock(void);
+void blocks_unlock(void);
+
+/* Every slab in use, in order of the records' addresses. Needs blocks_lock. */
+void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument);
+
+/* The bits have been swept: frees the large blocks that are dead, and has each thread look
+ * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
+void blocks_swept(void);
+
+/* Puts the calling thread's slabs in their places after a sweep. No lock held. */
+void blocks_settle_thread(void);
+
+/* Bytes taken from the heap's space, by whole granules, large blocks included. */
+size_t blocks_used_bytes(void);
+
+/* So many free bytes may keep their memory however small the heap is: what a collection has freed
+ * will be taken again before the next. Needs blocks_lock. */
+void blocks_retain(size_t bytes);
+
+/* Bytes that threads have taken to hand out since the process began, whatever was freed. Counted
+ * only if the collector has may_collect. */
+size_t blocks_taken_bytes(void);
+
+/* For a free that is ignored: the block stays the program's, but a collection does not follow what
+ * is in it. A pointer that is not a live block is reported, as free would. */
+void blocks_retire(const void *block, const char *function);
+
+/* Where the heap keeps its own state: addresses of blocks that are no use of them. */
+void blocks_state(const void **start, size_t *bytes);
+
+/* The slab of any address within a slab's blocks, NULL when it lies in none. */
+struct slab *blocks_slab_of(const void *address);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * large.c: blocks above 32 KiB, each a slab of one block.
+ *
+ * To 4 MiB they are runs of the heap's granules, which the next can use without a system call;
+ * above, mappings of their own, which are given back at once and grow by moving page tables
+ * instead of bytes. Either way only whole pages count as usable, so that the untouched end of the
+ * last granule takes no memory.
+ */
+#include <string.h>
+
+#include "alloc/blocks/heap.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+
+static const size_t MAPPING_BYTES = (size_t)4 << 20;
+
+static size_t granules_for(size_t bytes)
+{
+    return round_up(bytes, GRANULE_BYTES) / GRANULE_BYTES;
+}
+
+static size_t usable_for(size_t size)
+{
+    return round_up(size > 0 ? size : 1, PAGE_BYTES);
+}
+
+static void count_large(ptrdiff_t blocks, ptrdiff_t bytes)
+{
+    blocks_heap.large_blocks += (uint64_t)blocks;
+    blocks_heap.large_bytes += (uint64_t)bytes;
+}
+
+/* Enters a block whose memory is there. */
+static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
+                  enum slab_place place)
+{
+    set_shape(slab, base, usable, 1);
+    slab->granules = granules;
+    slab->place = (uint8_t)place;
+    count_large(1, (ptrdiff_t)usable);
+}
+
+static struct slab *take_run(size_t usable)
+{
+    size_t granules = granules_for(usable);
+    bool zero;
+    char *base = runs_take(&blocks_heap.runs, granules, &zero);
+    if (!base)
+        return NULL;
+    struct slab *slab = new_slab_record(1);
+    if (!slab) {
+        runs_give(&blocks_heap.runs, base, granules, zero);
+        return NULL;
+    }
+    slab->zero = zero;
+    enter(slab, base, usable, granules, SLAB_RUN);
+    granule_map_set(base, granules * GRANULE_BYTES, slab);
+    return slab;
+}
+
+static struct slab *take_mapping(size_t alignment, size_t usable)
+{
+    size_t granules = granules_for(usable);
+    char *base = pages_map(granules * GRANULE_BYTES, alignment);
+    struct slab *slab = base ? new_slab_record(1) : NULL;
+    if (!slab || !granule_map_set(base, granules * GRANULE_BYTES, slab)) {
+        if (slab)
+            drop_slab_record(slab);
+        if (base) {
+            granule_map_set(base, granules * GRANULE_BYTES, NULL);
+            pages_unmap(base, granules * GRANULE_BYTES);
+        }
+        return NULL;
+    }
+    slab->zero = true;
+    enter(slab, base, usable, granules, SLAB_MAPPING);
+    blocks_heap.mapped_granules += granules;
+    account_mapped((ptrdiff_t)(granules * GRANULE_BYTES));
+    return slab;
+}
+
+/* Where no mapping can be had the heap may have room. */
+static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from)
+{
+    struct slab *slab = NULL;
+    if (alignment > GRANULE_BYTES)
+        return take_mapping(alignment, usable);
+    if (usable >= mapping_from)
+        slab = take_mapping(GRANULE_BYTES, usable);
+    return slab ? slab : take_run(usable);
+}
+
+static void *alloc(size_t alignment, size_t size, size_t mapping_from)
+{
+    if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
+        return NULL;
+    size_t usable = usable_for(size);
+    bool exhausted = false;
+    for (unsigned tries = 0;; tries++) {
+        if (ask_collector(usable, tries, exhausted) == REFUSE)
+            return NULL;
+        lock_acquire(&blocks_heap.lock);
+        struct slab *slab = take_large(alignment, usable, mapping_from);
+        blocks_heap.used_granules = blocks_heap.runs.used_granules;
+        void *block = slab ? slab->base : NULL;
+        keep_in_register(block);
+        lock_release(&blocks_heap.lock);
+        if (block) {
+            count_taken(usable);
+            return block;
+        }
+        if (exhausted && !blocks_heap.collector)
+            return NULL;
+        if (!exhausted)
+            blocks_settle_thread(); /* what it lists keeps whole slabs from serving */
+        exhausted = true;
+    }
+}
+
+void *large_block_alloc(size_t alignment, size_t size)
+{
+    return alloc(alignment, size, MAPPING_BYTES);
+}
+
+void *large_block_alloc_to_grow(size_t size)
+{
+    return alloc(BLOCK_ALIGNMENT, size, 0);
+}
+
+/* What the kernel refuses to unmap (max_map_count) lies outside the window, where no slab may be:
+ * its pages go back, its addresses are lost. */
+static void give_mapping_back(struct slab *slab)
+{
+    size_t bytes = slab->granules * GRANULE_BYTES;
+    blocks_heap.mapped_granules -= slab->granules;
+    account_mapped(-(ptrdiff_t)bytes);
+    granule_map_set(slab->base, bytes, NULL);
+    if (!pages_unmap(slab->base, bytes))
+        pages_discard(slab->base, bytes);
+}
+
+void large_block_free_locked(struct slab *slab)
+{
+    count_large(-1, -(ptrdiff_t)slab->block_bytes);
+    struct slab gone = *slab;
+    drop_slab_record(slab);
+    if (gone.place == SLAB_MAPPING)
+        give_mapping_back(&gone);
+    else
+        runs_give(&blocks_heap.runs, gone.base, gone.granules, false);
+    blocks_heap.used_granules = blocks_heap.runs.used_granules;
+}
+
+void large_block_free(struct slab *slab)
+{
+    lock_acquire(&blocks_heap.lock);
+    large_block_free_locked(slab);
+    lock_release(&blocks_heap.lock);
+}
+
+static void set_usable(struct slab *slab, size_t usable)
+{
+    count_large(0, (ptrdiff_t)usable - (ptrdiff_t)slab->block_bytes);
+    slab->block_bytes = usable;
+}
+
+static bool resize_run(struct slab *slab, size_t usable)
+{
+    size_t granules = granules_for(usable);
+    char *end = slab->base + slab->granules * GRANULE_BYTES;
+    bool zero;
+    if (granules > slab->granules) {
+        size_t more = granules - slab->granules;
+        if (!runs_take_at(&blocks_heap.runs, end, more, &zero))
+            return false;
+        granule_map_set(end, more * GRANULE_BYTES, slab);
+        slab->granules = granules;
+    } else if (granules < slab->granules) {
+        size_t less = slab->granules - granules;
+        if (!runs_give_tail(&blocks_heap.runs, end - less * GRANULE_BYTES, less))
+            return false;
+        slab->granules = granules;
+    }
+    set_usable(slab, usable);
+    return true;
+}
+
+/* Entries of pages that go are taken out before, those of pages that come are put in after: what
+ * is unmapped may be another thread's at once. */
+static bool resize_mapping_in_place(struct slab *slab, size_t bytes)
+{
+    size_t old_bytes = slab->granules * GRANULE_BYTES;
+    char *base = slab->base;
+    if (bytes < old_bytes)
+        granule_map_set(base + bytes, old_bytes - bytes, NULL);
+    bool resized = bytes == old_bytes || pages_resize_in_place(base, old_bytes, bytes);
+    if (resized && bytes > old_bytes &&
+        !granule_map_set(base + old_bytes, bytes - old_bytes, slab)) {
+        granule_map_set(base + old_bytes, bytes - old_bytes, NULL);
+        pages_resize_in_place(base, bytes, old_bytes);
+        resized = false;
+    }
+    if (!resized && bytes < old_bytes)
+        granule_map_set(base + bytes, old_bytes - bytes, slab);
+    return resized;
+}
+
+static bool move_mapping(struct slab *slab, size_t bytes)
+{
+    size_t old_bytes = slab->granules * GRANULE_BYTES;
+    char *old_base = slab->base;
+    char *target = pages_reserve(bytes, GRANULE_BYTES);
+    if (!target)
+        return false;
+    granule_map_set(old_base, old_bytes, NULL);
+    if (granule_map_set(target, bytes, slab) && pages_move(old_base, old_bytes, target, bytes)) {
+        slab->base = target;
+        return true;
+    }
+    granule_map_set(target, bytes, NULL);
+    pages_unmap(target, bytes);
+    granule_map_set(old_base, old_bytes, slab);
+    return false;
+}
+
+static bool resize_mapping(struct slab *slab, size_t usable)
+{
+    size_t granules = granules_for(usable);
+    if (!resize_mapping_in_place(slab, granules * GRANULE_BYTES) &&
+        !move_mapping(slab, granules * GRANULE_BYTES))
+        return false;
+    ptrdiff_t change = (ptrdiff_t)granules - (ptrdiff_t)slab->granules;
+    blocks_heap.mapped_granules += (size_t)change;
+    account_mapped(change * (ptrdiff_t)GRANULE_BYTES);
+    slab->granules = granules;
+    set_usable(slab, usable);
+    return true;
+}
+
+void *large_block_resize(struct slab *slab, size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
+        return NULL;
+    size_t usable = usable_for(size);
+    size_t more = usable > slab->block_bytes ? usable - slab->block_bytes : 0;
+    bool mapping = slab->place == SLAB_MAPPING;
+    if (more > 0 && ask_collector(more, 0, false) == REFUSE)
+        return NULL;
+    lock_acquire(&blocks_heap.lock);
+    bool resized;
+    if (mapping)
+        resized = usable >= slab->block_bytes / 2 && resize_mapping(slab, usable);
+    else
+        resized = usable < MAPPING_BYTES && resize_run(slab, usable);
+    blocks_heap.used_granules = blocks_heap.runs.used_granules;
+    void *block = resized ? slab->base : NULL;
+    keep_in_register(block);
+    lock_release(&blocks_heap.lock);
+    if (block)
+        count_taken(more);
+    return block;
+}

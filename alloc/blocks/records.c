@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * records.c: the records of slabs and threads.
+ *
+ * They lie apart from the blocks and close together: records of one size edge to edge in an area
+ * of their own, so that a sweep or a walk over all of them reads memory in order. A record is
+ * never given back, but used again; one that is not in use has capacity 0. Their areas are
+ * entered in the granule map as memory that no block lies in.
+ *
+ * When a heap that has all memory there is goes over to blocks of another size, the kernel has none
+ * left for records of the other length. Then a granule of the heap's own free memory becomes such
+ * records.
+ */
+#include <string.h>
+
+#include "alloc/blocks/heap.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+
+static struct owner records_memory = {OWNER_RECORDS};
+
+bool enter_private_memory(void *start, size_t bytes)
+{
+    return granule_map_set(start, bytes, &records_memory);
+}
+
+bool records_init(void)
+{
+    const size_t bytes[RECORD_KINDS] = {
+        [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS),
+        [RECORD_ALL_WORDS] = slab_record_bytes(SLAB_MAX_WORDS),
+        [RECORD_THREAD] = sizeof(struct blocks_thread),
+    };
+    for (int kind = 0; kind < RECORD_KINDS; kind++) {
+        area_init(&blocks_heap.records[kind].area, &records_memory);
+        blocks_heap.records[kind].record_bytes = round_up(bytes[kind], 64);
+    }
+    return true;
+}
+
+static void put_unused(struct record_pool *pool, struct slab *slab)
+{
+    slab->next = pool->unused;
+    pool->unused = slab;
+}
+
+static size_t records_in_granule(const struct record_pool *pool)
+{
+    return (GRANULE_BYTES - sizeof(struct record_granule)) / pool->record_bytes;
+}
+
+static struct slab *record_in_granule(const struct record_pool *pool,
+                                      struct record_granule *granule, size_t index)
+{
+    return (struct slab *)((char *)(granule + 1) + index * pool->record_bytes);
+}
+
+static void make_records(struct record_pool *pool)
+{
+    struct record_granule *granule = runs_take_for_records(&blocks_heap.runs);
+    if (!granule)
+        return;
+    granule->next = pool->granules;
+    pool->granules = granule;
+    for (size_t i = records_in_granule(pool); i-- > 0;)
+        put_unused(pool, record_in_granule(pool, granule, i));
+}
+
+static struct slab *take_record(struct record_pool *pool)
+{
+    if (!pool->unused) {
+        struct slab *slab = area_extend(&pool->area, pool->record_bytes);
+        if (slab)
+            return slab;
+        make_records(pool);
+    }
+    struct slab *slab = pool->unused;
+    if (slab)
+        pool->unused = slab->next;
+    return slab;
+}
+
+struct slab *new_slab_record(size_t words)
+{
+    enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
+    struct slab *slab = take_record(&blocks_heap.records[kind]);
+    if (slab) {
+        /* An inbox may still have the record from its last use: that entry stays as it is. */
+        memset(slab, 0, offsetof(struct slab, announced));
+        memset(slab->words, 0, words * sizeof slab->words[0]);
+        slab->few_words = kind == RECORD_FEW_WORDS;
+        memset(slab_pinned(slab, 0), 0, words * sizeof *slab_pinned(slab, 0));
+    }
+    return slab;
+}
+
+void drop_slab_record(struct slab *slab)
+{
+    struct record_pool *pool =
+        &blocks_heap.records[slab->few_words ? RECORD_FEW_WORDS : RECORD_ALL_WORDS];
+    slab->capacity = 0;
+    slab->place = SLAB_UNUSED;
+    atomic_store_explicit(&slab->thread, NULL, memory_order_relaxed);
+    put_unused(pool, slab);
+}
+
+struct blocks_thread *new_thread_record(void)
+{
+    struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
+    return area_extend(&pool->area, pool->record_bytes);
+}
+
+struct slab_visit {
+    void (*visit)(void *argument, struct slab *slab);
+    void *argument;
+};
+
+static void visit_record(const struct slab_visit *to, struct slab *slab)
+{
+    if (slab->capacity > 0)
+        to->visit(to->argument, slab);
+}
+
+static void each_in_pool(const struct record_pool *pool, const struct slab_visit *to)
+{
+    struct segment segment;
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
+            visit_record(to, (struct slab *)record);
+    for (struct record_granule *granule = pool->granules; granule; granule = granule->next)
+        for (size_t i = 0; i < records_in_granule(pool); i++)
+            visit_record(to, record_in_granule(pool, granule, i));
+}
+
+void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    const struct slab_visit to = {visit, argument};
+    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
+    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slab.h: a stretch of memory cut into blocks of one size, and its record apart from it.
+ *
+ * The blocks lie edge to edge from the start of the stretch; nothing but the program's data is in
+ * those that are its. What the heap knows of them is in the record, a bit per block and 64 blocks
+ * to a word:
+ *
+ *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
+ *     word    | free | mark | remote | retired |   32 bytes, so one cache line has all that is
+ *                                                 asked of a block
+ *
+ *   free    may be handed out; changed by the owner thread alone
+ *   remote  freed by another thread; the owner moves these to `free` when it needs them
+ *   mark    reached by the collection under way
+ *   retired freed by the program, which the heap ignored: what it points to is of no account
+ *   pinned  kept by every collection, reached or not: few are, and these bits lie behind all words
+ *
+ * A block that is neither free nor remote is the program's, or its thread has freed it and keeps it
+ * listed (blocks/heap.h); for the time of a collection what is listed counts as free, so that no
+ * link in a dead block is taken for a pointer. Which it is, at every moment and exactly, tells the
+ * bit for its address.
+ *
+ * A block's index is its offset divided by the block size, which is a multiplication by the
+ * size's reciprocal; the low half of the product tells whether it came out even (Lemire, Kaser,
+ * Kurz: "Faster remainder by direct computation", SP&E 2019). So interior pointers cost what
+ * others do.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_SLAB_H
+#define ALLOTROPE_ALLOC_BLOCKS_SLAB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vm/owner.h"
+
+struct blocks_thread;
+
+struct slab_word {
+    uint64_t free, mark;
+    _Atomic uint64_t remote;
+    uint64_t retired;
+};
+
+enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
+
+/* Where a slab is kept. */
+enum slab_place {
+    SLAB_CURRENT,   /* its thread takes blocks from it */
+    SLAB_AVAILABLE, /* enough free blocks to become current */
+    SLAB_FULL,
+    SLAB_SHARED, /* without a thread, with free blocks */
+    SLAB_SHARED_FULL,
+    SLAB_RUN,     /* one large block, in memory of the heap's space */
+    SLAB_MAPPING, /* one large block, a mapping of its own */
+    SLAB_UNUSED,  /* the record is free */
+};
+
+struct slab {
+    struct owner owner;
+    uint32_t credit; /* how many blocks its thread will free before the slab changes its place */
+    char *base;
+    uint64_t reciprocal; /* ceil(2^64 / block_bytes) */
+    size_t block_bytes;
+    struct blocks_thread *_Atomic thread; /* NULL: none; all frees are then remote */
+    uint32_t capacity;                    /* blocks; 0 while the record is unused */
+    uint8_t class_index;
+    uint8_t place;                /* enum slab_place */
+    bool zero;                    /* a large block: fresh from the kernel */
+    bool few_words;               /* the record has SLAB_FEW_WORDS words only */
+    bool has_pins;                /* a block of it was pinned once */
+    struct slab *next, *previous; /* by place; the second cache line begins here */
+    size_t granules;
+    /* What outlives the record's use: it may be on an inbox still. */
+    _Atomic bool announced; /* on an inbox since a remote free */
+    struct slab *inbox_next;
+    struct slab_word words[] __attribute__((aligned(64)));
+};
+
+_Static_assert(offsetof(struct slab, words) == 128, "two cache lines");
+
+/* Index of the block that holds `address`, which is in the slab's stretch. Not below `capacity`
+ * for the remainder at its end. *exact: the address is where the block starts. */
+static inline size_t slab_index(const struct slab *slab, const void *address, bool *exact)
+{
+    unsigned __int128 product =
+        (unsigned __int128)(size_t)((const char *)address - slab->base) * slab->reciprocal;
+    *exact = (uint64_t)product < slab->reciprocal;
+    return (size_t)(product >> 64);
+}
+
+/* Whether the slab is one large block. Asked by threads that do not own it: so not of its place,
+ * which its owner changes, but of what stays as long as a block in it is live. */
+static inline bool slab_is_large(const struct slab *slab)
+{
+    return slab->capacity == 1;
+}
+
+static inline char *slab_block(const struct slab *slab, size_t index)
+{
+    return slab->base + index * slab->block_bytes;
+}
+
+static inline size_t slab_words(const struct slab *slab)
+{
+    return (slab->capacity + SLAB_WORD_BLOCKS - 1) / SLAB_WORD_BLOCKS;
+}
+
+/* The bits of a word that stand for blocks. */
+static inline uint64_t slab_word_mask(const struct slab *slab, size_t word)
+{
+    size_t left = slab->capacity - word * SLAB_WORD_BLOCKS;
+    return left >= SLAB_WORD_BLOCKS ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+}
+
+static inline uint64_t *slab_pinned(struct slab *slab, size_t word)
+{
+    struct slab_word *end = slab->words + (slab->few_words ? SLAB_FEW_WORDS : SLAB_MAX_WORDS);
+    return (uint64_t *)(void *)end + word;
+}
+
+static inline size_t slab_record_bytes(size_t words)
+{
+    return sizeof(struct slab) + words * (sizeof(struct slab_word) + sizeof(uint64_t));
+}
+
+/* For whoever looks while the owner changes them. */
+static inline uint64_t slab_free(const struct slab_word *word)
+{
+    return __atomic_load_n(&word->free, __ATOMIC_RELAXED);
+}
+
+/* The blocks of a word that are the program's. */
+static inline uint64_t slab_live(const struct slab *slab, size_t word)
+{
+    const struct slab_word *bits = &slab->words[word];
+    return slab_word_mask(slab, word) &
+           ~(slab_free(bits) | atomic_load_explicit(&bits->remote, memory_order_relaxed));
+}
+
+static inline uint64_t slab_bit(size_t index)
+{
+    return UINT64_C(1) << (index % SLAB_WORD_BLOCKS);
+}
+
+/* For processors without an instruction for it, where the compiler's own is a call. */
+static inline uint32_t count_bits(uint64_t bits)
+{
+    bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* Makes the compiler hold on to this very value from here to its last use, in a register or on
+ * the stack, where a collection sees it; it would be free to compute or load it again later. */
+#define keep_in_register(pointer) __asm__ volatile("" : "+r"(pointer))
+
+/* Changes of the free bits are one instruction each, so that a thread that a collection stops
+ * between any two of them has its bits right; see blocks.c. */
+static inline void slab_set_free(struct slab_word *word, uint64_t bits)
+{
+    __asm__ volatile("orq %1, %0" : "+m"(word->free) : "r"(bits) : "cc");
+}
+
+/* Not atomic: a bit that is lost costs no more than a block that is scanned. None comes back, since
+ * they are cleared in a stopped world only. */
+static inline void slab_set_retired(struct slab_word *word, uint64_t bits)
+{
+    __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
+}
+
+static inline void slab_clear_free(uint64_t *free, uint64_t bits)
+{
+    __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
+}
+
+#endif

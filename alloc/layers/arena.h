@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * arena.h: a policy heap with a lock and an area of its own.
+ *
+ * Several arenas keep threads out of each other's way. A thread is given the arena with the
+ * fewest threads at its first need; a block goes back to the arena that it came from, whoever
+ * frees it.
+ */
+#ifndef ALLOTROPE_ALLOC_LAYERS_ARENA_H
+#define ALLOTROPE_ALLOC_LAYERS_ARENA_H
+
+#include "alloc/heap.h"
+#include "vm/owner.h"
+#include "vm/area.h"
+#include "vm/lock.h"
+#include "vm/granule_map.h"
+
+struct arena {
+    struct owner owner;
+    struct lock lock;
+    void *heap; /* state of the policy */
+    struct page_source pages;
+    struct area area;
+    uint32_t threads; /* under the registry's lock */
+};
+
+/* Makes an arena ready. False: out of memory. */
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options);
+
+/* The arena that holds an address, NULL when none does. */
+static inline struct arena *arena_of(const void *address)
+{
+    struct owner *owner = granule_map_get(address);
+    return owner && owner->kind == OWNER_ARENA ? (struct arena *)owner : NULL;
+}
+
+#endif

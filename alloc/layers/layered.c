@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * layered.c: the layers over a policy heap, off the common path; see layered.h.
+ *
+ * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
+ * all threads. Between caches and arenas is the depot. At most one arena lock is held at a time,
+ * except by fork.
+ */
+#include "alloc/layers/layered.h"
+
+#include <string.h>
+
+#include "alloc/layers/large.h"
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { MAX_ARENAS = 64 };
+
+/* More blocks in a list than this do not pay: a bin of small blocks refills cheaply. */
+enum { BIN_MOST = 256, FIRST_BATCH = 2 };
+
+/* The depot may keep as much as a thread, or this part of what is mapped. */
+enum { DEPOT_SHARE = 4 };
+
+static struct thread_cache unborn_cache; /* all zero: empty, and no room */
+static struct thread_cache dead_cache;
+__thread struct thread_cache *thread_cache = &unborn_cache;
+
+static struct {
+    const struct layered_policy *policy;
+    uint64_t policy_options[HEAP_OPTIONS];
+    size_t large_bytes, cache_bytes;
+    struct lock lock; /* of what follows */
+    unsigned arena_limit, arena_count;
+    struct arena *arenas[MAX_ARENAS];
+    struct thread_cache *caches, *unused_caches;
+    uint64_t threads;
+} layers = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+
+static struct depot depot = {.lock = LOCK_INITIALIZER(RANK_DEPOT)};
+
+static const struct heap_policy *heap_policy(void)
+{
+    return layers.policy->heap;
+}
+
+/* Arenas and caches. */
+
+/* Counted here: libc's function lies on a page that short processes use for nothing else. */
+static unsigned processors(void)
+{
+    uint64_t set[16] = {0};
+    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof set, set);
+    unsigned count = 0;
+    for (size_t i = 0; !syscall_failed(bytes) && i < (size_t)bytes / sizeof *set; i++)
+        count += (unsigned)__builtin_popcountll(set[i]);
+    return count > 0 ? count : 1;
+}
+
+static struct arena *add_arena(void)
+{
+    struct arena *arena = metadata_alloc(sizeof *arena);
+    if (!arena || !arena_init(arena, heap_policy(), layers.policy_options))
+        return NULL;
+    layers.arenas[layers.arena_count++] = arena;
+    return arena;
+}
+
+/* The arena with the fewest threads; a new one while none is without. */
+static struct arena *choose_arena(void)
+{
+    struct arena *best = layers.arenas[0];
+    for (unsigned i = 1; i < layers.arena_count; i++)
+        if (layers.arenas[i]->threads < best->threads)
+            best = layers.arenas[i];
+    if (best->threads > 0 && layers.arena_count < layers.arena_limit) {
+        struct arena *added = add_arena();
+        if (added)
+            best = added;
+    }
+    best->threads++;
+    return best;
+}
+
+bool layered_init(const struct layered_policy *policy, const uint64_t *options,
+                  size_t policy_options)
+{
+    const uint64_t *own = options + policy_options;
+    layers.policy = policy;
+    memcpy(layers.policy_options, options, policy_options * sizeof *options);
+    layers.arena_limit = (unsigned)own[LAYERED_ARENAS];
+    if (layers.arena_limit == 0)
+        layers.arena_limit = 2 * processors();
+    if (layers.arena_limit > MAX_ARENAS)
+        layers.arena_limit = MAX_ARENAS;
+    layers.cache_bytes = own[LAYERED_CACHE];
+    layers.large_bytes = own[LAYERED_LARGE];
+    window_init(policy->shadow_shift);
+    return add_arena() != NULL;
+}
+
+/* A bin has two lists. Bins of small blocks are content with less than their share; what they leave
+ * is divided among the rest, so that all together never keep more than the thread may. */
+static void set_bin_limits(struct thread_cache *cache)
+{
+    const struct layered_policy *policy = layers.policy;
+    size_t left = layers.cache_bytes;
+    for (unsigned bin = 0; bin < policy->bins; bin++) {
+        size_t block_bytes = policy->bin_request(bin);
+        size_t limit = left / (policy->bins - bin) / (2 * block_bytes);
+        if (limit > BIN_MOST)
+            limit = BIN_MOST;
+        left -= limit * 2 * block_bytes;
+        cache->bins[bin] = (struct cache_bin){
+            .allowed = (uint32_t)limit, .capacity = (uint32_t)limit, .batch = FIRST_BATCH};
+    }
+}
+
+/* Gives the calling thread a cache. False for a thread whose cache is gone already, or without
+ * memory: it goes straight to an arena. */
+static __attribute__((noinline)) bool start_thread(void)
+{
+    if (thread_cache == &dead_cache)
+        return false;
+    lock_acquire(&layers.lock);
+    struct thread_cache *cache = layers.unused_caches;
+    if (cache)
+        layers.unused_caches = cache->next;
+    else
+        cache = metadata_alloc(sizeof *cache);
+    if (cache) {
+        set_bin_limits(cache);
+        cache->arena = choose_arena();
+        cache->previous = NULL;
+        cache->next = layers.caches;
+        if (layers.caches)
+            layers.caches->previous = cache;
+        layers.caches = cache;
+        layers.threads++;
+    }
+    bool first = layers.threads == 1;
+    lock_release(&layers.lock);
+    if (!cache)
+        return false;
+    thread_cache = cache;
+    if (!first && allocator_thread_started)
+        allocator_thread_started();
+    return true;
+}
+
+static bool thread_has_cache(void)
+{
+    return thread_cache->arena != NULL || start_thread();
+}
+
+/* A library that is called directly has no resolver that runs before the first call. */
+static void ensure_ready(void)
+{
+    if (!layers.policy)
+        allocator_first_use();
+}
+
+static void *alloc_any_size(size_t size)
+{
+    ensure_ready();
+    return layered_alloc(layers.policy, size);
+}
+
+/* States. */
+
+static uint8_t *state_of(const void *block)
+{
+    return window_shadow(window_unit(block), layers.policy->shadow_shift);
+}
+
+/* The bin of a live block, UNBINNED, or NOT_LIVE. */
+static unsigned bin_of_block(const void *block)
+{
+    size_t unit = window_unit(block);
+    if (!window_holds(unit))
+        return NOT_LIVE;
+    unsigned bin = state_bin(*state_of(block), unit, layers.policy->shadow_shift);
+    return bin <= UNBINNED ? bin : NOT_LIVE;
+}
+
+static bool is_live(const void *block)
+{
+    return bin_of_block(block) != NOT_LIVE;
+}
+
+static void set_live(const void *block, unsigned bin)
+{
+    *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
+}
+
+/* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
+ * exceeds it by a bin's width would be wasted on its requests. */
+static unsigned bin_that_takes(size_t usable)
+{
+    const struct layered_policy *policy = layers.policy;
+    size_t width = policy->largest_binned - policy->bin_request(policy->bins - 2);
+    if (usable < policy->bin_request(0) || usable >= policy->largest_binned + width)
+        return UNBINNED;
+    if (usable >= policy->largest_binned)
+        return policy->bins - 1;
+    unsigned bin = policy->bin_of(usable);
+    return policy->bin_request(bin) > usable ? bin - 1 : bin;
+}
+
+static unsigned mark_live(struct arena *arena, void *block)
+{
+    unsigned bin = bin_that_takes(heap_policy()->usable_size(arena->heap, block));
+    set_live(block, bin);
+    return bin;
+}
+
+/* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
+ * marked as nothing. */
+
+static void *alloc_from(struct arena *arena, size_t size)
+{
+    lock_acquire(&arena->lock);
+    void *block = heap_policy()->alloc(arena->heap, size);
+    if (block)
+        mark_live(arena, block);
+    lock_release(&arena->lock);
+    return block;
+}
+
+static void free_to(struct arena *arena, void *block)
+{
+    *state_of(block) = 0;
+    heap_policy()->free(arena->heap, block);
+}
+
+/* When one arena gets no more memory, another may still have free blocks. */
+static void *alloc_from_any(struct arena *first, size_t size)
+{
+    void *block = alloc_from(first, size);
+    if (!block && large_trim(0) > 0)
+        block = alloc_from(first, size);
+    for (unsigned i = 0; !block && i < layers.arena_count; i++)
+        if (layers.arenas[i] != first)
+            block = alloc_from(layers.arenas[i], size);
+    return block;
+}
+
+/* Gives cached blocks back, taking each arena's lock once for a run of its blocks. */
+static void free_chain(struct chain chain)
+{
+    struct arena *locked = NULL;
+    void *list = chain.blocks;
+    while (list) {
+        void *block = list;
+        list = *(void **)block;
+        struct arena *arena = arena_of(block);
+        check(arena != NULL);
+        if (arena != locked) {
+            if (locked)
+                lock_release(&locked->lock);
+            lock_acquire(&arena->lock);
+            locked = arena;
+        }
+        free_to(arena, block);
+    }
+    if (locked)
+        lock_release(&locked->lock);
+}
+
+/* Puts a block that came from a heap into the bin that it suits: a heap may give more than it was
+ * asked for. */
+static void stock(struct thread_cache *cache, struct arena *arena, void *block)
+{
+    unsigned bin = bin_that_takes(heap_policy()->usable_size(arena->heap, block));
+    if (bin == UNBINNED || cache_bin_room(&cache->bins[bin]) == 0) {
+        heap_policy()->free(arena->heap, block);
+        return;
+    }
+    cache_bin_put(&cache->bins[bin], block);
+}
+
+/* A list that was set aside, by this thread or another. */
+static bool take_list(struct cache_bin *bin, unsigned bin_index)
+{
+    struct chain chain = cache_bin_take_reserve(bin);
+    if (!chain.blocks && bin->capacity > 0)
+        chain = depot_get(&depot, bin_index);
+    if (chain.blocks)
+        cache_bin_fill(bin, chain);
+    return chain.blocks != NULL;
+}
+
+/* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
+static void *take_batch(struct thread_cache *cache, unsigned bin_index)
+{
+    struct cache_bin *bin = &cache->bins[bin_index];
+    struct arena *arena = cache->arena;
+    size_t request = layers.policy->bin_request(bin_index);
+    lock_acquire(&arena->lock);
+    void *result = heap_policy()->alloc(arena->heap, request);
+    if (result)
+        mark_live(arena, result);
+    for (unsigned i = 1; result && i < bin->batch && cache_bin_room(bin) > 0; i++) {
+        void *block = heap_policy()->alloc(arena->heap, request);
+        if (!block)
+            break;
+        stock(cache, arena, block);
+    }
+    lock_release(&arena->lock);
+    if (2 * bin->batch <= bin->capacity)
+        bin->batch *= 2;
+    return result ? result : alloc_from_any(arena, request);
+}
+
+/* What the caches have no room for: to the depot, and from there to the arenas when that has too
+ * much. */
+
+static size_t depot_most(void)
+{
+    size_t share = mapped_bytes() / DEPOT_SHARE;
+    return share > layers.cache_bytes ? share : layers.cache_bytes;
+}
+
+static void to_depot(const struct cache_bin *bin, unsigned bin_index, struct chain chain)
+{
+    chain.longest = bin->capacity;
+    chain.block_bytes = layers.policy->bin_request(bin_index);
+    while ((chain = depot_put(&depot, bin_index, chain, depot_most())).blocks) {
+        free_chain(chain);
+        chain.blocks = NULL;
+    }
+}
+
+static void empty_depot(void)
+{
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
+        for (struct chain chain; (chain = depot_get(&depot, bin)).blocks;)
+            free_chain(chain);
+}
+
+static void set_list_aside(struct cache_bin *bin, unsigned bin_index)
+{
+    struct chain reserve = cache_bin_take_reserve(bin);
+    bin->reserve = cache_bin_empty(bin).blocks;
+    if (reserve.blocks)
+        to_depot(bin, bin_index, reserve);
+}
+
+static void empty_cache(struct thread_cache *cache)
+{
+    for (unsigned i = 0; i < layers.policy->bins; i++) {
+        struct chain chains[] = {cache_bin_empty(&cache->bins[i]),
+                                 cache_bin_take_reserve(&cache->bins[i])};
+        for (size_t j = 0; j < 2; j++)
+            if (chains[j].blocks)
+                to_depot(&cache->bins[i], i, chains[j]);
+    }
+}
+
+/* Allocation. */
+
+static void *alloc_uncached(size_t size)
+{
+    if (size >= layers.large_bytes)
+        return large_alloc(BLOCK_ALIGNMENT, size, false);
+    if (!thread_has_cache())
+        return alloc_from_any(layers.arenas[0], size);
+    if (size > layers.policy->largest_binned)
+        return alloc_from_any(thread_cache->arena, size);
+    unsigned bin = layers.policy->bin_of(size);
+    if (take_list(&thread_cache->bins[bin], bin))
+        return layered_take_cached(layers.policy, bin);
+    return take_batch(thread_cache, bin);
+}
+
+void *layered_alloc_slowly(size_t size)
+{
+    ensure_ready();
+    void *block = alloc_uncached(size);
+    return block ? block : refuse_memory();
+}
+
+void *layered_alloc_zeroed(size_t size)
+{
+    ensure_ready();
+    if (size >= layers.large_bytes)
+        return large_alloc(BLOCK_ALIGNMENT, size, true);
+    void *block = layered_alloc(layers.policy, size);
+    return block ? memset(block, 0, size) : NULL;
+}
+
+void *layered_alloc_aligned(size_t alignment, size_t size)
+{
+    if (alignment <= BLOCK_ALIGNMENT)
+        return alloc_any_size(size);
+    ensure_ready();
+    if (size >= layers.large_bytes || alignment >= layers.large_bytes)
+        return large_alloc(alignment, size, false);
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    lock_acquire(&arena->lock);
+    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
+    if (block)
+        set_live(block, UNBINNED);
+    lock_release(&arena->lock);
+    return block;
+}
+
+/* Freeing. */
+
+_Noreturn static void report_not_live(const char *function, const void *block)
+{
+    abort_on_pointer_fault(function, block,
+                           "not a live block (freed twice, never handed out, or points into "
+                           "one)");
+}
+
+static void free_under_lock(struct arena *arena, void *block)
+{
+    lock_acquire(&arena->lock);
+    free_to(arena, block);
+    lock_release(&arena->lock);
+}
+
+void layered_free_to_full_bin(void *block, unsigned bin_index)
+{
+    if (!thread_has_cache()) {
+        free_under_lock(arena_of(block), block);
+        return;
+    }
+    struct cache_bin *bin = &thread_cache->bins[bin_index];
+    if (cache_bin_room(bin) == 0 && bin->capacity > 0)
+        set_list_aside(bin, bin_index);
+    if (cache_bin_room(bin) > 0)
+        cache_bin_put(bin, block);
+    else
+        free_under_lock(arena_of(block), block);
+}
+
+void layered_free_slowly(void *block)
+{
+    struct owner *owner = granule_map_get(block);
+    if (!owner) {
+        report_pointer_fault("free", block, "not a block of this heap; ignored");
+    } else if (owner->kind == OWNER_LARGE) {
+        large_free((struct large_block *)owner, block);
+    } else {
+        if (!is_live(block))
+            report_not_live("free", block);
+        free_under_lock((struct arena *)owner, block);
+    }
+}
+
+/* Blocks in the program's hands. */
+
+static size_t usable_size_of(struct arena *arena, const void *block)
+{
+    if (!heap_policy()->size_is_elsewhere)
+        return heap_policy()->usable_size(arena->heap, block);
+    lock_acquire(&arena->lock);
+    size_t usable = heap_policy()->usable_size(arena->heap, block);
+    lock_release(&arena->lock);
+    return usable;
+}
+
+static void *move_to_new_block(void *block, size_t old_usable, size_t size)
+{
+    void *moved = layered_alloc(layers.policy, size);
+    if (moved) {
+        memcpy(moved, block, old_usable < size ? old_usable : size);
+        layered_free(layers.policy, block);
+    }
+    return moved;
+}
+
+void *layered_resize(void *block, size_t size)
+{
+    struct owner *owner = granule_map_get(block);
+    if (owner->kind == OWNER_LARGE) {
+        struct large_block *large = (struct large_block *)owner;
+        void *resized = size >= layers.large_bytes / 2 ? large_resize(large, block, size) : NULL;
+        return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
+    }
+    struct arena *arena = (struct arena *)owner;
+    if (!is_live(block))
+        report_not_live("realloc", block);
+    size_t usable = usable_size_of(arena, block);
+    if (size <= usable && size > usable / 2)
+        return block;
+    lock_acquire(&arena->lock);
+    bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
+    if (resized && bin_of_block(block) != UNBINNED)
+        mark_live(arena, block);
+    lock_release(&arena->lock);
+    return resized ? block : move_to_new_block(block, usable, size);
+}
+
+size_t layered_usable_size(const void *block)
+{
+    struct owner *owner = granule_map_get(block);
+    if (!owner)
+        return 0;
+    if (owner->kind == OWNER_LARGE) {
+        const struct large_block *large = (const struct large_block *)owner;
+        return large->payload == block ? large->usable_bytes : 0;
+    }
+    return is_live(block) ? usable_size_of((struct arena *)owner, block) : 0;
+}
+
+struct block_waste layered_waste(const void *block)
+{
+    struct arena *arena = arena_of(block);
+    return arena ? heap_policy()->waste(arena->heap, block) : (struct block_waste){0};
+}
+
+bool layered_owns(const void *address)
+{
+    return granule_map_get(address) != NULL;
+}
+
+/* Threads and fork. */
+
+void layered_thread_exit(void)
+{
+    struct thread_cache *cache = thread_cache;
+    if (cache == &dead_cache || cache == &unborn_cache) {
+        thread_cache = &dead_cache;
+        return;
+    }
+    thread_cache = &dead_cache;
+    empty_cache(cache);
+    lock_acquire(&layers.lock);
+    cache->arena->threads--;
+    if (cache->previous)
+        cache->previous->next = cache->next;
+    else
+        layers.caches = cache->next;
+    if (cache->next)
+        cache->next->previous = cache->previous;
+    cache->arena = NULL;
+    cache->next = layers.unused_caches;
+    layers.unused_caches = cache;
+    lock_release(&layers.lock);
+}
+
+void layered_fork_prepare(void)
+{
+    lock_acquire(&layers.lock);
+    lock_acquire(&depot.lock);
+    for (unsigned i = 0; i < layers.arena_count; i++)
+        lock_acquire(&layers.arenas[i]->lock);
+    large_fork_prepare();
+    lock_acquire(&metadata_lock);
+    lock_acquire(&window_lock);
+}
+
+void layered_fork_parent(void)
+{
+    lock_release(&window_lock);
+    lock_release(&metadata_lock);
+    large_fork_parent();
+    for (unsigned i = layers.arena_count; i-- > 0;)
+        lock_release(&layers.arenas[i]->lock);
+    lock_release(&depot.lock);
+    lock_release(&layers.lock);
+}
+
+/* The other threads' caches may have been in the middle of a change, so the child leaves them
+ * alone: what they kept (bounded) is lost to it. */
+void layered_fork_child(void)
+{
+    lock_reset(&window_lock);
+    lock_reset(&metadata_lock);
+    large_fork_child();
+    for (unsigned i = layers.arena_count; i-- > 0;) {
+        layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
+        lock_reset(&layers.arenas[i]->lock);
+    }
+    lock_reset(&depot.lock);
+    layers.caches = thread_cache->arena ? thread_cache : NULL;
+    if (layers.caches)
+        layers.caches->next = layers.caches->previous = NULL;
+    lock_reset(&layers.lock);
+}
+
+/* Looking in from outside. */
+
+size_t layered_trim(void)
+{
+    size_t freed = 0;
+    if (thread_cache->arena)
+        empty_cache(thread_cache);
+    empty_depot();
+    freed += large_trim(0);
+    for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        freed += heap_policy()->trim(layers.arenas[i]->heap);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    return freed;
+}
+
+static void count_cached(uint64_t *blocks, uint64_t *bytes)
+{
+    lock_acquire(&layers.lock);
+    for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
+        for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+            uint32_t count = cache_bin_count(&cache->bins[bin]);
+            count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
+            *blocks += count;
+            *bytes += count * layers.policy->bin_request(bin);
+        }
+    lock_acquire(&depot.lock);
+    *blocks += depot.blocks;
+    *bytes += depot.bytes;
+    lock_release(&depot.lock);
+    lock_release(&layers.lock);
+}
+
+size_t layered_cached_bytes(void)
+{
+    uint64_t blocks = 0, bytes = 0;
+    count_cached(&blocks, &bytes);
+    return bytes;
+}
+
+void layered_statistics(struct allocator_statistics *statistics)
+{
+    *statistics = (struct allocator_statistics){0};
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        heap_policy()->statistics(layers.arenas[i]->heap, &statistics->heap);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    count_cached(&statistics->heap.cached_blocks, &statistics->heap.cached_bytes);
+    statistics->arenas = layers.arena_count;
+    statistics->threads = layers.threads;
+    large_statistics(&statistics->large_blocks, &statistics->large_bytes);
+}
+
+struct visit {
+    heap_visitor *visit;
+    void *argument;
+};
+
+/* Where in a block that is live to its heap the program's begins: further in, if it is
+ * over-aligned. NULL: nowhere, it is in a thread's cache. */
+static char *live_payload(const struct block_info *info)
+{
+    char *payload = info->payload;
+    for (size_t offset = 0; offset < info->usable_bytes; offset += BLOCK_ALIGNMENT)
+        if (is_live(payload + offset))
+            return payload + offset;
+    return NULL;
+}
+
+static void visit_with_state(void *argument, const struct block_info *info)
+{
+    const struct visit *visit = argument;
+    struct block_info corrected = *info;
+    if (info->state == BLOCK_LIVE) {
+        char *payload = live_payload(info);
+        if (payload) {
+            corrected.payload = payload;
+            corrected.usable_bytes -= (size_t)(payload - (char *)info->payload);
+        } else {
+            corrected.state = BLOCK_CACHED;
+        }
+    }
+    visit->visit(visit->argument, &corrected);
+}
+
+void layered_walk(heap_visitor *visit, void *argument)
+{
+    struct visit inner = {visit, argument};
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        heap_policy()->walk(layers.arenas[i]->heap, visit_with_state, &inner);
+        lock_release(&layers.arenas[i]->lock);
+    }
+    large_walk(visit, argument);
+}
+
+bool layered_is_valid(void)
+{
+    bool valid = true;
+    for (unsigned i = 0; i < layers.arena_count; i++) {
+        lock_acquire(&layers.arenas[i]->lock);
+        valid = heap_policy()->is_valid(layers.arenas[i]->heap) && valid;
+        lock_release(&layers.arenas[i]->lock);
+    }
+    return valid;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * layered.h: a policy heap under the layers of today: the default preset of every historic
+ * allocator.
+ *
+ *     size ≤ largest bin    the thread's cache, no lock          thread_cache.h
+ *                           what it lacks: the depot             depot.h
+ *     size < large          the thread's arena, under its lock   arena.h
+ *     otherwise             a mapping of its own                 large.h
+ *
+ * The common path is here, inline; a preset's file instantiates it with a constant
+ * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
+ * in layered.c and the same for all. What a pointer is stands in its state byte (block_state.h):
+ * one that is freed twice, was never handed out or points into a block is found at once, before
+ * the policy is asked or the block touched.
+ */
+#ifndef ALLOTROPE_ALLOC_LAYERS_LAYERED_H
+#define ALLOTROPE_ALLOC_LAYERS_LAYERED_H
+
+#include "alloc/allocator.h"
+#include "alloc/layers/arena.h"
+#include "alloc/layers/block_state.h"
+#include "alloc/layers/thread_cache.h"
+
+struct layered_policy {
+    const struct heap_policy *heap;
+    /* 4, or 5 if two payloads of the heap never start less than 32 bytes apart. */
+    unsigned shadow_shift;
+    unsigned bins;         /* at most BINS */
+    size_t largest_binned; /* the largest request that the last bin serves */
+    /* The bin that serves requests of `size` bytes, at most largest_binned. */
+    unsigned (*bin_of)(size_t size);
+    /* The largest request that a bin serves: what its blocks hold at least, and what is asked of
+     * the heap for one. Increases with the bin. */
+    size_t (*bin_request)(unsigned bin);
+};
+
+/* Options of the layers, after those of the policy. */
+enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE, LAYERED_OPTION_COUNT };
+#define LAYERED_OPTIONS                                                                            \
+    {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
+        {"cache", "bytes of free blocks that a thread may keep, and all of them in common",        \
+         0,       1 << 30,                                                                         \
+         1 << 20, NULL},                                                                           \
+    {                                                                                              \
+        "large", "bytes from which a block is a mapping of its own", 65536, 1 << 30, 1 << 18, NULL \
+    }
+
+/* Makes `policy` the one that the functions below serve. policy_options: how many options come
+ * before those of the layers. */
+bool layered_init(const struct layered_policy *policy, const uint64_t *options,
+                  size_t policy_options);
+
+void *layered_alloc_slowly(size_t size);
+void layered_free_slowly(void *block);
+/* For a block that is already marked cached and whose bin is full. */
+void layered_free_to_full_bin(void *block, unsigned bin);
+
+/* As struct allocator says. */
+void *layered_alloc_zeroed(size_t size);
+void *layered_alloc_aligned(size_t alignment, size_t size);
+void *layered_resize(void *block, size_t size);
+size_t layered_usable_size(const void *block);
+struct block_waste layered_waste(const void *block);
+bool layered_owns(const void *address);
+void layered_fork_prepare(void);
+void layered_fork_parent(void);
+void layered_fork_child(void);
+void layered_thread_exit(void);
+size_t layered_trim(void);
+void layered_statistics(struct allocator_statistics *statistics);
+size_t layered_cached_bytes(void);
+void layered_walk(heap_visitor *visit, void *argument);
+bool layered_is_valid(void);
+
+#define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
+
+/* All of struct allocator that is the same for every policy. */
+#define LAYERED_FUNCTIONS                                                                       \
+    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,               \
+    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,       \
+    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                 \
+    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                       \
+    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics, \
+    .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
+
+/* A block that the thread's cache holds, live from here on; NULL: none. */
+static inline __attribute__((always_inline)) void *layered_take_cached(
+    const struct layered_policy *policy, unsigned bin)
+{
+    void *block = cache_bin_take(&thread_cache->bins[bin]);
+    if (__builtin_expect(block != NULL, 1)) {
+        size_t unit = window_unit(block);
+        *window_shadow(unit, policy->shadow_shift) = state_live(bin, unit, policy->shadow_shift);
+    }
+    return block;
+}
+
+static inline __attribute__((always_inline)) void *layered_alloc(
+    const struct layered_policy *policy, size_t size)
+{
+    if (__builtin_expect(size <= policy->largest_binned, 1)) {
+        void *block = layered_take_cached(policy, policy->bin_of(size));
+        if (__builtin_expect(block != NULL, 1))
+            return block;
+    }
+    return layered_alloc_slowly(size);
+}
+
+static inline __attribute__((always_inline)) void layered_free(const struct layered_policy *policy,
+                                                               void *block)
+{
+    size_t unit = window_unit(block);
+    if (__builtin_expect(window_holds(unit), 1)) {
+        uint8_t *state = window_shadow(unit, policy->shadow_shift);
+        unsigned bin = state_bin(*state, unit, policy->shadow_shift);
+        if (__builtin_expect(bin < policy->bins, 1)) {
+            struct cache_bin *cache_bin = &thread_cache->bins[bin];
+            *state = 0;
+            if (__builtin_expect(cache_bin_room(cache_bin) == 0, 0))
+                layered_free_to_full_bin(block, bin);
+            else
+                cache_bin_put(cache_bin, block);
+            return;
+        }
+    }
+    layered_free_slowly(block);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * boundary_tag.h: size and state of a block in a word that knows where it stands.
+ *
+ *   | 24 bits of the word's own address | 36 bits: size / 16 | 4 bits: state |
+ *
+ * A size is a multiple of 16 and leaves the low bits to the state; the address tells a tag from
+ * ordinary data, a stale copy or an interior pointer at the cost of a shift and without a
+ * further memory reference. (seal.h does the same for words that hold no size.)
+ */
+#ifndef ALLOTROPE_ALLOC_POLICIES_BOUNDARY_TAG_H
+#define ALLOTROPE_ALLOC_POLICIES_BOUNDARY_TAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tag_state {
+    TAG_FREE = 0x3,
+    TAG_LIVE = 0xA,
+    TAG_FENCE = 0xC, /* where a heap's memory begins or ends */
+};
+
+enum { TAG_BYTES = 8, TAG_SIZE_BITS = 40 };
+
+/* A tag's address is a multiple of 8: bits 3 to 26 of it go to the top, zeros to the rest. */
+static inline uint64_t tag_seal(const void *tag)
+{
+    return (uint64_t)(uintptr_t)tag << (TAG_SIZE_BITS - 3);
+}
+
+/* size: a multiple of 16 below 2^40. */
+static inline void tag_write(void *tag, size_t size, enum tag_state state)
+{
+    *(uint64_t *)tag = tag_seal(tag) | size | (uint64_t)state;
+}
+
+/* The tag without its seal: its state is the low 4 bits, its size the rest. A damaged tag is
+ * recognised by tag_is_intact. */
+static inline uint64_t tag_read(const void *tag)
+{
+    return *(const uint64_t *)tag ^ tag_seal(tag);
+}
+
+static inline bool tag_is_intact(uint64_t opened)
+{
+    return opened >> TAG_SIZE_BITS == 0;
+}
+
+static inline size_t tag_size(uint64_t opened)
+{
+    return opened & ~UINT64_C(15);
+}
+
+/* Of a damaged tag the result may be any state: for those who look for one state, see tag_is. */
+static inline enum tag_state tag_state(uint64_t opened)
+{
+    return (enum tag_state)(opened & 15);
+}
+
+static inline bool tag_is(uint64_t opened, enum tag_state state)
+{
+    return tag_is_intact(opened) && tag_state(opened) == state;
+}
+
+#endif

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cartesian.c: Stephenson's better fit, as SunOS had it.
+ *
+ * The free blocks form a tree: addresses increase from left to right as in a search tree, and
+ * no block is larger than its parent as in a heap. So freeing finds both neighbours on one way
+ * down by address, and allocating descends from the largest block to the shorter child for as
+ * long as one is large enough. The nodes live outside the blocks, in arrays of 512 that are cut
+ * from the same growing memory: a search touches nodes only, never the free memory itself.
+ *
+ *   | header | payload ........ |  live, at 8 mod 16; the header holds its size
+ *   | ............. | ......... |  free: node = { left, right, block, bytes } elsewhere
+ *   | array of nodes | block | block | array of nodes | block ...   the heap's memory
+ *
+ * Fixed by the sources: the tree, the arrays, the 8-byte header, the descent (ties go left), the
+ * low end handed out, a remainder kept only if it exceeds the smallest block, merged neighbours
+ * deleted on the way down; nothing is recursive.
+ *
+ * Open, and chosen here: a new node goes below all that are as large; where two subtrees are
+ * joined the left one wins a tie; memory grows by what the request needs, in whole pages of
+ * 4 KiB, and the first array comes before the first block; nodes are reused last in, first out; a
+ * resize in place grows into a free upper neighbour and gives back what it sheds; a block aligned
+ * to more than 16 is cut out of a larger one. The descent of free finds a block that lies within
+ * free memory, which is the algorithm's own check for a double free. A block that is freed when
+ * there is no memory for another array waits, in itself, for the next chance.
+ *
+ * Not as published, where tree=fast asks for it: equals are ranked (rank_of), and a block that
+ * merges widens its neighbour's node where that is (merge_in_place).
+ *
+ * Source: C. J. Stephenson, Fast Fits, SOSP 1983; J. Vuillemin, A Unifying Look at Data
+ * Structures, CACM 1980; as measured by B. Zorn, CU-CS-573-92, 2.1.
+ */
+#include "alloc/policies/cartesian.h"
+
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/pages.h"
+
+enum { ARRAY_NODES = 512 };
+
+/* Memory for nodes that was refused is not asked for again before so many requests, and as many
+ * more as blocks wait, so that they are gone through at a constant cost for each request. */
+enum { PATIENCE = 256 };
+
+struct cartesian_node {
+    struct cartesian_node *left, *right;
+    char *block;
+    size_t bytes;
+};
+
+/* Where the arrays lie. Known only to walks, so apart from them. */
+struct cartesian_array {
+    struct cartesian_array *next;
+    struct cartesian_node *nodes;
+};
+
+static void cartesian_init(void *state, struct page_source *pages, const uint64_t *options)
+{
+    struct cartesian_heap *heap = state;
+    heap->pages = pages;
+    heap->counters.on = options[CARTESIAN_COUNTERS] != 0;
+    heap->fast = options[CARTESIAN_TREE] != 0;
+    heap->least_bytes = options[CARTESIAN_LEAST];
+}
+
+/* Bytes of the block that serves a request: a multiple of 16. */
+static size_t block_bytes(const struct cartesian_heap *heap, size_t size)
+{
+    size_t bytes = round_up(size + CARTESIAN_HEADER_BYTES, BLOCK_ALIGNMENT);
+    return bytes < heap->least_bytes ? heap->least_bytes : bytes;
+}
+
+static void *header_before(const void *payload)
+{
+    return (char *)(uintptr_t)payload - CARTESIAN_HEADER_BYTES;
+}
+
+/* Memory. */
+
+/* Blocks stand at 8 mod 16. A segment begins at 0 mod 16: its first 8 bytes are passed over, and
+ * asked for together with the rest, so that no memory is left that is no block. */
+static char *extend(struct cartesian_heap *heap, size_t bytes)
+{
+    struct page_source *pages = heap->pages;
+    char *start = pages->extend(pages, bytes);
+    if (!start || (uintptr_t)start % BLOCK_ALIGNMENT == CARTESIAN_HEADER_BYTES)
+        return start;
+    check(pages->retract(pages, bytes));
+    start = pages->extend(pages, CARTESIAN_HEADER_BYTES + bytes);
+    return start ? start + CARTESIAN_HEADER_BYTES : NULL;
+}
+
+static bool add_array(struct cartesian_heap *heap)
+{
+    if (!heap->unused_array)
+        heap->unused_array = metadata_alloc(sizeof *heap->unused_array);
+    struct cartesian_array *array = heap->unused_array;
+    if (!array)
+        return false;
+    array->nodes = (struct cartesian_node *)extend(heap, ARRAY_NODES * sizeof *array->nodes);
+    if (!array->nodes)
+        return false;
+    heap->unused_array = NULL;
+    if (heap->last_array) {
+        heap->last_array->next = array;
+    } else {
+        heap->first_array = array;
+        heap->origin = (uintptr_t)array->nodes;
+    }
+    heap->last_array = array;
+    heap->fresh_node = array->nodes;
+    heap->fresh_node_end = array->nodes + ARRAY_NODES;
+    return true;
+}
+
+static struct cartesian_node *get_node(struct cartesian_heap *heap)
+{
+    struct cartesian_node *node = heap->spare_nodes;
+    if (node) {
+        heap->spare_nodes = node->left;
+        return node;
+    }
+    if (heap->fresh_node < heap->fresh_node_end)
+        return heap->fresh_node++;
+    if (heap->nodeless && !heap->asks_again)
+        return NULL;
+    heap->asks_again = false;
+    return add_array(heap) ? heap->fresh_node++ : NULL;
+}
+
+static void put_node(struct cartesian_heap *heap, struct cartesian_node *node)
+{
+    node->left = heap->spare_nodes;
+    heap->spare_nodes = node;
+}
+
+/* The tree. A link is the place that points to a node: the root or a child's. */
+
+static size_t weight(const struct cartesian_node *node)
+{
+    return node ? node->bytes : 0;
+}
+
+/* Nobody is ranked below its child. By size alone, blocks of one size form chains as long as
+ * there are blocks, and real programs have thousands of one size. Where equals are ranked by a
+ * hash of their address the tree is, among them, one of random priorities, which is shallow
+ * (Seidel and Aragon, Randomized Search Trees, 1996); it is a Cartesian tree all the same. The
+ * address counts from the heap's start, so that a heap is the same wherever the kernel puts it. */
+static uint64_t rank_of(const struct cartesian_heap *heap, const char *block, size_t bytes)
+{
+    enum { HASH_BITS = 20 };
+    if (!heap->fast)
+        return bytes;
+    uint64_t hash = ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint64_t)bytes << HASH_BITS | hash >> (64 - HASH_BITS);
+}
+
+/* 0 where there is no node. */
+static uint64_t rank(const struct cartesian_heap *heap, const struct cartesian_node *node)
+{
+    return node ? rank_of(heap, node->block, node->bytes) : 0;
+}
+
+/* Joins two subtrees at *link for as long as one of them is ranked above `least`; returns the
+ * place below, and what is left of the two. */
+static struct cartesian_node **join_above(const struct cartesian_heap *heap,
+                                          struct cartesian_node **link,
+                                          struct cartesian_node **left,
+                                          struct cartesian_node **right, uint64_t least)
+{
+    for (;;) {
+        uint64_t left_rank = rank(heap, *left), right_rank = rank(heap, *right);
+        if (left_rank <= least && right_rank <= least)
+            return link;
+        if (left_rank >= right_rank) {
+            *link = *left;
+            link = &(*left)->right;
+            *left = *link;
+        } else {
+            *link = *right;
+            link = &(*right)->left;
+            *right = *link;
+        }
+    }
+}
+
+/* Takes the node at *link out of the tree, and out of use. */
+static void delete_node(struct cartesian_heap *heap, struct cartesian_node **link)
+{
+    struct cartesian_node *node = *link, *left = node->left, *right = node->right;
+    *join_above(heap, link, &left, &right, 0) = NULL;
+    put_node(heap, node);
+}
+
+/* The node at *link has become smaller: sinks it to where it belongs. */
+static void demote_node(const struct cartesian_heap *heap, struct cartesian_node **link)
+{
+    struct cartesian_node *node = *link, *left = node->left, *right = node->right;
+    link = join_above(heap, link, &left, &right, rank(heap, node));
+    node->left = left;
+    node->right = right;
+    *link = node;
+}
+
+/* Puts a block at its insertion place and splits the subtree that it displaces into what lies
+ * below and above it. */
+static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **link, char *block,
+                         size_t bytes)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every descent passes a place */
+    struct cartesian_node *below = *link, *node = get_node(heap);
+    if (!node)
+        return false;
+    *link = node;
+    node->block = block;
+    node->bytes = bytes;
+    struct cartesian_node **left = &node->left, **right = &node->right;
+    while (below) {
+        if (below->block < block) {
+            *left = below;
+            left = &below->right;
+            below = below->right;
+        } else {
+            *right = below;
+            right = &below->left;
+            below = below->left;
+        }
+    }
+    *left = *right = NULL;
+    return true;
+}
+
+/* The free block that begins at `block`, or NULL. */
+static struct cartesian_node **find_block(struct cartesian_heap *heap, const char *block)
+{
+    struct cartesian_node **link = &heap->root;
+    while (*link && (*link)->block != block)
+        link = block < (*link)->block ? &(*link)->left : &(*link)->right;
+    return *link ? link : NULL;
+}
+
+/* Better fit: from the largest block down to the shorter child that is still large enough. NULL
+ * when even the largest is not. */
+static struct cartesian_node **find_room(struct cartesian_heap *heap, size_t bytes)
+{
+    struct cartesian_node **link = &heap->root;
+    uint64_t length = 1;
+    if (weight(*link) < bytes)
+        return NULL;
+    for (;; length++) {
+        struct cartesian_node *node = *link;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place weighs 0 */
+        size_t left = weight(node->left), right = weight(node->right);
+        bool go_left = left >= bytes && (left <= right || right < bytes);
+        if (!go_left && right < bytes)
+            break;
+        link = go_left ? &node->left : &node->right;
+    }
+    count_search(&heap->counters, length);
+    return link;
+}
+
+/* Freeing. */
+
+_Noreturn static void report_not_live(const char *function, const void *payload)
+{
+    abort_on_pointer_fault(function, payload,
+                           "not a live block (freed twice, never handed out, or its header was "
+                           "overwritten)");
+}
+
+/* A way down by address. */
+struct descent {
+    struct cartesian_node **link;       /* where it has come to */
+    const struct cartesian_node *above; /* NULL: nothing */
+    struct cartesian_node **place;      /* where the block would be inserted; NULL: further down */
+};
+
+/* Goes on to the next free neighbour of a block; false when there is none. */
+static bool find_neighbour(const struct cartesian_heap *heap, struct descent *way,
+                           const char *block, size_t bytes)
+{
+    uint64_t own_rank = rank_of(heap, block, bytes);
+    for (;;) {
+        struct cartesian_node *node = *way->link;
+        if (!way->place && rank(heap, node) < own_rank)
+            way->place = way->link;
+        if (!node)
+            return false;
+        if (node->block + node->bytes == block || block + bytes == node->block)
+            return true;
+        if (block < node->block + node->bytes && node->block < block + bytes)
+            report_not_live("free", block + CARTESIAN_HEADER_BYTES);
+        way->above = node;
+        way->link = block < node->block ? &node->left : &node->right;
+    }
+}
+
+/* Widens a block by a free neighbour. */
+static void join_with(struct cartesian_heap *heap, const struct cartesian_node *node, char **block,
+                      size_t *bytes)
+{
+    if (node->block < *block)
+        *block = node->block;
+    *bytes += node->bytes;
+    count_merge(&heap->counters);
+}
+
+static struct cartesian_node **place_from_root(struct cartesian_heap *heap, const char *block,
+                                               size_t bytes)
+{
+    uint64_t own_rank = rank_of(heap, block, bytes);
+    struct cartesian_node **link = &heap->root;
+    while (rank(heap, *link) >= own_rank)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place ranks lowest */
+        link = block < (*link)->block ? &(*link)->left : &(*link)->right;
+    return link;
+}
+
+/* As published: neighbours are deleted on the way down, then the whole is inserted. */
+static void merge_as_published(struct cartesian_heap *heap, struct descent *way, char *block,
+                               size_t bytes)
+{
+    do {
+        join_with(heap, *way->link, &block, &bytes);
+        delete_node(heap, way->link);
+    } while (find_neighbour(heap, way, block, bytes));
+    insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
+}
+
+/* The upper of two neighbours in the tree has the other below it. It takes all, and moves only if
+ * it outranks the node above. */
+static void merge_in_place(struct cartesian_heap *heap, struct descent *way, char *block,
+                           size_t bytes)
+{
+    struct cartesian_node *node = *way->link;
+    struct descent below = {.link = node->block < block ? &node->right : &node->left};
+    join_with(heap, node, &block, &bytes);
+    if (find_neighbour(heap, &below, block, bytes)) {
+        join_with(heap, *below.link, &block, &bytes);
+        delete_node(heap, below.link);
+    }
+    node->block = block;
+    node->bytes = bytes;
+    if (way->above && rank(heap, node) > rank(heap, way->above)) {
+        delete_node(heap, way->link);
+        insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
+    }
+}
+
+/* A block without a node keeps its size in a header and, behind it, the next such block. */
+static void keep_without_node(struct cartesian_heap *heap, char *block, size_t bytes)
+{
+    tag_write(block, bytes, TAG_FREE);
+    *(char **)(block + CARTESIAN_HEADER_BYTES) = heap->nodeless;
+    heap->nodeless = block;
+}
+
+static void release(struct cartesian_heap *heap, char *block, size_t bytes)
+{
+    struct descent way = {.link = &heap->root};
+    if (!find_neighbour(heap, &way, block, bytes)) {
+        if (!insert_block(heap, way.place, block, bytes))
+            keep_without_node(heap, block, bytes);
+    } else if (heap->fast) {
+        merge_in_place(heap, &way, block, bytes);
+    } else {
+        merge_as_published(heap, &way, block, bytes);
+    }
+}
+
+/* Tries once more for all blocks that wait for a node. */
+static __attribute__((noinline)) void release_nodeless(struct cartesian_heap *heap)
+{
+    char *block = heap->nodeless;
+    heap->nodeless = NULL;
+    heap->asks_again = true;
+    heap->patience = 0;
+    for (; block; heap->patience++) {
+        char *next = *(char **)(block + CARTESIAN_HEADER_BYTES);
+        release(heap, block, tag_size(tag_read(block)));
+        block = next;
+    }
+    heap->patience = heap->nodeless ? heap->patience + PATIENCE : 0;
+}
+
+/* What stands before a payload; not intact where no block can be. */
+static uint64_t head_of(const struct cartesian_heap *heap, const void *payload)
+{
+    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
+        return UINT64_MAX;
+    return tag_read(header_before(payload));
+}
+
+static size_t allocated_block_bytes(const struct cartesian_heap *heap, const char *function,
+                                    const void *payload)
+{
+    uint64_t opened = head_of(heap, payload);
+    if (!tag_is(opened, TAG_LIVE))
+        report_not_live(function, payload);
+    return tag_size(opened);
+}
+
+static void cartesian_free(void *state, void *payload)
+{
+    struct cartesian_heap *heap = state;
+    size_t bytes = allocated_block_bytes(heap, "free", payload);
+    release(heap, header_before(payload), bytes);
+}
+
+/* Allocating. */
+
+/* New memory for a block of `bytes`; the tree then holds one that is large enough. */
+static __attribute__((noinline)) bool grow(struct cartesian_heap *heap, size_t bytes)
+{
+    if (!heap->first_array && !add_array(heap))
+        return false;
+    bytes = round_up(bytes, PAGE_BYTES);
+    char *block = extend(heap, bytes);
+    if (!block)
+        return false;
+    release(heap, block, bytes);
+    return true;
+}
+
+/* Takes the low end of the free block at *link. */
+static char *take(struct cartesian_heap *heap, struct cartesian_node **link, size_t bytes)
+{
+    struct cartesian_node *node = *link;
+    char *block = node->block;
+    if (node->bytes - bytes > heap->least_bytes) {
+        node->block += bytes;
+        node->bytes -= bytes;
+        demote_node(heap, link);
+        count_split(&heap->counters);
+    } else {
+        bytes = node->bytes;
+        delete_node(heap, link);
+    }
+    tag_write(block, bytes, TAG_LIVE);
+    return block + CARTESIAN_HEADER_BYTES;
+}
+
+/* When there is no memory at all: a whole block that waits for a node, from among the last few. */
+static __attribute__((noinline)) void *take_nodeless(struct cartesian_heap *heap, size_t bytes)
+{
+    char **link = &heap->nodeless;
+    for (unsigned i = 0; *link && i < PATIENCE; i++) {
+        char *block = *link;
+        size_t found = tag_size(tag_read(block));
+        if (found >= bytes) {
+            *link = *(char **)(block + CARTESIAN_HEADER_BYTES);
+            tag_write(block, found, TAG_LIVE);
+            return block + CARTESIAN_HEADER_BYTES;
+        }
+        link = (char **)(block + CARTESIAN_HEADER_BYTES);
+    }
+    return NULL;
+}
+
+static void *cartesian_alloc(void *state, size_t size)
+{
+    struct cartesian_heap *heap = state;
+    if (size >> (TAG_SIZE_BITS - 1) != 0)
+        return NULL;
+    if (__builtin_expect(heap->nodeless != NULL, 0) &&
+        (heap->patience == 0 || --heap->patience == 0))
+        release_nodeless(heap);
+    size_t bytes = block_bytes(heap, size);
+    struct cartesian_node **link = find_room(heap, bytes);
+    if (!link) {
+        if (!grow(heap, bytes))
+            return take_nodeless(heap, bytes);
+        link = find_room(heap, bytes);
+    }
+    return link ? take(heap, link, bytes) : NULL;
+}
+
+/* Gives back what a live block of `bytes` has beyond `needed`, if that exceeds the smallest. */
+static void shed(struct cartesian_heap *heap, char *block, size_t bytes, size_t needed)
+{
+    if (bytes - needed <= heap->least_bytes)
+        return;
+    tag_write(block, needed, TAG_LIVE);
+    release(heap, block + needed, bytes - needed);
+    count_split(&heap->counters);
+}
+
+/* A block that holds the alignment, whose front and rest go back. */
+static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
+{
+    struct cartesian_heap *heap = state;
+    if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
+        return NULL;
+    size_t needed = block_bytes(heap, size);
+    char *payload = cartesian_alloc(heap, needed - CARTESIAN_HEADER_BYTES + alignment);
+    if (!payload)
+        return NULL;
+    char *block = header_before(payload);
+    size_t bytes = allocated_block_bytes(heap, "memalign", payload);
+    size_t front = (size_t)(-(uintptr_t)payload & (alignment - 1));
+    if (front > 0) {
+        tag_write(block + front, bytes - front, TAG_LIVE);
+        release(heap, block, front);
+    }
+    shed(heap, block + front, bytes - front, needed);
+    return payload + front;
+}
+
+static bool cartesian_resize(void *state, void *payload, size_t size)
+{
+    struct cartesian_heap *heap = state;
+    size_t bytes = allocated_block_bytes(heap, "realloc", payload);
+    char *block = header_before(payload);
+    if (size >> (TAG_SIZE_BITS - 1) != 0)
+        return false;
+    size_t needed = block_bytes(heap, size);
+    if (needed <= bytes) {
+        shed(heap, block, bytes, needed);
+        return true;
+    }
+    struct cartesian_node **link = find_block(heap, block + bytes);
+    if (!link || bytes + (*link)->bytes < needed)
+        return false;
+    size_t taken = tag_size(tag_read(header_before(take(heap, link, needed - bytes))));
+    tag_write(block, bytes + taken, TAG_LIVE);
+    count_merge(&heap->counters);
+    return true;
+}
+
+static size_t cartesian_usable_size(void *state, const void *payload)
+{
+    uint64_t opened = head_of(state, payload);
+    return tag_is(opened, TAG_LIVE) ? tag_size(opened) - CARTESIAN_HEADER_BYTES : 0;
+}
+
+static struct block_waste cartesian_waste(void *state, const void *payload)
+{
+    (void)state;
+    (void)payload;
+    return (struct block_waste){.header_bytes = CARTESIAN_HEADER_BYTES};
+}
+
+/* Looking in from outside. */
+
+/* Goes through the tree by address with a stack of its own, for the tree may be as deep as it
+ * has nodes. visit: NULL stops. False when stopped, or when there is no memory for the stack. */
+typedef bool tree_visitor(void *argument, const struct cartesian_node *node, size_t depth);
+
+struct visit_frame {
+    const struct cartesian_node *node;
+    size_t depth;
+};
+
+static size_t node_limit(const struct cartesian_heap *heap)
+{
+    size_t limit = 1;
+    for (const struct cartesian_array *array = heap->first_array; array; array = array->next)
+        limit += ARRAY_NODES;
+    return limit;
+}
+
+static bool visit_tree(const struct cartesian_heap *heap, tree_visitor *visit, void *argument)
+{
+    size_t limit = node_limit(heap), used = 0, seen = 0;
+    size_t stack_bytes = round_up(limit * sizeof(struct visit_frame), PAGE_BYTES);
+    struct visit_frame *stack = pages_map(stack_bytes, PAGE_BYTES);
+    struct visit_frame next = {heap->root, 1};
+    bool going_on = stack != NULL;
+    while (going_on && (next.node || used > 0)) {
+        if (next.node) {
+            stack[used++] = next;
+            next = (struct visit_frame){next.node->left, next.depth + 1};
+            going_on = used < limit;
+        } else {
+            struct visit_frame top = stack[--used];
+            going_on = ++seen < limit && visit(argument, top.node, top.depth);
+            next = (struct visit_frame){top.node->right, top.depth + 1};
+        }
+    }
+    if (stack)
+        pages_unmap(stack, stack_bytes);
+    return going_on;
+}
+
+static bool count_node(void *argument, const struct cartesian_node *node, size_t depth)
+{
+    struct heap_statistics *statistics = argument;
+    statistics->free_blocks++;
+    statistics->free_bytes += node->bytes;
+    if (statistics->tree_depth < depth)
+        statistics->tree_depth = depth;
+    return true;
+}
+
+static void cartesian_statistics(void *state, struct heap_statistics *statistics)
+{
+    const struct cartesian_heap *heap = state;
+    visit_tree(heap, count_node, statistics);
+    add_counters(statistics, &heap->counters);
+}
+
+static bool is_nodeless(const struct cartesian_heap *heap, const char *block)
+{
+    const char *waiting = heap->nodeless;
+    while (waiting && waiting != block)
+        waiting = *(char *const *)(waiting + CARTESIAN_HEADER_BYTES);
+    return waiting != NULL;
+}
+
+static bool describe_block(struct cartesian_heap *heap, char *block, struct block_info *info)
+{
+    struct cartesian_node **link = find_block(heap, block);
+    uint64_t opened = tag_read(block);
+    info->payload = block + CARTESIAN_HEADER_BYTES;
+    info->block_bytes = link ? (*link)->bytes : tag_size(opened);
+    info->usable_bytes = info->block_bytes - CARTESIAN_HEADER_BYTES;
+    info->state = BLOCK_FREE;
+    if (link || is_nodeless(heap, block))
+        return true;
+    info->state = BLOCK_LIVE;
+    return tag_is(opened, TAG_LIVE) && info->block_bytes >= heap->least_bytes;
+}
+
+/* array: the oldest that has not been passed; arrays and segments come in order of age. */
+static bool walk_segment(struct cartesian_heap *heap, char *start, const char *end,
+                         const struct cartesian_array **array, heap_visitor *visit, void *argument)
+{
+    char *block = start + CARTESIAN_HEADER_BYTES;
+    while (block + BLOCK_ALIGNMENT <= end) {
+        struct block_info info;
+        if (*array && (char *)(*array)->nodes == block) {
+            block += ARRAY_NODES * sizeof *(*array)->nodes;
+            *array = (*array)->next;
+            continue;
+        }
+        if (!describe_block(heap, block, &info) || info.block_bytes > (size_t)(end - block))
+            return false;
+        if (visit)
+            visit(argument, &info);
+        block += info.block_bytes;
+    }
+    return true;
+}
+
+static bool walk_segments(struct cartesian_heap *heap, heap_visitor *visit, void *argument)
+{
+    char *start, *end;
+    bool valid = true;
+    const struct cartesian_array *array = heap->first_array;
+    for (size_t index = 0; heap->pages->segment(heap->pages, index, &start, &end); index++)
+        valid = walk_segment(heap, start, end, &array, visit, argument) && valid;
+    return valid;
+}
+
+static void cartesian_walk(void *state, heap_visitor *visit, void *argument)
+{
+    walk_segments(state, visit, argument);
+}
+
+struct tree_check {
+    const struct cartesian_heap *heap;
+    const char *end; /* of the free block before */
+    uint64_t nodes;
+};
+
+static bool check_node(void *argument, const struct cartesian_node *node, size_t depth)
+{
+    struct tree_check *tree = argument;
+    (void)depth;
+    bool valid = node->block > tree->end && node->bytes > 0 && node->bytes % BLOCK_ALIGNMENT == 0 &&
+                 rank(tree->heap, node->left) <= rank(tree->heap, node) &&
+                 rank(tree->heap, node->right) <= rank(tree->heap, node);
+    tree->end = node->block + node->bytes;
+    tree->nodes++;
+    return valid;
+}
+
+static void count_tree_blocks(void *argument, const struct block_info *info)
+{
+    uint64_t *free_blocks = argument;
+    *free_blocks += info->state == BLOCK_FREE;
+}
+
+/* Every node is in the tree, spare, or fresh; every free block has one or waits for it. */
+static bool cartesian_is_valid(void *state)
+{
+    struct cartesian_heap *heap = state;
+    struct tree_check tree = {.heap = heap};
+    uint64_t free_blocks = 0, waiting = 0, spare = 0;
+    if (!visit_tree(heap, check_node, &tree) ||
+        !walk_segments(heap, count_tree_blocks, &free_blocks))
+        return false;
+    for (const char *block = heap->nodeless; block;
+         block = *(char *const *)(block + CARTESIAN_HEADER_BYTES))
+        waiting++;
+    for (const struct cartesian_node *node = heap->spare_nodes; node; node = node->left)
+        spare++;
+    uint64_t fresh = (uint64_t)(heap->fresh_node_end - heap->fresh_node);
+    return free_blocks == tree.nodes + waiting &&
+           tree.nodes + spare + fresh + 1 == node_limit(heap);
+}
+
+const char *const cartesian_trees[] = {"published", "fast", NULL};
+
+static const struct option_description cartesian_options[] = {
+    {"tree", "as published, or one that stays shallow", 0, 1, 0, cartesian_trees},
+    COUNTERS_OPTION(0),
+    {"least", "bytes of the smallest block", 16, 64, 16, NULL},
+    {0},
+};
+
+const struct heap_policy cartesian_policy = {
+    .name = "cartesian",
+    .title = "better fit in a Cartesian tree (Stephenson, SunOS)",
+    .source = "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983",
+    .heap_bytes = sizeof(struct cartesian_heap),
+    .options = cartesian_options,
+    .init = cartesian_init,
+    .alloc = cartesian_alloc,
+    .alloc_aligned = cartesian_alloc_aligned,
+    .free = cartesian_free,
+    .resize = cartesian_resize,
+    .usable_size = cartesian_usable_size,
+    .waste = cartesian_waste,
+    .walk = cartesian_walk,
+    .statistics = cartesian_statistics,
+    .is_valid = cartesian_is_valid,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cartesian.h: Stephenson's better fit; see cartesian.c.
+ */
+#ifndef ALLOTROPE_ALLOC_POLICIES_CARTESIAN_H
+#define ALLOTROPE_ALLOC_POLICIES_CARTESIAN_H
+
+#include "alloc/policies/boundary_tag.h"
+#include "alloc/policies/counters.h"
+#include "alloc/heap.h"
+
+enum { CARTESIAN_HEADER_BYTES = TAG_BYTES };
+
+struct cartesian_node;
+struct cartesian_array;
+
+struct cartesian_heap {
+    struct page_source *pages;
+    uintptr_t origin; /* where the heap's memory began */
+    struct cartesian_node *root;
+    struct cartesian_node *spare_nodes;                 /* last used, first reused */
+    struct cartesian_node *fresh_node, *fresh_node_end; /* of the newest array */
+    struct cartesian_array *first_array, *last_array;   /* in order of age, for walks */
+    struct cartesian_array *unused_array;               /* a record for the next one */
+    char *nodeless;     /* freed blocks for which there was no memory for a node; see cartesian.c */
+    bool asks_again;    /* memory for nodes, although blocks wait for it */
+    unsigned patience;  /* how many requests until it does */
+    size_t least_bytes; /* of a block */
+    bool fast;
+    struct counters counters;
+};
+
+/* Options, in their order. From CARTESIAN_LEAST on they are set by the presets, not by users. */
+enum cartesian_option {
+    CARTESIAN_TREE,
+    CARTESIAN_COUNTERS,
+    CARTESIAN_LEAST,
+    CARTESIAN_OPTIONS,
+};
+
+extern const struct heap_policy cartesian_policy;
+extern const char *const cartesian_trees[];
+
+#endif

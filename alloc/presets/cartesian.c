@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cartesian.c: Stephenson's better fit as published, and under the layers of today.
+ */
+#include "alloc/presets/historic.h"
+
+#include "alloc/policies/cartesian.h"
+#include "alloc/layers/classic.h"
+#include "alloc/layers/layered.h"
+#include "alloc/presets/size_bins.h"
+
+#define TITLE "better fit in a Cartesian tree (Stephenson, SunOS)"
+#define SOURCE "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983"
+
+#define TREE(initial)                                                                     \
+    {                                                                                     \
+        "tree", "as published, or one that stays shallow", 0, 1, initial, cartesian_trees \
+    }
+
+/* A bin holds blocks by their bytes, header included. The least have 32, so that a byte of state
+ * serves 32; the first bin, of 16, is left out. */
+enum { LEAST_BYTES = 32 };
+
+static inline unsigned bin_of(size_t size)
+{
+    size_t bytes = size + CARTESIAN_HEADER_BYTES;
+    return bytes <= LEAST_BYTES ? 0 : size_bin_of(bytes) - 1;
+}
+
+static inline size_t bin_request(unsigned bin)
+{
+    return size_bin_bytes(bin + 1) - CARTESIAN_HEADER_BYTES;
+}
+
+static const struct layered_policy layers = {
+    .heap = &cartesian_policy,
+    .shadow_shift = 5,
+    .bins = BINS,
+    .largest_binned = SIZE_BINS_LARGEST(BINS) - CARTESIAN_HEADER_BYTES,
+    .bin_of = bin_of,
+    .bin_request = bin_request,
+};
+
+/* The user chooses the tree, the counters and the layers' options; the least block is set here. */
+static bool default_init(const uint64_t *options)
+{
+    uint64_t all[CARTESIAN_OPTIONS + LAYERED_OPTION_COUNT] = {
+        options[CARTESIAN_TREE], options[CARTESIAN_COUNTERS], LEAST_BYTES};
+    memcpy(&all[CARTESIAN_OPTIONS], &options[CARTESIAN_LEAST],
+           LAYERED_OPTION_COUNT * sizeof *options);
+    return layered_init(&layers, all, CARTESIAN_OPTIONS);
+}
+
+void *cartesian_default_alloc(size_t size)
+{
+    return layered_alloc(&layers, size);
+}
+
+void cartesian_default_free(void *block)
+{
+    layered_free(&layers, block);
+}
+
+static const struct option_description default_options[] = {
+    TREE(1), COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
+
+const struct allocator cartesian_default = {
+    .name = "cartesian",
+    .preset = "default",
+    .preset_title = LAYERED_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = default_options,
+    .init = default_init,
+    .alloc = cartesian_default_alloc,
+    .free = cartesian_default_free,
+    LAYERED_FUNCTIONS,
+};
+
+static bool init_classic(const uint64_t *options)
+{
+    uint64_t all[CARTESIAN_OPTIONS] = {options[CARTESIAN_TREE], options[CARTESIAN_COUNTERS],
+                                       BLOCK_ALIGNMENT};
+    return classic_init(&cartesian_policy, all);
+}
+
+static const struct option_description classic_options[] = {TREE(0), COUNTERS_OPTION(0), {0}};
+
+const struct allocator cartesian_classic = {
+    .name = "cartesian",
+    .preset = "classic",
+    .preset_title = CLASSIC_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = classic_options,
+    .init = init_classic,
+    CLASSIC_FUNCTIONS,
+};

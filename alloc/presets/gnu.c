@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gnu.c: Haertel's hybrid as published, and under the layers of today.
+ */
+#include "alloc/presets/historic.h"
+
+#include "alloc/layers/classic.h"
+#include "alloc/policies/gnu.h"
+#include "alloc/layers/layered.h"
+
+#define TITLE "fragments of powers of two in pages, next fit over pages (Haertel)"
+#define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
+
+/* A bin for each power of two up to half a page, then four to a doubling, as the heap has parts of
+ * pages. Fragments have 32 bytes at least, so that a byte of state serves 32. */
+enum {
+    LEAST_LOG = 5,
+    FRAGMENT_BINS = GNU_MAX_FRAGMENT_LOG - LEAST_LOG + 1,
+    LARGEST_LOG = 15,
+    PART_BINS = 4 * (LARGEST_LOG - GNU_MAX_FRAGMENT_LOG),
+};
+
+static inline unsigned bin_of(size_t size)
+{
+    if (size <= (size_t)1 << LEAST_LOG)
+        return 0;
+    unsigned log = 63 - (unsigned)__builtin_clzll(size - 1);
+    if (log < GNU_MAX_FRAGMENT_LOG)
+        return log + 1 - LEAST_LOG;
+    unsigned quarter = (unsigned)((size - 1) >> (log - 2)) & 3;
+    return FRAGMENT_BINS + (log - GNU_MAX_FRAGMENT_LOG) * 4 + quarter;
+}
+
+static inline size_t bin_request(unsigned bin)
+{
+    if (bin < FRAGMENT_BINS)
+        return (size_t)1 << (LEAST_LOG + bin);
+    unsigned beyond = bin - FRAGMENT_BINS;
+    return (size_t)(5 + beyond % 4) << (GNU_MAX_FRAGMENT_LOG - 2 + beyond / 4);
+}
+
+static const struct layered_policy layers = {
+    .heap = &gnu_policy,
+    .shadow_shift = 5,
+    .bins = FRAGMENT_BINS + PART_BINS,
+    .largest_binned = (size_t)1 << LARGEST_LOG,
+    .bin_of = bin_of,
+    .bin_request = bin_request,
+};
+
+/* The user chooses the counters and the layers' options; the rest is set here. A megabyte at the
+ * end may stay: returning eight pages would make a loop that allocates and frees more than that
+ * one of system calls. */
+static bool default_init(const uint64_t *options)
+{
+    uint64_t all[GNU_OPTIONS + LAYERED_OPTION_COUNT] = {
+        [GNU_COUNTERS] = options[GNU_COUNTERS],
+        [GNU_LEAST_LOG] = LEAST_LOG,
+        [GNU_FINAL_FREE_PAGES] = (1 << 20) / GNU_PAGE_BYTES,
+        [GNU_PART_PAGES] = 1,
+    };
+    memcpy(&all[GNU_OPTIONS], &options[GNU_LEAST_LOG], LAYERED_OPTION_COUNT * sizeof *options);
+    return layered_init(&layers, all, GNU_OPTIONS);
+}
+
+void *gnu_default_alloc(size_t size)
+{
+    return layered_alloc(&layers, size);
+}
+
+void gnu_default_free(void *block)
+{
+    layered_free(&layers, block);
+}
+
+static const struct option_description default_options[] = {
+    COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
+
+const struct allocator gnu_default = {
+    .name = "gnu",
+    .preset = "default",
+    .preset_title = LAYERED_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = default_options,
+    .init = default_init,
+    .alloc = gnu_default_alloc,
+    .free = gnu_default_free,
+    LAYERED_FUNCTIONS,
+};
+
+static bool init_classic(const uint64_t *options)
+{
+    uint64_t all[GNU_OPTIONS] = {
+        [GNU_COUNTERS] = options[GNU_COUNTERS],
+        [GNU_LEAST_LOG] = GNU_MIN_FRAGMENT_LOG,
+        [GNU_FINAL_FREE_PAGES] = 8,
+    };
+    return classic_init(&gnu_policy, all);
+}
+
+static const struct option_description classic_options[] = {COUNTERS_OPTION(0), {0}};
+
+const struct allocator gnu_classic = {
+    .name = "gnu",
+    .preset = "classic",
+    .preset_title = CLASSIC_TITLE,
+    .title = TITLE,
+    .source = SOURCE,
+    .options = classic_options,
+    .init = init_classic,
+    CLASSIC_FUNCTIONS,
+};

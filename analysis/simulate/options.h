@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* options.h: what is asked of allotrope-simulate. */
+#ifndef ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
+#define ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "analysis/simulate/simulators/caches.h"
+#include "analysis/simulate/simulators/shapes.h"
+
+enum { SIMULATE_SIZES = 16, SIMULATE_SHAPES = 16, SIMULATE_SETTINGS = 64 };
+
+struct simulate_block {
+    unsigned bytes;
+    unsigned ways; /* the largest associativity */
+};
+
+struct simulate_options {
+    const char *path;     /* of a trace, or */
+    char *const *command; /* what to run under the recorder */
+    const char *tools;    /* the recorder's directory */
+    char *environment[SIMULATE_SETTINGS + 1];
+    size_t environment_count;
+    const char *output; /* "-" is standard output */
+    uint64_t count;     /* references at most */
+    unsigned threads;
+    uint64_t error_over; /* references over which a sample is held against the whole */
+    bool sampled;
+    uint64_t page_sizes[SIMULATE_SIZES]; /* in bytes */
+    size_t page_size_count;
+    struct simulate_block blocks[SIMULATE_SIZES];
+    size_t block_count;
+    unsigned slices; /* of CACHES_SLICES, when sampled */
+    bool causes;
+    struct shape shapes[SIMULATE_SHAPES];
+    size_t shape_count;
+    bool straddles_once; /* in shapes */
+};
+
+#endif

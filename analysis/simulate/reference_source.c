@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* reference_source.c: one of three kinds. Traces come in batches that are the reader's and are
+ * handed out piece by piece; those of a running program are made where they are wanted. */
+#include "analysis/simulate/reference_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "analysis/simulate/lackey_text.h"
+#include "analysis/simulate/region_map.h"
+#include "trace/format/format.h"
+#include "trace/references/stream.h"
+
+_Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
+                   offsetof(struct reference, address) ==
+                       offsetof(struct trace_reference, address) &&
+                   offsetof(struct reference, function) ==
+                       offsetof(struct trace_reference, function) &&
+                   offsetof(struct reference, size) == offsetof(struct trace_reference, size) &&
+                   offsetof(struct reference, kind) == offsetof(struct trace_reference, kind) &&
+                   offsetof(struct reference, class) == offsetof(struct trace_reference, class) &&
+                   (int)REFERENCE_STORE == (int)TRACE_STORE,
+               "a trace's references are simulated as they are");
+_Static_assert((int)REFERENCE_SOURCE_LEAST_ROOM == (int)TRACE_STREAM_LEAST_ROOM,
+               "what a running program does goes where the caller wants it");
+
+struct reference_source {
+    int file;
+    struct lackey_text *text; /* one of these three is not NULL */
+    struct trace_reader *trace;
+    struct trace_stream_reader *program;
+    struct trace_stream *live; /* with `program` */
+    /* Of the current batch: what has not been handed out, and events not taken note of. */
+    struct trace_batch rest;
+    struct region_map regions;
+    bool failed;
+    bool any_thread, threaded;
+    uint32_t thread;               /* of the first batch */
+    char error[TRACE_ERROR_BYTES]; /* empty while all is well */
+};
+
+static char open_error[512 + TRACE_ERROR_BYTES];
+static volatile pid_t program_started;
+
+static struct reference_source *refuse(struct reference_source *source, const char *path,
+                                       const char *reason, const char **error)
+{
+    snprintf(open_error, sizeof open_error, "cannot read %.400s: %s", path, reason);
+    *error = open_error;
+    if (source != NULL)
+        reference_source_close(source);
+    return NULL;
+}
+
+/* The first byte without taking it: of a file, or of a pipe. -1 when there is none. */
+static int peek(int file)
+{
+    unsigned char byte;
+    if (pread(file, &byte, 1, lseek(file, 0, SEEK_CUR)) == 1)
+        return byte;
+    int copy[2];
+    if (pipe2(copy, O_CLOEXEC) < 0)
+        return -1;
+    bool got = tee(file, copy[1], 1, 0) == 1 && read(copy[0], &byte, 1) == 1;
+    close(copy[0]);
+    close(copy[1]);
+    return got ? byte : -1;
+}
+
+static bool open_text(struct reference_source *source)
+{
+    source->text = calloc(1, sizeof *source->text);
+    if (source->text == NULL)
+        return false;
+    source->text->file = fdopen(source->file, "r");
+    return source->text->file != NULL;
+}
+
+struct reference_source *reference_source_open(const char *path, const char **error)
+{
+    /* The first byte of a trace, and of no text. */
+    const int trace_first_byte = 0x89;
+    struct reference_source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return refuse(NULL, path, "memory is short", error);
+    source->file = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (source->file < 0)
+        return refuse(source, path, strerror(errno), error);
+    if (fstat(source->file, &status) == 0 && S_ISDIR(status.st_mode))
+        return refuse(source, path, strerror(EISDIR), error);
+    if (peek(source->file) != trace_first_byte)
+        return open_text(source) ? source : refuse(source, path, "memory is short", error);
+    char reason[TRACE_ERROR_BYTES];
+    source->trace = trace_reader_open(source->file, reason);
+    return source->trace != NULL ? source : refuse(source, path, reason, error);
+}
+
+static void pass_on(int number)
+{
+    kill(program_started, number);
+}
+
+struct reference_source *reference_source_start(const char *tools, char *const *environment,
+                                                char *const *command, const char **error)
+{
+    struct reference_source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return refuse(NULL, command[0], "memory is short", error);
+    source->file = -1;
+    source->live = trace_stream_start(tools, environment, NULL, command);
+    if (source->live == NULL)
+        return refuse(source, "the recorder", strerror(errno), error);
+    program_started = trace_stream_pid(source->live);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, pass_on);
+    signal(SIGHUP, pass_on);
+    source->program = trace_stream_reader_open(source->live);
+    return source->program != NULL ? source : refuse(source, command[0], "memory is short", error);
+}
+
+void reference_source_close(struct reference_source *source)
+{
+    if (source->text != NULL) {
+        if (source->text->file != NULL)
+            fclose(source->text->file);
+        free(source->text);
+    } else if (source->file > STDIN_FILENO) {
+        close(source->file);
+    }
+    if (source->trace != NULL)
+        trace_reader_close(source->trace);
+    if (source->program != NULL)
+        trace_stream_reader_close(source->program);
+    if (source->live != NULL)
+        trace_stream_close(source->live);
+    region_map_free(&source->regions);
+    free(source);
+}
+
+static bool take_events(struct reference_source *source, const struct trace_event *events,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!region_map_take(&source->regions, &events[i])) {
+            strcpy(source->error, "memory is short");
+            return false;
+        }
+    return true;
+}
+
+/* At the end of a trace or a program, or where it is damaged. */
+static void end(struct reference_source *source, int status)
+{
+    source->failed = true;
+    if (status < 0)
+        snprintf(source->error, sizeof source->error, "%s",
+                 source->trace != NULL ? trace_reader_error(source->trace)
+                                       : trace_stream_reader_error(source->program));
+    else if (source->live != NULL && !trace_stream_finished(source->live))
+        strcpy(source->error, "the recorder was killed");
+    else if (source->live != NULL && trace_stream_replaced(source->live))
+        strcpy(source->error,
+               "became another program (exec), which is not recorded; run that program "
+               "itself");
+}
+
+/* Gets the trace's next batch that holds references. Returns false at the end and on errors. */
+static bool next_batch(struct reference_source *source, bool with_regions)
+{
+    struct trace_batch *batch = &source->rest;
+    int status;
+    while ((status = trace_reader_next(source->trace, batch)) > 0 && batch->count == 0)
+        if (with_regions && !take_events(source, batch->events, batch->event_count)) {
+            source->failed = true;
+            return false;
+        }
+    if (status <= 0) {
+        end(source, status);
+        return false;
+    }
+    source->threaded |= source->any_thread && batch->thread != source->thread;
+    source->thread = source->any_thread ? source->thread : batch->thread;
+    source->any_thread = true;
+    return true;
+}
+
+/* Tells the region of each of the first `count` references of the rest, with the events between
+ * them. */
+static bool tell_regions(struct reference_source *source, uint8_t *regions, size_t count)
+{
+    struct trace_batch *rest = &source->rest;
+    for (size_t i = 0; i < count; i++) {
+        while (rest->event_count > 0 && rest->events->reference <= rest->first_reference + i) {
+            if (!take_events(source, rest->events, 1))
+                return false;
+            rest->events++;
+            rest->event_count--;
+        }
+        regions[i] = (uint8_t)region_map_find(&source->regions, rest->references[i].address);
+    }
+    /* What comes behind the last reference of the batch would be forgotten with it. */
+    return count < rest->count || take_events(source, rest->events, rest->event_count);
+}
+
+bool reference_source_has_regions(const struct reference_source *source)
+{
+    return source->text == NULL;
+}
+
+static size_t next_of_trace(struct reference_source *source, struct reference *references,
+                            uint8_t *regions, size_t room)
+{
+    struct trace_batch *rest = &source->rest;
+    size_t count = 0;
+    while (count < room && !source->failed) {
+        if (rest->count == 0 && !next_batch(source, regions != NULL))
+            break;
+        size_t piece = room - count < rest->count ? room - count : rest->count;
+        memcpy(references + count, rest->references, piece * sizeof *references);
+        if (regions != NULL && !tell_regions(source, regions + count, piece)) {
+            source->failed = true;
+            break;
+        }
+        rest->first_reference += piece;
+        rest->references += piece;
+        rest->count -= piece;
+        count += piece;
+    }
+    return count;
+}
+
+static size_t next_of_program(struct reference_source *source, struct reference *references,
+                              uint8_t *regions, size_t room)
+{
+    struct trace_batch *batch = &source->rest;
+    do {
+        int status = source->failed ? 0
+                                    : trace_stream_reader_next(source->program,
+                                                               (struct trace_reference *)references,
+                                                               room, batch);
+        if (status <= 0) {
+            if (!source->failed)
+                end(source, status);
+            return 0;
+        }
+        source->failed = regions != NULL && !tell_regions(source, regions, batch->count);
+    } while (batch->count == 0);
+    return source->failed ? 0 : batch->count;
+}
+
+size_t reference_source_next(struct reference_source *source, struct reference *references,
+                             uint8_t *regions, size_t room)
+{
+    if (source->text != NULL)
+        return lackey_text_next(source->text, references, room);
+    if (source->trace != NULL)
+        return next_of_trace(source, references, regions, room);
+    return next_of_program(source, references, regions, room);
+}
+
+const char *reference_source_error(const struct reference_source *source)
+{
+    const char *error = source->text != NULL ? source->text->error : source->error;
+    return error[0] != '\0' ? error : NULL;
+}
+
+int reference_source_status(struct reference_source *source)
+{
+    if (source->live == NULL)
+        return 0;
+    int status = trace_stream_status(source->live);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int reference_source_threaded(const struct reference_source *source)
+{
+    if (source->program != NULL)
+        return trace_stream_reader_threaded(source->program);
+    return source->text != NULL ? -1 : source->threaded;
+}
+
+const char *reference_source_function_name(const struct reference_source *source, uint32_t function)
+{
+    const char *object, *name = NULL;
+    if (source->trace != NULL)
+        name = trace_reader_function(source->trace, function, &object);
+    if (source->program != NULL)
+        name = trace_stream_reader_function(source->program, function, &object);
+    return name != NULL && strcmp(name, "?") != 0 ? name : NULL;
+}
+
+const char *reference_source_class_name(unsigned class)
+{
+    static const char *const names[] = {
+        [TRACE_CLASS_PROGRAM] = "program",     [TRACE_CLASS_ALLOCATOR] = "allocator",
+        [TRACE_CLASS_COLLECTOR] = "collector", [TRACE_CLASS_ROOTS] = "roots",
+        [TRACE_CLASS_MARK] = "mark",           [TRACE_CLASS_SWEEP] = "sweep",
+    };
+    return class < sizeof names / sizeof *names ? names[class] : NULL;
+}

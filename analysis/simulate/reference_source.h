@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
+ * Valgrind's lackey, or a program that runs under the recorder meanwhile. */
+#ifndef ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
+#define ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analysis/simulate/simulators/reference.h"
+
+struct reference_source;
+
+enum { REFERENCE_SOURCE_LEAST_ROOM = 2048 };
+
+/* Opens a file, "-" being standard input, which may be a pipe. What it is, its first byte tells.
+ * Returns NULL when it cannot be read; *error is then one line of text. */
+struct reference_source *reference_source_open(const char *path, const char **error);
+
+/* Starts a program under the recorder. tools: the recorder's directory. environment: a
+ * NULL-terminated list of NAME=VALUE for the program alone. Returns and *error as above. To be
+ * called from the thread that lives longest; SIGTERM and SIGHUP then go to the program too, and
+ * a SIGINT from the terminal ends the program, not the caller. */
+struct reference_source *reference_source_start(const char *tools, char *const *environment,
+                                                char *const *command, const char **error);
+
+/* Ends a program that still runs. */
+void reference_source_close(struct reference_source *source);
+
+/* Fills at most `room` references and returns how many; 0 at the end and on errors. There must be
+ * room for REFERENCE_SOURCE_LEAST_ROOM where a program runs. regions:
+ * [room], enum region_class of each; NULL: not wanted. Must always be wanted, or never. */
+size_t reference_source_next(struct reference_source *source, struct reference *references,
+                             uint8_t *regions, size_t room);
+/* Whether the source tells of regions. */
+bool reference_source_has_regions(const struct reference_source *source);
+/* NULL while all is well: what is wrong with the input, and where. What came before it has been
+ * delivered. */
+const char *reference_source_error(const struct reference_source *source);
+/* Waits for the program that was started and returns its exit status, 128 and the signal's number
+ * when a signal ended it; 0 for files. */
+int reference_source_status(struct reference_source *source);
+
+/* Whether references of more than one thread have come: 1 or 0, -1 where it cannot be known. */
+int reference_source_threaded(const struct reference_source *source);
+/* The name of a function by its number in the references, NULL where it is not known. */
+const char *reference_source_function_name(const struct reference_source *source,
+                                           uint32_t function);
+/* What a class is called; NULL where it has no name. */
+const char *reference_source_class_name(unsigned class);
+
+#endif

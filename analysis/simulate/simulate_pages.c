@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* simulate_pages.c: one simulator for each page size; beside a sampled one, an exact one over the
+ * first references, from which the sample's error is taken. */
+#include "analysis/simulate/simulate_pages.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analysis/simulate/output.h"
+#include "analysis/simulate/simulators/pages.h"
+
+struct page_job {
+    uint64_t page_bytes;
+    struct pages *pages;
+    struct pages *exact; /* NULL when nothing is sampled, or once compared */
+    uint64_t left;       /* references until they are compared */
+    struct sample_error error;
+    const char *failure;
+};
+
+struct page_jobs {
+    const struct simulate_options *options;
+    struct page_job list[SIMULATE_SIZES];
+};
+
+static struct class_totals totals_of(const struct pages *pages)
+{
+    struct class_totals totals;
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+        totals.of[class] = pages_class_totals(pages, class);
+    return totals;
+}
+
+/* Adds the distances of a class, or of all (-1), into a row; returns its length, 0 when memory is
+ * short. *distances is to be freed, *cold is set. */
+static size_t gather(struct pages *pages, int class, uint64_t **distances, uint64_t *cold)
+{
+    struct lru_histogram sum = {0};
+    unsigned first = class < 0 ? 0 : (unsigned)class;
+    unsigned last = class < 0 ? REFERENCE_CLASSES - 1 : (unsigned)class;
+    for (unsigned i = first; i <= last; i++) {
+        const struct lru_histogram *one = pages_histogram(pages, i);
+        if (one == NULL || !lru_histogram_reach(&sum, one->length - 1)) {
+            free(sum.of_distance);
+            return 0;
+        }
+        sum.cold += one->cold;
+        for (size_t distance = 0; distance < one->length; distance++)
+            sum.of_distance[distance] += one->of_distance[distance];
+    }
+    *distances = sum.of_distance;
+    *cold = sum.cold;
+    return sum.length;
+}
+
+/* Holds the sample against the exact result, for every number of frames of the latter. While
+ * every page is still followed there is nothing to compare. */
+static void compare(struct page_job *job)
+{
+    uint64_t *exact, *sampled, exact_cold, sampled_cold;
+    if (pages_halvings(job->pages) > 0) {
+        size_t exact_length = gather(job->exact, -1, &exact, &exact_cold);
+        size_t sampled_length = gather(job->pages, -1, &sampled, &sampled_cold);
+        if (exact_length == 0 || sampled_length == 0) {
+            job->failure = "memory is short";
+            return;
+        }
+        struct class_totals totals = totals_of(job->exact);
+        struct reference_totals sum = class_totals_sum(&totals);
+        double exact_faults = (double)exact_cold, sampled_faults = (double)sampled_cold;
+        size_t most = exact_length > sampled_length ? exact_length : sampled_length;
+        for (size_t frames = most; frames-- > 1;) {
+            exact_faults += frames < exact_length ? (double)exact[frames] : 0;
+            sampled_faults += frames < sampled_length ? (double)sampled[frames] : 0;
+            if (frames < exact_length)
+                sample_error_add(&job->error, sampled_faults, exact_faults, (double)sum.touches);
+        }
+        job->error.references = sum.references;
+        free(exact);
+        free(sampled);
+    }
+    pages_free(job->exact);
+    job->exact = NULL;
+}
+
+static bool feed_one(struct page_job *job, struct pages *pages, const struct references *batch)
+{
+    if (pages_feed(pages, batch))
+        return true;
+    job->failure = pages_error(pages);
+    return false;
+}
+
+static bool feed(void *argument, const struct references *references)
+{
+    struct page_job *job = argument;
+    struct references rest = *references;
+    if (job->exact != NULL) {
+        struct references first = rest;
+        first.count = first.count < job->left ? first.count : job->left;
+        if (!feed_one(job, job->pages, &first) || !feed_one(job, job->exact, &first))
+            return false;
+        job->left -= first.count;
+        rest.count -= first.count;
+        rest.reference += first.count;
+        if (job->left == 0)
+            compare(job);
+    }
+    return job->failure == NULL && feed_one(job, job->pages, &rest);
+}
+
+/* Prints the points of a curve: the first, and wherever one frame more saves faults. */
+static void print_curve(FILE *output, struct pages *pages, int class)
+{
+    uint64_t *distances = NULL, cold = 0;
+    size_t length = gather(pages, class, &distances, &cold);
+    uint64_t faults = cold;
+    for (size_t distance = 1; distance < length; distance++)
+        faults += distances[distance];
+    fprintf(output, "\"cold\": %" PRIu64 ", \"curve\": [", cold);
+    for (size_t frames = 1; frames < length; frames++) {
+        if (frames == 1 || distances[frames - 1] != 0)
+            fprintf(output, "%s{\"frames\": %zu, \"faults\": %" PRIu64 ", \"cold\": %" PRIu64 "}",
+                    frames == 1 ? "" : ", ", frames, faults, cold);
+        faults -= distances[frames];
+    }
+    fputs("]", output);
+    free(distances);
+}
+
+static void print_job(FILE *output, struct page_job *job, bool sampled)
+{
+    struct class_totals totals = totals_of(job->pages);
+    fprintf(output, "{\"page_size\": %" PRIu64 ", \"touches\": %" PRIu64 ", ", job->page_bytes,
+            class_totals_sum(&totals).touches);
+    if (sampled) {
+        fprintf(output, "\"sample\": {\"of\": %llu, \"pages\": %zu, ",
+                1ULL << pages_halvings(job->pages), pages_followed(job->pages));
+        print_sample_error(output, &job->error);
+        fputs("}, ", output);
+    } else {
+        fputs("\"sample\": null, ", output);
+    }
+    print_curve(output, job->pages, -1);
+    fputs(", \"by_class\": [", output);
+    const char *separator = "";
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
+        if (totals.of[class].touches == 0)
+            continue;
+        fprintf(output, "%s{\"class\": ", separator);
+        print_class_name(output, class);
+        fprintf(output, ", \"touches\": %" PRIu64 ", ", totals.of[class].touches);
+        print_curve(output, job->pages, (int)class);
+        fputs("}", output);
+        separator = ", ";
+    }
+    fputs("]}", output);
+}
+
+struct page_jobs *page_jobs_make(const struct simulate_options *options,
+                                 struct simulations *simulations)
+{
+    struct page_jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs == NULL)
+        return NULL;
+    jobs->options = options;
+    for (size_t i = 0; i < options->page_size_count; i++) {
+        struct pages_options one = {options->page_sizes[i], options->sampled};
+        struct pages_options exact = {options->page_sizes[i], false};
+        struct page_job *job = &jobs->list[i];
+        job->page_bytes = one.page_bytes;
+        job->left = options->error_over;
+        job->pages = pages_new(&one);
+        job->exact = options->sampled ? pages_new(&exact) : NULL;
+        if (job->pages == NULL || (job->exact != NULL) != options->sampled)
+            return NULL;
+        simulations_add(simulations, feed, job);
+    }
+    return jobs;
+}
+
+const char *page_jobs_finish(struct page_jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
+        struct page_job *job = &jobs->list[i];
+        uint64_t *distances = NULL, cold;
+        if (job->failure == NULL && job->exact != NULL)
+            compare(job);
+        /* What printing needs later is tried now. */
+        if (job->failure == NULL && gather(job->pages, -1, &distances, &cold) == 0)
+            job->failure = "memory is short";
+        free(distances);
+        if (job->failure != NULL)
+            return job->failure;
+    }
+    return NULL;
+}
+
+void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source)
+{
+    struct class_totals totals = totals_of(jobs->list[0].pages);
+    size_t count = jobs->options->page_size_count;
+    fputs("{", output);
+    print_head(output, "allotrope.simulate.pages/1", &totals, source);
+    fputs(", \"pages\": [\n", output);
+    for (size_t i = 0; i < count; i++) {
+        print_job(output, &jobs->list[i], jobs->options->sampled);
+        fputs(i + 1 < count ? ",\n" : "\n", output);
+    }
+    fputs("]}", output);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* simulate_pages.h: page faults of a stream of references, as JSON. */
+#ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
+#define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
+
+#include <stdio.h>
+
+#include "analysis/simulate/options.h"
+#include "analysis/simulate/queue.h"
+
+struct page_jobs;
+
+/* Makes the simulators that are asked for and adds them to the simulations. They live until the
+ * program ends. Returns NULL when memory is short. */
+struct page_jobs *page_jobs_make(const struct simulate_options *options,
+                                 struct simulations *simulations);
+/* To be called once the stream has ended. Returns NULL, or one line that says why there is no
+ * result. */
+const char *page_jobs_finish(struct page_jobs *jobs);
+/* Prints the result, after finishing. */
+void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source);
+
+#endif

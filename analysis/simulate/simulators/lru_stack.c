@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT */
+/* lru_stack.c: the most recent units in vector registers, the next in a short row, all others in
+ * a long row of marks.
+ *
+ * Real programs find most of their units among the last few. So the stack is cut in three:
+ *
+ *   front    FRONT slots, each a unit and the stamp of its last touch. The distance of a unit
+ *            that is there is the number of larger stamps: one compare finds the unit, another
+ *            counts, and nothing moves, so successive touches do not wait for each other.
+ *   middle   MIDDLE slots of the same kind, stamped when the unit left the front.
+ *   behind   every other unit known, in a hash table with the time it left the middle; recency.h
+ *            counts those that left later.
+ *
+ * A touch of a unit that is not in front takes the slot of the least recent one there, which
+ * takes the touched one's place in the middle, or that of the least recent one there, which goes
+ * behind. What happens in front does not depend on what is found further back, so a batch is run
+ * through the front first; those it lacks ("absent") are then looked up together.
+ */
+#include "analysis/simulate/simulators/lru_stack.h"
+
+#include <immintrin.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/simulate/simulators/dispatch.h"
+#include "analysis/simulate/simulators/recency.h"
+
+enum {
+    FRONT = 16,
+    MIDDLE = 112,
+    LANES = 8, /* units in a vector register */
+    PREFETCH_AHEAD = 8,
+    SMALLEST_TABLE = 4 * TOUCH_CAPACITY,
+    SMALLEST_ROW = 8 * TOUCH_CAPACITY,
+    NOWHERE = UINT32_MAX,
+};
+
+#define NO_UNIT TOUCH_UNIT_MASK
+
+struct entry {
+    uint64_t unit;
+    uint32_t left; /* the time it left the middle, NOWHERE while it is there or in front */
+};
+
+struct absent {
+    uint64_t touch;
+    uint32_t slot; /* the slot it took */
+};
+
+struct lru_stack {
+    uint64_t front[FRONT] __attribute__((aligned(64)));
+    uint32_t front_stamps[FRONT] __attribute__((aligned(64))); /* 0 in an empty slot */
+    uint64_t middle[MIDDLE] __attribute__((aligned(64)));
+    uint32_t middle_stamps[MIDDLE] __attribute__((aligned(64)));
+    uint32_t front_stamp, middle_stamp; /* the latest */
+    unsigned in_front, in_middle;
+    /* The units in front and their entries, as of the last absent one that was looked up. */
+    uint64_t unit_of_slot[FRONT];
+    uint32_t entry_of_slot[FRONT];
+    uint32_t entry_of_middle[MIDDLE];
+    uint64_t front_distances[REFERENCE_CLASSES][FRONT];
+    uint64_t middle_distances[REFERENCE_CLASSES][MIDDLE];
+    struct lru_histogram of_class[REFERENCE_CLASSES];
+    struct entry *table; /* open addressing, at most half full */
+    size_t table_size;
+    size_t known;
+    struct recency behind;
+    struct absent absent[TOUCH_CAPACITY];
+};
+
+static void empty_slots(struct lru_stack *stack)
+{
+    for (unsigned slot = 0; slot < FRONT; slot++)
+        stack->front[slot] = stack->unit_of_slot[slot] = NO_UNIT;
+    for (unsigned slot = 0; slot < MIDDLE; slot++)
+        stack->middle[slot] = NO_UNIT;
+    memset(stack->front_stamps, 0, sizeof stack->front_stamps);
+    memset(stack->middle_stamps, 0, sizeof stack->middle_stamps);
+    stack->in_front = stack->in_middle = 0;
+}
+
+static struct entry *new_table(size_t size)
+{
+    struct entry *table = malloc(size * sizeof *table);
+    for (size_t i = 0; table != NULL && i < size; i++)
+        table[i] = (struct entry){.unit = NO_UNIT, .left = NOWHERE};
+    return table;
+}
+
+struct lru_stack *lru_stack_new(void)
+{
+    struct lru_stack *stack = aligned_alloc(64, (sizeof *stack + 63) / 64 * 64);
+    if (stack == NULL)
+        return NULL;
+    memset(stack, 0, sizeof *stack);
+    empty_slots(stack);
+    stack->table_size = SMALLEST_TABLE;
+    stack->table = new_table(stack->table_size);
+    if (stack->table == NULL || !recency_init(&stack->behind, SMALLEST_ROW)) {
+        lru_stack_free(stack);
+        return NULL;
+    }
+    return stack;
+}
+
+void lru_stack_free(struct lru_stack *stack)
+{
+    if (stack == NULL)
+        return;
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+        free(stack->of_class[class].of_distance);
+    recency_free(&stack->behind);
+    free(stack->table);
+    free(stack);
+}
+
+size_t lru_stack_units(const struct lru_stack *stack)
+{
+    return stack->known;
+}
+
+static inline size_t home_of(const struct lru_stack *stack, uint64_t unit)
+{
+    return unit * 0x9e3779b97f4a7c15ULL >> 20 & (stack->table_size - 1);
+}
+
+/* The entry of `unit`, or the free one where it belongs. */
+static inline struct entry *find(const struct lru_stack *stack, uint64_t unit)
+{
+    size_t at = home_of(stack, unit);
+    while (stack->table[at].unit != unit && stack->table[at].unit != NO_UNIT)
+        at = (at + 1) & (stack->table_size - 1);
+    return &stack->table[at];
+}
+
+/* Moves everything into a table of `size`, and finds the entries of those in front again. */
+static bool rebuild_table(struct lru_stack *stack, size_t size)
+{
+    struct entry *old = stack->table;
+    size_t old_size = stack->table_size;
+    struct entry *table = new_table(size);
+    if (table == NULL)
+        return false;
+    stack->table = table;
+    stack->table_size = size;
+    for (size_t i = 0; i < old_size; i++)
+        if (old[i].unit != NO_UNIT)
+            *find(stack, old[i].unit) = old[i];
+    free(old);
+    for (unsigned slot = 0; slot < FRONT; slot++)
+        stack->entry_of_slot[slot] = (uint32_t)(find(stack, stack->unit_of_slot[slot]) - table);
+    for (unsigned slot = 0; slot < MIDDLE; slot++)
+        stack->entry_of_middle[slot] = (uint32_t)(find(stack, stack->middle[slot]) - table);
+    return true;
+}
+
+/* Renumbers the times of those behind from 0 on, with room for three times as many more. */
+static bool close_gaps(struct lru_stack *stack)
+{
+    struct recency old = stack->behind;
+    size_t room = 4 * (size_t)old.marks + TOUCH_CAPACITY;
+    if (!recency_init(&stack->behind, room > SMALLEST_ROW ? room : SMALLEST_ROW)) {
+        stack->behind = old;
+        return false;
+    }
+    for (size_t i = 0; i < stack->table_size; i++) {
+        struct entry *entry = &stack->table[i];
+        if (entry->unit != NO_UNIT && entry->left != NOWHERE)
+            entry->left = recency_before(&old, entry->left);
+    }
+    for (uint32_t i = 0; i < old.marks; i++)
+        recency_mark(&stack->behind);
+    recency_free(&old);
+    return true;
+}
+
+bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance)
+{
+    if (distance < histogram->length)
+        return true;
+    size_t length = histogram->length > 0 ? histogram->length : 4 * FRONT;
+    while (length <= distance)
+        length *= 2;
+    uint64_t *longer = realloc(histogram->of_distance, length * sizeof *longer);
+    if (longer == NULL)
+        return false;
+    memset(longer + histogram->length, 0, (length - histogram->length) * sizeof *longer);
+    histogram->of_distance = longer;
+    histogram->length = length;
+    return true;
+}
+
+/* Runs touches through the front. Counts the distances of those found there and lists the
+ * others. Returns the length of that list. */
+static size_t run_front_portable(struct lru_stack *stack, const uint64_t *touches, size_t count)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t unit = touch_unit(touches[i]);
+        unsigned slot = 0;
+        while (slot < FRONT && stack->front[slot] != unit)
+            slot++;
+        if (slot < FRONT) {
+            unsigned distance = 0;
+            for (unsigned other = 0; other < FRONT; other++)
+                distance += stack->front_stamps[other] > stack->front_stamps[slot];
+            stack->front_distances[touch_class(touches[i])][distance]++;
+        } else {
+            slot = 0;
+            for (unsigned other = 1; other < FRONT; other++)
+                slot = stack->front_stamps[other] < stack->front_stamps[slot] ? other : slot;
+            stack->front[slot] = unit;
+            stack->absent[missing++] = (struct absent){touches[i], slot};
+        }
+        stack->front_stamps[slot] = ++stack->front_stamp;
+    }
+    return missing;
+}
+
+AVX512 static size_t run_front_avx512(struct lru_stack *stack, const uint64_t *touches,
+                                      size_t count)
+{
+    _Static_assert(FRONT == 16, "two registers of units, one of stamps");
+    const __m512i unit_mask = _mm512_set1_epi64(TOUCH_UNIT_MASK);
+    __m512i low = _mm512_load_si512(stack->front);
+    __m512i high = _mm512_load_si512(stack->front + 8);
+    __m512i stamps = _mm512_load_si512(stack->front_stamps);
+    uint32_t stamp = stack->front_stamp;
+    size_t missing = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t touch = touches[i];
+        __m512i unit = _mm512_and_si512(_mm512_set1_epi64((long long)touch), unit_mask);
+        __mmask16 found = _mm512_kunpackb(_mm512_cmpeq_epi64_mask(high, unit),
+                                          _mm512_cmpeq_epi64_mask(low, unit));
+        stamp++;
+        if (__builtin_expect(_mm512_kortestz(found, found), 0)) {
+            __m512i least = _mm512_set1_epi32((int)_mm512_reduce_min_epu32(stamps));
+            unsigned slot = (unsigned)__builtin_ctz(_mm512_cmpeq_epi32_mask(stamps, least));
+            found = (__mmask16)(1U << slot);
+            low = _mm512_mask_mov_epi64(low, (__mmask8)found, unit);
+            high = _mm512_mask_mov_epi64(high, (__mmask8)(found >> 8), unit);
+            stack->absent[missing++] = (struct absent){touch, slot};
+        } else {
+            __m512i own = _mm512_broadcastd_epi32(
+                _mm512_castsi512_si128(_mm512_maskz_compress_epi32(found, stamps)));
+            unsigned larger = _mm512_cmpgt_epu32_mask(stamps, own);
+            stack->front_distances[touch_class(touch)][__builtin_popcount(larger)]++;
+        }
+        stamps = _mm512_mask_set1_epi32(stamps, found, (int)stamp);
+    }
+    _mm512_store_si512(stack->front, low);
+    _mm512_store_si512(stack->front + 8, high);
+    _mm512_store_si512(stack->front_stamps, stamps);
+    stack->front_stamp = stamp;
+    return missing;
+}
+
+/* The slot of `unit` in the middle, MIDDLE when it is not there. */
+static inline unsigned find_in_middle_portable(const struct lru_stack *stack, uint64_t unit)
+{
+    unsigned slot = 0;
+    while (slot < MIDDLE && stack->middle[slot] != unit)
+        slot++;
+    return slot;
+}
+
+AVX512 static inline unsigned find_in_middle_avx512(const struct lru_stack *stack, uint64_t unit)
+{
+    const __m512i wanted = _mm512_set1_epi64((long long)unit);
+    for (unsigned slot = 0; slot < MIDDLE; slot += 2 * LANES) {
+        __mmask8 early = _mm512_cmpeq_epi64_mask(_mm512_load_si512(stack->middle + slot), wanted);
+        __mmask8 late =
+            _mm512_cmpeq_epi64_mask(_mm512_load_si512(stack->middle + slot + LANES), wanted);
+        if (early | late)
+            return slot + (unsigned)__builtin_ctz(early | (unsigned)late << LANES);
+    }
+    return MIDDLE;
+}
+
+static inline unsigned count_larger(const uint32_t *stamps, unsigned count, uint32_t stamp)
+{
+    unsigned larger = 0;
+    for (unsigned i = 0; i < count; i++)
+        larger += stamps[i] > stamp;
+    return larger;
+}
+
+static inline unsigned least_recent(const uint32_t *stamps, unsigned count)
+{
+    unsigned slot = 0;
+    for (unsigned i = 1; i < count; i++)
+        slot = stamps[i] < stamps[slot] ? i : slot;
+    return slot;
+}
+
+AVX512 static inline unsigned count_larger_avx512(const uint32_t *stamps, unsigned count,
+                                                  uint32_t stamp)
+{
+    const __m512i own = _mm512_set1_epi32((int)stamp);
+    unsigned larger = 0;
+    for (unsigned i = 0; i < count; i += 2 * LANES)
+        larger += (unsigned)__builtin_popcount(
+            _mm512_cmpgt_epu32_mask(_mm512_load_si512(stamps + i), own));
+    return larger;
+}
+
+AVX512 static inline unsigned least_recent_avx512(const uint32_t *stamps, unsigned count)
+{
+    __m512i least = _mm512_load_si512(stamps);
+    for (unsigned i = 2 * LANES; i < count; i += 2 * LANES)
+        least = _mm512_min_epu32(least, _mm512_load_si512(stamps + i));
+    least = _mm512_set1_epi32((int)_mm512_reduce_min_epu32(least));
+    unsigned i = 0;
+    __mmask16 found;
+    while ((found = _mm512_cmpeq_epi32_mask(least, _mm512_load_si512(stamps + i))) == 0)
+        i += 2 * LANES;
+    return i + (unsigned)__builtin_ctz(found);
+}
+
+/* A unit that neither front nor middle has: counts its distance, or that it is cold, and takes
+ * it from behind. Returns its entry, NULL when memory is short. */
+static struct entry *take_from_behind(struct lru_stack *stack, uint64_t touch)
+{
+    struct lru_histogram *histogram = &stack->of_class[touch_class(touch)];
+    struct entry *entry = find(stack, touch_unit(touch));
+    if (entry->unit == NO_UNIT) {
+        entry->unit = touch_unit(touch);
+        stack->known++;
+        histogram->cold++;
+        return entry;
+    }
+    struct recency *behind = &stack->behind;
+    size_t later = behind->marks - recency_before(behind, entry->left) - 1;
+    size_t distance = stack->in_front + stack->in_middle + later;
+    if (!lru_histogram_reach(histogram, distance))
+        return NULL;
+    histogram->of_distance[distance]++;
+    recency_unmark(behind, entry->left);
+    entry->left = NOWHERE;
+    return entry;
+}
+
+/* Puts the unit that stood in front in `slot` into the middle, in `place`. */
+static inline void leave_front(struct lru_stack *stack, unsigned slot, unsigned place)
+{
+    stack->middle[place] = stack->unit_of_slot[slot];
+    stack->middle_stamps[place] = ++stack->middle_stamp;
+    stack->entry_of_middle[place] = stack->entry_of_slot[slot];
+}
+
+/* The absent one is in the middle at `place`, as many stamps there being larger as `larger`. */
+static inline void swap_with_middle(struct lru_stack *stack, struct absent absent, unsigned place,
+                                    unsigned larger)
+{
+    uint32_t entry = stack->entry_of_middle[place];
+    stack->middle_distances[touch_class(absent.touch)][larger]++;
+    leave_front(stack, absent.slot, place);
+    stack->unit_of_slot[absent.slot] = touch_unit(absent.touch);
+    stack->entry_of_slot[absent.slot] = entry;
+}
+
+/* The absent one is not in the middle, where `oldest` is the least recent slot or an empty one. */
+static bool bring_from_behind(struct lru_stack *stack, struct absent absent, unsigned oldest)
+{
+    struct entry *entry = take_from_behind(stack, absent.touch);
+    if (entry == NULL)
+        return false;
+    if (stack->in_front < FRONT) {
+        stack->in_front++;
+    } else {
+        if (stack->in_middle < MIDDLE)
+            stack->in_middle++;
+        else
+            stack->table[stack->entry_of_middle[oldest]].left = recency_mark(&stack->behind);
+        leave_front(stack, absent.slot, oldest);
+    }
+    stack->unit_of_slot[absent.slot] = touch_unit(absent.touch);
+    stack->entry_of_slot[absent.slot] = (uint32_t)(entry - stack->table);
+    return true;
+}
+
+static inline void prefetch_entry(const struct lru_stack *stack, size_t i, size_t count)
+{
+    size_t ahead = i + PREFETCH_AHEAD < count ? i + PREFETCH_AHEAD : i;
+    __builtin_prefetch(&stack->table[home_of(stack, touch_unit(stack->absent[ahead].touch))], 1);
+}
+
+static bool look_up_portable(struct lru_stack *stack, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct absent absent = stack->absent[i];
+        unsigned place = find_in_middle_portable(stack, touch_unit(absent.touch));
+        prefetch_entry(stack, i, count);
+        if (place < MIDDLE)
+            swap_with_middle(
+                stack, absent, place,
+                count_larger(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
+        else if (!bring_from_behind(stack, absent, least_recent(stack->middle_stamps, MIDDLE)))
+            return false;
+    }
+    return true;
+}
+
+AVX512 static bool look_up_avx512(struct lru_stack *stack, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct absent absent = stack->absent[i];
+        unsigned place = find_in_middle_avx512(stack, touch_unit(absent.touch));
+        prefetch_entry(stack, i, count);
+        if (place < MIDDLE)
+            swap_with_middle(
+                stack, absent, place,
+                count_larger_avx512(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
+        else if (!bring_from_behind(stack, absent,
+                                    least_recent_avx512(stack->middle_stamps, MIDDLE)))
+            return false;
+    }
+    return true;
+}
+
+/* Replaces stamps by their ranks, so that they do not overflow. Returns the largest. */
+static uint32_t renumber(uint32_t *stamps, unsigned count)
+{
+    uint32_t ranks[FRONT + MIDDLE];
+    for (unsigned slot = 0; slot < count; slot++) {
+        ranks[slot] = stamps[slot] != 0;
+        for (unsigned other = 0; other < count && stamps[slot] != 0; other++)
+            ranks[slot] += stamps[other] != 0 && stamps[other] < stamps[slot];
+    }
+    memcpy(stamps, ranks, count * sizeof *stamps);
+    return count;
+}
+
+/* Room for a batch in the table, in the row of marks and in the stamps. */
+static bool prepare(struct lru_stack *stack)
+{
+    if (stack->table_size < 2 * (stack->known + TOUCH_CAPACITY) &&
+        !rebuild_table(stack, 2 * stack->table_size))
+        return false;
+    if (stack->behind.capacity - stack->behind.next < TOUCH_CAPACITY && !close_gaps(stack))
+        return false;
+    if (stack->front_stamp > UINT32_MAX - TOUCH_CAPACITY)
+        stack->front_stamp = renumber(stack->front_stamps, FRONT);
+    if (stack->middle_stamp > UINT32_MAX - TOUCH_CAPACITY)
+        stack->middle_stamp = renumber(stack->middle_stamps, MIDDLE);
+    return true;
+}
+
+bool lru_stack_touch(struct lru_stack *stack, const uint64_t *touches, size_t count)
+{
+    if (!prepare(stack))
+        return false;
+    if (dispatch_avx512())
+        return look_up_avx512(stack, run_front_avx512(stack, touches, count));
+    return look_up_portable(stack, run_front_portable(stack, touches, count));
+}
+
+/* The middle's distances count from FRONT: nothing enters it before the front is full. */
+const struct lru_histogram *lru_stack_histogram(struct lru_stack *stack, unsigned class)
+{
+    struct lru_histogram *histogram = &stack->of_class[class];
+    if (!lru_histogram_reach(histogram, FRONT + MIDDLE - 1))
+        return NULL;
+    for (unsigned distance = 0; distance < FRONT; distance++)
+        histogram->of_distance[distance] += stack->front_distances[class][distance];
+    for (unsigned distance = 0; distance < MIDDLE; distance++)
+        histogram->of_distance[FRONT + distance] += stack->middle_distances[class][distance];
+    memset(stack->front_distances[class], 0, sizeof stack->front_distances[class]);
+    memset(stack->middle_distances[class], 0, sizeof stack->middle_distances[class]);
+    return histogram;
+}
+
+void lru_stack_clear_histograms(struct lru_stack *stack)
+{
+    memset(stack->front_distances, 0, sizeof stack->front_distances);
+    memset(stack->middle_distances, 0, sizeof stack->middle_distances);
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
+        struct lru_histogram *histogram = &stack->of_class[class];
+        histogram->cold = 0;
+        if (histogram->length > 0)
+            memset(histogram->of_distance, 0, histogram->length * sizeof *histogram->of_distance);
+    }
+}
+
+/* Sends a row of units behind, the least recent first. */
+static void retire(struct lru_stack *stack, uint32_t *stamps, const uint32_t *entries,
+                   unsigned slots, unsigned filled)
+{
+    for (; filled > 0; filled--) {
+        unsigned oldest = 0;
+        for (unsigned slot = 1; slot < slots; slot++)
+            if (stamps[slot] - 1 < stamps[oldest] - 1) /* empty slots wrap around */
+                oldest = slot;
+        stack->table[entries[oldest]].left = recency_mark(&stack->behind);
+        stamps[oldest] = 0;
+    }
+}
+
+bool lru_stack_forget(struct lru_stack *stack, bool (*keep)(uint64_t unit, uint64_t argument),
+                      uint64_t argument)
+{
+    if (!prepare(stack))
+        return false;
+    retire(stack, stack->middle_stamps, stack->entry_of_middle, MIDDLE, stack->in_middle);
+    retire(stack, stack->front_stamps, stack->entry_of_slot, FRONT, stack->in_front);
+    empty_slots(stack);
+    for (size_t i = 0; i < stack->table_size; i++) {
+        struct entry *entry = &stack->table[i];
+        if (entry->unit != NO_UNIT && !keep(entry->unit, argument)) {
+            recency_unmark(&stack->behind, entry->left);
+            *entry = (struct entry){.unit = NO_UNIT, .left = NOWHERE};
+            stack->known--;
+        }
+    }
+    return rebuild_table(stack, stack->table_size);
+}

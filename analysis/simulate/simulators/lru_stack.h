@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* lru_stack.h: exact LRU stack distances of a stream of touches.
+ *
+ * The distance of a touch is the number of other units touched since its unit was touched last;
+ * the first touch of a unit is cold and has none. A fully associative LRU memory of F units
+ * misses exactly the cold touches and those of distance F or more (Mattson et al., "Evaluation
+ * Techniques for Storage Hierarchies", IBM Systems Journal 9, 1970), so the histogram of
+ * distances gives the misses of every size.
+ */
+#ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_H
+#define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_H
+
+#include <stdbool.h>
+
+#include "analysis/simulate/simulators/touches.h"
+
+struct lru_histogram {
+    uint64_t cold;
+    uint64_t *of_distance; /* [length]; distances from length on have not occurred */
+    size_t length;
+};
+
+/* Makes room for `distance`. Returns false when memory is short. */
+bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance);
+
+struct lru_stack;
+
+/* Returns NULL when memory is short. A stack belongs to one thread at a time. */
+struct lru_stack *lru_stack_new(void);
+void lru_stack_free(struct lru_stack *stack);
+
+/* Takes touches as touches_take gives them. Returns false when memory is short; the stack is
+ * then of no more use. */
+bool lru_stack_touch(struct lru_stack *stack, const uint64_t *touches, size_t count);
+
+/* Distances of the touches of one class, touches that touches_take left out not included (their
+ * distance is 0). The histogram belongs to the stack and is current until the next touch. */
+const struct lru_histogram *lru_stack_histogram(struct lru_stack *stack, unsigned class);
+/* Empties all histograms; the stack stays as it is. */
+void lru_stack_clear_histograms(struct lru_stack *stack);
+
+/* Units touched so far and not forgotten. */
+size_t lru_stack_units(const struct lru_stack *stack);
+
+/* Forgets the units that `keep` refuses, as if they had never been touched. Returns false when
+ * memory is short. */
+bool lru_stack_forget(struct lru_stack *stack, bool (*keep)(uint64_t unit, uint64_t argument),
+                      uint64_t argument);
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gc_classic.c: Boehm and Weiser's collector 1.6 as the study measured it, for today's processes.
+ *
+ * One heap (classic/heap.c), one lock, one marker, no generations; free does nothing. When no free
+ * block is left everything stops, what can be reached is marked, all the rest is swept at once.
+ * When that leaves less than a quarter of the heap, the heap grows, in one of two ways that the
+ * sources give:
+ *
+ *     growth=heap        the heap grows by half (Zorn, CU-CS-573-92, 2.2)
+ *     growth=increment   it grows by an increment, which grows by half, from 256 KiB to 2 MiB (the
+ *                        published collector)
+ *
+ * and it begins with 256 KiB. Roots and the stop are those of `gc`: the original scanned one data
+ * segment and one stack, which today would lose everything that a library or a thread holds.
+ *
+ * pointers=base is the original's rule: only a pointer to an object's start keeps it. Few of
+ * today's programs keep to it: libc holds the thread-local storage of later threads by its inside,
+ * and a compiler may leave the inside alone in a register. It reproduces the study for programs
+ * whose output has been checked under it; any other needs pointers=interior.
+ *
+ * Whatever goes wrong before the sweep, nothing is reclaimed and the heap grows.
+ */
+#include "gc/classic/gc_classic.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "vm/owner.h"
+#include "gc/world/call_on_stack.h"
+#include "gc/classic/heap.h"
+#include "vm/private_memory.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "gc/world/roots.h"
+#include "gc/world/stop.h"
+#include "gc/world/traced.h"
+#include "vm/area.h"
+#include "vm/clock.h"
+#include "vm/lock.h"
+#include "vm/message.h"
+#include "vm/metadata.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+#include "vm/window.h"
+
+enum { STACK_BYTES = 64 << 10 };
+static const size_t LARGEST_INCREMENT = (size_t)2 << 20;
+
+enum growth { GROWTH_HEAP, GROWTH_INCREMENT };
+enum { OPTION_GROWTH, OPTION_POINTERS, OPTION_INITIAL };
+
+static const char *const growth_words[] = {"heap", "increment", NULL};
+static const char *const pointers_words[] = {"base", "interior", NULL};
+
+static const struct option_description options[] = {
+    {"growth", "what grows by half when a collection reclaims too little", 0, 1, GROWTH_HEAP,
+     growth_words},
+    {"pointers", "which pointers keep an object: those to its start, or to any byte", 0, 1, 0,
+     pointers_words},
+    {"initial", "bytes that the heap begins with", 4096, (uint64_t)1 << 40, 256 << 10, NULL},
+    {0},
+};
+
+struct counters {
+    uint64_t collections, given_up, growths;
+    uint64_t pause_ns, longest_pause_ns;
+    uint64_t root_bytes;
+    uint64_t live_bytes, live_objects; /* after the last collection */
+};
+
+/* Of the collector's own memory, so that nothing here is taken for a root. */
+struct classic {
+    struct classic_heap heap;
+    struct page_source pages;
+    struct area area;
+    enum growth growth;
+    size_t initial, increment;
+    bool available, reclaimed;
+    long process;
+    char *stack;
+    struct counters counters;
+};
+
+static struct classic *classic;
+static struct owner owner = {OWNER_RECORDS};
+static struct lock lock = LOCK_INITIALIZER(RANK_ARENA);
+
+static void *extend(struct page_source *source, size_t bytes)
+{
+    (void)source;
+    return area_extend(&classic->area, bytes);
+}
+
+static bool retract(struct page_source *source, size_t bytes)
+{
+    (void)source;
+    return area_retract(&classic->area, bytes);
+}
+
+static bool segment(struct page_source *source, size_t index, char **start, char **end)
+{
+    struct segment found;
+    (void)source;
+    if (!area_segment(&classic->area, index, &found))
+        return false;
+    *start = found.start;
+    *end = found.end;
+    return true;
+}
+
+static void report_unavailable(void)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "gc:classic: no collections here (/proc cannot be read, or there is no "
+                           "memory for the collector); nothing will be reclaimed");
+    message_send(&message);
+}
+
+static bool init(const uint64_t *values)
+{
+    window_init(0);
+    classic = private_memory_map(sizeof *classic);
+    if (!classic)
+        return false;
+    classic->pages = (struct page_source){extend, retract, segment};
+    classic->growth = (enum growth)values[OPTION_GROWTH];
+    classic->initial = classic->increment = values[OPTION_INITIAL];
+    classic->process = SYSCALL_0(SYS_getpid);
+    area_init(&classic->area, &owner);
+    if (!classic_heap_init(&classic->heap, &classic->pages, values[OPTION_POINTERS] == 1))
+        return false;
+    classic->stack = private_memory_map(STACK_BYTES);
+    classic->available = classic->stack && process_open() && stop_init() && roots_init();
+    if (!classic->available)
+        report_unavailable();
+    return true;
+}
+
+/* Collection. */
+
+static void mark_words(const void *start, const void *end)
+{
+    classic_heap_mark(&classic->heap, start, end);
+}
+
+static void collect_in_stopped_world(uintptr_t stack_pointer)
+{
+    static const struct root_sink sink = {.words = mark_words};
+    struct counters *counters = &classic->counters;
+    struct root_result roots;
+    classic_heap_clear_marks(&classic->heap);
+    doorbell_enter_roots();
+    bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
+    doorbell_leave();
+    if (!read)
+        return;
+    struct classic_sweep swept;
+    doorbell_enter_mark();
+    classic_heap_mark_finish(&classic->heap);
+    doorbell_leave();
+    doorbell_enter_sweep();
+    classic_heap_sweep(&classic->heap, &swept);
+    doorbell_leave();
+    counters->collections++;
+    counters->live_bytes = swept.live_bytes;
+    counters->live_objects = swept.live_objects;
+    counters->root_bytes += roots.bytes + roots.indirect_bytes;
+    classic->reclaimed = true;
+}
+
+/* On the collector's own stack. stack_pointer: of the program's. */
+static void stop_and_collect(uintptr_t stack_pointer)
+{
+    uint64_t begun = monotonic_ns();
+    if (stop_world() != STOP_DONE)
+        return;
+    collect_in_stopped_world(stack_pointer);
+    resume_world();
+    uint64_t pause = monotonic_ns() - begun;
+    classic->counters.pause_ns += pause;
+    if (pause > classic->counters.longest_pause_ns)
+        classic->counters.longest_pause_ns = pause;
+}
+
+/* The lock is held. False: nothing was reclaimed. A vfork child runs in its parent's memory, but is
+ * not it. */
+static bool collect(void)
+{
+    if (!classic->available || SYSCALL_0(SYS_getpid) != classic->process)
+        return false;
+    uint64_t all = ~UINT64_C(0), mask;
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
+    classic->reclaimed = false;
+    doorbell_enter_collector();
+    doorbell_collection_begin(classic->counters.collections);
+    call_on_stack(stop_and_collect, classic->stack + STACK_BYTES);
+    doorbell_collection_end(classic->counters.live_bytes);
+    doorbell_leave();
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    classic->counters.given_up += !classic->reclaimed;
+    return classic->reclaimed;
+}
+
+/* Growth. */
+
+/* By the rule, and by no less than `needed`; what the kernel refuses is asked for by halves. */
+static bool grow(size_t needed)
+{
+    size_t bytes = classic_heap_bytes(&classic->heap);
+    size_t step = bytes == 0                       ? classic->initial
+                  : classic->growth == GROWTH_HEAP ? bytes / 2
+                                                   : classic->increment;
+    if (bytes > 0 && classic->growth == GROWTH_INCREMENT) {
+        classic->increment += classic->increment / 2;
+        if (classic->increment > LARGEST_INCREMENT)
+            classic->increment = LARGEST_INCREMENT;
+    }
+    classic->counters.growths++;
+    for (; step > needed; step /= 2)
+        if (classic_heap_grow(&classic->heap, step))
+            return true;
+    return classic_heap_grow(&classic->heap, needed);
+}
+
+static bool reclaimed_too_little(void)
+{
+    size_t bytes = classic_heap_bytes(&classic->heap);
+    return bytes - classic->counters.live_bytes < bytes / 4;
+}
+
+static void *take(size_t alignment, size_t size)
+{
+    if (alignment > CLASSIC_UNIT_BYTES)
+        return classic_heap_alloc_aligned(&classic->heap, alignment, size);
+    return classic_heap_alloc(&classic->heap, size);
+}
+
+/* The lock is held. */
+static void *take_or_collect(size_t alignment, size_t size)
+{
+    size_t needed = classic_heap_room_for(alignment, size);
+    void *object = take(alignment, size);
+    if (object)
+        return object;
+    if (classic_heap_bytes(&classic->heap) > 0 && collect()) {
+        if (reclaimed_too_little())
+            grow(needed);
+        object = take(alignment, size);
+    }
+    if (!object && grow(needed))
+        object = take(alignment, size);
+    return object;
+}
+
+static void *alloc_aligned(size_t alignment, size_t size)
+{
+    if (__builtin_expect(!classic, 0))
+        allocator_first_use();
+    if (size > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2)
+        return refuse_memory();
+    lock_acquire(&lock);
+    void *object = take_or_collect(alignment, size);
+    lock_release(&lock);
+    return object ? object : refuse_memory();
+}
+
+static void *alloc(size_t size)
+{
+    return alloc_aligned(CLASSIC_UNIT_BYTES, size);
+}
+
+static bool owns(const void *address)
+{
+    return granule_map_get(address) == &owner;
+}
+
+static bool is_object(const void *block)
+{
+    return classic_heap_find(&classic->heap, (uintptr_t)block) == block;
+}
+
+/* That an object is freed twice cannot be seen: it never was. */
+static void ignore_free(void *block)
+{
+    if (!owns(block)) {
+        report_pointer_fault("free", block, "not a block of this heap; ignored");
+        return;
+    }
+    lock_acquire(&lock);
+    bool found = is_object(block);
+    lock_release(&lock);
+    if (!found)
+        abort_on_pointer_fault("free", block, "not the start of a block");
+}
+
+static size_t usable_size(const void *block)
+{
+    size_t bytes = 0;
+    lock_acquire(&lock);
+    if (owns(block) && is_object(block))
+        bytes = classic_heap_object_bytes(&classic->heap, block);
+    lock_release(&lock);
+    return bytes;
+}
+
+/* The old object is left to the collector, or kept while more than half of it is used. */
+static void *resize(void *block, size_t size)
+{
+    size_t usable = usable_size(block);
+    if (usable == 0)
+        abort_on_pointer_fault("realloc", block, "not the start of a block");
+    if (size <= usable && size > usable / 2)
+        return block;
+    void *moved = alloc(size);
+    return moved ? memcpy(moved, block, usable < size ? usable : size) : NULL;
+}
+
+static struct block_waste waste(const void *block)
+{
+    lock_acquire(&lock);
+    struct block_waste found = classic_heap_waste(&classic->heap, block);
+    lock_release(&lock);
+    return found;
+}
+
+static void fork_prepare(void)
+{
+    lock_acquire(&lock);
+    lock_acquire(&metadata_lock);
+    lock_acquire(&window_lock);
+}
+
+static void fork_parent(void)
+{
+    lock_release(&window_lock);
+    lock_release(&metadata_lock);
+    lock_release(&lock);
+}
+
+static void fork_child(void)
+{
+    classic->process = SYSCALL_0(SYS_getpid);
+    lock_reset(&window_lock);
+    lock_reset(&metadata_lock);
+    lock_reset(&lock);
+}
+
+static void thread_exit(void)
+{
+}
+
+/* malloc_trim asks for a collection; memory is never given back. */
+static size_t trim(void)
+{
+    lock_acquire(&lock);
+    collect();
+    lock_release(&lock);
+    return 0;
+}
+
+static size_t cached_bytes(void)
+{
+    return 0;
+}
+
+static void walk(heap_visitor *visit, void *argument)
+{
+    lock_acquire(&lock);
+    classic_heap_walk(&classic->heap, visit, argument);
+    lock_release(&lock);
+}
+
+static void count_free(void *argument, const struct block_info *info)
+{
+    struct heap_statistics *statistics = argument;
+    if (info->state != BLOCK_FREE)
+        return;
+    statistics->free_blocks++;
+    statistics->free_bytes += info->block_bytes;
+}
+
+static void statistics(struct allocator_statistics *result)
+{
+    *result = (struct allocator_statistics){.arenas = 1};
+    walk(count_free, &result->heap);
+}
+
+static bool is_valid(void)
+{
+    lock_acquire(&lock);
+    bool valid = classic_heap_is_valid(&classic->heap);
+    lock_release(&lock);
+    return valid;
+}
+
+static void more_statistics(statistic_visitor *visit, void *argument)
+{
+    const struct counters *counters = &classic->counters;
+    visit(argument, "gc", "collections", counters->collections);
+    visit(argument, "gc", "given_up", counters->given_up);
+    visit(argument, "gc", "growths", counters->growths);
+    visit(argument, "gc", "heap_bytes", classic_heap_bytes(&classic->heap));
+    visit(argument, "gc", "pause_ns", counters->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", counters->longest_pause_ns);
+    visit(argument, "gc", "live_bytes", counters->live_bytes);
+    visit(argument, "gc", "live_objects", counters->live_objects);
+    visit(argument, "gc", "root_bytes", counters->root_bytes);
+}
+
+const struct allocator gc_classic = {
+    .name = "gc",
+    .preset = "classic",
+    .preset_title = "as measured in 1992: page-aligned headers, eager sweep, free ignored",
+    .title = "conservative collector under existing binaries",
+    .source = "Boehm & Weiser, SP&E 1988; Zorn, CU-CS-573-92",
+    .options = options,
+    .init = init,
+    .alloc = alloc,
+    .alloc_zeroed = alloc,
+    .alloc_aligned = alloc_aligned,
+    .free = ignore_free,
+    .resize = resize,
+    .usable_size = usable_size,
+    .waste = waste,
+    .owns = owns,
+    .fork_prepare = fork_prepare,
+    .fork_parent = fork_parent,
+    .fork_child = fork_child,
+    .thread_exit = thread_exit,
+    .trim = trim,
+    .statistics = statistics,
+    .cached_bytes = cached_bytes,
+    .walk = walk,
+    .is_valid = is_valid,
+    .more_statistics = more_statistics,
+};

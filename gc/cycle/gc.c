@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gc.c: what `free` means, and what becomes of what was never freed.
+ *
+ *     free=ignore              free does nothing; collections reclaim what cannot be reached
+ *     free=honour,leaks=keep   no collections: `blocks`, by another name
+ *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
+ *
+ * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
+ * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
+ * as something points to it, it stays what it is, but what it points to is not kept for its sake.
+ * Else a list that the program frees at one end and extends at the other (node's buffers) would be
+ * kept from the first stale pointer into it on, for ever. With free=ignore realloc too
+ * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
+ * stays good. Only large blocks move with their pages.
+ *
+ * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
+ * be the address behind a header that is all there is of it (php's functions without arguments),
+ * and headers are small. In larger ones only a word of the roots keeps the block that ends there
+ * (mark.c).
+ *
+ * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
+ * asked for, since nothing else would ever give memory back; one line says so. They are too while
+ * one collection after the other is given up, as long as a thread blocks every signal, say.
+ */
+#include "gc/cycle/gc.h"
+
+#include <string.h>
+
+#include "alloc/blocks/blocks.h"
+#include "gc/cycle/collect.h"
+#include "gc/cycle/pace.h"
+#include "gc/world/stop.h"
+#include "vm/message.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+
+enum { FREE_IGNORE, FREE_HONOUR };
+enum { LEAKS_COLLECT, LEAKS_KEEP };
+
+enum gc_option {
+    OPTION_FREE,
+    OPTION_LEAKS,
+    OPTION_POLICY,
+    OPTION_INITIAL,
+    OPTION_LIMIT,
+    OPTION_PAUSE,
+    OPTION_EVERY,
+    OPTION_MARKERS,
+    OPTION_RETAIN,
+    OPTION_STACK,
+};
+
+/* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
+enum { PADDED_BYTES = 128 };
+
+static const char *const free_words[] = {"ignore", "honour", NULL};
+static const char *const leaks_words[] = {"collect", "keep", NULL};
+static const char *const policy_words[] = {"auto", "boehm", NULL};
+
+static const struct option_description options[] = {
+    {"free", "what free does", 0, 1, FREE_HONOUR, free_words},
+    {"leaks", "what becomes of blocks that cannot be reached and were not freed", 0, 1,
+     LEAKS_COLLECT, leaks_words},
+    {"policy", "when to collect; boehm: the study's rule", 0, 1, POLICY_AUTO, policy_words},
+    {"initial", "bytes that the heap may use before the first collection; 0: the policy's own", 0,
+     (uint64_t)1 << 40, 0, NULL},
+    {"limit", "bytes that the heap may use at all; 0: no limit", 0, (uint64_t)1 << 46, 0, NULL},
+    {"pause", "milliseconds of pause to aim at, by more markers; 0: none", 0, 10000, 0, NULL},
+    {"every", "collect each so many allocations, for tests; 0: when it is due", 0,
+     (uint64_t)1 << 40, 0, NULL},
+    {"markers", "threads that mark at once in a large heap", 1, 16, 2, NULL},
+    BLOCKS_OPTIONS,
+    {"stack", "bytes that each marker's stack may grow to", 65536, (uint64_t)1 << 32,
+     (uint64_t)256 << 20, NULL},
+    {0},
+};
+
+static const char *conflict(const uint64_t *values)
+{
+    if (values[OPTION_LEAKS] != LEAKS_KEEP)
+        return NULL;
+    if (values[OPTION_FREE] == FREE_IGNORE)
+        return "with free=ignore and leaks=keep nothing would ever give memory back";
+    for (enum gc_option option = OPTION_POLICY; options[option].key; option++)
+        if (option != OPTION_RETAIN && values[option] != options[option].initial)
+            return "with leaks=keep there are no collections for policy=, initial=, limit=, "
+                   "pause=, every=, markers= or stack= to change";
+    return NULL;
+}
+
+static struct {
+    _Atomic bool free_ignored;  /* now */
+    _Atomic bool ignores_frees; /* as long as collections work */
+    bool collects;
+    uint64_t every;
+    _Atomic uint64_t allocations;
+    _Atomic bool has_pins;
+} gc;
+
+static void set_free_ignored(void)
+{
+    gc.free_ignored = gc.ignores_frees && collect_works();
+}
+
+static bool run_collection(enum collect_cause cause, size_t wanted)
+{
+    bool reclaimed = collect(cause, wanted);
+    if (gc.ignores_frees)
+        set_free_ignored();
+    return reclaimed;
+}
+
+static bool may_collect(void)
+{
+    return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
+}
+
+static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
+{
+    size_t used = blocks_used_bytes();
+    if (tries == 0 && !exhausted &&
+        (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
+        return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
+                   ? RETRY
+               : pace_is_over_limit(used, bytes) ? REFUSE
+                                                 : GROW;
+    if (exhausted)
+        return tries <= 2 && run_collection(CAUSE_EXHAUSTED, bytes) ? RETRY : REFUSE;
+    return pace_is_over_limit(used, bytes) ? REFUSE : GROW;
+}
+
+static void count_allocation(void)
+{
+    if (atomic_fetch_add_explicit(&gc.allocations, 1, memory_order_relaxed) % gc.every ==
+        gc.every - 1)
+        run_collection(CAUSE_EVERY, 0);
+}
+
+static struct blocks_collector collector = {.may_grow = may_grow};
+
+static void report_unavailable(void)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message,
+                 "gc: no collections here (/proc cannot be read or is another namespace's, or "
+                 "there is no memory for the collector); free is honoured");
+    message_send(&message);
+}
+
+static bool init(const uint64_t *values)
+{
+    bool ignored = values[OPTION_FREE] == FREE_IGNORE;
+    bool collects = ignored || values[OPTION_LEAKS] == LEAKS_COLLECT;
+    struct pace_options pace = {
+        .policy = (enum pace_policy)values[OPTION_POLICY],
+        .frees = !ignored,
+        .initial_bytes = values[OPTION_INITIAL],
+        .limit_bytes = values[OPTION_LIMIT],
+        .pause_goal_ns = values[OPTION_PAUSE] * 1000000,
+    };
+    pace_init(&pace);
+    gc.collects = collects;
+    if (pace.policy == POLICY_AUTO && ignored)
+        collector.may_collect = may_collect;
+    gc.every = values[OPTION_EVERY];
+    if (gc.every > 0)
+        collector.before_allocation = count_allocation;
+    if (!blocks_init((unsigned)values[OPTION_RETAIN], collects ? &collector : NULL))
+        return false;
+    if (collects && !collect_init((unsigned)values[OPTION_MARKERS], values[OPTION_STACK]))
+        report_unavailable();
+    gc.ignores_frees = ignored;
+    set_free_ignored();
+    return true;
+}
+
+/* Pins. */
+
+static uint64_t *pins_of(struct slab *slab, const void *address, uint64_t *bit)
+{
+    bool exact;
+    size_t index = slab_index(slab, address, &exact);
+    *bit = slab_bit(index);
+    return index < slab->capacity ? slab_pinned(slab, index / SLAB_WORD_BLOCKS) : NULL;
+}
+
+static void gc_pin(const void *address)
+{
+    uint64_t bit;
+    struct slab *slab = blocks_slab_of(address);
+    uint64_t *pins = slab ? pins_of(slab, address, &bit) : NULL;
+    if (!pins)
+        return;
+    __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
+    slab->has_pins = true;
+    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+}
+
+static bool unpin(const void *block)
+{
+    uint64_t bit;
+    struct slab *slab = blocks_slab_of(block);
+    uint64_t *pins = slab && slab->has_pins ? pins_of(slab, block, &bit) : NULL;
+    return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
+}
+
+/* Allocation. */
+
+static size_t padded(size_t size)
+{
+    return size + (size <= PADDED_BYTES && gc.collects);
+}
+
+static void *gc_alloc(size_t size)
+{
+    return blocks_alloc(padded(size));
+}
+
+static void *gc_alloc_zeroed(size_t size)
+{
+    return blocks_alloc_zeroed(padded(size));
+}
+
+static void *gc_alloc_aligned(size_t alignment, size_t size)
+{
+    return blocks_alloc_aligned(alignment, padded(size));
+}
+
+static void gc_free(void *block)
+{
+    bool pinned = __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
+                  unpin(block);
+    /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
+    if (!gc.free_ignored || pinned)
+        blocks_free(block);
+    else
+        blocks_retire(block, "free");
+}
+
+static void *gc_resize(void *block, size_t size)
+{
+    size = padded(size);
+    if (!gc.free_ignored)
+        return blocks_resize(block, size);
+    size_t usable = blocks_usable_size(block);
+    if (size <= usable && size > usable / 2)
+        return block;
+    struct slab *slab = blocks_slab_of(block);
+    if (usable == 0 || (slab->capacity == 1 && size > usable))
+        return blocks_resize(block, size); /* a bad pointer, which is reported; or by page tables */
+    void *moved = blocks_alloc(size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, block, usable < size ? usable : size);
+    blocks_retire(block, "realloc");
+    return moved;
+}
+
+/* Without collections nothing else gives memory back: frees count from here on. */
+static void gc_enter_sandbox(void)
+{
+    collect_never_again();
+    pace_without_clock();
+    gc.ignores_frees = gc.free_ignored = false;
+}
+
+static size_t gc_trim(void)
+{
+    run_collection(CAUSE_ASKED, 0);
+    return blocks_trim();
+}
+
+static void gc_fork_prepare(void)
+{
+    collect_fork_prepare();
+    blocks_fork_prepare();
+}
+
+static void gc_fork_parent(void)
+{
+    blocks_fork_parent();
+    collect_fork_parent();
+}
+
+static void gc_fork_child(void)
+{
+    blocks_fork_child();
+    collect_fork_child();
+    set_free_ignored();
+}
+
+/* Statistics. */
+
+static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
+{
+    for (unsigned i = 0; i < PAUSE_BUCKETS; i++) {
+        char key[] = "from_2^00_us";
+        key[7] = (char)('0' + i / 10);
+        key[8] = (char)('0' + i % 10);
+        if (pauses[i] > 0)
+            visit(argument, "gc_pauses", key, pauses[i]);
+    }
+}
+
+static void gc_statistics(statistic_visitor *visit, void *argument)
+{
+    static const char *const causes[COLLECT_CAUSES] = {
+        [CAUSE_FULL] = "heap_full", [CAUSE_EXHAUSTED] = "memory_exhausted",
+        [CAUSE_LIMIT] = "limit",    [CAUSE_EVERY] = "every",
+        [CAUSE_ASKED] = "asked",
+    };
+    static const char *const failures[STOP_FAILURES] = {
+        [STOP_NO_THREAD_LIST] = "no_thread_list",
+        [STOP_NO_SIGNAL] = "no_signal",
+        [STOP_TIMEOUT] = "thread_does_not_stop",
+        [STOP_TOO_MANY] = "too_many_threads",
+    };
+    const struct collect_statistics *statistics = collect_statistics();
+    visit(argument, "gc", "collections", statistics->collections);
+    visit(argument, "gc", "pause_ns", statistics->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", statistics->longest_pause_ns);
+    visit(argument, "gc", "given_up_ns", statistics->given_up_ns);
+    visit(argument, "gc", "stop_ns", statistics->stop_ns);
+    visit(argument, "gc", "longest_stop_ns", statistics->longest_stop_ns);
+    visit(argument, "gc", "root_ns", statistics->root_ns);
+    visit(argument, "gc", "root_bytes", statistics->root_bytes);
+    visit(argument, "gc", "root_indirect_bytes", statistics->root_indirect_bytes);
+    visit(argument, "gc", "root_mappings", statistics->root_mappings);
+    visit(argument, "gc", "mark_ns", statistics->mark_ns);
+    visit(argument, "gc", "marked_blocks", statistics->marked_blocks);
+    visit(argument, "gc", "marked_bytes", statistics->marked_bytes);
+    visit(argument, "gc", "mark_overflows", statistics->mark_overflows);
+    visit(argument, "gc", "markers", statistics->most_markers);
+    visit(argument, "gc", "sweep_ns", statistics->sweep_ns);
+    visit(argument, "gc", "freed_blocks", statistics->freed_blocks);
+    visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
+    visit(argument, "gc", "live_bytes", statistics->live_bytes);
+    visit(argument, "gc", "stopped_threads", statistics->stopped_threads);
+    visit(argument, "gc", "next_collection_bytes", pace_target());
+    for (unsigned i = 0; i < COLLECT_CAUSES; i++)
+        visit(argument, "gc_causes", causes[i], statistics->causes[i]);
+    for (unsigned i = 1; i < STOP_FAILURES; i++)
+        visit(argument, "gc_given_up", failures[i], statistics->given_up[i]);
+    visit(argument, "gc_given_up", "roots_unreadable", statistics->given_up_roots);
+    visit(argument, "gc_given_up", "not_available", statistics->unavailable);
+    visit_histogram(visit, argument, statistics->pauses);
+}
+
+const struct allocator gc_default = {
+    .name = "gc",
+    .preset = "default",
+    .preset_title = "mark and sweep, the world stopped",
+    .title = "conservative collector under existing binaries",
+    .source = "after Boehm & Weiser, SP&E 1988",
+    .options = options,
+    .conflict = conflict,
+    .init = init,
+    .alloc = gc_alloc,
+    .free = gc_free,
+    .resize = gc_resize,
+    .fork_prepare = gc_fork_prepare,
+    .fork_parent = gc_fork_parent,
+    .fork_child = gc_fork_child,
+    .trim = gc_trim,
+    .more_statistics = gc_statistics,
+    .pin = gc_pin,
+    .enter_sandbox = gc_enter_sandbox,
+    .before_hiding = collect_before_hiding,
+    .ended_waits = stop_ended_waits,
+    .alloc_zeroed = gc_alloc_zeroed,
+    .alloc_aligned = gc_alloc_aligned,
+    BLOCKS_FUNCTIONS,
+};

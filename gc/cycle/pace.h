@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pace.h: when to collect: how large the heap may grow before the next collection.
+ */
+#ifndef ALLOTROPE_GC_CYCLE_PACE_H
+#define ALLOTROPE_GC_CYCLE_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pace_policy { POLICY_AUTO, POLICY_BOEHM };
+
+struct pace_options {
+    enum pace_policy policy;
+    bool frees;             /* the program's frees count: collections only find what it forgot */
+    size_t initial_bytes;   /* 0: the policy's own */
+    size_t limit_bytes;     /* 0: none */
+    uint64_t pause_goal_ns; /* 0: none */
+};
+
+/* Called once; reads the memory limit of the process's control group. */
+void pace_init(const struct pace_options *options);
+
+/* There will be no more collections, and no more looks at the clock: a sandbox may kill for one. */
+void pace_without_clock(void);
+
+/* Whether the heap, now of `used` bytes, is full for what is asked for. Any thread. */
+bool pace_is_full(size_t used, size_t bytes);
+/* Whether `taken` bytes, all that threads have ever taken to hand out, make a collection due. */
+bool pace_is_due(size_t taken);
+/* Whether it would pass the limit that the user has set. */
+bool pace_is_over_limit(size_t used, size_t bytes);
+
+/* What a collection has found. All bytes. */
+struct pace_report {
+    size_t used;   /* by the heap, as it is now or when its threads next look at it */
+    size_t taken;  /* by threads to hand out, ever */
+    size_t wanted; /* what did not fit */
+    size_t live, freed, roots;
+    uint64_t pause_ns, mark_ns;
+    uint64_t ran_ns; /* of the program since the last collection */
+};
+
+/* Sets the size at which the next collection is due. */
+void pace_collected(const struct pace_report *report);
+/* A collection was given up: the heap grows instead. */
+void pace_given_up(size_t used, size_t taken, size_t wanted);
+
+/* How many of `most` helpers a collection of a heap like the last is worth. */
+unsigned pace_helpers(unsigned most);
+
+/* How much may be handed out until the next collection; 0: that depends on the heap's size. */
+size_t pace_room(void);
+
+/* The size of the heap at which the next collection is due, or what it will be about then. */
+size_t pace_target(void);
+
+#endif

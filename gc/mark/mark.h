@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mark.h: finds every block that the program can reach; see mark.c.
+ *
+ * All of this runs while the world is stopped, in the thread that stopped it.
+ */
+#ifndef ALLOTROPE_GC_MARK_MARK_H
+#define ALLOTROPE_GC_MARK_MARK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mark_result {
+    uint64_t blocks, bytes; /* marked */
+    uint64_t overflows;     /* times that the stack was full and the heap was searched instead */
+    unsigned markers;       /* that worked */
+};
+
+/* Called once. most_stack_bytes: what each marker's stack may grow to. False: without memory. */
+bool mark_init(unsigned most_markers, size_t most_stack_bytes);
+
+/* Before the world is stopped: waits until the helpers of the last collection have ended, and makes
+ * larger what was too small for it. */
+void mark_prepare(void);
+/* In the child of a fork, which has none of them. */
+void mark_forget_helpers(void);
+
+/* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
+void mark_begin(void);
+
+/* Pages of blocks may not be readable: process_mapping_at tells which. */
+void mark_heeds_protection(void);
+
+/* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to
+ * any byte of a block count, and pointers to the byte behind its last. */
+void mark_roots(const void *start, const void *end);
+
+/* The same for words at any address: a compiler's constants stand in the code wherever its
+ * instructions put them. */
+void mark_roots_in_code(const void *start, const void *end);
+
+/* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started
+ * is done without. */
+void mark_finish(unsigned helpers, struct mark_result *result);
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * roots.c: the roots.
+ *
+ * The program registers nothing. A root is every word of every mapping of the process, as the
+ * kernel lists them at this moment, that is not the heap's own memory: data segments, stacks with
+ * the thread control blocks and thread-local storage in them, registers (which the stop's signal
+ * has put on a stack), mappings that libraries and interpreters have made for themselves.
+ *
+ *     private       pages that the process has written to, even if it may not write them now
+ *     shared        writable ones, and those of memory rather than of a file, which may have been
+ *                   writable before, or be so elsewhere; all pages that the kernel has in memory,
+ *                   for another process may have written them, and a forked child's own page tables
+ *                   do not show them; of one larger than the machine's memory, where to ask of each
+ *                   page takes seconds, those that the page tables show
+ *     left out      devices; read-only shared files; the text of programs and libraries; the
+ *                   kernel's own (vdso); whatever the granule map knows to be ours
+ *     besides       buffers that are registered with io_uring (kernel/io_uring.c)
+ *
+ * Pages are read in place where nothing can go wrong with that. Where it can (swapped pages, which
+ * is also what the kernel calls guard pages; pages without read permission; mappings of files,
+ * which may have been cut short) they are read through /proc/self/mem, where a fault is an error
+ * number.
+ *
+ * Code that the process has generated (an executable mapping of no file, or of shared memory) may
+ * have addresses in its instructions, at any byte: HotSpot's inline caches hold the only pointers
+ * to their records there.
+ *
+ * Of a stack only the part in use counts, from the stack pointer, less the red zone of 128 bytes
+ * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
+ * nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's control
+ * block in it, in which just one thread is, and not on its alternate signal stack, which
+ * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and
+ * all.
+ */
+#include "gc/world/roots.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include "vm/private_memory.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "vm/kernel/io_uring.h"
+#include "gc/world/stop.h"
+#include "gc/world/traced.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { RED_ZONE = 128, BUFFER_BYTES = 64 << 10 };
+
+static struct {
+    char *buffer;
+    size_t memory_bytes; /* of the machine */
+    int memory_file;
+    bool indirect; /* the mapping at hand is read through the file */
+    bool code;     /* it holds code that the process has generated */
+    bool has_rings;
+    const struct root_sink *sink;
+    struct root_result *result;
+} roots;
+
+bool roots_init(void)
+{
+    struct sysinfo information;
+    roots.buffer = private_memory_map(BUFFER_BYTES);
+    roots.memory_bytes = SIZE_MAX;
+    if (!syscall_failed(SYSCALL_1(SYS_sysinfo, &information)))
+        roots.memory_bytes = information.totalram * information.mem_unit;
+    return roots.buffer && traced_init();
+}
+
+static void scan_words(uintptr_t start, uintptr_t end)
+{
+    if (roots.code && roots.sink->words_in_code)
+        roots.sink->words_in_code((const void *)start, (const void *)end);
+    else
+        roots.sink->words((const void *)start, (const void *)end);
+}
+
+static void scan_in_place(uintptr_t start, uintptr_t end)
+{
+    roots.result->bytes += end - start;
+    scan_words(start, end);
+}
+
+static long copy_out(uintptr_t start, size_t bytes)
+{
+    return SYSCALL_4(SYS_pread64, roots.memory_file, roots.buffer, bytes, start);
+}
+
+/* A page that cannot be read holds nothing for the program either: a guard, or behind the end of
+ * its file. */
+static void scan_page_through_file(uintptr_t start)
+{
+    long bytes = copy_out(start, PAGE_BYTES);
+    if (!syscall_failed(bytes))
+        scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + (uintptr_t)bytes);
+}
+
+static void scan_through_file(uintptr_t start, uintptr_t end)
+{
+    roots.result->indirect_bytes += end - start;
+    while (start < end) {
+        size_t bytes = end - start < BUFFER_BYTES ? end - start : BUFFER_BYTES;
+        long copied = copy_out(start, bytes);
+        if (copied == (long)bytes) {
+            scan_words((uintptr_t)roots.buffer, (uintptr_t)roots.buffer + bytes);
+        } else {
+            for (size_t page = 0; page < bytes; page += PAGE_BYTES)
+                scan_page_through_file(start + page);
+        }
+        start += start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* one may lie across */
+    }
+}
+
+static bool is_ours(uintptr_t address)
+{
+    return granule_map_get((const void *)address) != NULL ||
+           granule_map_look_up(&beside_heaps, (const void *)address) != NULL;
+}
+
+static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
+{
+    if (in_place)
+        scan_in_place(start, end);
+    else
+        scan_through_file(start, end);
+}
+
+/* Leaves out what is ours among the program's data. */
+static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
+{
+    for (size_t i = 0; i < ROOT_OWN; i++) {
+        uintptr_t own = round_down((uintptr_t)roots.sink->own[i].start, sizeof own);
+        uintptr_t own_end = round_up(own + roots.sink->own[i].bytes, sizeof own);
+        if (own_end <= start || own >= end)
+            continue;
+        if (own > start)
+            scan_somehow(start, own, in_place);
+        start = own_end;
+    }
+    if (start < end)
+        scan_somehow(start, end, in_place);
+}
+
+static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)unused;
+    scan_between_own(start, end, readable && !roots.indirect);
+}
+
+static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
+{
+    while (start < end && !is_ours(start)) {
+        uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
+        uintptr_t beside = granule_map_skip_empty(&beside_heaps, start, end);
+        uintptr_t next = heaps < beside ? heaps : beside;
+        start = next > start ? next : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    }
+    return start < end ? start : end;
+}
+
+static uintptr_t skip_ours(uintptr_t start, uintptr_t end)
+{
+    while (start < end && is_ours(start))
+        start = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+    return start < end ? start : end;
+}
+
+/* The pages of a mapping that the process has written to and that are not ours. The kernel is not
+ * asked for ours: a heap's page tables take it longer to walk than the rest. */
+static bool scan_theirs(uintptr_t start, uintptr_t end)
+{
+    for (uintptr_t same; start < end; start = skip_ours(same, end)) {
+        same = skip_theirs(start, end);
+        if (same > start && !resident_each(start, same, scan_written, NULL))
+            return false;
+    }
+    return true;
+}
+
+/* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
+static void scan_shared(const struct mapping *mapping)
+{
+    enum { PAGES = 512 };
+    unsigned char in_memory[PAGES];
+    uintptr_t run = mapping->start; /* of pages in memory, to where we are */
+    for (uintptr_t start = mapping->start; start < mapping->end; start += PAGES * PAGE_BYTES) {
+        size_t pages = (mapping->end - start) / PAGE_BYTES;
+        if (pages > PAGES)
+            pages = PAGES;
+        bool known = !syscall_failed(SYSCALL_3(SYS_mincore, start, pages * PAGE_BYTES, in_memory));
+        for (size_t page = 0; page < pages; page++) {
+            uintptr_t at = start + page * PAGE_BYTES;
+            if (known && !(in_memory[page] & 1)) {
+                scan_through_file(run, at);
+                run = at + PAGE_BYTES;
+            }
+        }
+    }
+    scan_through_file(run, mapping->end);
+}
+
+static void scan_seen(void *unused, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)unused;
+    (void)readable;
+    scan_through_file(start, end);
+}
+
+/* Stacks. */
+
+static bool is_in(uintptr_t address, const struct mapping *mapping)
+{
+    return address >= mapping->start && address < mapping->end;
+}
+
+extern void *__libc_stack_end __attribute__((weak));
+
+/* The first thread's. Valgrind makes it from other memory than the kernel does. */
+static bool is_first_stack(const struct mapping *mapping)
+{
+    size_t ranges;
+    traced_recorder_ranges(&ranges);
+    return mapping_is_named(mapping, "[stack]") ||
+           (ranges > 0 && &__libc_stack_end && is_in((uintptr_t)__libc_stack_end, mapping));
+}
+
+struct stack_use {
+    unsigned threads; /* whose stack pointer is in the mapping */
+    uintptr_t lowest; /* in use */
+    bool is_own;      /* a thread's own stack, as far as the thread tells */
+};
+
+static void note_stack(struct stack_use *use, const struct stopped_thread *thread,
+                       const struct mapping *mapping)
+{
+    uintptr_t pointer = thread->stack_pointer;
+    bool on_alternate = pointer >= thread->alternate_start && pointer < thread->alternate_end;
+    use->threads++;
+    use->lowest = pointer - RED_ZONE;
+    if (is_in(thread->frame, mapping) && thread->frame < use->lowest)
+        use->lowest = thread->frame;
+    use->is_own =
+        !on_alternate && (is_first_stack(mapping) || is_in(thread->thread_pointer, mapping));
+}
+
+/* Where the part in use of a stack mapping begins; the mapping's start for all others. */
+static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mapping *below,
+                               const struct stopped_thread *self)
+{
+    struct stack_use use = {0};
+    if (is_in(self->stack_pointer, mapping))
+        note_stack(&use, self, mapping);
+    for (size_t i = 0; i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        if (is_in(thread.stack_pointer, mapping))
+            note_stack(&use, &thread, mapping);
+    }
+    bool guarded = is_first_stack(mapping) ||
+                   (below && below->end == mapping->start && !below->readable && !below->writable);
+    if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
+        return mapping->start;
+    return round_down(use.lowest, sizeof(uintptr_t));
+}
+
+static bool is_kernels(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "[v") || mapping_name_begins(mapping, "[uprobes");
+}
+
+static bool is_device(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "/dev/") && !mapping_name_begins(mapping, "/dev/shm/") &&
+           !mapping_name_begins(mapping, "/dev/zero");
+}
+
+static bool is_file(const struct mapping *mapping)
+{
+    return mapping->name_length > 0 && mapping->name[0] == '/';
+}
+
+/* Not of a file, or of one that has no name any more. */
+static bool is_shared_memory(const struct mapping *mapping)
+{
+    static const char DELETED[] = " (deleted)";
+    const size_t length = sizeof DELETED - 1;
+    return mapping_name_begins(mapping, "/dev/shm/") ||
+           (mapping->name_length >= length &&
+            memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0);
+}
+
+static bool is_left_out(const struct mapping *mapping)
+{
+    if (mapping->shared)
+        return is_device(mapping) || !(mapping->writable || is_shared_memory(mapping));
+    return is_kernels(mapping) || (mapping->executable && !mapping->writable && is_file(mapping));
+}
+
+/* The program has taken away the right to read pages of a block: a guard, or what is to be safe. */
+static bool is_protected_block(const struct mapping *mapping)
+{
+    return !mapping->readable && is_ours(mapping->start);
+}
+
+static bool any_block_is_protected(const struct mapping *mappings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_protected_block(&mappings[i]))
+            return true;
+    return false;
+}
+
+static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
+                         const struct stopped_thread *self)
+{
+    if (is_left_out(mapping))
+        return true;
+    roots.result->mappings++;
+    roots.code = mapping->executable;
+    roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
+    if (mapping->shared) {
+        if (mapping->end - mapping->start > roots.memory_bytes)
+            return resident_each_shared(mapping->start, mapping->end, scan_seen, NULL);
+        scan_shared(mapping);
+        return true;
+    }
+    roots.indirect = !mapping->readable || is_file(mapping);
+    roots.code = mapping->executable && !is_file(mapping);
+    uintptr_t start = lowest_in_use(mapping, below, self);
+    uintptr_t first_page = round_down(start, PAGE_BYTES);
+    if (start > first_page) { /* the page that the stack pointer is in, which is there */
+        scan_in_place(start, first_page + PAGE_BYTES);
+        first_page += PAGE_BYTES;
+    }
+    if (is_protected_block(mapping))
+        return resident_each(first_page, mapping->end, scan_written, NULL);
+    return scan_theirs(first_page, mapping->end);
+}
+
+/* The kernel may have joined memory of the recorder's to the program's. */
+static bool scan_but_recorders(const struct mapping *mapping, const struct mapping *below,
+                               const struct stopped_thread *self)
+{
+    size_t count;
+    const uint64_t(*ranges)[2] = traced_recorder_ranges(&count);
+    struct mapping piece = *mapping;
+    for (size_t i = 0; i < count && ranges[i][0] < mapping->end; i++) {
+        if (ranges[i][1] <= piece.start)
+            continue;
+        piece.end = ranges[i][0];
+        if (piece.start < piece.end && !scan_mapping(&piece, below, self))
+            return false;
+        piece.start = ranges[i][1];
+        piece.end = mapping->end;
+    }
+    return piece.start >= piece.end || scan_mapping(&piece, below, self);
+}
+
+static void keep_buffer(uintptr_t address)
+{
+    roots.sink->words(&address, &address + 1);
+}
+
+/* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
+ * runs. */
+static void keep_stack(const struct stopped_thread *thread)
+{
+    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start};
+    roots.sink->words(words, words + sizeof words / sizeof words[0]);
+}
+
+bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct root_result *result)
+{
+    const struct mapping *mappings;
+    size_t count;
+    struct stopped_thread self = {.stack_pointer = stack_pointer, .frame = stack_pointer};
+    __asm__("mov %%fs:0, %0" : "=r"(self.thread_pointer));
+    stack_t alternate;
+    if (!syscall_failed(SYSCALL_2(SYS_sigaltstack, NULL, &alternate)) &&
+        !(alternate.ss_flags & SS_DISABLE)) {
+        self.alternate_start = (uintptr_t)alternate.ss_sp;
+        self.alternate_end = self.alternate_start + alternate.ss_size;
+    }
+    *result = (struct root_result){0};
+    roots.sink = sink;
+    roots.result = result;
+    roots.has_rings = false;
+    keep_stack(&self);
+    for (size_t i = 0; i < stopped_count(); i++) {
+        struct stopped_thread thread = stopped_thread(i);
+        keep_stack(&thread);
+    }
+    roots.memory_file = process_file(PROCESS_MEMORY);
+    bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
+                process_read_mappings(&mappings, &count);
+    if (read && sink->protected_blocks && any_block_is_protected(mappings, count))
+        sink->protected_blocks();
+    for (size_t i = 0; read && i < count; i++)
+        read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+    if (read && roots.has_rings)
+        read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
+    return read;
+}

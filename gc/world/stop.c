@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stop.c: stopping the world by a signal that the program cannot see.
+ *
+ * glibc keeps two real-time signals to itself and hides them from sigaction, from the sets that
+ * programs build and from sigwait. One of them, SIGSETXID, is sent here with a code of our own in
+ * si_code; what comes with any other code is passed on to glibc's handler, so setuid goes on
+ * working. glibc installs its handler when it first needs it, so ours is looked after at each
+ * stop.
+ *
+ * Threads are those that the kernel lists, however they were made: all that are new are sent the
+ * signal, all are waited for, and the list is read again, until it holds nothing new. Nothing that
+ * is stopped can make threads, so this ends. Left out are zombies, threads that are about to end,
+ * and the kernel's own workers, which take signals and never answer.
+ *
+ *     stopper                                    thread
+ *     word = generation (odd)
+ *     record: waiting for generation  -- signal (generation, index) -->
+ *                                                record: waiting -> its frame
+ *     <----------------------------- answers++ --
+ *     ...                                        waits while word == generation
+ *     word = generation + 1           -- futex -->
+ *
+ * Threads that were in a system call when they were last stopped are sent theirs after all others:
+ * the signal wakes them, and where processors are few one that is woken takes the stopper's, which
+ * may then go to a thread that has not been sent its own yet, for a time slice of milliseconds.
+ * Only the last to answer wakes the stopper.
+ *
+ * A thread that answers too late finds another generation in the word or in its record, and
+ * returns at once: a stop that is given up leaves nothing behind.
+ *
+ * System calls that the signal interrupts are restarted by the kernel where it can. Those that it
+ * ends with EINTR in spite of SA_RESTART (poll, select, sleeps, ...) are begun again by setting the
+ * thread back to its system call instruction, where that changes nothing for the program:
+ * when the wait has no limit, when the limit is a point in time, or when the kernel has written
+ * back the time that is left. Of others with a limit, and of those that end with a part of what
+ * they were to send or receive, the thread counts how often that happened, and where the program
+ * calls them through libc they are called again (shim/system_calls/waits.c). A signal of the
+ * program's that came during the stop ends the wait after all, as if it had come without one
+ * (unless it comes in the few instructions between the look for it and the return).
+ */
+#include "gc/world/stop.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "vm/private_memory.h"
+#include "vm/kernel/process.h"
+#include "gc/world/traced.h"
+#include "vm/clock.h"
+#include "vm/lock.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum {
+    STOP_SIGNAL = 33,   /* SIGSETXID of glibc */
+    STOP_CODE = -23117, /* negative: from a process; not one that the kernel or glibc uses */
+    MAX_THREADS = 65536,
+    INDEX_BITS = 20,
+};
+
+/* How long a thread may take to answer, and how soon it is asked after. */
+enum { PATIENCE_NS = 100000000, FIRST_LOOK_NS = 1000000 };
+
+/* PF_* of include/linux/sched.h, as in field 9 of stat. Who has ended is still called exiting. */
+enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
+
+struct frame {
+    const ucontext_t *context;
+    uintptr_t thread_pointer;
+};
+
+/* `state` is WAITING | generation, GONE, or the address of a struct frame on the thread's stack. */
+struct record {
+    pid_t thread;
+    bool to_be_sent;
+    _Atomic uint64_t state;
+};
+static const uint64_t WAITING = UINT64_C(1) << 63, GONE = 1;
+
+static struct {
+    struct record *records;
+    size_t count;
+    pid_t process, self;
+    enum stop_failure failure;
+    size_t added;
+    _Atomic uint32_t word;            /* the generation; odd while the world is stopped */
+    _Atomic uint32_t answers, enough; /* so many there have been, and will be */
+} stop;
+
+/* As the kernel takes it. */
+struct kernel_action {
+    void (*handler)(int signal, siginfo_t *info, void *context);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+enum { KERNEL_RESTORER = 0x04000000 };
+
+/* As io_uring_enter takes it, and its flags. */
+struct ring_wait {
+    uint64_t mask;
+    uint32_t mask_bytes, least_wait;
+    uint64_t limit;
+};
+enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
+
+static struct kernel_action glibc_action;
+
+/* By thread, without thread-local storage, of which there is little. Threads that share one (their
+ * control blocks lie a multiple of MANY pages apart) may take a signal of the program's that ends a
+ * wait for one of ours. */
+enum { MANY = 1024 };
+static _Atomic uint32_t ended_waits[MANY];
+
+/* By the kernel's number of the thread: whether it was in a system call when it was last stopped.
+ * No more than a guess. */
+static _Atomic bool was_waiting[MANY];
+
+static _Atomic uint32_t *own_ended_waits(void)
+{
+    return &ended_waits[current_thread() / PAGE_BYTES % MANY];
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
+{
+    SYSCALL_4(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+    SYSCALL_3(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+/* In the thread that is stopped. */
+
+__attribute__((naked)) static void restore_from_signal(void)
+{
+    __asm__("mov $15, %eax\n\tsyscall"); /* rt_sigreturn */
+}
+
+static bool is_system_call(const unsigned char *instruction)
+{
+    return instruction[0] == 0x0F && instruction[1] == 0x05;
+}
+
+/* The number of the system call that ended before `after`: compilers and glibc load it right
+ * before, or with one more instruction between. -1: it is not plain to see. */
+static long interrupted_call(const unsigned char *after)
+{
+    if (!is_system_call(after - 2))
+        return -1;
+    for (int distance = 5; distance <= 10; distance++) {
+        const unsigned char *at = after - 2 - distance;
+        if (at[0] == 0xB8 && at[3] == 0 && at[4] == 0) /* mov $number, %eax */
+            return at[1] | at[2] << 8;
+    }
+    return -1;
+}
+
+/* A pointer to the time may be in a structure that the flags tell of. */
+static bool ring_waits_without_limit(const greg_t *registers)
+{
+    unsigned flags = (unsigned)registers[REG_R10];
+    if (flags & RING_LIMIT_REGISTERED)
+        return false;
+    const struct ring_wait *wait = (const struct ring_wait *)registers[REG_R8];
+    return !(flags & RING_LIMIT_BELOW) || wait->limit == 0;
+}
+
+/* Whether the call may be begun again with the registers as they are. */
+static bool may_begin_again(long call, const greg_t *registers)
+{
+    switch (call) {
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+    case SYS_select: /* the kernel has written back what is left */
+    case SYS_pselect6:
+    case SYS_ppoll:
+    case SYS_semop:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+        return true;
+    case SYS_poll:
+        return (int)registers[REG_RDX] < 0;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+        return (int)registers[REG_R10] < 0;
+    case SYS_epoll_pwait2:
+    case SYS_semtimedop:
+        return registers[REG_R10] == 0;
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+        return registers[REG_R8] == 0;
+    case SYS_io_uring_enter: /* has then handed in nothing */
+        return ring_waits_without_limit(registers);
+    case SYS_rt_sigtimedwait:
+        return registers[REG_RDX] == 0;
+    case SYS_clock_nanosleep:
+        return registers[REG_RSI] & TIMER_ABSTIME || registers[REG_R10] != 0;
+    case SYS_nanosleep:
+        return registers[REG_RSI] != 0;
+    case SYS_futex: {
+        int operation = (int)registers[REG_RSI] & FUTEX_CMD_MASK;
+        return operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_REQUEUE_PI ||
+               (operation == FUTEX_WAIT && registers[REG_R10] == 0);
+    }
+    default:
+        return false;
+    }
+}
+
+/* Whether a signal is to be delivered for which the program has a handler. */
+static bool program_has_signal(const ucontext_t *context)
+{
+    uint64_t pending = 0, blocked;
+    memcpy(&blocked, &context->uc_sigmask, sizeof blocked);
+    SYSCALL_2(SYS_rt_sigpending, &pending, sizeof pending);
+    pending &= ~blocked & ~(UINT64_C(1) << (STOP_SIGNAL - 1));
+    for (; pending; pending &= pending - 1) {
+        struct kernel_action action = {0};
+        SYSCALL_4(SYS_rt_sigaction, __builtin_ctzl(pending) + 1, NULL, &action, 8);
+        if ((uintptr_t)action.handler > 1) /* neither default nor ignored */
+            return true;
+    }
+    return false;
+}
+
+/* A call that hands on many bytes and has done so with some of them. */
+static bool may_be_cut_short(const greg_t *registers)
+{
+    enum {
+        CALL_BYTES = 12
+    }; /* that interrupted_call looks at: what lies before them may be gone */
+    greg_t done = registers[REG_RAX];
+    if (done <= 0 || done >= registers[REG_RDX] ||
+        (uintptr_t)registers[REG_RIP] % PAGE_BYTES < CALL_BYTES)
+        return false;
+    long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
+    return call == SYS_write || call == SYS_sendto || call == SYS_recvfrom;
+}
+
+static void begin_interrupted_call_again(ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
+                         may_begin_again(registers[REG_RAX], registers);
+    bool cut_short = !about_to_wait && may_be_cut_short(registers);
+    if (!about_to_wait && !cut_short && registers[REG_RAX] != -EINTR)
+        return;
+    if (program_has_signal(context)) {
+        if (about_to_wait) {
+            /* Stopped again before the wait that was begun again: its signal would come too
+             * early. */
+            registers[REG_RAX] = -EINTR;
+            registers[REG_RIP] += 2;
+        }
+        return;
+    }
+    if (about_to_wait)
+        return;
+    long call = cut_short ? -1 : interrupted_call((const unsigned char *)registers[REG_RIP]);
+    if (call < 0 || !may_begin_again(call, registers)) {
+        atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
+        return;
+    }
+    /* A relative sleep goes on with the time that the kernel wrote to where it was to. */
+    if (call == SYS_nanosleep)
+        registers[REG_RDI] = registers[REG_RSI];
+    if (call == SYS_clock_nanosleep && !(registers[REG_RSI] & TIMER_ABSTIME))
+        registers[REG_RDX] = registers[REG_R10];
+    registers[REG_RAX] = call;
+    registers[REG_RIP] -= 2;
+}
+
+static bool is_in_call(const ucontext_t *context)
+{
+    const greg_t *registers = context->uc_mcontext.gregs;
+    return registers[REG_RAX] == -EINTR ||
+           is_system_call((const unsigned char *)registers[REG_RIP]);
+}
+
+static void wait_for_resume(struct frame *frame, uint64_t cookie)
+{
+    size_t index = cookie & ((1 << INDEX_BITS) - 1);
+    uint32_t generation = (uint32_t)(cookie >> INDEX_BITS);
+    uint64_t waiting = WAITING | generation;
+    if (index >= MAX_THREADS ||
+        !atomic_compare_exchange_strong(&stop.records[index].state, &waiting, (uint64_t)frame))
+        return;
+    atomic_store_explicit(&was_waiting[stop.records[index].thread % MANY],
+                          is_in_call(frame->context), memory_order_relaxed);
+    if (atomic_fetch_add(&stop.answers, 1) + 1 == atomic_load(&stop.enough))
+        futex_wake_all(&stop.answers);
+    while (atomic_load(&stop.word) == generation)
+        futex_wait(&stop.word, generation, NULL);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    if (info->si_code != STOP_CODE) {
+        if ((uintptr_t)glibc_action.handler > 1) /* neither default nor ignored */
+            glibc_action.handler(signal, info, context);
+        return;
+    }
+    doorbell_enter_collector(); /* left by the return from the signal */
+    struct frame frame = {.context = context, .thread_pointer = current_thread()};
+    wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
+    begin_interrupted_call_again(context);
+}
+
+/* In the thread that stops the others. */
+
+static bool install_handler(void)
+{
+    struct kernel_action action = {on_signal,
+                                   SA_SIGINFO | SA_RESTART | SA_ONSTACK | KERNEL_RESTORER,
+                                   restore_from_signal, ~UINT64_C(0)};
+    struct kernel_action current;
+    if (syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, NULL, &current, 8)))
+        return false;
+    if (current.handler == on_signal)
+        return true;
+    glibc_action = current;
+    return !syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, &action, NULL, 8));
+}
+
+bool stop_init(void)
+{
+    stop.records = private_memory_map(MAX_THREADS * sizeof *stop.records);
+    return stop.records != NULL;
+}
+
+static bool is_known(pid_t thread)
+{
+    for (size_t i = 0; i < stop.count; i++)
+        if (stop.records[i].thread == thread)
+            return true;
+    return false;
+}
+
+static bool signal_thread(struct record *record)
+{
+    uint64_t generation = stop.word, index = (uint64_t)(record - stop.records);
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_signo = STOP_SIGNAL;
+    info.si_code = STOP_CODE;
+    info.si_pid = stop.process;
+    info.si_value.sival_ptr = (void *)(generation << INDEX_BITS | index);
+    record->to_be_sent = false;
+    long result =
+        SYSCALL_4(SYS_rt_tgsigqueueinfo, stop.process, record->thread, STOP_SIGNAL, &info);
+    if (result == -ESRCH)
+        atomic_store(&record->state, GONE);
+    return !syscall_failed(result) || result == -ESRCH;
+}
+
+static bool add_if_new(void *argument, pid_t thread)
+{
+    (void)argument;
+    if (thread == stop.self || is_known(thread))
+        return true;
+    if (stop.count == MAX_THREADS) {
+        stop.failure = STOP_TOO_MANY;
+        return false;
+    }
+    struct record *record = &stop.records[stop.count++];
+    record->thread = thread;
+    record->to_be_sent = true;
+    atomic_store(&record->state, WAITING | stop.word);
+    stop.added++;
+    return true;
+}
+
+static bool signal_added(bool waiting_too)
+{
+    for (size_t i = 0; i < stop.count; i++) {
+        struct record *record = &stop.records[i];
+        if (record->to_be_sent && (waiting_too || !was_waiting[record->thread % MANY]) &&
+            !signal_thread(record)) {
+            stop.failure = STOP_NO_SIGNAL;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A thread that will never run the program's code again, or never has. */
+static bool is_out_of_the_way(pid_t thread)
+{
+    unsigned long flags;
+    if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
+        return true;
+    return process_thread_flags(thread, &flags) && flags & (EXITING | IO_WORKER | USER_WORKER);
+}
+
+static size_t count_waiting(bool ask)
+{
+    size_t waiting = 0;
+    for (size_t i = 0; i < stop.count; i++) {
+        uint64_t state = atomic_load(&stop.records[i].state);
+        if (!(state & WAITING))
+            continue;
+        if (ask && is_out_of_the_way(stop.records[i].thread))
+            atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
+        else
+            waiting++;
+    }
+    return waiting;
+}
+
+static bool wait_for_answers(void)
+{
+    static const struct timespec slice = {.tv_nsec = FIRST_LOOK_NS};
+    uint64_t begun = monotonic_ns();
+    for (;;) {
+        uint32_t answers = atomic_load(&stop.answers);
+        uint64_t waited = monotonic_ns() - begun;
+        uint32_t waiting = (uint32_t)count_waiting(waited >= FIRST_LOOK_NS);
+        if (waiting == 0)
+            return true;
+        if (waited >= PATIENCE_NS) {
+            stop.failure = STOP_TIMEOUT;
+            return false;
+        }
+        atomic_store(&stop.enough, answers + waiting);
+        futex_wait(&stop.answers, answers, &slice);
+    }
+}
+
+static bool stop_all(void)
+{
+    do {
+        stop.added = 0;
+        if (!process_each_thread(add_if_new, NULL)) {
+            if (stop.failure == STOP_DONE)
+                stop.failure = STOP_NO_THREAD_LIST;
+            return false;
+        }
+        if (!signal_added(false) || !signal_added(true) || !wait_for_answers())
+            return false;
+    } while (stop.added > 0);
+    return true;
+}
+
+enum stop_failure stop_world(void)
+{
+    if (!install_handler())
+        return STOP_NO_SIGNAL;
+    stop.count = 0;
+    stop.failure = STOP_DONE;
+    stop.process = (pid_t)SYSCALL_0(SYS_getpid);
+    stop.self = (pid_t)SYSCALL_0(SYS_gettid);
+    atomic_fetch_add(&stop.word, 1);
+    if (stop_all())
+        return STOP_DONE;
+    resume_world();
+    return stop.failure;
+}
+
+uint32_t stop_ended_waits(void)
+{
+    return atomic_load_explicit(own_ended_waits(), memory_order_relaxed);
+}
+
+void resume_world(void)
+{
+    for (size_t i = 0; i < stop.count; i++)
+        atomic_store(&stop.records[i].state, GONE);
+    atomic_fetch_add(&stop.word, 1);
+    futex_wake_all(&stop.word);
+}
+
+static bool wait_for_return(void *argument, pid_t thread)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    (void)argument;
+    for (int tries = 0; tries < 100 && process_thread_blocks(thread, STOP_SIGNAL); tries++)
+        SYSCALL_2(SYS_nanosleep, &pause, NULL);
+    return true;
+}
+
+void wait_for_resumed(void)
+{
+    process_each_thread(wait_for_return, NULL);
+}
+
+size_t stopped_count(void)
+{
+    return stop.count;
+}
+
+struct stopped_thread stopped_thread(size_t index)
+{
+    uint64_t state = atomic_load(&stop.records[index].state);
+    if (state == GONE)
+        return (struct stopped_thread){0};
+    const struct frame *frame = (const struct frame *)state;
+    const stack_t *alternate = &frame->context->uc_stack;
+    uintptr_t start = (uintptr_t)alternate->ss_sp;
+    bool has_alternate = !(alternate->ss_flags & SS_DISABLE);
+    return (struct stopped_thread){
+        .stack_pointer = (uintptr_t)frame->context->uc_mcontext.gregs[REG_RSP],
+        .frame = (uintptr_t)frame,
+        .thread_pointer = frame->thread_pointer,
+        .alternate_start = has_alternate ? start : 0,
+        .alternate_end = has_alternate ? start + alternate->ss_size : 0,
+    };
+}

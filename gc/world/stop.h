@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * stop.h: stops every other thread of the process, and lets them go on; see stop.c.
+ */
+#ifndef ALLOTROPE_GC_WORLD_STOP_H
+#define ALLOTROPE_GC_WORLD_STOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a stopped thread is. */
+struct stopped_thread {
+    uintptr_t stack_pointer;  /* when the signal came */
+    uintptr_t frame;          /* the lowest address of its saved registers, on either stack */
+    uintptr_t thread_pointer; /* FS base: in glibc the thread control block */
+    uintptr_t alternate_start, alternate_end; /* its alternate signal stack; equal: none */
+};
+
+enum stop_failure {
+    STOP_DONE,
+    STOP_NO_THREAD_LIST, /* /proc cannot be read */
+    STOP_NO_SIGNAL,      /* the kernel refuses to queue it */
+    STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk */
+    STOP_TOO_MANY,       /* threads */
+    STOP_FAILURES
+};
+
+/* Called once. False: without memory. */
+bool stop_init(void);
+
+/* Stops all threads but the calling one, which must have blocked all signals. Unless it returns
+ * STOP_DONE everything runs on as if it had not been called. */
+enum stop_failure stop_world(void);
+
+/* The threads that stop_world stopped: those that end meanwhile are left out. */
+size_t stopped_count(void);
+struct stopped_thread stopped_thread(size_t index);
+
+void resume_world(void);
+
+/* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
+uint32_t stop_ended_waits(void);
+
+/* Waits a moment until the threads that were stopped are back in the program: they still have to
+ * return from the signal, which is a system call. */
+void wait_for_resumed(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * configuration.h: which allocator, which preset, which options.
+ *
+ *     allocator[:option[,option...]]      option = key=value, or the bare name of a preset
+ *
+ *     bsd      bsd:classic      bsd:cache=64K,arenas=2
+ */
+#ifndef ALLOTROPE_SHIM_CONFIGURATION_CONFIGURATION_H
+#define ALLOTROPE_SHIM_CONFIGURATION_CONFIGURATION_H
+
+#include "alloc/allocator.h"
+#include "vm/message.h"
+
+struct configuration {
+    const struct allocator *allocator;
+    uint64_t values[HEAP_OPTIONS]; /* one for each of the allocator's options */
+};
+
+/* Every allocator and preset there is; the presets of one allocator stand together, its default
+ * first. NULL-terminated. The first is what runs when nothing is asked for. */
+extern const struct allocator *const allocators[];
+
+/* Reads `text`; NULL or "" is the default. False: `error` holds the line to show, which names
+ * what is wrong and what would be valid. Allocates nothing. */
+bool configuration_parse(const char *text, struct configuration *configuration,
+                         struct message *error);
+
+/* A decimal number, perhaps with K, M or G (powers of 1024) behind it. */
+bool parse_size(const char *text, uint64_t *number);
+
+size_t option_count(const struct allocator *allocator);
+
+#endif

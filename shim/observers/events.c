@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * events.c: the observer that notes every allocation and free for `allotrope events`.
+ *
+ * Each thread fills a buffer of its own in memory that it shares with the writer, another process
+ * (trace/protocol/event_pool.h). Whether this process has joined the recording stands in a page
+ * that the kernel clears in a forked child (MADV_WIPEONFORK), however it was forked: the child
+ * joins as a process of its own, or is not recorded, and never writes into its parent's buffers.
+ *
+ * The time stamp counter costs more than all else here (15 ns under a hypervisor), so while there
+ * is one thread it is read for some hundred words at a time. From the second thread on every
+ * event is stamped, before a free and after an allocation, so that the reader finds their order.
+ */
+#include "shim/observers/events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "shim/observers/callers.h"
+#include "shim/route/start.h"
+#include "trace/protocol/event_pool.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+/* A stamp, an event, and the stamp that a nested call may have put in between. */
+enum { MOST_EVENT_WORDS = 8 + EVENT_MOST_FRAMES, WRITER_CHECK_SECONDS = 1 };
+
+_Static_assert((int)EVENT_MOST_FRAMES <= (int)CALLERS_MOST, "as many as can be walked");
+
+enum membership { NOT_JOINED, RECORDED, NOT_RECORDED }; /* the cleared page holds the first */
+
+struct thread_events {
+    uint64_t *next;  /* where the next word goes; NULL: the thread has no buffer */
+    uint64_t *limit; /* from here on something is due: a stamp, or another buffer */
+};
+
+static struct route inner;
+static struct event_pool *ring;
+static uint32_t *membership; /* in a page that fork clears */
+static uint32_t place;       /* of this process in the ring's head */
+static uint32_t frames_wanted;
+static _Atomic bool threaded;
+static __thread struct thread_events mine;
+
+/* Without the fence the counter is read while what comes before still waits for memory: a block
+ * that another thread handed over a moment ago would be given back before it was handed out. */
+static inline uint64_t stamp(void)
+{
+    __builtin_ia32_lfence();
+    return __builtin_ia32_rdtsc() << 3 | EVENT_TIME;
+}
+
+/* Buffers. */
+
+/* A process that was killed and not yet waited for still has its number, but its descriptor says
+ * that it has ended. */
+static bool writer_lives(void)
+{
+    long writer = SYSCALL_2(SYS_pidfd_open, ring->writer, 0);
+    struct pollfd end = {.fd = (int)writer, .events = POLLIN};
+    if (syscall_failed(writer))
+        return writer != -ESRCH;
+    bool ended = SYSCALL_3(SYS_poll, &end, 1, 0) > 0;
+    SYSCALL_1(SYS_close, writer);
+    return !ended;
+}
+
+static bool wait_for_writer(uint32_t freed)
+{
+    const struct timespec a_while = {WRITER_CHECK_SECONDS, 0};
+    atomic_fetch_add(&ring->waiting, 1);
+    SYSCALL_4(SYS_futex, &ring->freed, FUTEX_WAIT, freed, &a_while);
+    atomic_fetch_sub(&ring->waiting, 1);
+    return writer_lives();
+}
+
+/* Low numbers first, so that few buffers go round and stay in the cache. False when the writer
+ * takes no more. */
+static bool take_buffer(uint32_t *number)
+{
+    for (;;) {
+        uint32_t freed = atomic_load(&ring->freed);
+        for (*number = 0; *number < EVENT_BUFFERS && !atomic_load(&ring->closed); ++*number) {
+            uint32_t state = EVENT_BUFFER_FREE;
+            _Atomic uint32_t *buffer = &ring->buffer[*number].state;
+            if (atomic_load_explicit(buffer, memory_order_relaxed) == EVENT_BUFFER_FREE &&
+                atomic_compare_exchange_strong(buffer, &state, EVENT_BUFFER_FILLING))
+                return true;
+        }
+        if (atomic_load(&ring->closed) || !wait_for_writer(freed))
+            return false;
+    }
+}
+
+static void label_buffer(uint32_t number, uint32_t kind, uint32_t thread, uint64_t sequence)
+{
+    struct event_buffer *buffer = &ring->buffer[number];
+    buffer->process = place;
+    buffer->thread = thread;
+    buffer->tid = (uint32_t)SYSCALL_0(SYS_gettid);
+    buffer->kind = kind;
+    buffer->bytes = 0;
+    buffer->sequence = sequence;
+    atomic_store_explicit(&buffer->labelled, 1, memory_order_release);
+}
+
+static struct event_buffer *buffer_of(const uint64_t *word)
+{
+    size_t offset = (size_t)((const char *)word - (const char *)event_buffer_words(ring, 0));
+    return &ring->buffer[offset / EVENT_BUFFER_BYTES];
+}
+
+static void hand_over(struct event_buffer *buffer)
+{
+    atomic_store_explicit(&buffer->state, EVENT_BUFFER_FULL, memory_order_release);
+}
+
+/* Joining. */
+
+static bool take_place(void)
+{
+    uint32_t pid = (uint32_t)SYSCALL_0(SYS_getpid);
+    uint32_t only = atomic_load(&ring->only);
+    for (place = 0; place < EVENT_PROCESSES && (only == 0 || only == pid); place++) {
+        uint32_t none = 0;
+        struct event_process *process = &ring->process[place];
+        if (!atomic_compare_exchange_strong(&process->pid, &none, pid))
+            continue;
+        long length = SYSCALL_4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", process->program,
+                                EVENT_PROGRAM_BYTES - 1);
+        process->program[syscall_failed(length) ? 0 : length] = '\0';
+        atomic_store(&process->ready, 1);
+        return true;
+    }
+    atomic_fetch_add(&ring->declined, 1);
+    return false;
+}
+
+/* Passes on which files are mapped where, so that return addresses can be named. */
+static void tell_maps(void)
+{
+    long maps = maps_open();
+    size_t length = EVENT_BUFFER_BYTES;
+    uint32_t number;
+    for (uint64_t sequence = 0; length == EVENT_BUFFER_BYTES && take_buffer(&number); sequence++) {
+        label_buffer(number, EVENT_BUFFER_MAPS, 0, sequence);
+        length = maps_read(maps, (char *)event_buffer_words(ring, number), EVENT_BUFFER_BYTES);
+        ring->buffer[number].bytes = (uint32_t)length;
+        hand_over(&ring->buffer[number]);
+    }
+    maps_close(maps);
+}
+
+/* The first event of a process, or of a forked child: there is one thread. */
+static void join(void)
+{
+    mine = (struct thread_events){NULL, NULL};
+    atomic_store(&threaded, false);
+    *membership = take_place() ? RECORDED : NOT_RECORDED;
+    if (*membership == RECORDED)
+        tell_maps();
+}
+
+static void next_buffer(void)
+{
+    uint32_t number, thread;
+    uint64_t sequence = 0;
+    struct event_buffer *last = mine.next ? buffer_of(mine.next) : NULL;
+    mine = (struct thread_events){NULL, NULL};
+    if (last) {
+        thread = last->thread;
+        sequence = last->sequence + 1;
+        hand_over(last);
+    } else {
+        thread = atomic_fetch_add(&ring->process[place].threads, 1);
+        if (thread > 0)
+            atomic_store(&threaded, true);
+    }
+    if (!take_buffer(&number)) {
+        *membership = NOT_RECORDED;
+        return;
+    }
+    label_buffer(number, EVENT_BUFFER_EVENTS, thread, sequence);
+    mine.next = event_buffer_words(ring, number);
+    if (!last) {
+        mine.limit = mine.next + EVENT_STAMP_WORDS;
+        observer_watch_thread(); /* which may allocate */
+    }
+}
+
+/* Makes room for an event and its stamp. False when none is recorded. */
+static __attribute__((noinline)) bool make_room(void)
+{
+    if (*membership == NOT_JOINED)
+        join();
+    if (*membership == RECORDED &&
+        (!mine.next || mine.next > event_buffer_end(ring, mine.next) - 2 * MOST_EVENT_WORDS))
+        next_buffer();
+    if (*membership != RECORDED)
+        return false;
+    *mine.next++ = stamp();
+    uint64_t *due = mine.next + EVENT_STAMP_WORDS;
+    uint64_t *last = event_buffer_end(ring, mine.next) - MOST_EVENT_WORDS;
+    mine.limit = due < last ? due : last;
+    return true;
+}
+
+/* The place for an event, NULL when none is recorded. */
+static inline __attribute__((always_inline)) uint64_t *begin_event(void)
+{
+    if (__builtin_expect(*membership != RECORDED || mine.next >= mine.limit, 0)) {
+        if (!make_room())
+            return NULL;
+    } else if (__builtin_expect(atomic_load_explicit(&threaded, memory_order_relaxed), 0)) {
+        *mine.next++ = stamp();
+    }
+    return mine.next;
+}
+
+static inline __attribute__((always_inline)) void note_pointer(enum event_type type,
+                                                               const void *block)
+{
+    uint64_t *word = begin_event();
+    if (!word)
+        return;
+    *word = UINT64_C(1) << EVENT_HIGH_SHIFT | ((uint64_t)block & EVENT_POINTER_MASK) | type;
+    mine.next = word + 1;
+}
+
+static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
+                                                                 enum event_type type,
+                                                                 const void *block, size_t size,
+                                                                 uint64_t flags, uintptr_t site)
+{
+    bool small = size + 1 < EVENT_SIZE_BEHIND;
+    word[0] = (small ? size + 1 : EVENT_SIZE_BEHIND) << EVENT_HIGH_SHIFT |
+              ((uint64_t)block & EVENT_POINTER_MASK) | type;
+    word[1] = (flags | EVENT_FLAG_ALWAYS) << EVENT_HIGH_SHIFT | (site & EVENT_ADDRESS_MASK);
+    if (!small)
+        word[2] = size;
+    return word + (small ? 2 : 3);
+}
+
+/* Walks first: the event's stamp is that of its end. */
+static __attribute__((noinline)) void note_block_and_callers(enum event_type type,
+                                                             const void *block, size_t size,
+                                                             uint64_t flags, const uintptr_t *frame)
+{
+    const void *frames[EVENT_MOST_FRAMES];
+    uint64_t further = callers_of(frame, frames, NULL, frames_wanted) - 1;
+    uint64_t *word = begin_event();
+    if (!word)
+        return;
+    word = put_block(word, type, block, size, flags | further << EVENT_FRAMES_SHIFT, frame[1]);
+    for (uint64_t i = 1; i <= further; i++)
+        *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT |
+                  ((uintptr_t)frames[i] & EVENT_ADDRESS_MASK);
+    mine.next = word;
+}
+
+static inline __attribute__((always_inline)) void note_block(enum event_type type,
+                                                             const void *block, size_t size,
+                                                             uint64_t flags, const uintptr_t *frame)
+{
+    if (__builtin_expect(frames_wanted > 1, 0)) {
+        note_block_and_callers(type, block, size, flags, frame);
+        return;
+    }
+    uint64_t *word = begin_event();
+    if (word)
+        mine.next = put_block(word, type, block, size, flags, frame[1]);
+}
+
+/* The route. A call that fails is no event. */
+
+static void *noted_alloc(size_t size)
+{
+    void *block = inner.alloc(size);
+    if (__builtin_expect(block != NULL, 1))
+        note_block(EVENT_NEW, block, size, 0, observer_frame());
+    return block;
+}
+
+static void *noted_alloc_zeroed(size_t size)
+{
+    void *block = inner.alloc_zeroed(size);
+    if (block)
+        note_block(EVENT_NEW, block, size, EVENT_FLAG_ZEROED, observer_frame());
+    return block;
+}
+
+static void *noted_alloc_aligned(size_t alignment, size_t size)
+{
+    void *block = inner.alloc_aligned(alignment, size);
+    uint64_t log2 = (uint64_t)__builtin_ctzl(alignment);
+    if (block)
+        note_block(EVENT_NEW, block, size, log2 << EVENT_ALIGNMENT_SHIFT, observer_frame());
+    return block;
+}
+
+static void noted_free(void *block)
+{
+    note_pointer(EVENT_FREE, block);
+    inner.free(block);
+}
+
+/* Two events, since another thread may be given the old place before the call returns. */
+static void *noted_resize(void *block, size_t size)
+{
+    note_pointer(EVENT_RESIZE_FROM, block);
+    void *resized = inner.resize(block, size);
+    note_block(EVENT_RESIZE_TO, resized, size, 0, observer_frame());
+    return resized;
+}
+
+/* The observer. */
+
+static _Noreturn void stop_without_ring(const char *path)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "ALLOTROPE_EVENTS=");
+    message_quoted(&message, path, strnlen(path, 128));
+    message_text(&message, " is no recording that can be joined; start it with "
+                           "`allotrope events -o FILE -- CMD...`");
+    stop_before_main(&message);
+}
+
+static struct event_pool *map_ring(const char *path)
+{
+    long file = SYSCALL_4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (syscall_failed(file))
+        return NULL;
+    long address =
+        SYSCALL_6(SYS_mmap, 0, EVENT_POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    SYSCALL_1(SYS_close, file);
+    return syscall_failed(address) ? NULL : (struct event_pool *)address;
+}
+
+static struct route start(const struct configuration *configuration, struct route behind,
+                          const char *path)
+{
+    (void)configuration;
+    ring = map_ring(path);
+    membership = pages_map(PAGE_BYTES, PAGE_BYTES);
+    if (!ring || !membership || ring->magic != EVENT_POOL_MAGIC ||
+        ring->version != EVENT_POOL_VERSION)
+        stop_without_ring(path);
+    frames_wanted = ring->frames < EVENT_MOST_FRAMES ? ring->frames : EVENT_MOST_FRAMES;
+    SYSCALL_3(SYS_madvise, membership, PAGE_BYTES, MADV_WIPEONFORK);
+    struct route noted = inner = behind;
+    noted.alloc = noted_alloc;
+    noted.alloc_zeroed = noted_alloc_zeroed;
+    noted.alloc_aligned = noted_alloc_aligned;
+    noted.free = noted_free;
+    noted.resize = noted_resize;
+    return noted;
+}
+
+static void before_main(void)
+{
+    if (*membership == NOT_JOINED)
+        join(); /* a program that never allocates is a recording too, of nothing */
+    if (frames_wanted > 1)
+        callers_prepare();
+}
+
+/* Libraries that were loaded meanwhile are told of as well. */
+static void at_exit(void)
+{
+    if (*membership == RECORDED)
+        tell_maps();
+}
+
+static void thread_end(void)
+{
+    if (*membership == RECORDED && mine.next)
+        hand_over(buffer_of(mine.next));
+    mine = (struct thread_events){NULL, NULL};
+}
+
+const struct observer events_observer = {.variable = "ALLOTROPE_EVENTS",
+                                         .start = start,
+                                         .before_main = before_main,
+                                         .thread_end = thread_end,
+                                         .at_exit = at_exit};

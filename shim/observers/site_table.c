@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * site_table.c: see site_table.h. Linear probing; tables double when they are half full.
+ */
+#include "shim/observers/site_table.h"
+
+#include <string.h>
+
+#include "vm/pages.h"
+
+enum { FIRST_SITES = 1024, FIRST_BLOCKS = 4096 };
+
+static void *map(size_t bytes)
+{
+    return pages_map(round_up(bytes, PAGE_BYTES), PAGE_BYTES);
+}
+
+static void unmap(void *memory, size_t bytes)
+{
+    if (memory)
+        pages_unmap(memory, round_up(bytes, PAGE_BYTES));
+}
+
+/* Sites */
+
+static uint64_t hash_of(const void *const *frames, uint32_t depth)
+{
+    uint64_t hash = depth + 1;
+    for (uint32_t i = 0; i < depth; i++) {
+        hash = (hash ^ (uintptr_t)frames[i]) * UINT64_C(0xFF51AFD7ED558CCD);
+        hash ^= hash >> 32;
+    }
+    return hash ? hash : 1;
+}
+
+static void enter_place(struct site_table *table, uint32_t index)
+{
+    size_t mask = 2 * table->site_room - 1;
+    size_t place = table->sites[index].hash & mask;
+    while (table->places[place])
+        place = (place + 1) & mask;
+    table->places[place] = index + 1;
+}
+
+static bool grow_sites(struct site_table *table)
+{
+    size_t room = table->site_room ? 2 * table->site_room : FIRST_SITES;
+    struct site *sites = map(room * sizeof *sites);
+    uint32_t *places = map(2 * room * sizeof *places);
+    if (!sites || !places) {
+        unmap(sites, room * sizeof *sites);
+        unmap(places, 2 * room * sizeof *places);
+        return false;
+    }
+    if (table->site_count > 0)
+        memcpy(sites, table->sites, table->site_count * sizeof *sites);
+    unmap(table->sites, table->site_room * sizeof *sites);
+    unmap(table->places, 2 * table->site_room * sizeof *places);
+    table->sites = sites;
+    table->places = places;
+    table->site_room = room;
+    for (uint32_t i = 0; i < table->site_count; i++)
+        enter_place(table, i);
+    return true;
+}
+
+/* Frames are kept for ever, in pieces of 64 KiB. */
+static const void **keep_frames(const void *const *frames, uint32_t depth)
+{
+    static const void **piece;
+    static size_t left;
+    enum { PIECE = 65536 / sizeof(void *) };
+    if (left < depth) {
+        piece = map(PIECE * sizeof *piece);
+        left = piece ? PIECE : 0;
+    }
+    if (!piece)
+        return NULL;
+    const void **kept = piece;
+    memcpy(kept, frames, depth * sizeof *kept);
+    piece += depth;
+    left -= depth;
+    return kept;
+}
+
+static bool is_same(const struct site *site, uint64_t hash, const void *const *frames,
+                    uint32_t depth)
+{
+    return site->hash == hash && site->depth == depth &&
+           memcmp(site->frames, frames, depth * sizeof *frames) == 0;
+}
+
+uint32_t site_table_site(struct site_table *table, const void *const *frames, uint32_t depth)
+{
+    if (table->site_count == table->site_room && !grow_sites(table))
+        return 0;
+    uint64_t hash = hash_of(frames, depth);
+    size_t mask = 2 * table->site_room - 1;
+    for (size_t place = hash & mask; table->places[place]; place = (place + 1) & mask) {
+        if (is_same(&table->sites[table->places[place] - 1], hash, frames, depth))
+            return table->places[place];
+    }
+    const void **kept = keep_frames(frames, depth);
+    if (!kept)
+        return 0;
+    table->sites[table->site_count] = (struct site){.hash = hash, .frames = kept, .depth = depth};
+    enter_place(table, (uint32_t)table->site_count++);
+    return (uint32_t)table->site_count;
+}
+
+/* To be called before the site's live tally changes. */
+static void put_aside(struct site_table *table, struct site *site)
+{
+    if (site->epoch != table->epoch) {
+        site->peak = site->live;
+        site->epoch = table->epoch;
+    }
+}
+
+/* Blocks */
+
+static uintptr_t hide(const void *block)
+{
+    return ~(uintptr_t)block;
+}
+
+static size_t home_of(const struct site_table *table, uintptr_t hidden)
+{
+    uint64_t hash = ~hidden / 16 * UINT64_C(0x9E3779B97F4A7C15);
+    return (hash ^ hash >> 32) & (table->block_room - 1);
+}
+
+static size_t place_of(const struct site_table *table, uintptr_t hidden)
+{
+    size_t place = home_of(table, hidden);
+    while (table->blocks[place].hidden && table->blocks[place].hidden != hidden)
+        place = (place + 1) & (table->block_room - 1);
+    return place;
+}
+
+static bool grow_blocks(struct site_table *table)
+{
+    struct site_table old = {.blocks = table->blocks, .block_room = table->block_room};
+    size_t room = old.block_room ? 2 * old.block_room : FIRST_BLOCKS;
+    struct sampled_block *blocks = map(room * sizeof *blocks);
+    if (!blocks)
+        return false;
+    table->blocks = blocks;
+    table->block_room = room;
+    for (size_t i = 0; i < old.block_room; i++)
+        if (old.blocks[i].hidden)
+            blocks[place_of(table, old.blocks[i].hidden)] = old.blocks[i];
+    unmap(old.blocks, old.block_room * sizeof *blocks);
+    return true;
+}
+
+/* Closes the gap: what probed past it moves up. */
+static void empty_place(struct site_table *table, size_t gap)
+{
+    size_t mask = table->block_room - 1;
+    for (size_t i = (gap + 1) & mask; table->blocks[i].hidden; i = (i + 1) & mask) {
+        size_t home = home_of(table, table->blocks[i].hidden);
+        if (((i - home) & mask) < ((i - gap) & mask))
+            continue;
+        table->blocks[gap] = table->blocks[i];
+        gap = i;
+    }
+    table->blocks[gap].hidden = 0;
+}
+
+static void count_in_filter(struct site_table *table, const void *block, int change)
+{
+    _Atomic uint8_t *count = &table->filter[filter_place(block)];
+    uint8_t now = atomic_load_explicit(count, memory_order_relaxed);
+    if (now < UINT8_MAX)
+        atomic_store_explicit(count, (uint8_t)(now + change), memory_order_relaxed);
+}
+
+/* Enters a live block, for which there is room. */
+static void enter_block(struct site_table *table, struct sampled_block sampled)
+{
+    struct site *site = &table->sites[sampled.site];
+    double bytes = sampled.weight * (double)sampled.bytes;
+    table->blocks[place_of(table, sampled.hidden)] = sampled;
+    table->block_count++;
+    count_in_filter(table, (const void *)~sampled.hidden, 1);
+    put_aside(table, site);
+    site->live.blocks += sampled.weight;
+    site->live.bytes += bytes;
+    table->live_bytes += bytes;
+}
+
+bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
+                    double weight)
+{
+    if (!site || (2 * table->block_count >= table->block_room && !grow_blocks(table))) {
+        table->lost++;
+        return false;
+    }
+    site_table_remove(table, block); /* if it was freed where nobody could see it */
+    struct tally *total = &table->sites[site - 1].total;
+    total->blocks += weight;
+    total->bytes += weight * (double)bytes;
+    enter_block(table,
+                (struct sampled_block){
+                    .hidden = hide(block), .site = site - 1, .bytes = bytes, .weight = weight});
+    if (table->live_bytes <= table->peak_bytes)
+        return false;
+    table->peak_bytes = table->live_bytes;
+    table->epoch++;
+    return true;
+}
+
+struct sampled_block site_table_remove(struct site_table *table, const void *block)
+{
+    struct sampled_block none = {0};
+    if (table->block_count == 0)
+        return none;
+    size_t place = place_of(table, hide(block));
+    struct sampled_block sampled = table->blocks[place];
+    if (!sampled.hidden)
+        return none;
+    struct site *site = &table->sites[sampled.site];
+    double bytes = sampled.weight * (double)sampled.bytes;
+    empty_place(table, place);
+    table->block_count--;
+    count_in_filter(table, block, -1);
+    put_aside(table, site);
+    site->live.blocks -= sampled.weight;
+    site->live.bytes -= bytes;
+    table->live_bytes -= bytes;
+    return sampled;
+}
+
+void site_table_restore(struct site_table *table, const struct sampled_block *removed)
+{
+    if (removed->hidden)
+        enter_block(table, *removed);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sites.c: see sites.h.
+ *
+ * An allocation that is not sampled costs a countdown in thread-local storage, a free of a block
+ * that was not a look into a filter of 32 KiB. A sample costs some 2,000 instructions, most of
+ * them for the walk up its stack (callers.h). Where the caller stands where it stood at another
+ * sample, and every return address lies where it lay then, it is that stack again, and the sample
+ * costs a quarter of that.
+ *
+ * Unless a rate is given it is as fine as the program's speed allows: so that samples take about a
+ * hundredth of its time. Nor need it be finer than for some thousand samples of the heap at its
+ * peak, so that small heaps and large ones are known as well.
+ *
+ * What a signal handler allocates while its thread takes a sample is not sampled.
+ */
+#include "shim/observers/sites.h"
+
+#include <string.h>
+
+#include "shim/observers/callers.h"
+#include "shim/reports/emitter.h"
+#include "shim/configuration/environment.h"
+#include "shim/reports/output.h"
+#include "shim/observers/sampling.h"
+#include "shim/observers/site_table.h"
+#include "shim/route/start.h"
+#include "vm/clock.h"
+#include "vm/lock.h"
+#include "vm/message.h"
+
+enum { DEFAULT_FRAMES = 32 };
+
+/* Work is counted in samples whose stack was known; one that was walked up is some four. Each
+ * shall have WORK_NS of the process's time, of which 150 are its own. The rate changes after every
+ * BATCH of them. Time that others left over may be used up, as far as MOST_CREDIT_NS, in batches
+ * that are up to four times as fast. */
+enum {
+    FINEST_RATE = 512,
+    PEAK_SAMPLES = 2048,
+    BATCH = 128,
+    WORK_NS = 16000,
+    BATCH_NS = BATCH * WORK_NS,
+    MOST_CREDIT_NS = 200000000,
+    WALK_WORK = 4
+};
+
+/* Stacks of samples, by where the caller's stack begins and its address. */
+enum { STACK_BITS = 8 };
+struct known_stack {
+    const uintptr_t *frame; /* as of observer_frame() */
+    uintptr_t caller;
+    uint32_t site; /* as of site_table_site(); 0: free */
+    uint32_t places[CALLERS_MOST];
+};
+
+static struct {
+    struct route inner;
+    const struct configuration *configuration;
+    char destination[OUTPUT_NAME_BYTES];
+    bool is_rate_given;
+    uint64_t frames;
+    _Atomic uint32_t rate;
+    uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
+    struct lock lock;          /* of what follows */
+    uint64_t samples;
+    uint32_t work;        /* of this batch */
+    uint64_t batch_began; /* nanoseconds of the process's time */
+    double credit;        /* nanoseconds without a sample that should have had one */
+    double affordable;    /* rate at which a batch lasts as long as it shall */
+    struct site_table table;
+    struct known_stack stacks[1 << STACK_BITS];
+} sites;
+
+static __thread struct {
+    struct sampling sampling;
+    uint64_t random; /* 0: the thread has not begun */
+    bool is_sampling;
+} thread __attribute__((tls_model("initial-exec")));
+
+static double between(double least, double number, double most)
+{
+    return number < least ? least : number > most ? most : number;
+}
+
+/* At the end of a batch: changes the rate by what the batch was too fast or too slow, twofold at
+ * most. Credit and debt are to be gone after eight batches more. */
+static double affordable_rate(void)
+{
+    uint64_t now = process_ns();
+    double took = (double)(now - sites.batch_began);
+    sites.batch_began = now;
+    sites.credit = between(-MOST_CREDIT_NS, sites.credit + took - BATCH_NS, MOST_CREDIT_NS);
+    double shall = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
+    return between(FINEST_RATE, sites.rate / between(0.5, took / shall, 2), COARSEST_RATE);
+}
+
+/* Under the lock, after a sample. */
+static void adapt_rate(uint32_t work)
+{
+    sites.work += work;
+    if (sites.work >= BATCH) {
+        sites.work = 0;
+        sites.affordable = affordable_rate();
+    }
+    sites.rate =
+        (uint32_t)between(sites.affordable, sites.table.peak_bytes / PEAK_SAMPLES, COARSEST_RATE);
+}
+
+/* Under the lock. */
+static void enter_sample(uint32_t site, const void *block, size_t size, double weight,
+                         uint32_t work)
+{
+    sites.samples++;
+    if (site_table_add(&sites.table, site, block, size, weight))
+        sites.peak_at = monotonic_ns() - sites.started;
+    if (!sites.is_rate_given)
+        adapt_rate(work);
+}
+
+static struct known_stack *stack_like(const uintptr_t *frame)
+{
+    uint64_t hash = (frame[1] ^ (uintptr_t)frame << 16) * UINT64_C(0x9E3779B97F4A7C15);
+    return &sites.stacks[hash >> (64 - STACK_BITS)];
+}
+
+static bool is_same_stack(const struct known_stack *known, const uintptr_t *frame)
+{
+    if (!known->site || known->frame != frame || known->caller != frame[1])
+        return false;
+    const struct site *site = &sites.table.sites[known->site - 1];
+    for (uint32_t i = 1; i < site->depth; i++)
+        if (*(const void *const *)((const char *)(frame + 2) + known->places[i]) != site->frames[i])
+            return false;
+    return true;
+}
+
+static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
+                                                      const uintptr_t *frame)
+{
+    const void *frames[CALLERS_MOST];
+    uint32_t places[CALLERS_MOST];
+    uint32_t depth = callers_of(frame, frames, places, (uint32_t)sites.frames);
+    lock_acquire(&sites.lock);
+    uint32_t site = site_table_site(&sites.table, frames, depth);
+    if (site && *places) {
+        struct known_stack *known = stack_like(frame);
+        *known = (struct known_stack){.frame = frame, .caller = frame[1], .site = site};
+        memcpy(known->places, places, depth * sizeof *places);
+    }
+    enter_sample(site, block, size, weight, WALK_WORK);
+    lock_release(&sites.lock);
+}
+
+static void take_sample(const void *block, size_t size, double weight, const uintptr_t *frame)
+{
+    lock_acquire(&sites.lock);
+    struct known_stack *known = stack_like(frame);
+    bool is_known = is_same_stack(known, frame);
+    if (is_known)
+        enter_sample(known->site, block, size, weight, 1);
+    lock_release(&sites.lock);
+    if (!is_known)
+        walk_and_sample(block, size, weight, frame);
+}
+
+/* The allocation that the countdown ended with: sampled, or it was none yet. */
+static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
+                                                      const uintptr_t *frame)
+{
+    if (!block || thread.is_sampling)
+        return;
+    thread.is_sampling = true;
+    if (thread.random == 0)
+        thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+    double weight = sampling_weight(&thread.sampling, size, sites.rate, &thread.random);
+    if (weight > 0)
+        take_sample(block, size, weight, frame);
+    thread.is_sampling = false;
+}
+
+/* Counts down; false: the allocation may be sampled. */
+static inline bool passes(size_t size)
+{
+    return sampling_passes(&thread.sampling, size);
+}
+
+static void *observed_alloc(size_t size)
+{
+    if (passes(size))
+        return sites.inner.alloc(size);
+    void *block = sites.inner.alloc(size);
+    countdown_ended(block, size, observer_frame());
+    return block;
+}
+
+static void *observed_alloc_zeroed(size_t size)
+{
+    if (passes(size))
+        return sites.inner.alloc_zeroed(size);
+    void *block = sites.inner.alloc_zeroed(size);
+    countdown_ended(block, size, observer_frame());
+    return block;
+}
+
+static void *observed_alloc_aligned(size_t alignment, size_t size)
+{
+    if (passes(size))
+        return sites.inner.alloc_aligned(alignment, size);
+    void *block = sites.inner.alloc_aligned(alignment, size);
+    countdown_ended(block, size, observer_frame());
+    return block;
+}
+
+static __attribute__((noinline)) struct sampled_block forget(const void *block)
+{
+    lock_acquire(&sites.lock);
+    struct sampled_block removed = site_table_remove(&sites.table, block);
+    lock_release(&sites.lock);
+    return removed;
+}
+
+static void observed_free(void *block)
+{
+    if (__builtin_expect(site_table_may_hold(&sites.table, block), 0))
+        forget(block);
+    sites.inner.free(block);
+}
+
+/* The old block must be out of the table before another thread may be given its place. */
+static void *observed_resize(void *block, size_t size)
+{
+    struct sampled_block removed = {0};
+    if (site_table_may_hold(&sites.table, block))
+        removed = forget(block);
+    void *resized = sites.inner.resize(block, size);
+    if (!resized) {
+        lock_acquire(&sites.lock);
+        site_table_restore(&sites.table, &removed);
+        lock_release(&sites.lock);
+    } else if (!passes(size)) {
+        countdown_ended(resized, size, observer_frame());
+    }
+    return resized;
+}
+
+static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
+{
+    const char *text = environment_get(variable);
+    uint64_t number = initial;
+    if (!text || (parse_size(text, &number) && number >= 1 && number <= most))
+        return number;
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "bad value ");
+    message_quoted(&message, text, strnlen(text, 64));
+    message_text(&message, " for ");
+    message_text(&message, variable);
+    message_text(&message, "; valid are: 1 to ");
+    message_decimal(&message, most);
+    message_text(&message, ", perhaps with K, M or G");
+    stop_before_main(&message);
+}
+
+static struct route start(const struct configuration *configuration, struct route inner,
+                          const char *value)
+{
+    sites.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
+    sites.inner = inner;
+    sites.configuration = configuration;
+    sites.started = monotonic_ns();
+    sites.batch_began = process_ns();
+    sites.affordable = FINEST_RATE;
+    sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
+    sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
+    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, CALLERS_MOST);
+    strncpy(sites.destination, value, sizeof sites.destination - 1);
+    struct route observed = inner;
+    observed.alloc = observed_alloc;
+    observed.alloc_zeroed = observed_alloc_zeroed;
+    observed.alloc_aligned = observed_alloc_aligned;
+    observed.free = observed_free;
+    observed.resize = observed_resize;
+    return observed;
+}
+
+/* Writing. */
+
+static uint64_t rounded(double estimate)
+{
+    return estimate > 0 ? (uint64_t)(estimate + 0.5) : 0;
+}
+
+static void emit_tally(struct emitter *emitter, const char *key, struct tally tally)
+{
+    emit_open(emitter, key);
+    emit_number(emitter, "blocks", rounded(tally.blocks));
+    emit_number(emitter, "bytes", rounded(tally.bytes));
+    emit_close(emitter);
+}
+
+static void emit_site(struct emitter *emitter, const struct site *site)
+{
+    emit_open(emitter, NULL);
+    emit_tally(emitter, "peak", site_at_peak(&sites.table, site));
+    emit_tally(emitter, "exit", site->live);
+    emit_tally(emitter, "total", site->total);
+    emit_addresses(emitter, "frames", (const void *const *)site->frames, site->depth);
+    emit_close(emitter);
+}
+
+/* The lines that tell where code lies. */
+static void emit_maps(struct emitter *emitter)
+{
+    static char buffer[8192];
+    size_t length = 0, got;
+    long maps = maps_open();
+    emit_open_list(emitter, "maps");
+    while ((got = maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
+        length += got;
+        char *line = buffer, *end;
+        while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
+            *end = '\0';
+            if (strstr(line, "r-xp"))
+                emit_text(emitter, NULL, line);
+            line = end + 1;
+        }
+        length -= (size_t)(line - buffer);
+        memmove(buffer, line, length);
+    }
+    emit_close_list(emitter);
+    maps_close(maps);
+}
+
+/* Always JSON: a list of stacks is for programs. */
+static bool write_to(int file, bool json)
+{
+    (void)json;
+    struct emitter emitter;
+    output_begin(&emitter, file, true, "allotrope.sites/1", sites.configuration);
+    emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
+    emit_number(&emitter, "frames", callers_are_known() ? sites.frames : 1);
+    emit_number(&emitter, "samples", sites.samples);
+    emit_number(&emitter, "lost_samples", sites.table.lost);
+    emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
+    emit_seconds(&emitter, "peak_seconds", sites.peak_at);
+    emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
+    emit_maps(&emitter);
+    emit_open_list(&emitter, "sites");
+    for (size_t i = 0; i < sites.table.site_count; i++)
+        emit_site(&emitter, &sites.table.sites[i]);
+    emit_close_list(&emitter);
+    return output_end(&emitter);
+}
+
+static void write_at_exit(void)
+{
+    lock_acquire(&sites.lock);
+    output_write(sites.destination, "ALLOTROPE_SITES", write_to);
+    lock_release(&sites.lock);
+}
+
+static void fork_prepare(void)
+{
+    lock_acquire(&sites.lock);
+}
+
+static void fork_parent(void)
+{
+    lock_release(&sites.lock);
+}
+
+static void fork_child(void)
+{
+    lock_reset(&sites.lock);
+}
+
+const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
+                                        .start = start,
+                                        .before_main = callers_prepare,
+                                        .fork_prepare = fork_prepare,
+                                        .fork_parent = fork_parent,
+                                        .fork_child = fork_child,
+                                        .at_exit = write_at_exit};

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * statistics.c: see statistics.h.
+ *
+ * What a block was asked for is not known to the allocators, only what can be used of it. The
+ * difference of the two, the block's slack, is kept apart, in a table beside the heap: four bytes
+ * for every 16 bytes of heap, in tables of 256 KiB of heap each, made when the first block in
+ * them is handed out.
+ *
+ * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
+ * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
+ * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
+ * takes log(n) of them. The timeline's points are taken on the way of the calls too, so that no
+ * thread or timer of ours is seen by the program.
+ */
+#include "shim/observers/statistics.h"
+
+#include <string.h>
+
+#include "shim/reports/emitter.h"
+#include "shim/reports/publish.h"
+#include "shim/reports/output.h"
+#include "shim/observers/timeline.h"
+#include "vm/clock.h"
+#include "vm/lock.h"
+#include "vm/message.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+
+enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
+
+/* What of the heap one table serves; the table is as large as a granule. */
+static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
+
+/* The clock is asked once in so many calls whether the timeline is due for a point. */
+enum { CALLS_TO_CLOCK = 32 };
+
+struct sums {
+    uint64_t blocks, requested, usable, header, alignment; /* all but the first in bytes */
+};
+
+struct snapshot {
+    uint64_t nanoseconds; /* since the account began */
+    struct sums live;
+    uint64_t mapped, resident, cached;
+};
+
+static struct {
+    bool on;
+    struct route inner;
+    const struct configuration *configuration;
+    char destination[OUTPUT_NAME_BYTES];
+    struct lock lock; /* of what follows */
+    uint64_t started;
+    uint64_t malloc_calls, calloc_calls, realloc_calls, aligned_calls, free_calls;
+    uint64_t total_blocks, total_requested, most_requested;
+    struct sums live;
+    struct snapshot peak;
+    struct timeline timeline;
+    uint64_t next_clock; /* at how many calls */
+    uint64_t sizes[65];  /* [i]: allocations above 2^(i-1) up to 2^i bytes; the first: up to 1 */
+} account;
+
+extern struct granule_map slack_tables;
+struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
+
+/* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
+static uint32_t *slack_of(const void *block)
+{
+    uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
+    uint32_t *table = granule_map_look_up(&slack_tables, block);
+    if (!table) {
+        table = pages_map(GRANULE_BYTES, GRANULE_BYTES);
+        if (!table || !granule_map_enter(&beside_heaps, table, GRANULE_BYTES, table) ||
+            !granule_map_enter(&slack_tables, (void *)served, SERVED_BYTES, table))
+            return NULL;
+    }
+    return &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT];
+}
+
+static void add_resident(void *sum, char *start, size_t bytes)
+{
+    *(uint64_t *)sum += pages_resident(start, bytes);
+}
+
+static uint64_t heap_resident(void)
+{
+    uint64_t resident = 0;
+    granule_map_each_run(add_resident, &resident);
+    return resident;
+}
+
+static void note_peak(void)
+{
+    if (account.live.requested > account.most_requested)
+        account.most_requested = account.live.requested;
+    uint64_t last = account.peak.live.requested;
+    uint64_t step = last / SNAPSHOT_STEP_SHARE + SNAPSHOT_LEAST_STEP;
+    if (step > last / SNAPSHOT_SMALL_SHARE)
+        step = last / SNAPSHOT_SMALL_SHARE + 1;
+    if (account.live.requested < last + step)
+        return;
+    account.peak = (struct snapshot){.nanoseconds = monotonic_ns() - account.started,
+                                     .live = account.live,
+                                     .mapped = mapped_bytes(),
+                                     .resident = heap_resident(),
+                                     .cached = account.configuration->allocator->cached_bytes()};
+}
+
+static void add_to_timeline(uint64_t nanoseconds)
+{
+    struct timeline_point point = {.nanoseconds = nanoseconds,
+                                   .requested = account.live.requested,
+                                   .mapped = mapped_bytes(),
+                                   .resident = heap_resident()};
+    timeline_add(&account.timeline, &point, monotonic_ns() - account.started);
+}
+
+/* Called with each allocation and free: while there are none, the heap stays as it is. */
+static void note_time(void)
+{
+    if (account.total_blocks + account.free_calls < account.next_clock)
+        return;
+    account.next_clock = account.total_blocks + account.free_calls + CALLS_TO_CLOCK;
+    uint64_t nanoseconds = monotonic_ns() - account.started;
+    if (timeline_is_due(&account.timeline, nanoseconds))
+        add_to_timeline(nanoseconds);
+}
+
+/* Enters a block, or takes one out: what is added to every sum. */
+static struct sums measure(const void *block, uint64_t slack)
+{
+    struct block_waste waste = account.configuration->allocator->waste(block);
+    uint64_t usable = account.inner.usable_size(block);
+    return (struct sums){.blocks = 1,
+                         .requested = usable - slack,
+                         .usable = usable,
+                         .header = waste.header_bytes,
+                         .alignment = waste.alignment_bytes};
+}
+
+static void enter(void *block, size_t requested)
+{
+    uint64_t usable = account.inner.usable_size(block);
+    uint32_t *slack = slack_of(block);
+    if (slack)
+        *slack = usable - requested > UINT32_MAX ? UINT32_MAX : (uint32_t)(usable - requested);
+    struct sums sums = measure(block, slack ? *slack : 0);
+    account.live.blocks += sums.blocks;
+    account.live.requested += sums.requested;
+    account.live.usable += sums.usable;
+    account.live.header += sums.header;
+    account.live.alignment += sums.alignment;
+    account.total_blocks++;
+    account.total_requested += requested;
+    account.sizes[requested > 1 ? 64 - __builtin_clzll(requested - 1) : 0]++;
+    note_peak();
+    note_time();
+}
+
+static void leave(const struct sums *sums)
+{
+    account.live.blocks -= sums->blocks;
+    account.live.requested -= sums->requested;
+    account.live.usable -= sums->usable;
+    account.live.header -= sums->header;
+    account.live.alignment -= sums->alignment;
+}
+
+static void *count_new(void *block, size_t size, uint64_t *calls)
+{
+    lock_acquire(&account.lock);
+    ++*calls;
+    if (block)
+        enter(block, size);
+    lock_release(&account.lock);
+    return block;
+}
+
+static void *counted_alloc(size_t size)
+{
+    return count_new(account.inner.alloc(size), size, &account.malloc_calls);
+}
+
+static void *counted_alloc_zeroed(size_t size)
+{
+    return count_new(account.inner.alloc_zeroed(size), size, &account.calloc_calls);
+}
+
+static void *counted_alloc_aligned(size_t alignment, size_t size)
+{
+    return count_new(account.inner.alloc_aligned(alignment, size), size, &account.aligned_calls);
+}
+
+/* Measured while the block is still the caller's. Nothing for a pointer that is no live block:
+ * the allocator will say so. */
+static struct sums measure_live(const void *block)
+{
+    if (!account.inner.owns(block) || account.inner.usable_size(block) == 0)
+        return (struct sums){0};
+    uint32_t *slack = slack_of(block);
+    return measure(block, slack ? *slack : 0);
+}
+
+static void counted_free(void *block)
+{
+    struct sums sums = measure_live(block);
+    lock_acquire(&account.lock);
+    account.free_calls++;
+    leave(&sums);
+    note_time();
+    lock_release(&account.lock);
+    account.inner.free(block);
+}
+
+static void *counted_resize(void *block, size_t size)
+{
+    struct sums sums = measure_live(block);
+    void *resized = account.inner.resize(block, size);
+    lock_acquire(&account.lock);
+    account.realloc_calls++;
+    if (resized) {
+        leave(&sums);
+        enter(resized, size);
+    }
+    lock_release(&account.lock);
+    return resized;
+}
+
+static struct route start(const struct configuration *configuration, struct route inner,
+                          const char *destination)
+{
+    account.on = true;
+    account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
+    account.inner = inner;
+    account.configuration = configuration;
+    account.started = monotonic_ns();
+    strncpy(account.destination, destination, sizeof account.destination - 1);
+    publish_counter("live_blocks", &account.live.blocks);
+    publish_counter("live_requested_bytes", &account.live.requested);
+    publish_counter("live_usable_bytes", &account.live.usable);
+    publish_counter("live_header_bytes", &account.live.header);
+    publish_counter("most_requested_bytes", &account.most_requested);
+    publish_counter("total_blocks", &account.total_blocks);
+    publish_counter("total_requested_bytes", &account.total_requested);
+    publish_counter("malloc_calls", &account.malloc_calls);
+    publish_counter("calloc_calls", &account.calloc_calls);
+    publish_counter("realloc_calls", &account.realloc_calls);
+    publish_counter("aligned_calls", &account.aligned_calls);
+    publish_counter("free_calls", &account.free_calls);
+    struct route counted = inner;
+    counted.alloc = counted_alloc;
+    counted.alloc_zeroed = counted_alloc_zeroed;
+    counted.alloc_aligned = counted_alloc_aligned;
+    counted.free = counted_free;
+    counted.resize = counted_resize;
+    return counted;
+}
+
+/* Writing. */
+
+static void emit_options(struct emitter *emitter, const struct configuration *configuration)
+{
+    const struct option_description *options = configuration->allocator->options;
+    emit_open(emitter, "options");
+    for (size_t i = 0; i < option_count(configuration->allocator); i++) {
+        if (options[i].keywords)
+            emit_text(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
+        else
+            emit_number(emitter, options[i].key, configuration->values[i]);
+    }
+    emit_close(emitter);
+}
+
+/* Counts by powers of two, as "2^07"; those that are 0 are left out. */
+static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
+                        unsigned powers)
+{
+    emit_open(emitter, key);
+    for (unsigned i = 0; i < powers; i++) {
+        char name[] = "2^00";
+        name[2] = (char)('0' + i / 10);
+        name[3] = (char)('0' + i % 10);
+        if (counts[i] > 0)
+            emit_number(emitter, name, counts[i]);
+    }
+    emit_close(emitter);
+}
+
+static void emit_account(struct emitter *emitter)
+{
+    emit_open(emitter, "calls");
+    emit_number(emitter, "malloc", account.malloc_calls);
+    emit_number(emitter, "calloc", account.calloc_calls);
+    emit_number(emitter, "realloc", account.realloc_calls);
+    emit_number(emitter, "aligned", account.aligned_calls);
+    emit_number(emitter, "free", account.free_calls);
+    emit_close(emitter);
+    emit_open(emitter, "total");
+    emit_number(emitter, "blocks", account.total_blocks);
+    emit_number(emitter, "requested_bytes", account.total_requested);
+    emit_close(emitter);
+    emit_powers(emitter, "sizes", account.sizes, sizeof account.sizes / sizeof *account.sizes);
+    emit_open(emitter, "live");
+    emit_number(emitter, "blocks", account.live.blocks);
+    emit_number(emitter, "requested_bytes", account.live.requested);
+    emit_number(emitter, "allocated_bytes", account.live.usable + account.live.header);
+    emit_close(emitter);
+}
+
+/* What is mapped and neither requested, nor one of the other kinds of waste: free blocks that
+ * nobody caches, and what no block can use. */
+static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
+{
+    uint64_t accounted =
+        peak->live.requested + peak->live.header + peak->live.alignment + rounding + peak->cached;
+    return peak->mapped > accounted ? peak->mapped - accounted : 0;
+}
+
+static void emit_peak(struct emitter *emitter)
+{
+    const struct snapshot *peak = &account.peak;
+    uint64_t rounding = peak->live.usable - peak->live.requested;
+    emit_open(emitter, "peak");
+    emit_seconds(emitter, "time_seconds", peak->nanoseconds);
+    emit_number(emitter, "most_requested_bytes", account.most_requested);
+    emit_number(emitter, "blocks", peak->live.blocks);
+    emit_number(emitter, "requested_bytes", peak->live.requested);
+    emit_number(emitter, "allocated_bytes",
+                peak->live.usable + peak->live.header + peak->live.alignment);
+    emit_number(emitter, "mapped_bytes", peak->mapped);
+    emit_number(emitter, "resident_bytes", peak->resident);
+    emit_open(emitter, "waste");
+    emit_number(emitter, "header", peak->live.header);
+    emit_number(emitter, "rounding", rounding);
+    emit_number(emitter, "alignment", peak->live.alignment);
+    emit_number(emitter, "cached", peak->cached);
+    emit_number(emitter, "external", external_waste(peak, rounding));
+    emit_close(emitter);
+    emit_close(emitter);
+}
+
+static void emit_timeline(struct emitter *emitter)
+{
+    const struct timeline *timeline = &account.timeline;
+    emit_open_list(emitter, "timeline");
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_point *point = &timeline->points[i];
+        emit_open(emitter, NULL);
+        emit_seconds(emitter, "seconds", point->nanoseconds);
+        emit_number(emitter, "requested_bytes", point->requested);
+        emit_number(emitter, "mapped_bytes", point->mapped);
+        emit_number(emitter, "resident_bytes", point->resident);
+        emit_close(emitter);
+    }
+    emit_close_list(emitter);
+}
+
+static void emit_policy(struct emitter *emitter, const struct allocator_statistics *statistics)
+{
+    const struct heap_statistics *heap = &statistics->heap;
+    emit_open(emitter, "heap");
+    emit_number(emitter, "arenas", statistics->arenas);
+    emit_number(emitter, "threads", statistics->threads);
+    emit_number(emitter, "free_blocks", heap->free_blocks);
+    emit_number(emitter, "free_bytes", heap->free_bytes);
+    emit_number(emitter, "cached_blocks", heap->cached_blocks);
+    emit_number(emitter, "cached_bytes", heap->cached_bytes);
+    emit_number(emitter, "large_blocks", statistics->large_blocks);
+    emit_number(emitter, "large_bytes", statistics->large_bytes);
+    emit_number(emitter, "splits", heap->splits);
+    emit_number(emitter, "merges", heap->merges);
+    emit_number(emitter, "searches", heap->searches);
+    emit_number(emitter, "tree_depth", heap->tree_depth);
+    emit_powers(emitter, "search_lengths", heap->search_lengths,
+                sizeof heap->search_lengths / sizeof *heap->search_lengths);
+    emit_close(emitter);
+}
+
+struct group {
+    struct emitter *emitter;
+    const char *name; /* NULL before the first */
+};
+
+static void emit_in_group(void *argument, const char *name, const char *key, uint64_t number)
+{
+    struct group *group = argument;
+    if (!group->name || strcmp(group->name, name) != 0) {
+        if (group->name)
+            emit_close(group->emitter);
+        emit_open(group->emitter, name);
+        group->name = name;
+    }
+    emit_number(group->emitter, key, number);
+}
+
+static void emit_more(struct emitter *emitter, const struct allocator *allocator)
+{
+    struct group group = {.emitter = emitter};
+    if (allocator->more_statistics)
+        allocator->more_statistics(emit_in_group, &group);
+    if (group.name)
+        emit_close(emitter);
+}
+
+static void emit_system_calls(struct emitter *emitter)
+{
+    emit_open(emitter, "system_calls");
+    emit_number(emitter, "mmap", page_calls.mmap);
+    emit_number(emitter, "munmap", page_calls.munmap);
+    emit_number(emitter, "munmap_refused", page_calls.unmap_refused);
+    emit_number(emitter, "mremap", page_calls.mremap);
+    emit_number(emitter, "madvise", page_calls.madvise);
+    emit_close(emitter);
+}
+
+static bool write_to(int descriptor, bool json, const struct configuration *configuration)
+{
+    struct emitter emitter;
+    struct allocator_statistics statistics;
+    configuration->allocator->statistics(&statistics);
+    output_begin(&emitter, descriptor, json, "allotrope.stats/1", configuration);
+    emit_options(&emitter, configuration);
+    if (account.on) {
+        emit_account(&emitter);
+        emit_peak(&emitter);
+        if (json) /* in a table it would be hundreds of lines */
+            emit_timeline(&emitter);
+    }
+    emit_number(&emitter, "mapped_bytes", mapped_bytes());
+    emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
+    emit_number(&emitter, "metadata_bytes", metadata_bytes());
+    emit_number(&emitter, "resident_bytes", heap_resident());
+    emit_policy(&emitter, &statistics);
+    emit_system_calls(&emitter);
+    emit_more(&emitter, configuration->allocator);
+    emit_number(&emitter, "pointer_faults", pointer_faults());
+    return output_end(&emitter);
+}
+
+void statistics_write_table(const struct configuration *configuration, int descriptor)
+{
+    write_to(descriptor, false, configuration);
+}
+
+static bool write_account(int file, bool json)
+{
+    return write_to(file, json, account.configuration);
+}
+
+static void write_at_exit(void)
+{
+    add_to_timeline(monotonic_ns() - account.started);
+    output_write(account.destination, "ALLOTROPE_STATS", write_account);
+}
+
+static void fork_prepare(void)
+{
+    lock_acquire(&account.lock);
+}
+
+static void fork_parent(void)
+{
+    lock_release(&account.lock);
+}
+
+static void fork_child(void)
+{
+    lock_reset(&account.lock);
+}
+
+const struct observer statistics_observer = {.variable = "ALLOTROPE_STATS",
+                                             .start = start,
+                                             .fork_prepare = fork_prepare,
+                                             .fork_parent = fork_parent,
+                                             .fork_child = fork_child,
+                                             .at_exit = write_at_exit};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * timeline.h: a bounded record of a run of any length: when it is full every second point goes and
+ * the interval doubles.
+ */
+#ifndef ALLOTROPE_SHIM_OBSERVERS_TIMELINE_H
+#define ALLOTROPE_SHIM_OBSERVERS_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIMELINE_POINTS = 512 };
+
+struct timeline_point {
+    uint64_t nanoseconds; /* since the start */
+    uint64_t requested, mapped, resident;
+};
+
+/* All zero is an empty one. */
+struct timeline {
+    size_t count;
+    uint64_t interval, due; /* nanoseconds */
+    struct timeline_point points[TIMELINE_POINTS];
+};
+
+/* Whether it is time for a point. */
+static inline bool timeline_is_due(const struct timeline *timeline, uint64_t nanoseconds)
+{
+    return nanoseconds >= timeline->due;
+}
+
+/* Adds a point that took until `finished`. Points are never so dense that taking them costs more
+ * than a tenth of the time. */
+void timeline_add(struct timeline *timeline, const struct timeline_point *point, uint64_t finished);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * calls.h: how the interposed symbols reach the allocator: through the route, or, in a library
+ * that holds a single allocator (ALLOTROPE_SINGLE is its name), directly.
+ */
+#ifndef ALLOTROPE_SHIM_ROUTE_CALLS_H
+#define ALLOTROPE_SHIM_ROUTE_CALLS_H
+
+#ifdef ALLOTROPE_SINGLE
+#include "shim/route/single.h"
+#else
+
+#include "shim/route/route.h"
+
+/* A page of its own, so that it can be made read-only. */
+union route_page {
+    struct route route;
+    char bytes[4096];
+};
+extern union route_page route_page __attribute__((visibility("hidden")));
+
+#define call_alloc route_page.route.alloc
+#define call_alloc_zeroed route_page.route.alloc_zeroed
+#define call_alloc_aligned route_page.route.alloc_aligned
+#define call_free route_page.route.free
+#define call_resize route_page.route.resize
+#define call_usable_size route_page.route.usable_size
+#define call_owns route_page.route.owns
+
+#endif
+
+/* Our malloc, whichever malloc a call of that name reaches in this process. */
+void *interposed_malloc(size_t size);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * next.c: see next.h.
+ *
+ * The functions are looked up at the first call of malloc, when ld.so has bound all libraries. What
+ * they say of a bad pointer, and whether they abort, is theirs.
+ */
+#include "shim/route/next.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include "shim/route/start.h"
+
+extern __typeof__(dlsym) dlsym __attribute__((weak)); /* a static program has none */
+
+static struct {
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*memalign)(size_t alignment, size_t size);
+    void *(*realloc)(void *block, size_t size);
+    void (*free)(void *block);
+    size_t (*malloc_usable_size)(void *block);
+    int (*malloc_trim)(size_t pad); /* the others have none */
+} next;
+
+static void look_up(void *function, const char *name)
+{
+    void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+    __builtin_memcpy(function, &found, sizeof found);
+}
+
+static bool init(const uint64_t *options)
+{
+    (void)options;
+    look_up(&next.malloc, "malloc");
+    look_up(&next.calloc, "calloc");
+    look_up(&next.memalign, "memalign");
+    look_up(&next.realloc, "realloc");
+    look_up(&next.free, "free");
+    look_up(&next.malloc_usable_size, "malloc_usable_size");
+    look_up(&next.malloc_trim, "malloc_trim");
+    if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
+        next.malloc_usable_size)
+        return true;
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "ALLOTROPE=next: there is no other malloc in this program (it is "
+                           "linked statically, or the library is not preloaded)");
+    stop_before_main(&message);
+}
+
+static void *next_alloc(size_t size)
+{
+    return next.malloc(size);
+}
+
+static void *next_alloc_zeroed(size_t size)
+{
+    return next.calloc(1, size);
+}
+
+static void *next_alloc_aligned(size_t alignment, size_t size)
+{
+    return next.memalign(alignment, size);
+}
+
+static void next_free(void *block)
+{
+    next.free(block);
+}
+
+static void *next_resize(void *block, size_t size)
+{
+    return next.realloc(block, size);
+}
+
+static size_t next_usable_size(const void *block)
+{
+    return next.malloc_usable_size((void *)block);
+}
+
+static struct block_waste next_waste(const void *block)
+{
+    (void)block;
+    return (struct block_waste){0};
+}
+
+/* A stranger's pointer is the next allocator's to judge. */
+static bool next_owns(const void *address)
+{
+    (void)address;
+    return true;
+}
+
+static void nothing(void)
+{
+}
+
+static size_t next_trim(void)
+{
+    return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
+}
+
+/* What it keeps to itself is not known. */
+static void next_statistics(struct allocator_statistics *statistics)
+{
+    *statistics = (struct allocator_statistics){0};
+}
+
+static size_t next_cached_bytes(void)
+{
+    return 0;
+}
+
+static void next_walk(heap_visitor *visit, void *argument)
+{
+    (void)visit;
+    (void)argument;
+}
+
+static bool next_is_valid(void)
+{
+    return true;
+}
+
+const struct allocator next_allocator = {
+    .name = "next",
+    .preset = "default",
+    .preset_title = "the allocator that comes after this library",
+    .title = "no allocator of our own: the next one in the order of search",
+    .source = "",
+    .init = init,
+    .alloc = next_alloc,
+    .alloc_zeroed = next_alloc_zeroed,
+    .alloc_aligned = next_alloc_aligned,
+    .free = next_free,
+    .resize = next_resize,
+    .usable_size = next_usable_size,
+    .waste = next_waste,
+    .owns = next_owns,
+    .fork_prepare = nothing,
+    .fork_parent = nothing,
+    .fork_child = nothing,
+    .thread_exit = nothing,
+    .trim = next_trim,
+    .statistics = next_statistics,
+    .cached_bytes = next_cached_bytes,
+    .walk = next_walk,
+    .is_valid = next_is_valid,
+};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * observer.c: see observer.h.
+ */
+#include "shim/route/observer.h"
+
+#include "shim/configuration/environment.h"
+#include "shim/reports/output.h"
+#include "vm/message.h"
+
+enum { MOST_OBSERVERS = 8 };
+
+static const struct observer *on[MOST_OBSERVERS];
+static unsigned count;
+
+struct route observers_start(const struct configuration *configuration, struct route route)
+{
+    for (size_t i = 0; observers[i] && count < MOST_OBSERVERS; i++) {
+        const char *value = environment_get(observers[i]->variable);
+        if (!value)
+            continue;
+        if (output_is_standard_error(value))
+            message_keep_stderr();
+        on[count++] = observers[i];
+        route = observers[i]->start(configuration, route, value);
+    }
+    return route;
+}
+
+void observers_before_main(void)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (on[i]->before_main)
+            on[i]->before_main();
+}
+
+/* Outermost first: the order in which their locks may be taken. */
+void observers_fork_prepare(void)
+{
+    for (unsigned i = count; i-- > 0;)
+        if (on[i]->fork_prepare)
+            on[i]->fork_prepare();
+}
+
+void observers_fork_parent(void)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (on[i]->fork_parent)
+            on[i]->fork_parent();
+}
+
+void observers_fork_child(void)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (on[i]->fork_child)
+            on[i]->fork_child();
+}
+
+void observers_thread_end(void)
+{
+    for (unsigned i = count; i-- > 0;)
+        if (on[i]->thread_end)
+            on[i]->thread_end();
+}
+
+static __attribute__((destructor)) void at_exit(void)
+{
+    for (unsigned i = count; i-- > 0;)
+        if (on[i]->at_exit)
+            on[i]->at_exit();
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * observer.h: what stands between the program and the allocator, on request.
+ *
+ * An observer is a wrapping route: functions of the same signatures that note what they came for
+ * and go on to the route behind them. It is chosen by an environment variable when the route is
+ * settled. One that was not asked for is not in the route, so it costs nothing. Several may be on
+ * at once: the first in observers.c stands nearest to the allocator.
+ *
+ *   program -> malloc -> route -> [observer] -> [observer] -> allocator
+ *
+ * To make one: a file with
+ *
+ *     static struct route inner;
+ *
+ *     static void *observed_alloc(size_t size)
+ *     {
+ *         void *block = inner.alloc(size);
+ *         note(block, size, observer_caller());
+ *         return block;
+ *     }
+ *     ... the same for alloc_zeroed, alloc_aligned, free, resize; usable_size and owns are
+ *     left as they are
+ *
+ *     static struct route start(const struct configuration *configuration, struct route behind,
+ *                               const char *value)
+ *     {
+ *         struct route observed = inner = behind;
+ *         observed.alloc = observed_alloc;
+ *         ...
+ *         return observed;
+ *     }
+ *
+ *     const struct observer note_observer = {.variable = "ALLOTROPE_NOTE", .start = start, ...};
+ *
+ * and its name in observers.c. What is true of it:
+ *  - It runs inside malloc, before libc is up, in signal handlers, in the middle of fork: no libc
+ *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
+ *    with a rank of their own below RANK_REGISTRY), and errno stays as it was.
+ *  - Blocks: alloc may return NULL; free's block is not NULL, but may be a stranger or freed
+ *    already (the allocator says so); resize's block is ours, its size not 0, and NULL leaves
+ *    the old block live.
+ *  - Another thread may be handed a block as soon as inner.free() has it: what is to be noted of a
+ *    free is noted before.
+ *  - Thread-local state is initial-exec (the library is built so) and a pointer or two.
+ */
+#ifndef ALLOTROPE_SHIM_ROUTE_OBSERVER_H
+#define ALLOTROPE_SHIM_ROUTE_OBSERVER_H
+
+#include "shim/route/route.h"
+
+struct observer {
+    const char *variable; /* of the environment; set, even to "", it asks for this observer */
+
+    /* Returns the route through the observer to `inner`. Called once, with the allocator ready
+     * and before there is a second thread. A value that cannot be understood ends the process:
+     * stop_before_main(). `value` is the program's environment, which it may change: copy it. */
+    struct route (*start)(const struct configuration *configuration, struct route inner,
+                          const char *value);
+
+    /* Called only when on. All may be NULL. */
+
+    void (*before_main)(void); /* by a constructor of the library: libc is up, and may be called */
+    void (*thread_end)(void);  /* of a thread that observer_watch_thread() was called in */
+    void (*fork_prepare)(void);
+    void (*fork_parent)(void);
+    void (*fork_child)(void);
+    void (*at_exit)(void); /* not in a process that ends by _exit, exec or a signal */
+};
+
+/* Every observer, NULL-terminated; the first stands nearest to the allocator. */
+extern const struct observer *const observers[];
+
+/* Starts those that the environment asks for; returns the route through them. */
+struct route observers_start(const struct configuration *configuration, struct route allocator);
+
+void observers_before_main(void);
+void observers_fork_prepare(void);
+void observers_fork_parent(void);
+void observers_fork_child(void);
+void observers_thread_end(void);
+
+/* Has thread_end called when the calling thread ends; the first thread's end is the process's.
+ * May be called again and again. May allocate: the caller guards itself against its own
+ * recursion. */
+void observer_watch_thread(void);
+
+/* The frame of the function of ours that the program called, malloc or whichever name it was: [1]
+ * is the return address there, [0] the program's rbp, and its stack begins at [2]. For functions
+ * of a route only. Ours between here and there keep frame pointers (shim.am). */
+static inline __attribute__((always_inline)) const uintptr_t *observer_frame(void)
+{
+    const uintptr_t *frame = __builtin_frame_address(0);
+#ifdef PIC /* in a static program ours and the program's lie in one text: the nearest */
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    extern const char etext[] __attribute__((visibility("hidden")));
+    while (frame[1] >= (uintptr_t)__ehdr_start && frame[1] < (uintptr_t)etext)
+        frame = (const uintptr_t *)frame[0];
+#endif
+    return frame;
+}
+
+static inline __attribute__((always_inline)) const void *observer_caller(void)
+{
+    return (const void *)observer_frame()[1];
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.c: see process.h.
+ *
+ * A key with a destructor tells of a thread's end. Destructors of the program may run after ours
+ * and allocate: the allocator serves them without a cache. Fork takes all locks, so that the
+ * child finds the heap whole; handlers of the program that run in between may allocate all the
+ * same, see lock.h. The heap is never torn down.
+ */
+#include "shim/route/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim/configuration/environment.h"
+#include "shim/route/calls.h"
+#include "shim/route/observer.h"
+#include "shim/route/route.h"
+#include "vm/lock.h"
+#include "vm/message.h"
+#include "vm/syscall.h"
+
+static const struct allocator *attached;
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+static bool thread_end_known;
+
+static void on_thread_end(void *unused)
+{
+    (void)unused;
+    observers_thread_end();
+    attached->thread_exit();
+}
+
+static void create_thread_end_key(void)
+{
+    thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
+}
+
+/* Never called for the first thread, whose end is the process's: so libc is up by now. */
+static void on_thread_start(void)
+{
+    pthread_once(&thread_end_once, create_thread_end_key);
+    if (thread_end_known)
+        pthread_setspecific(thread_end, attached);
+}
+
+void observer_watch_thread(void)
+{
+    if (SYSCALL_0(SYS_gettid) != SYSCALL_0(SYS_getpid))
+        on_thread_start();
+}
+
+static void set_errno(void)
+{
+    errno = ENOMEM;
+}
+
+static void before_fork(void)
+{
+    observers_fork_prepare();
+    attached->fork_prepare();
+    atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
+}
+
+static void after_fork_in_parent(void)
+{
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
+    attached->fork_parent();
+    observers_fork_parent();
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
+    attached->fork_child();
+    observers_fork_child();
+}
+
+/* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
+ * that of a library preloaded before this one) serves the program instead. That
+ * its address differs does not tell, for it may pass calls on, so it is tried. */
+static void report_other_malloc(const struct allocator *allocator)
+{
+    if (malloc == interposed_malloc)
+        return;
+    void *block = malloc(1);
+    if (block && !allocator->owns(block)) {
+        struct message message;
+        message_begin(&message);
+        message_text(&message, environment_program());
+        message_text(&message, " is served by another malloc (its own, or one loaded before), not "
+                               "by ");
+        message_text(&message, allocator->name);
+        message_send(&message);
+    }
+    free(block);
+}
+
+/* A program that never allocates is told of a bad configuration as well. */
+static __attribute__((constructor)) void settle_before_main(void)
+{
+    report_other_malloc(route_settle()->allocator);
+    observers_before_main();
+}
+
+void process_attach(const struct allocator *allocator)
+{
+    attached = allocator;
+    allocator_thread_started = on_thread_start;
+    allocator_out_of_memory = set_errno;
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

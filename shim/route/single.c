@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * single.c: the start of a library that holds a single allocator; see single.h.
+ */
+#include "shim/route/calls.h"
+
+#include "shim/route/observer.h"
+#include "shim/route/route.h"
+#include "shim/route/start.h"
+#include "vm/lock.h"
+
+const struct allocator *const allocators[] = {&SINGLE_ALLOCATOR, NULL};
+
+const struct observer *const observers[] = {NULL}; /* there is no route to put one in */
+
+const struct allocator *const pass_through = NULL;
+
+static struct configuration configuration;
+
+const struct configuration *route_settle(void)
+{
+    static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
+    lock_acquire(&lock);
+    if (!configuration.allocator)
+        start_allocator(&configuration);
+    lock_release(&lock);
+    return &configuration;
+}
+
+void allocator_first_use(void)
+{
+    route_settle();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * single.h: the calls of a library that holds a single allocator, the default preset of
+ * ALLOTROPE_SINGLE: no table, no choice. It shows what routing costs, and serves where the choice
+ * is made at build time.
+ */
+#ifndef ALLOTROPE_SHIM_ROUTE_SINGLE_H
+#define ALLOTROPE_SHIM_ROUTE_SINGLE_H
+
+#include "alloc/presets/historic.h"
+
+#define SINGLE_JOIN_EXPANDED(name, suffix) name##suffix
+#define SINGLE_JOIN(name, suffix) SINGLE_JOIN_EXPANDED(name, suffix)
+#define SINGLE_ALLOCATOR SINGLE_JOIN(ALLOTROPE_SINGLE, _default)
+
+#define call_alloc SINGLE_JOIN(ALLOTROPE_SINGLE, _default_alloc)
+#define call_free SINGLE_JOIN(ALLOTROPE_SINGLE, _default_free)
+#define call_alloc_zeroed SINGLE_ALLOCATOR.alloc_zeroed
+#define call_alloc_aligned SINGLE_ALLOCATOR.alloc_aligned
+#define call_resize SINGLE_ALLOCATOR.resize
+#define call_usable_size SINGLE_ALLOCATOR.usable_size
+#define call_owns SINGLE_ALLOCATOR.owns
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * start.c: see start.h.
+ */
+#include "shim/route/start.h"
+
+#include <string.h>
+
+#include "shim/configuration/environment.h"
+#include "shim/reports/publish.h"
+#include "shim/route/process.h"
+#include "vm/syscall.h"
+
+enum { EXIT_BAD_CONFIGURATION = 2 };
+
+void stop_before_main(struct message *message)
+{
+    message_send(message);
+    for (;;)
+        SYSCALL_1(SYS_exit_group, EXIT_BAD_CONFIGURATION);
+}
+
+void start_allocator(struct configuration *configuration)
+{
+    struct message message;
+    message_remember_stderr();
+    const char *choice = environment_get("ALLOTROPE");
+    if (pass_through && choice && strcmp(choice, pass_through->name) == 0)
+        configuration->allocator = pass_through;
+    else if (!configuration_parse(choice, configuration, &message))
+        stop_before_main(&message);
+    if (!configuration->allocator->init(configuration->values)) {
+        message_begin(&message);
+        message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");
+        stop_before_main(&message);
+    }
+    publish_start(configuration);
+    process_attach(configuration->allocator);
+}

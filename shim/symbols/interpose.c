@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * interpose.c: every public name of malloc, and nothing else of the program's world.
+ *
+ * The C, POSIX and GNU names, glibc's own aliases, and the old ones. Not strdup or reallocarray:
+ * glibc's call our malloc. The names that only inspect or tune (mallinfo, mallopt, ...) are here
+ * so that a call of them does not wake glibc's own, dormant heap. The rules are those of glibc's
+ * manual, "Replacing malloc"; the choices that ISO C leaves open are glibc's: malloc(0) is a
+ * unique block, realloc(p, 0) frees.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/route/calls.h"
+#include "shim/symbols/foreign.h"
+#include "shim/symbols/interpose.h"
+#include "shim/observers/statistics.h"
+#include "vm/pages.h"
+
+EXPORT void *malloc(size_t size)
+{
+    return call_alloc(size);
+}
+
+extern __typeof__(malloc) interposed_malloc __attribute__((alias("malloc"), copy(malloc)));
+
+EXPORT void free(void *block)
+{
+    if (__builtin_expect(block != NULL, 1))
+        call_free(block);
+}
+
+static void *or_out_of_memory(void *block)
+{
+    if (__builtin_expect(!block, 0))
+        errno = ENOMEM;
+    return block;
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > (size_t)PTRDIFF_MAX)
+        return or_out_of_memory(NULL);
+    return or_out_of_memory(call_alloc_zeroed(bytes));
+}
+
+EXPORT void *realloc(void *block, size_t size)
+{
+    if (!block)
+        return malloc(size);
+    if (!call_owns(block))
+        return foreign_realloc(block, size);
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (size > (size_t)PTRDIFF_MAX)
+        return or_out_of_memory(NULL);
+    return or_out_of_memory(call_resize(block, size));
+}
+
+static bool is_power_of_two(size_t number)
+{
+    return number != 0 && (number & (number - 1)) == 0;
+}
+
+static void *alloc_aligned(size_t alignment, size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX - size)
+        return or_out_of_memory(NULL);
+    return or_out_of_memory(call_alloc_aligned(alignment, size));
+}
+
+/* As glibc's: an alignment that is no power of two is rounded up to one. */
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t power_of_two = BLOCK_ALIGNMENT;
+    while (power_of_two < alignment)
+        power_of_two *= 2;
+    return alloc_aligned(power_of_two, size);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+    return memalign(alignment, size);
+}
+
+EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
+{
+    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved_errno = errno;
+    void *block = alloc_aligned(alignment, size);
+    errno = saved_errno;
+    if (!block)
+        return ENOMEM;
+    *result = block;
+    return 0;
+}
+
+EXPORT void *valloc(size_t size)
+{
+    return alloc_aligned(PAGE_BYTES, size);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX)
+        return or_out_of_memory(NULL);
+    return alloc_aligned(PAGE_BYTES, round_up(size, PAGE_BYTES));
+}
+
+EXPORT size_t malloc_usable_size(void *block)
+{
+    return block ? call_usable_size(block) : 0;
+}
+
+EXPORT void cfree(void *block)
+{
+    free(block);
+}
+
+EXPORT void free_sized(void *block, size_t size)
+{
+    (void)size;
+    free(block);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    free(block);
+}
+
+/* Inspection and tuning. */
+
+EXPORT struct mallinfo2 mallinfo2(void)
+{
+    struct allocator_statistics statistics;
+    route_settle()->allocator->statistics(&statistics);
+    size_t mapped = mapped_bytes();
+    size_t free_bytes = statistics.heap.free_bytes + statistics.heap.cached_bytes;
+    return (struct mallinfo2){.arena = mapped - statistics.large_bytes,
+                              .ordblks = statistics.heap.free_blocks,
+                              .smblks = statistics.heap.cached_blocks,
+                              .hblks = statistics.large_blocks,
+                              .hblkhd = statistics.large_bytes,
+                              .fsmblks = statistics.heap.cached_bytes,
+                              .uordblks = mapped - statistics.large_bytes - free_bytes,
+                              .fordblks = free_bytes};
+}
+
+/* The old structure of ints, which wraps as glibc's does. */
+EXPORT struct mallinfo mallinfo(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return (struct mallinfo){.arena = (int)info.arena,
+                             .ordblks = (int)info.ordblks,
+                             .smblks = (int)info.smblks,
+                             .hblks = (int)info.hblks,
+                             .hblkhd = (int)info.hblkhd,
+                             .fsmblks = (int)info.fsmblks,
+                             .uordblks = (int)info.uordblks,
+                             .fordblks = (int)info.fordblks};
+}
+
+/* 0 says that nothing was set: none of glibc's parameters means anything here. */
+EXPORT int mallopt(int parameter, int value)
+{
+    (void)parameter;
+    (void)value;
+    return 0;
+}
+
+EXPORT int malloc_trim(size_t pad)
+{
+    (void)pad;
+    return route_settle()->allocator->trim() > 0;
+}
+
+EXPORT void malloc_stats(void)
+{
+    statistics_write_table(route_settle(), 2);
+}
+
+EXPORT int malloc_info(int options, FILE *stream)
+{
+    if (options != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct mallinfo2 info = mallinfo2();
+    return fprintf(stream,
+                   "<malloc version=\"1\">\n"
+                   "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
+                   "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
+                   "<system type=\"current\" size=\"%zu\"/>\n"
+                   "<system type=\"max\" size=\"%zu\"/>\n"
+                   "</malloc>\n",
+                   info.ordblks + info.smblks, info.fordblks, info.hblks, info.hblkhd,
+                   mapped_bytes(), mapped_peak_bytes()) < 0
+               ? -1
+               : 0;
+}
+
+/* glibc's aliases, which some programs call by name. */
+
+#define ALIAS(name, target) \
+    EXPORT __typeof__(target) name __attribute__((alias(#target), copy(target)))
+
+ALIAS(__libc_malloc, malloc);
+ALIAS(__libc_free, free);
+ALIAS(__libc_calloc, calloc);
+ALIAS(__libc_realloc, realloc);
+ALIAS(__libc_memalign, memalign);
+ALIAS(__libc_valloc, valloc);
+ALIAS(__libc_pvalloc, pvalloc);
+ALIAS(__posix_memalign, posix_memalign);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waits.c: waits with a limit that a collection must not end.
+ *
+ * A collection stops threads by a signal, and the kernel ends some waits with EINTR for it although
+ * the program has no handler. Most are begun again where they were stopped (gc/world/stop.c). Not
+ * those whose limit is a number of milliseconds: by then nobody knows how much of it has passed.
+ * These calls do. The allocator tells whether it was a collection that ended the wait and nothing
+ * else; EINTR of a signal of the program's is passed on.
+ *
+ * A socket may have been given a limit too. When a collection has ended a wait on it, poll waits
+ * for what is left of that. As long as the program has given none a limit, nothing is looked at.
+ *
+ * A write of more than a pipe takes at once, and what is sent or received like it, comes back with
+ * a part when it was interrupted: what is left follows.
+ *
+ * Under allocators without a collector each is libc's.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/symbols/interpose.h"
+#include "shim/system_calls/kernel.h"
+#include "shim/route/route.h"
+#include "vm/clock.h"
+#include "vm/syscall.h"
+
+EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, size_t bytes);
+void __chk_fail(void) __attribute__((noreturn));
+
+/* libc's own function, or that of a library between; NULL in a static program. */
+static void *next_of(void *_Atomic *kept, const char *name)
+{
+    void *function = atomic_load_explicit(kept, memory_order_relaxed);
+    if (!function) {
+        function = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(kept, function, memory_order_relaxed);
+    }
+    return function;
+}
+
+/* Declares `next`, the function of the same name behind this one. */
+#define FIND_NEXT(name)        \
+    static void *_Atomic kept; \
+    __typeof__(name) *next = next_of(&kept, #name)
+
+enum { KERNEL_SIGSET_BYTES = 8 };
+
+struct limited_wait {
+    uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
+    uint32_t ended;
+    int64_t begun_ns;
+};
+
+static struct limited_wait begin_wait(bool has_limit)
+{
+    struct limited_wait wait = {0};
+    if (has_limit)
+        wait.ended_waits = route_settle()->allocator->ended_waits;
+    if (wait.ended_waits) {
+        wait.ended = wait.ended_waits();
+        wait.begun_ns = (int64_t)monotonic_ns();
+    }
+    return wait;
+}
+
+/* Whether a wait with this result was ended by a collection. */
+static bool was_ended(struct limited_wait *wait, long result)
+{
+    if (result >= 0 || errno != EINTR || !wait->ended_waits)
+        return false;
+    uint32_t before = wait->ended;
+    wait->ended = wait->ended_waits();
+    return wait->ended != before;
+}
+
+static int left_ms(const struct limited_wait *wait, int64_t limit_ns)
+{
+    int64_t left_ns = wait->begun_ns + limit_ns - (int64_t)monotonic_ns();
+    return left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+}
+
+/* Then *left is what is left of the limit. */
+static bool goes_on(struct limited_wait *wait, int result, int limit_ms, int *left)
+{
+    if (!was_ended(wait, result))
+        return false;
+    *left = left_ms(wait, limit_ms * INT64_C(1000000));
+    return true;
+}
+
+/* The body of such a call: waits until it is not a collection that ended the wait. `left` in the
+ * arguments is what is left of the limit. */
+#define WAIT_MILLISECONDS(name, limit_ms, system_call, ...)                    \
+    do {                                                                       \
+        FIND_NEXT(name);                                                       \
+        struct limited_wait wait = begin_wait((limit_ms) > 0);                 \
+        int result, left = limit_ms;                                           \
+        do                                                                     \
+            result = next ? next(__VA_ARGS__) : (int)libc_result(system_call); \
+        while (goes_on(&wait, result, limit_ms, &left));                       \
+        return result;                                                         \
+    } while (0)
+
+EXPORT int poll(struct pollfd *descriptors, nfds_t count, int limit_ms)
+{
+    WAIT_MILLISECONDS(poll, limit_ms, SYSCALL_3(SYS_poll, descriptors, count, left), descriptors,
+                      count, left);
+}
+
+/* What poll is in a program that was compiled with _FORTIFY_SOURCE. */
+EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, size_t bytes)
+{
+    if (bytes / sizeof *descriptors < count)
+        __chk_fail();
+    return poll(descriptors, count, limit_ms);
+}
+
+EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int limit_ms)
+{
+    WAIT_MILLISECONDS(epoll_wait, limit_ms,
+                      SYSCALL_4(SYS_epoll_wait, descriptor, events, most, left), descriptor, events,
+                      most, left);
+}
+
+EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int limit_ms,
+                       const sigset_t *mask)
+{
+    WAIT_MILLISECONDS(
+        epoll_pwait, limit_ms,
+        SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
+        descriptor, events, most, left, mask);
+}
+
+ssize_t __write(int descriptor, const void *buffer, size_t bytes);
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left);
+
+/* Whether a transfer of so many bytes has ended with a part of them for a collection. */
+struct transfer {
+    uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
+    uint32_t ended;
+};
+
+static struct transfer begin_transfer(size_t bytes)
+{
+    struct transfer transfer = {0};
+    if (bytes > PIPE_BUF)
+        transfer.ended_waits = route_settle()->allocator->ended_waits;
+    if (transfer.ended_waits)
+        transfer.ended = transfer.ended_waits();
+    return transfer;
+}
+
+static bool was_cut_short(struct transfer *transfer, ssize_t done, size_t bytes)
+{
+    if (done <= 0 || (size_t)done >= bytes || !transfer->ended_waits)
+        return false;
+    uint32_t before = transfer->ended;
+    transfer->ended = transfer->ended_waits();
+    return transfer->ended != before;
+}
+
+static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)
+{
+    FIND_NEXT(write);
+    return next ? next(descriptor, buffer, bytes) : __write(descriptor, buffer, bytes);
+}
+
+EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
+{
+    struct transfer transfer = begin_transfer(bytes);
+    ssize_t done = write_some(descriptor, buffer, bytes), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = write_some(descriptor, (const char *)buffer + done, bytes - (size_t)done);
+        done += more > 0 ? more : 0;
+    }
+    pin_message(buffer, done);
+    return done;
+}
+
+/* A sleep goes on by itself when there is a place for the time that is left. */
+
+EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    FIND_NEXT(nanosleep);
+    struct timespec own;
+    if (!left)
+        left = &own;
+    return next ? next(time, left) : (int)libc_result(SYSCALL_2(SYS_nanosleep, time, left));
+}
+
+EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left)
+{
+    FIND_NEXT(clock_nanosleep);
+    struct timespec own;
+    if (!left)
+        left = &own;
+    return next ? next(clock, flags, time, left)
+                : (int)-SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, left);
+}
+
+EXPORT int usleep(useconds_t microseconds)
+{
+    struct timespec time = {.tv_sec = microseconds / 1000000,
+                            .tv_nsec = (long)(microseconds % 1000000) * 1000};
+    return nanosleep(&time, NULL);
+}
+
+EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
+{
+    int error = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+    return error == 0 ? 0 : error == EINTR ? -1 : -2;
+}
+
+/* Sockets with a limit. */
+
+EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags);
+EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
+                              struct sockaddr *address, socklen_t *length);
+
+static _Atomic bool sockets_have_limits;
+
+EXPORT int setsockopt(int descriptor, int level, int name, const void *value, socklen_t bytes)
+{
+    FIND_NEXT(setsockopt);
+    if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+        atomic_store_explicit(&sockets_have_limits, true, memory_order_relaxed);
+    return next
+               ? next(descriptor, level, name, value, bytes)
+               : (int)libc_result(SYSCALL_5(SYS_setsockopt, descriptor, level, name, value, bytes));
+}
+
+static int64_t socket_limit_ns(int descriptor, int name)
+{
+    struct timeval limit = {0};
+    socklen_t bytes = sizeof limit;
+    SYSCALL_5(SYS_getsockopt, descriptor, SOL_SOCKET, name, &limit, &bytes);
+    return limit.tv_sec * INT64_C(1000000000) + limit.tv_usec * INT64_C(1000);
+}
+
+/* Whether to call again: there is something to receive now, or room to send. */
+static bool socket_goes_on(struct limited_wait *wait, long result, int descriptor, int limit_name,
+                           short event)
+{
+    if (!was_ended(wait, result))
+        return false;
+    struct pollfd waited_for = {.fd = descriptor, .events = event};
+    int found = poll(&waited_for, 1, left_ms(wait, socket_limit_ns(descriptor, limit_name)));
+    if (found == 0)
+        errno = EAGAIN; /* as the socket's own limit does it */
+    wait->ended = wait->ended_waits();
+    return found > 0;
+}
+
+static bool receives_on(struct limited_wait *wait, long result, int descriptor)
+{
+    return socket_goes_on(wait, result, descriptor, SO_RCVTIMEO, POLLIN);
+}
+
+static bool sends_on(struct limited_wait *wait, long result, int descriptor)
+{
+    return socket_goes_on(wait, result, descriptor, SO_SNDTIMEO, POLLOUT);
+}
+
+/* As WAIT_MILLISECONDS. goes_on: receives_on or sends_on. */
+#define WAIT_ON_SOCKET(name, goes_on, system_call, descriptor, ...)                       \
+    do {                                                                                  \
+        FIND_NEXT(name);                                                                  \
+        struct limited_wait wait =                                                        \
+            begin_wait(atomic_load_explicit(&sockets_have_limits, memory_order_relaxed)); \
+        __typeof__(name(descriptor, __VA_ARGS__)) result;                                 \
+        do                                                                                \
+            result = next ? next(descriptor, __VA_ARGS__)                                 \
+                          : (__typeof__(result))libc_result(system_call);                 \
+        while (goes_on(&wait, result, descriptor));                                       \
+        return result;                                                                    \
+    } while (0)
+
+EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
+                        struct sockaddr *address, socklen_t *length)
+{
+    WAIT_ON_SOCKET(recvfrom, receives_on,
+                   SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address, length),
+                   descriptor, buffer, bytes, flags, address, length);
+}
+
+static ssize_t receive_some(int descriptor, void *buffer, size_t bytes, int flags)
+{
+    WAIT_ON_SOCKET(recv, receives_on, SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags),
+                   descriptor, buffer, bytes, flags);
+}
+
+EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
+{
+    struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
+    ssize_t done = receive_some(descriptor, buffer, bytes, flags), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = receive_some(descriptor, (char *)buffer + done, bytes - (size_t)done, flags);
+        done += more > 0 ? more : 0;
+    }
+    return done;
+}
+
+EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
+{
+    WAIT_ON_SOCKET(recvmsg, receives_on, SYSCALL_3(SYS_recvmsg, descriptor, message, flags),
+                   descriptor, message, flags);
+}
+
+EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
+{
+    WAIT_ON_SOCKET(accept4, receives_on, SYSCALL_4(SYS_accept4, descriptor, address, length, flags),
+                   descriptor, address, length, flags);
+}
+
+EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
+{
+    WAIT_ON_SOCKET(accept, receives_on, SYSCALL_3(SYS_accept, descriptor, address, length),
+                   descriptor, address, length);
+}
+
+EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
+                      const struct sockaddr *address, socklen_t length)
+{
+    WAIT_ON_SOCKET(sendto, sends_on,
+                   SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address, length),
+                   descriptor, buffer, bytes, flags, address, length);
+}
+
+static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
+{
+    WAIT_ON_SOCKET(send, sends_on, SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags),
+                   descriptor, buffer, bytes, flags);
+}
+
+EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
+{
+    struct transfer transfer = begin_transfer(bytes);
+    ssize_t done = send_some(descriptor, buffer, bytes, flags), more = done;
+    while (more > 0 && was_cut_short(&transfer, done, bytes)) {
+        more = send_some(descriptor, (const char *)buffer + done, bytes - (size_t)done, flags);
+        done += more > 0 ? more : 0;
+    }
+    pin_message(buffer, done);
+    return done;
+}
+
+EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    WAIT_ON_SOCKET(sendmsg, sends_on, SYSCALL_3(SYS_sendmsg, descriptor, message, flags),
+                   descriptor, message, flags);
+}
+
+/* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */
+
+EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags)
+{
+    if (room < bytes)
+        __chk_fail();
+    return recv(descriptor, buffer, bytes, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
+                              struct sockaddr *address, socklen_t *length)
+{
+    if (room < bytes)
+        __chk_fail();
+    return recvfrom(descriptor, buffer, bytes, flags, address, length);
+}

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_blocks.c: `blocks` against a naive model of itself, and its edges.
+ *
+ * The model is a table of what the program holds: each block is filled with a pattern of its own
+ * and looked at again before it is changed or freed, so blocks that overlap, move without their
+ * contents or are handed out twice are found.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc/blocks/blocks.h"
+#include "alloc/blocks/size_class.h"
+#include "vm/granule_map.h"
+#include "vm/pages.h"
+#include "vm/sanitizer.h"
+
+enum { MODEL_BLOCKS = 2000 };
+
+struct model_block {
+    unsigned char *start;
+    size_t bytes;
+    unsigned char pattern;
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Mostly small, now and then of any class, large or mapped. */
+static size_t random_size(uint64_t *state)
+{
+    uint64_t number = next_random(state);
+    switch (number % 64) {
+    case 0:
+        return number >> 8 & 0x7FFFFF;
+    case 1 ... 4:
+        return number >> 8 & 0x3FFFF;
+    case 5 ... 12:
+        return number >> 8 & 0x1FFF;
+    default:
+        return number >> 8 & 0xFF;
+    }
+}
+
+/* Large blocks are looked at by samples, for speed. */
+static size_t stride(size_t bytes)
+{
+    return bytes > 4096 ? 509 : 1;
+}
+
+static void fill(struct model_block *block)
+{
+    for (size_t i = 0; i < block->bytes; i += stride(block->bytes))
+        block->start[i] = block->pattern;
+    if (block->bytes > 0)
+        block->start[block->bytes - 1] = block->pattern;
+}
+
+static void assert_intact(const struct model_block *block, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += stride(block->bytes))
+        assert_int_equal(block->start[i], block->pattern);
+}
+
+static void new_block(struct model_block *block, uint64_t *state)
+{
+    size_t alignment = next_random(state) % 8 == 0 ? (size_t)16 << next_random(state) % 10 : 16;
+    block->bytes = random_size(state);
+    bool zeroed = alignment == 16 && next_random(state) % 4 == 0;
+    block->start = zeroed            ? blocks_alloc_zeroed(block->bytes)
+                   : alignment == 16 ? blocks_alloc(block->bytes)
+                                     : blocks_alloc_aligned(alignment, block->bytes);
+    assert_non_null(block->start);
+    assert_int_equal((uintptr_t)block->start % alignment, 0);
+    assert_true(blocks_usable_size(block->start) >= block->bytes);
+    assert_true(blocks_owns(block->start));
+    for (size_t i = 0; zeroed && i < block->bytes; i++)
+        assert_int_equal(block->start[i], 0);
+    block->pattern = (unsigned char)next_random(state);
+    fill(block);
+}
+
+static void resize_block(struct model_block *block, uint64_t *state)
+{
+    size_t bytes = random_size(state) + 1;
+    size_t kept = bytes < block->bytes ? bytes : block->bytes;
+    block->start = blocks_resize(block->start, bytes);
+    assert_non_null(block->start);
+    assert_true(blocks_usable_size(block->start) >= bytes);
+    assert_intact(block, kept > 0 ? kept - 1 : 0);
+    block->bytes = bytes;
+    fill(block);
+}
+
+static void run_model(uint64_t seed, size_t steps)
+{
+    static __thread struct model_block blocks[MODEL_BLOCKS];
+    for (size_t step = 0; step < steps; step++) {
+        struct model_block *block = &blocks[next_random(&seed) % MODEL_BLOCKS];
+        if (!block->start) {
+            new_block(block, &seed);
+        } else if (next_random(&seed) % 4 == 0) {
+            resize_block(block, &seed);
+        } else {
+            assert_intact(block, block->bytes);
+            blocks_free(block->start);
+            block->start = NULL;
+        }
+    }
+    for (size_t i = 0; i < MODEL_BLOCKS; i++) {
+        if (blocks[i].start)
+            blocks_free(blocks[i].start);
+        blocks[i].start = NULL;
+    }
+}
+
+struct counts {
+    size_t live, bytes;
+};
+
+static void count_live(void *argument, const struct block_info *info)
+{
+    struct counts *counts = argument;
+    if (info->state == BLOCK_LIVE) {
+        counts->live++;
+        counts->bytes += info->usable_bytes;
+    }
+}
+
+static struct counts walk_live(void)
+{
+    struct counts counts = {0};
+    blocks_walk(count_live, &counts);
+    return counts;
+}
+
+static void test_size_classes_are_the_least_that_fit(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= CLASS_LARGEST; size++) {
+        unsigned found = size_class_of(size);
+        assert_true(size_class_bytes[found] >= size);
+        assert_true(found == 0 || size_class_bytes[found - 1] < size);
+    }
+    assert_int_equal(size_class_of(0), 0);
+}
+
+static void test_blocks_agrees_with_a_model(void **state)
+{
+    (void)state;
+    size_t before = walk_live().live;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        run_model(seed, 20000);
+        assert_true(blocks_is_valid());
+    }
+    assert_int_equal(walk_live().live, before);
+}
+
+static void *run_model_in_thread(void *seed)
+{
+    run_model((uint64_t)(uintptr_t)seed, 20000);
+    blocks_thread_exit();
+    return NULL;
+}
+
+static void test_threads_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    size_t before = walk_live().live;
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_model_in_thread, (void *)(i + 77)),
+                         0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(walk_live().live, before);
+    assert_true(blocks_is_valid());
+}
+
+/* Four threads exchange blocks through slots, so that most frees are remote. */
+static unsigned char *_Atomic slots[512];
+
+static void exchange(uint64_t seed, int count)
+{
+    for (int i = 0; i < count; i++) {
+        size_t bytes = 16 + next_random(&seed) % 400;
+        unsigned char *block = blocks_alloc(bytes);
+        memset(block, (int)(bytes & 0xFF), bytes);
+        *(size_t *)block = bytes;
+        block = atomic_exchange(&slots[next_random(&seed) % 512], block);
+        if (!block)
+            continue;
+        bytes = *(size_t *)block;
+        assert_int_equal(block[bytes - 1], bytes & 0xFF);
+        blocks_free(block);
+    }
+    blocks_thread_exit();
+}
+
+static void *exchange_blocks(void *argument)
+{
+    exchange((uintptr_t)argument, 100000);
+    return NULL;
+}
+
+static void *exchange_few_blocks(void *argument)
+{
+    exchange((uintptr_t)argument, 2000);
+    return NULL;
+}
+
+static void test_remote_frees_come_back(void **state)
+{
+    (void)state;
+    size_t before = walk_live().live;
+    pthread_t threads[4];
+    for (int round = 0; round < 3; round++) {
+        for (uintptr_t i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, exchange_blocks, (void *)(i + 3));
+        for (size_t i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+    }
+    size_t used = blocks_used_bytes();
+    for (size_t i = 0; i < 512; i++)
+        if (slots[i])
+            blocks_free(atomic_exchange(&slots[i], NULL));
+    assert_int_equal(walk_live().live, before);
+    assert_true(blocks_is_valid());
+    assert_true(used < (size_t)16 << 20); /* what ended threads left is used by the next */
+}
+
+static void *use_after_thread_exit(void *unused)
+{
+    (void)unused;
+    void *mine = blocks_alloc(100);
+    blocks_thread_exit();
+    blocks_free(mine);
+    void *late = blocks_alloc(48);
+    memset(late, 1, 48);
+    blocks_free(late);
+    blocks_thread_exit();
+    return NULL;
+}
+
+static void test_a_thread_may_allocate_after_its_exit(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_create(&thread, NULL, use_after_thread_exit, NULL);
+    pthread_join(thread, NULL);
+    assert_true(blocks_is_valid());
+}
+
+static void test_empty_slabs_go_back(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    static void *held[COUNT];
+    size_t before = blocks_used_bytes();
+    for (size_t i = 0; i < COUNT; i++)
+        held[i] = blocks_alloc(400);
+    size_t full = blocks_used_bytes();
+    assert_true(full - before >= (size_t)COUNT * 400);
+    for (size_t i = 0; i < COUNT; i++)
+        blocks_free(held[i]);
+    assert_true(blocks_used_bytes() <= before + 4 * 65536);
+    blocks_trim();
+    assert_true(blocks_is_valid());
+}
+
+static void test_the_block_freed_last_is_handed_out_first(void **state)
+{
+    (void)state;
+    void *first = blocks_alloc(100), *second = blocks_alloc(100);
+    size_t cached = blocks_cached_bytes();
+    blocks_free(first);
+    blocks_free(second);
+    assert_true(blocks_is_valid());
+    assert_int_equal(blocks_cached_bytes(), cached + 2 * 112);
+    assert_int_equal(blocks_usable_size(first), 0);
+    assert_ptr_equal(blocks_alloc(100), second);
+    assert_ptr_equal(blocks_alloc(100), first);
+    assert_int_equal(blocks_usable_size(first), 112);
+    blocks_free(first);
+    blocks_free(second);
+}
+
+/* More are freed than a list takes, so that lists and slabs both hold some. */
+static void test_trim_empties_the_lists(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    static void *held[COUNT];
+    blocks_trim();
+    size_t before = blocks_used_bytes();
+    for (size_t i = 0; i < COUNT; i++)
+        held[i] = blocks_alloc(2048);
+    for (size_t i = 0; i < COUNT; i++)
+        blocks_free(held[i * 997 % COUNT]);
+    blocks_trim();
+    assert_true(blocks_used_bytes() <= before + 65536);
+    assert_true(blocks_is_valid());
+}
+
+static void test_large_blocks_grow_and_keep_contents(void **state)
+{
+    (void)state;
+    size_t bytes = 40000;
+    unsigned char *block = blocks_alloc(bytes);
+    memset(block, 0xA5, bytes);
+    for (; bytes < (size_t)64 << 20; bytes = bytes * 3 / 2) {
+        block = blocks_resize(block, bytes * 3 / 2);
+        assert_non_null(block);
+        for (size_t i = 0; i < 40000; i += 1999)
+            assert_int_equal(block[i], 0xA5);
+        block[bytes * 3 / 2 - 1] = 1;
+    }
+    block = blocks_resize(block, 50);
+    assert_int_equal(block[49], 0xA5);
+    blocks_free(block);
+    assert_true(blocks_is_valid());
+}
+
+/* With a neighbour behind it there is no room in place: after one copy its pages move. */
+static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **state)
+{
+    (void)state;
+    size_t bytes = 100000;
+    char *block = blocks_alloc(bytes), *neighbour = blocks_alloc(bytes);
+    memset(block, 1, bytes);
+    block = blocks_resize(block, bytes += GRANULE_BYTES);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    uint64_t moves = page_calls.mremap;
+    for (; bytes < (size_t)3 << 20; bytes += GRANULE_BYTES) {
+        block = blocks_resize(block, bytes);
+        assert_int_equal(block[bytes / 2] | block[99999], 1);
+    }
+    assert_in_range(page_calls.mremap - moves, 44, 3 * 44);
+    block = blocks_resize(block, bytes - GRANULE_BYTES);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    block = blocks_resize(block, bytes / 4);
+    assert_int_equal(blocks_slab_of(block)->place, SLAB_RUN);
+    assert_int_equal(block[99999], 1);
+    blocks_free(block);
+    blocks_free(neighbour);
+    assert_true(blocks_is_valid());
+}
+
+static void test_refuses_what_cannot_be(void **state)
+{
+    (void)state;
+    assert_null(blocks_alloc((size_t)PTRDIFF_MAX + 1));
+    assert_null(blocks_alloc((size_t)PTRDIFF_MAX));
+    assert_null(blocks_alloc_aligned(64, (size_t)PTRDIFF_MAX - 4));
+    void *block = blocks_alloc(100);
+    assert_null(blocks_resize(block, (size_t)PTRDIFF_MAX));
+    assert_int_equal(blocks_usable_size(block), 112);
+    blocks_free(block);
+    void *first = blocks_alloc(0), *second = blocks_alloc(0);
+    assert_true(first && second && first != second);
+    blocks_free(first);
+    blocks_free(second);
+    int local;
+    blocks_free(&local); /* a stranger is reported and left alone */
+    assert_int_equal(blocks_usable_size(&local), 0);
+    assert_false(blocks_owns(&local));
+}
+
+static void test_alignments_of_every_power(void **state)
+{
+    (void)state;
+    for (size_t alignment = 1; alignment <= (size_t)1 << 24; alignment *= 2)
+        for (size_t size = 0; size < 200000; size = size * 3 + 1) {
+            void *block = blocks_alloc_aligned(alignment, size);
+            assert_int_equal((uintptr_t)block % alignment, 0);
+            assert_true(blocks_usable_size(block) >= size);
+            memset(block, 1, size);
+            blocks_free(block);
+        }
+    assert_true(blocks_is_valid());
+}
+
+static void assert_aborts(void (*fault)(void))
+{
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        close(2);
+        fault();
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void free_twice(void)
+{
+    void *block = blocks_alloc(40);
+    blocks_free(block);
+    blocks_free(block);
+}
+
+static void free_large_twice(void)
+{
+    void *block = blocks_alloc(400000);
+    blocks_free(block);
+    blocks_free(block);
+}
+
+static void free_interior(void)
+{
+    blocks_free((char *)blocks_alloc(40) + 16);
+}
+
+static void free_interior_of_large(void)
+{
+    blocks_free((char *)blocks_alloc(400000) + 65536);
+}
+
+static void free_remainder_of_slab(void)
+{
+    struct slab *slab = blocks_slab_of(blocks_alloc(48));
+    blocks_free(slab_block(slab, slab->capacity));
+}
+
+static void *free_in_thread(void *block)
+{
+    blocks_free(block);
+    return NULL;
+}
+
+static void free_here_and_there(void)
+{
+    void *block = blocks_alloc(40);
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, block);
+    pthread_join(thread, NULL);
+    blocks_free(block);
+}
+
+static void free_there_after_here(void)
+{
+    void *block = blocks_alloc(40);
+    blocks_free(block);
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, block);
+    pthread_join(thread, NULL);
+}
+
+static void free_what_was_never_handed_out(void)
+{
+    blocks_free((char *)blocks_alloc(3000) + 3072);
+}
+
+static void resize_freed(void)
+{
+    void *block = blocks_alloc(40);
+    blocks_free(block);
+    blocks_resize(block, 50);
+}
+
+static void test_faults_of_the_program_abort(void **state)
+{
+    (void)state;
+    assert_aborts(free_twice);
+    assert_aborts(free_large_twice);
+    assert_aborts(free_interior);
+    assert_aborts(free_interior_of_large);
+    assert_aborts(free_remainder_of_slab);
+    assert_aborts(free_here_and_there);
+    assert_aborts(free_there_after_here);
+    assert_aborts(free_what_was_never_handed_out);
+    assert_aborts(resize_freed);
+}
+
+static atomic_bool stop_churning;
+
+static void *churn_until_told(void *argument)
+{
+    uint64_t seed = (uintptr_t)argument;
+    while (!stop_churning)
+        run_model(next_random(&seed), 200);
+    blocks_thread_exit();
+    return NULL;
+}
+
+static void *churn_through_threads(void *argument)
+{
+    for (uintptr_t i = 0; !stop_churning; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, exchange_few_blocks, (void *)((uintptr_t)argument + i));
+        pthread_join(thread, NULL);
+    }
+    return NULL;
+}
+
+/* What one thread reads of the others' slabs and bins is for the thread sanitizer to judge. */
+static void test_the_heap_may_be_looked_at_while_threads_come_and_go(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    stop_churning = false;
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, i < 2 ? churn_until_told : churn_through_threads,
+                       (void *)(i * 1000 + 5));
+    void *mine = blocks_alloc(1000);
+    for (int round = 0; round < 100; round++) {
+        struct allocator_statistics statistics;
+        blocks_statistics(&statistics);
+        assert_true(statistics.threads >= 1);
+        assert_in_range(blocks_cached_bytes(), 24, (size_t)1 << 30);
+        assert_true(walk_live().live >= 1);
+        assert_true(blocks_usable_size(mine) >= 1000);
+        blocks_trim();
+    }
+    stop_churning = true;
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    blocks_free(mine);
+    for (size_t i = 0; i < 512; i++)
+        if (slots[i])
+            blocks_free(atomic_exchange(&slots[i], NULL));
+    assert_true(blocks_is_valid());
+}
+
+static void test_a_child_has_a_whole_heap(void **state)
+{
+    (void)state;
+    if (UNDER_THREAD_SANITIZER)
+        skip(); /* which does not survive it itself */
+    pthread_t threads[3];
+    stop_churning = false;
+    for (uintptr_t i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, churn_until_told, (void *)(i + 5));
+    for (int round = 0; round < 30; round++) {
+        blocks_fork_prepare();
+        pid_t child = fork();
+        if (child == 0) {
+            blocks_fork_child();
+            run_model(9, 3000);
+            _exit(blocks_is_valid() ? 0 : 1);
+        }
+        blocks_fork_parent();
+        int status;
+        waitpid(child, &status, 0);
+        assert_int_equal(status, 0);
+    }
+    stop_churning = true;
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
+enum { FILLED_BYTES = 128 << 20, MOST_BYTES = 192 << 20, LEAST_SIZE = 112 };
+
+/* Until there is no more, or so many bytes of blocks. */
+static size_t fill_to(void **blocks, size_t count, size_t size, size_t bytes)
+{
+    while (count * size < bytes && (blocks[count] = blocks_alloc(size)))
+        count++;
+    return count;
+}
+
+/* A child has all the memory there is in blocks of one size, frees them here and there, so that
+ * what it lists is of many slabs, and goes over to another size. */
+static void assert_serves_another_size(size_t first, size_t second)
+{
+    static void *blocks[MOST_BYTES / LEAST_SIZE];
+    blocks_fork_prepare();
+    pid_t child = fork();
+    if (child == 0) {
+        blocks_fork_child();
+        size_t count = fill_to(blocks, 0, first, FILLED_BYTES);
+        setrlimit(RLIMIT_AS, &(struct rlimit){1, 1});
+        count = fill_to(blocks, count, first, MOST_BYTES);
+        for (size_t i = 0; i < count; i++)
+            blocks_free(blocks[i * 997 % count]);
+        size_t again = fill_to(blocks, 0, second, MOST_BYTES);
+        _exit(!blocks_is_valid() ? 1 : again * second < count * first / 32 * 31 ? 2 : 0);
+    }
+    blocks_fork_parent();
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void test_all_memory_may_go_to_another_size(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();                               /* whose own memory the limit holds for too */
+    assert_serves_another_size(2000, 112);    /* as many slabs and more */
+    assert_serves_another_size(10000, 2000);  /* more slabs, of fewer granules */
+    assert_serves_another_size(112, 240);     /* slabs that a listed block holds */
+    assert_serves_another_size(112, 5000000); /* mappings that cannot be had */
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return blocks_init(25, NULL) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_size_classes_are_the_least_that_fit),
+        cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
+        cmocka_unit_test(test_blocks_agrees_with_a_model),
+        cmocka_unit_test(test_threads_do_not_disturb_each_other),
+        cmocka_unit_test(test_remote_frees_come_back),
+        cmocka_unit_test(test_a_thread_may_allocate_after_its_exit),
+        cmocka_unit_test(test_empty_slabs_go_back),
+        cmocka_unit_test(test_the_block_freed_last_is_handed_out_first),
+        cmocka_unit_test(test_trim_empties_the_lists),
+        cmocka_unit_test(test_large_blocks_grow_and_keep_contents),
+        cmocka_unit_test(test_a_large_block_that_outgrows_its_place_is_copied_once),
+        cmocka_unit_test(test_refuses_what_cannot_be),
+        cmocka_unit_test(test_alignments_of_every_power),
+        cmocka_unit_test(test_faults_of_the_program_abort),
+        cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
+        cmocka_unit_test(test_a_child_has_a_whole_heap),
+    };
+    return cmocka_run_group_tests_name("blocks", tests, start, NULL);
+}

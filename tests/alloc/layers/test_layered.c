@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_layered.c: the layers of today, over Kingsley's heap. Allocators are process-wide: what
+ * needs other options is tried in children, before this process's own is made.
+ */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "alloc/presets/historic.h"
+#include "alloc/layers/layered.h"
+#include "tests/unit/allocator_model.h"
+#include "vm/pages.h"
+
+static const struct allocator *const heap = &bsd_default;
+
+enum { ARENAS = 2, CACHE_BYTES = 1 << 20, LARGE_BYTES = 1 << 18 };
+
+static void init(uint64_t arenas, uint64_t cache, uint64_t large)
+{
+    uint64_t options[HEAP_OPTIONS] = {0};
+    options[LAYERED_ARENAS] = arenas;
+    options[LAYERED_CACHE] = cache;
+    options[LAYERED_LARGE] = large;
+    require(heap->init(options));
+}
+
+static void *run_briefly(void *unused)
+{
+    heap->free(heap->alloc(100));
+    heap->thread_exit();
+    return unused;
+}
+
+/* A thread that is held back after its first allocation, so that several exist at once. */
+static pthread_barrier_t all_started;
+
+static void *run_with_others(void *unused)
+{
+    heap->free(heap->alloc(100));
+    pthread_barrier_wait(&all_started);
+    heap->thread_exit();
+    return unused;
+}
+
+static void start_together(unsigned count)
+{
+    pthread_t threads[16];
+    pthread_barrier_init(&all_started, NULL, count);
+    for (unsigned i = 0; i < count; i++)
+        require(pthread_create(&threads[i], NULL, run_with_others, NULL) == 0);
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void use_one_arena(void *argument)
+{
+    struct allocator_statistics statistics;
+    (void)argument;
+    init(1, CACHE_BYTES, LARGE_BYTES);
+    start_together(4);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 1);
+    require(statistics.threads == 4);
+}
+
+static void use_up_to_three_arenas(void *argument)
+{
+    struct allocator_statistics statistics;
+    (void)argument;
+    init(3, CACHE_BYTES, LARGE_BYTES);
+    start_together(2);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 2); /* no more than there are threads */
+    start_together(8);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 3);
+}
+
+static void test_arenas_are_made_for_threads_up_to_the_option(void **state)
+{
+    (void)state;
+    assert_child_succeeds(use_one_arena, NULL);
+    assert_child_succeeds(use_up_to_three_arenas, NULL);
+}
+
+static void cache_nothing(void *argument)
+{
+    struct allocator_statistics statistics;
+    (void)argument;
+    init(1, 0, LARGE_BYTES);
+    for (size_t size = 1; size < 100000; size = 2 * size + 1) {
+        void *block = heap->alloc(size), *other = heap->alloc(size);
+        require(block && other);
+        heap->free(block);
+        heap->free(other);
+        require(heap->alloc(size) == other); /* straight from the heap's own list */
+    }
+    heap->statistics(&statistics);
+    require(statistics.heap.cached_blocks == 0 && heap->cached_bytes() == 0);
+}
+
+static void cache_at_most(void *argument)
+{
+    size_t most = *(size_t *)argument;
+    void *blocks[64];
+    init(1, most, LARGE_BYTES);
+    for (int round = 0; round < 50; round++)
+        for (size_t size = 1; size <= 65528; size += size / 2 + 1) {
+            for (int i = 0; i < 64; i++)
+                blocks[i] = heap->alloc(size);
+            for (int i = 0; i < 64; i++)
+                heap->free(blocks[i]);
+            require(heap->cached_bytes() <= 2 * most + mapped_bytes() / 4);
+        }
+    require(heap->cached_bytes() > most / 8);
+    require(heap->is_valid());
+}
+
+static void test_thread_and_depot_keep_no_more_than_the_option_says(void **state)
+{
+    (void)state;
+    static const size_t most[] = {1000, 65536, CACHE_BYTES, 1 << 24};
+    assert_child_succeeds(cache_nothing, NULL);
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++)
+        assert_child_succeeds(cache_at_most, (void *)&most[i]);
+}
+
+static void map_from_65536(void *argument)
+{
+    struct allocator_statistics statistics;
+    (void)argument;
+    init(1, CACHE_BYTES, 65536);
+    require(heap->alloc(65535) != NULL);
+    heap->statistics(&statistics);
+    require(statistics.large_blocks == 0);
+    require(heap->alloc(65536) != NULL);
+    require(heap->alloc_aligned(4096, 65536) != NULL);
+    require(heap->alloc_zeroed(65536) != NULL);
+    heap->statistics(&statistics);
+    require(statistics.large_blocks == 3);
+}
+
+static void test_large_blocks_begin_at_the_option(void **state)
+{
+    (void)state;
+    assert_child_succeeds(map_from_65536, NULL);
+}
+
+/* From here on with this process's own. */
+static void test_sizes_of_all_layers(void **state)
+{
+    (void)state;
+    init(ARENAS, CACHE_BYTES, LARGE_BYTES);
+    for (size_t size = 0; size < 600000; size += 1 + size / 5) {
+        unsigned char *block = heap->alloc(size);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % BLOCK_ALIGNMENT, 0);
+        size_t usable = heap->usable_size(block);
+        assert_true(usable >= size && usable > 0);
+        memset(block, 0xFF, usable);
+        assert_int_equal(heap->usable_size(block), usable);
+        heap->free(block);
+        unsigned char *zeroed = heap->alloc_zeroed(size);
+        assert_true(is_zero(zeroed, size));
+        heap->free(zeroed);
+    }
+    assert_true(heap->is_valid());
+}
+
+static void test_the_block_freed_last_is_taken_first(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size < 60000; size *= 3) {
+        void *first = heap->alloc(size), *second = heap->alloc(size);
+        heap->free(first);
+        heap->free(second);
+        assert_ptr_equal(heap->alloc(size), second);
+        heap->free(second);
+    }
+}
+
+static unsigned refusals;
+
+static void note_refusal(void)
+{
+    refusals++;
+}
+
+static void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
+{
+    (void)state;
+    allocator_out_of_memory = note_refusal;
+    assert_null(heap->alloc((size_t)PTRDIFF_MAX + 1));
+    assert_null(heap->alloc(SIZE_MAX));
+    assert_int_equal(refusals, 2);
+    allocator_out_of_memory = NULL;
+    assert_null(heap->alloc(PTRDIFF_MAX));
+    assert_null(heap->alloc_zeroed(SIZE_MAX));
+    assert_null(heap->alloc_aligned(16, SIZE_MAX));
+    assert_null(heap->alloc_aligned((size_t)1 << 62, 1));
+    assert_null(heap->alloc_aligned(64, SIZE_MAX - 32));
+    void *block = heap->alloc(100);
+    assert_null(heap->resize(block, PTRDIFF_MAX));
+    assert_int_equal(heap->usable_size(block), 120);
+    heap->free(block);
+}
+
+static struct model models[4];
+
+static void test_agrees_with_a_model(void **state)
+{
+    (void)state;
+    models[0] = (struct model){.allocator = heap, .random = 7};
+    for (int round = 0; round < 10; round++) {
+        const char *wrong = model_run(&models[0], UNDER_SANITIZER ? 2000 : 10000);
+        if (wrong)
+            fail_msg("%s", wrong);
+        model_assert_walk(models, 1);
+    }
+    assert_null(model_drop(&models[0]));
+    model_assert_walk(models, 1);
+}
+
+/* Threads free each other's blocks through a shelf of exchanged ones. */
+static struct {
+    pthread_mutex_t mutex;
+    struct model_block block;
+} shelf[64];
+
+static const char *exchange(struct model *model)
+{
+    const char *wrong = NULL;
+    for (size_t i = 0; i < 64 && !wrong; i++) {
+        struct model_block *mine = &model->blocks[next_random(&model->random) % MODEL_BLOCKS];
+        pthread_mutex_lock(&shelf[i].mutex);
+        struct model_block other = shelf[i].block;
+        shelf[i].block = *mine;
+        pthread_mutex_unlock(&shelf[i].mutex);
+        mine->start = NULL;
+        if (other.start)
+            wrong = model_free(model->allocator, &other);
+    }
+    return wrong;
+}
+
+static void *run_model(void *argument)
+{
+    const char *wrong = NULL;
+    for (int round = 0; round < 30 && !wrong; round++) {
+        wrong = model_run(argument, UNDER_SANITIZER ? 300 : 2000);
+        if (!wrong)
+            wrong = exchange(argument);
+    }
+    heap->thread_exit();
+    return (void *)wrong;
+}
+
+static void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    void *wrong;
+    for (int i = 0; i < 64; i++)
+        pthread_mutex_init(&shelf[i].mutex, NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        models[i] = (struct model){.allocator = heap, .random = 100 + i};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_model, &models[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], &wrong);
+        if (wrong)
+            fail_msg("%s", (char *)wrong);
+    }
+    for (int i = 0; i < 64; i++)
+        if (shelf[i].block.start)
+            assert_null(model_free(heap, &shelf[i].block));
+    model_assert_walk(models, 4);
+    for (int i = 0; i < 4; i++)
+        assert_null(model_drop(&models[i]));
+    model_assert_walk(models, 4);
+}
+
+struct states {
+    void *block;
+    enum block_state state;
+    size_t seen;
+};
+
+static void find_state(void *argument, const struct block_info *info)
+{
+    struct states *wanted = argument;
+    if (info->payload == wanted->block) {
+        wanted->state = info->state;
+        wanted->seen++;
+    }
+}
+
+static enum block_state state_in_walk(void *block)
+{
+    struct states wanted = {.block = block};
+    heap->walk(find_state, &wanted);
+    assert_int_equal(wanted.seen, 1);
+    return wanted.state;
+}
+
+static void test_a_walk_tells_live_from_cached(void **state)
+{
+    (void)state;
+    void *small = heap->alloc(100), *large = heap->alloc(LARGE_BYTES);
+    void *aligned[2] = {heap->alloc_aligned(256, 100), heap->alloc_aligned(256, 100)};
+    assert_int_equal(state_in_walk(small), BLOCK_LIVE);
+    assert_int_equal(state_in_walk(large), BLOCK_LIVE);
+    assert_int_equal(state_in_walk(aligned[0]), BLOCK_LIVE);
+    assert_int_equal(state_in_walk(aligned[1]), BLOCK_LIVE);
+    size_t cached = heap->cached_bytes();
+    heap->free(small);
+    assert_int_equal(state_in_walk(small), BLOCK_CACHED);
+    assert_int_equal(heap->cached_bytes(), cached + 120);
+    heap->trim();
+    assert_int_equal(state_in_walk(small), BLOCK_FREE);
+    assert_int_equal(heap->cached_bytes(), 0);
+    heap->free(large);
+    heap->free(aligned[0]);
+    heap->free(aligned[1]);
+}
+
+static void *fill_a_cache(void *unused)
+{
+    void *blocks[300];
+    for (int i = 0; i < 300; i++)
+        blocks[i] = heap->alloc(200);
+    for (int i = 0; i < 300; i++)
+        heap->free(blocks[i]);
+    return unused;
+}
+
+static void *fill_a_cache_and_end(void *cached)
+{
+    fill_a_cache(NULL);
+    *(size_t *)cached = heap->cached_bytes();
+    heap->thread_exit();
+    return NULL;
+}
+
+static void test_the_cache_of_a_thread_that_ends_serves_the_next(void **state)
+{
+    (void)state;
+    size_t cached_before = heap->cached_bytes(), cached_by_thread, cached_by_first = 0;
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, fill_a_cache_and_end, &cached_by_thread);
+        pthread_join(thread, NULL);
+        if (i == 0)
+            cached_by_first = heap->cached_bytes();
+        assert_true(cached_by_thread >= cached_before + 100 * 248);
+        assert_int_equal(heap->cached_bytes(), cached_by_first);
+    }
+    heap->trim();
+    assert_int_equal(heap->cached_bytes(), 0);
+    /* The record of a cache serves the next thread. */
+    size_t metadata = metadata_bytes();
+    pthread_t thread;
+    pthread_create(&thread, NULL, run_briefly, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(metadata_bytes(), metadata);
+}
+
+static void *live_on(void *argument)
+{
+    struct model *model = argument;
+    const char *wrong = model_run(model, 3000);
+    heap->thread_exit();
+    size_t cached = heap->cached_bytes();
+    if (!wrong)
+        wrong = model_run(model, 3000);
+    if (!wrong)
+        wrong = model_drop(model);
+    if (!wrong && heap->cached_bytes() != cached)
+        wrong = "a dead thread caches";
+    heap->thread_exit();
+    return (void *)wrong;
+}
+
+static void test_a_thread_is_served_after_its_end(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *wrong;
+    models[0] = (struct model){.allocator = heap, .random = 8};
+    pthread_create(&thread, NULL, live_on, &models[0]);
+    pthread_join(thread, &wrong);
+    if (wrong)
+        fail_msg("%s", (char *)wrong);
+    model_assert_walk(models, 1);
+}
+
+static void test_fork_while_threads_allocate(void **state)
+{
+    (void)state;
+    if (UNDER_THREAD_SANITIZER)
+        skip(); /* which does not survive it itself */
+    model_assert_forks(heap);
+}
+
+static void free_twice(void *block)
+{
+    heap->free(block);
+    heap->free(block);
+}
+
+/* The second time the block is in the heap, not in the cache. */
+static void free_again_after_trim(void *block)
+{
+    heap->free(block);
+    heap->trim();
+    heap->free(block);
+}
+
+static void free_inside(void *block)
+{
+    heap->free((char *)block + 16);
+}
+
+static void free_unaligned(void *block)
+{
+    heap->free((char *)block + 1);
+}
+
+static void resize_freed(void *block)
+{
+    heap->free(block);
+    heap->resize(block, 200);
+}
+
+static void test_bad_pointers_are_found_in_every_layer(void **state)
+{
+    (void)state;
+    void *blocks[] = {heap->alloc(50), heap->alloc(5000), heap->alloc(100000),
+                      heap->alloc_aligned(512, 100), heap->alloc(LARGE_BYTES)};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        bool large = i == 4;
+        /* A large block's memory is gone with it: the second free is one of a stranger. */
+        if (!large) {
+            assert_child_aborts(free_twice, blocks[i], "allotrope: free(0x");
+            assert_child_aborts(free_twice, blocks[i], "): not a live block (freed twice");
+            assert_child_aborts(free_again_after_trim, blocks[i], "not a live block");
+            assert_child_aborts(resize_freed, blocks[i], "allotrope: realloc(0x");
+        }
+        const char *fault = large ? "points into a block" : "or points into one)";
+        assert_child_aborts(free_inside, blocks[i], fault);
+        assert_child_aborts(free_unaligned, blocks[i], fault);
+        assert_int_equal(heap->usable_size((char *)blocks[i] + 16), 0);
+        heap->free(blocks[i]);
+        assert_int_equal(heap->usable_size(blocks[i]), 0);
+    }
+}
+
+static void free_foreign(void *argument)
+{
+    int on_the_stack;
+    static int static_data;
+    heap->free(argument);
+    heap->free(&on_the_stack);
+    heap->free(&static_data);
+    heap->free((char *)argument + 1);
+    require(heap->alloc(100) != NULL);
+}
+
+static void test_foreign_pointers_are_reported_and_ignored(void **state)
+{
+    (void)state;
+    char *foreign = malloc(100);
+    struct ending ending = run_child(free_foreign, foreign);
+    assert_int_equal(ending.exit_status, 0);
+    int lines = 0;
+    for (const char *line = ending.errors; *line; line = strchr(line, '\n') + 1, lines++)
+        assert_non_null(strstr(line, "): not a block of this heap; ignored\n"));
+    assert_int_equal(lines, 4);
+    assert_false(heap->owns(foreign));
+    assert_false(heap->owns(NULL));
+    assert_int_equal(heap->usable_size(foreign), 0);
+    free(foreign);
+}
+
+/* The kernel moves only whole mappings, and the program may have split one. */
+static void test_a_large_block_whose_mapping_was_split_still_grows(void **state)
+{
+    (void)state;
+    char *block = heap->alloc(4 * LARGE_BYTES);
+    memset(block, 1, 4 * LARGE_BYTES);
+    assert_int_equal(madvise(block + LARGE_BYTES, PAGE_BYTES, MADV_DONTFORK), 0);
+    char *grown = heap->resize(block, 64 * LARGE_BYTES);
+    assert_non_null(grown);
+    assert_int_equal(grown[4 * LARGE_BYTES - 1], 1);
+    heap->free(grown);
+}
+
+static void test_blocks_move_between_the_layers_with_their_contents(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {10,     200,         70000, LARGE_BYTES, 4 * LARGE_BYTES,
+                                   300000, LARGE_BYTES, 90000, 65528,       65529,
+                                   1,      1 << 22,     24};
+    unsigned char *block = heap->alloc(1);
+    block[0] = 0x77;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        block = heap->resize(block, sizes[i]);
+        assert_non_null(block);
+        assert_int_equal(block[0], 0x77);
+        assert_true(heap->usable_size(block) >= sizes[i]);
+        block[sizes[i] - 1] = 0x77;
+    }
+    heap->free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
+        cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
+        cmocka_unit_test(test_large_blocks_begin_at_the_option),
+        cmocka_unit_test(test_sizes_of_all_layers),
+        cmocka_unit_test(test_the_block_freed_last_is_taken_first),
+        cmocka_unit_test(test_impossible_sizes_are_refused_and_the_shim_is_told),
+        cmocka_unit_test(test_agrees_with_a_model),
+        cmocka_unit_test(test_threads_agree_with_models_and_free_each_others_blocks),
+        cmocka_unit_test(test_a_walk_tells_live_from_cached),
+        cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
+        cmocka_unit_test(test_a_thread_is_served_after_its_end),
+        cmocka_unit_test(test_fork_while_threads_allocate),
+        cmocka_unit_test(test_bad_pointers_are_found_in_every_layer),
+        cmocka_unit_test(test_foreign_pointers_are_reported_and_ignored),
+        cmocka_unit_test(test_a_large_block_whose_mapping_was_split_still_grows),
+        cmocka_unit_test(test_blocks_move_between_the_layers_with_their_contents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

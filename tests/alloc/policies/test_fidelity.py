@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Each policy heap places every block where its naive model places it, request by request."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from models.bsd import Bsd  # noqa: E402
+from models.cartesian import Cartesian  # noqa: E402
+from models.gnu import Gnu  # noqa: E402
+from models.knuth import Knuth  # noqa: E402
+from models.model import Model  # noqa: E402
+
+DRIVER = (
+    Path(os.environ.get("ALLOTROPE_BUILD_DIR", HERE.parents[2]))
+    / "tests/alloc/policies/heap_driver"
+)
+
+# The heap's name and options, and its model.
+HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {
+    "bsd": (("bsd",), Bsd),
+    "knuth": (("knuth",), Knuth),
+    "knuth, search=short": (("knuth", "search=short"), Knuth),
+    "knuth, cut=end": (("knuth", "cut=end", "counters=on"), lambda: Knuth("end")),
+    "cartesian": (("cartesian",), Cartesian),
+    "cartesian, least=32": (("cartesian", "least=32", "counters=on"), lambda: Cartesian(32)),
+    "gnu": (("gnu",), Gnu),
+    "gnu, least=32": (("gnu", "least_log=5", "counters=on"), lambda: Gnu(32)),
+    "gnu, parts=on": (("gnu", "parts=on"), lambda: Gnu(parts=True)),
+}
+
+Operation = tuple[str, int, int]
+
+
+def random_operations(seed: int, count: int, largest: int) -> Iterator[Operation]:
+    """Sizes of every magnitude; the number of live blocks rises and falls."""
+    generator = random.Random(seed)
+    live: list[int] = []
+    blocks = 0
+    for step in range(count):
+        shrinking = (step // (count // 6 + 1)) % 2
+        choice = generator.random()
+        size = int(2 ** generator.uniform(0, largest.bit_length() - 1))
+        if live and choice < (0.55 if shrinking else 0.3):
+            at = generator.randrange(len(live))
+            yield "f", live.pop(at), 0
+        elif live and choice < 0.65:
+            yield "r", generator.choice(live), size
+        else:
+            if choice > 0.97:
+                yield "m", 32 << generator.randrange(9), size
+            else:
+                yield "a", size if generator.random() < 0.99 else 0, 0
+            live.append(blocks)
+            blocks += 1
+    for block in live:
+        yield "f", block, 0
+
+
+def few_sizes(seed: int, count: int) -> Iterator[Operation]:
+    """Few sizes make many ties."""
+    generator = random.Random(seed)
+    live: list[int] = []
+    blocks = 0
+    for _ in range(count):
+        if live and generator.random() < 0.48:
+            yield "f", live.pop(generator.randrange(len(live))), 0
+        else:
+            yield "a", generator.choice((8, 24, 24, 40, 100, 1000, 3000)), 0
+            live.append(blocks)
+            blocks += 1
+
+
+def checkerboard(blocks: int) -> Iterator[Operation]:
+    """Thousands of free blocks apart, filled again, then everything merged."""
+    for block in range(blocks):
+        yield "a", 40 + block % 7 * 48, 0
+    for block in range(0, blocks, 2):
+        yield "f", block, 0
+    for block in range(blocks // 3):
+        yield "a", 30 + block % 5 * 60, 0
+    for block in [*range(1, blocks, 2), *range(blocks, blocks + blocks // 3)]:
+        yield "f", block, 0
+    yield "a", 100_000, 0
+
+
+def recorded(path: Path) -> list[Operation]:
+    operations: list[Operation] = []
+    with lzma.open(path, "rt") as lines:
+        for line in lines:
+            word, *numbers = line.split()
+            first, second = (*map(int, numbers), 0)[:2]
+            operations.append((word, first, second))
+    return operations
+
+
+def lines_of(operations: Iterable[Operation]) -> str:
+    return "".join(
+        f"{word} {first} {second}\n" if word in "rm" else f"{word} {first}\n"
+        for word, first, second in operations
+    )
+
+
+def play_on_model(model: Model, operations: Iterable[Operation]) -> Iterator[str]:
+    blocks: list[int] = []
+    for word, first, second in operations:
+        result = "-"
+        if word == "a":
+            blocks.append(model.alloc(first))
+            result = str(blocks[-1])
+        elif word == "m":
+            blocks.append(model.alloc_aligned(first, second))
+            result = str(blocks[-1])
+        elif word == "r":
+            blocks[first] = model.realloc(blocks[first], second)
+            result = str(blocks[first])
+        else:
+            model.free(blocks[first])
+        yield f"{result} {model.end}"
+
+
+def assert_same_addresses(name: str, operations: list[Operation]) -> None:
+    words, make_model = HEAPS[name]
+    run = subprocess.run(
+        [DRIVER, *words], input=lines_of(operations), capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    results = run.stdout.splitlines()
+    assert len(results) == len(operations)
+    for number, expected in enumerate(play_on_model(make_model(), operations)):
+        assert results[number] == expected, (
+            f"request {number}, {operations[number]}: the heap says {results[number]}, "
+            f"the model {expected} (block's address, end of memory)"
+        )
+
+
+@pytest.mark.parametrize("name", HEAPS)
+@pytest.mark.parametrize("largest", [64, 4096, 1 << 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_requests_lie_where_the_model_puts_them(name: str, seed: int, largest: int) -> None:
+    assert_same_addresses(name, list(random_operations(seed, 2500, largest)))
+
+
+@pytest.mark.parametrize("name", HEAPS)
+def test_requests_of_few_sizes_lie_where_the_model_puts_them(name: str) -> None:
+    assert_same_addresses(name, list(few_sizes(7, 6000)))
+
+
+@pytest.mark.parametrize("name", HEAPS)
+def test_thousands_of_free_blocks_lie_where_the_model_puts_them(name: str) -> None:
+    assert_same_addresses(name, list(checkerboard(3000)))
+
+
+@pytest.mark.parametrize("name", HEAPS)
+@pytest.mark.parametrize("program", ["gawk", "perl", "gcc"])
+def test_recorded_requests_lie_where_the_model_puts_them(name: str, program: str) -> None:
+    assert_same_addresses(name, recorded(HERE / "data" / f"{program}.ops.xz"))

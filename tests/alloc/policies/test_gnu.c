@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_gnu.c: what Haertel's hybrid is expected to do, case by case.
+ */
+#include "tests/unit/heap_unit.h"
+
+enum { PAGE = 4096, TABLE_BYTES = 1024 * 24 };
+
+static int begin_heap(void **state)
+{
+    (void)state;
+    test_heap_init(&heap, &gnu_policy, (const char *const[]){"counters=on", NULL});
+    return 0;
+}
+
+static size_t offset(const void *block)
+{
+    return (size_t)((const char *)block - heap.source.base);
+}
+
+static void test_gnu_serves_powers_of_two_without_a_header(void **state)
+{
+    (void)state;
+    void *first = take(17);
+    assert_int_equal(usable(first), 32);
+    assert_int_equal(usable(take(0)), 16);
+    assert_int_equal(usable(take(2048)), 2048);
+    assert_int_equal(usable(take(2049)), PAGE);
+    assert_int_equal(heap.policy->waste(heap.state, first).header_bytes, 0);
+}
+
+static void test_gnu_table_of_1024_entries_comes_first(void **state)
+{
+    (void)state;
+    assert_int_equal(offset(take(1)), TABLE_BYTES);
+    assert_int_equal(end_of_memory(), TABLE_BYTES + PAGE);
+}
+
+static void test_gnu_hands_out_the_first_fragment_then_the_others_from_the_last(void **state)
+{
+    (void)state;
+    size_t chunk = offset(take(1000));
+    assert_int_equal(chunk % PAGE, 0);
+    assert_int_equal(offset(take(1000)), chunk + 3072);
+    assert_int_equal(offset(take(1000)), chunk + 2048);
+    assert_int_equal(offset(take(1000)), chunk + 1024);
+    assert_int_equal(offset(take(1000)), chunk + PAGE);
+}
+
+static void test_gnu_puts_a_freed_fragment_behind_the_first_free_one_of_its_chunk(void **state)
+{
+    (void)state;
+    void *blocks[6];
+    for (int i = 0; i < 6; i++)
+        blocks[i] = take(512);
+    give(blocks[3]);
+    give(blocks[4]); /* not at once: behind the chunk's first, which is number 2 */
+    char *chunk = blocks[0];
+    assert_ptr_equal(take(512), chunk + 2 * 512);
+    assert_ptr_equal(take(512), blocks[4]);
+    assert_ptr_equal(take(512), blocks[3]);
+    assert_ptr_equal(take(512), chunk + 512);
+}
+
+static void test_gnu_releases_a_chunk_when_its_last_fragment_is_freed(void **state)
+{
+    (void)state;
+    void *blocks[8];
+    for (int i = 0; i < 8; i++)
+        blocks[i] = take(512);
+    take(PAGE);
+    for (int i = 0; i < 7; i++)
+        give(blocks[i]);
+    assert_int_equal(statistics().free_blocks, 7);
+    give(blocks[7]);
+    assert_int_equal(statistics().free_blocks, 1);
+    assert_int_equal(statistics().free_bytes, PAGE);
+    assert_ptr_equal(take(3000), blocks[0]);
+}
+
+static void test_gnu_search_goes_on_where_the_last_one_ended(void **state)
+{
+    (void)state;
+    void *holes[3];
+    for (int i = 0; i < 3; i++) {
+        holes[i] = take(3 * PAGE);
+        take(PAGE);
+    }
+    give(holes[2]);
+    give(holes[0]);
+    give(holes[1]);
+    assert_ptr_equal(take(PAGE), holes[1]); /* freed last */
+    assert_ptr_equal(take(3 * PAGE), holes[2]);
+    assert_ptr_equal(take(3 * PAGE), holes[0]); /* round the end */
+    assert_ptr_equal(take(2 * PAGE), (char *)holes[1] + PAGE);
+}
+
+static void test_gnu_merges_both_neighbours_on_free(void **state)
+{
+    (void)state;
+    void *lower = take(PAGE), *middle = take(PAGE), *upper = take(PAGE);
+    take(PAGE);
+    give(lower);
+    give(upper);
+    uint64_t merges = statistics().merges;
+    give(middle);
+    assert_int_equal(statistics().free_blocks, 1);
+    assert_int_equal(statistics().merges, merges + 2);
+    assert_ptr_equal(take(3 * PAGE), lower);
+}
+
+static void test_gnu_returns_eight_free_pages_at_the_end(void **state)
+{
+    (void)state;
+    take(PAGE);
+    size_t end = end_of_memory();
+    void *seven = take(7 * PAGE);
+    give(seven);
+    assert_int_equal(end_of_memory(), end + (size_t)7 * PAGE);
+    void *eight = take(8 * PAGE);
+    assert_ptr_equal(eight, seven); /* grows by what the last cluster lacks */
+    give(eight);
+    assert_int_equal(end_of_memory(), end);
+}
+
+static void test_gnu_trim_returns_a_smaller_end(void **state)
+{
+    (void)state;
+    take(PAGE);
+    size_t end = end_of_memory();
+    give(take(3 * PAGE));
+    assert_int_equal(heap.policy->trim(heap.state), 3 * PAGE);
+    assert_int_equal(end_of_memory(), end);
+    assert_int_equal(heap.policy->trim(heap.state), 0);
+    assert_valid();
+}
+
+static void test_gnu_doubles_the_table_and_frees_the_outgrown_one(void **state)
+{
+    (void)state;
+    take(1000 * PAGE);
+    assert_int_equal(statistics().free_blocks, 0);
+    void *block = take(100 * PAGE);
+    assert_valid();
+    assert_int_equal(end_of_memory(), TABLE_BYTES + 1100 * PAGE + 2 * TABLE_BYTES);
+    assert_int_equal(statistics().free_bytes, TABLE_BYTES);
+    assert_true(offset(block) > offset(take(TABLE_BYTES))); /* where the table was */
+}
+
+static void test_gnu_resize_keeps_a_fragment_while_more_than_half_is_needed(void **state)
+{
+    (void)state;
+    void *block = take(1000);
+    assert_true(heap.policy->resize(heap.state, block, 513));
+    assert_true(heap.policy->resize(heap.state, block, 1024));
+    assert_false(heap.policy->resize(heap.state, block, 512));
+    assert_false(heap.policy->resize(heap.state, block, 1025));
+}
+
+static void test_gnu_sheds_pages_at_the_end_of_a_run(void **state)
+{
+    (void)state;
+    void *run = take(5 * PAGE);
+    take(PAGE);
+    assert_true(heap.policy->resize(heap.state, run, 2 * PAGE));
+    assert_int_equal(usable(run), 2 * PAGE);
+    assert_int_equal(statistics().free_bytes, 3 * PAGE);
+}
+
+static void test_gnu_realloc_grows_into_free_neighbours(void **state)
+{
+    (void)state;
+    char *below = take(2 * PAGE), *run = take(2 * PAGE);
+    take(PAGE);
+    memset(run, 'a', 2 * PAGE);
+    give(below);
+    char *moved = heap_realloc(heap.policy, heap.state, run, 4 * PAGE);
+    assert_ptr_equal(moved, below); /* overlapping itself */
+    for (int i = 0; i < 2 * PAGE; i++)
+        assert_int_equal(moved[i], 'a');
+}
+
+static enum source_decision refuse(void *argument)
+{
+    (void)argument;
+    return SOURCE_REFUSE;
+}
+
+static void test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was(void **state)
+{
+    (void)state;
+    char *below = take(2 * PAGE), *run = take(2 * PAGE);
+    take(PAGE);
+    memset(run, 'a', 2 * PAGE);
+    give(below);
+    heap.source.decide = refuse;
+    assert_null(heap_realloc(heap.policy, heap.state, run, 100 * PAGE));
+    assert_valid();
+    assert_int_equal(usable(run), 2 * PAGE);
+    assert_int_equal(statistics().free_bytes, 2 * PAGE);
+    for (int i = 0; i < 2 * PAGE; i++)
+        assert_int_equal(run[i], 'a');
+}
+
+static void test_gnu_is_unchanged_when_memory_is_refused(void **state)
+{
+    (void)state;
+    heap.source.decide = refuse;
+    assert_null(take(1));
+    heap.source.decide = NULL;
+    take(1);
+    heap.source.decide = refuse;
+    assert_null(take(100000));
+    assert_null(heap.policy->alloc_aligned(heap.state, 65536, 10));
+    assert_null(take((size_t)PTRDIFF_MAX));
+}
+
+static void test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs(void **state)
+{
+    (void)state;
+    void *fragment = heap.policy->alloc_aligned(heap.state, 256, 10);
+    assert_int_equal((uintptr_t)fragment % 256, 0);
+    assert_int_equal(usable(fragment), 256);
+    void *run = heap.policy->alloc_aligned(heap.state, 16 * PAGE, 3 * PAGE);
+    assert_int_equal((uintptr_t)run % (16 * PAGE), 0);
+    assert_int_equal(usable(run), 3 * PAGE);
+    assert_valid();
+}
+
+static void test_gnu_numbers_pages_across_memory_that_does_not_adjoin(void **state)
+{
+    (void)state;
+    void *before = take(2 * PAGE);
+    begin_test_segment(&heap.source, heap.source.base + (1 << 21));
+    void *after = take(2 * PAGE);
+    assert_int_equal(offset(after), 1 << 21);
+    give(before);
+    give(after);
+    assert_valid();
+    assert_ptr_equal(take(2 * PAGE), after);
+    assert_ptr_equal(take(2 * PAGE), before);
+}
+
+/* With fragments above half a page. */
+static int begin_heap_with_parts(void **state)
+{
+    (void)state;
+    test_heap_init(&heap, &gnu_policy, (const char *const[]){"parts=on", NULL});
+    return 0;
+}
+
+static void test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {2048, 2560, 3072,  3584,  PAGE,  5120,     6144,
+                                   7168, 8192, 10240, 12288, 14336, 4 * PAGE, 5 * PAGE};
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(usable(take(sizes[i - 1] + 1)), sizes[i]);
+        assert_int_equal(usable(take(sizes[i])), sizes[i]);
+    }
+}
+
+static void test_gnu_parts_of_a_chunk_are_released_together(void **state)
+{
+    (void)state;
+    char *blocks[4];
+    take(PAGE);
+    for (int i = 0; i < 4; i++)
+        memset(blocks[i] = take(5000), i, 5120);
+    take(PAGE);
+    assert_ptr_equal(blocks[1], blocks[0] + 3 * 5120);
+    assert_ptr_equal(blocks[3], blocks[0] + 5120);
+    for (int i = 0; i < 3; i++)
+        give(blocks[i]);
+    assert_int_equal(statistics().free_blocks, 3);
+    assert_int_equal(blocks[3][5119], 3);
+    give(blocks[3]);
+    assert_int_equal(statistics().free_blocks, 1);
+    assert_int_equal(statistics().free_bytes, 5 * PAGE);
+    assert_ptr_equal(take(5 * PAGE), blocks[0]);
+}
+
+static void test_gnu_parts_are_found_from_any_page_of_their_chunk(void **state)
+{
+    (void)state;
+    char *blocks[8];
+    for (int i = 0; i < 8; i++)
+        blocks[i] = take(3584);
+    for (int i = 0; i < 8; i++) {
+        assert_true(free_aborts(blocks[i] + 16));
+        assert_true(free_aborts(blocks[i] + 512));
+        assert_int_equal(usable(blocks[i]), 3584);
+        assert_false(free_aborts(blocks[i]));
+    }
+    for (int i = 0; i < 8; i++)
+        give(blocks[i]);
+}
+
+static void test_gnu_parts_keep_alignment_to_pages_and_runs(void **state)
+{
+    (void)state;
+    for (size_t alignment = 32; alignment <= 4 * PAGE; alignment *= 2)
+        for (size_t size = 2000; size < 5 * PAGE; size += 500) {
+            void *block = heap.policy->alloc_aligned(heap.state, alignment, size);
+            assert_int_equal((uintptr_t)block % alignment, 0);
+            assert_true(usable(block) >= size);
+        }
+}
+
+static void test_gnu_parts_resize_while_more_than_half_is_needed(void **state)
+{
+    (void)state;
+    char *block = take(5120);
+    memset(block, 7, 5120);
+    assert_true(heap.policy->resize(heap.state, block, 2561));
+    assert_false(heap.policy->resize(heap.state, block, 2560));
+    assert_false(heap.policy->resize(heap.state, block, 5121));
+    block = heap_realloc(heap.policy, heap.state, block, 5 * PAGE);
+    assert_int_equal(usable(block), 5 * PAGE);
+    block = heap_realloc(heap.policy, heap.state, block, 7000); /* no run of two pages */
+    assert_int_equal(usable(block), 7168);
+    for (int i = 0; i < 5120; i++)
+        assert_int_equal(block[i], 7);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
+
+#define PARTS(name) cmocka_unit_test_setup_teardown(name, begin_heap_with_parts, end_heap)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_gnu_serves_powers_of_two_without_a_header),
+        TEST(test_gnu_table_of_1024_entries_comes_first),
+        TEST(test_gnu_hands_out_the_first_fragment_then_the_others_from_the_last),
+        TEST(test_gnu_puts_a_freed_fragment_behind_the_first_free_one_of_its_chunk),
+        TEST(test_gnu_releases_a_chunk_when_its_last_fragment_is_freed),
+        TEST(test_gnu_search_goes_on_where_the_last_one_ended),
+        TEST(test_gnu_merges_both_neighbours_on_free),
+        TEST(test_gnu_returns_eight_free_pages_at_the_end),
+        TEST(test_gnu_trim_returns_a_smaller_end),
+        TEST(test_gnu_doubles_the_table_and_frees_the_outgrown_one),
+        TEST(test_gnu_resize_keeps_a_fragment_while_more_than_half_is_needed),
+        TEST(test_gnu_sheds_pages_at_the_end_of_a_run),
+        TEST(test_gnu_realloc_grows_into_free_neighbours),
+        TEST(test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was),
+        TEST(test_gnu_is_unchanged_when_memory_is_refused),
+        TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs),
+        TEST(test_gnu_numbers_pages_across_memory_that_does_not_adjoin),
+        PARTS(test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib),
+        PARTS(test_gnu_parts_of_a_chunk_are_released_together),
+        PARTS(test_gnu_parts_are_found_from_any_page_of_their_chunk),
+        PARTS(test_gnu_parts_keep_alignment_to_pages_and_runs),
+        PARTS(test_gnu_parts_resize_while_more_than_half_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope stats PID`: the heap of a process that runs, read from outside."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from conftest import BUILD, Command
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void)
+{
+    static char *blocks[1000];
+    for (int i = 0; i < 1000; i++) blocks[i] = memset(malloc(50000), 1, 50000);
+    for (int i = 500; i < 1000; i++) free(blocks[i]);
+    puts("ready");
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"""
+SPECS = ("bsd", "knuth:classic", "cartesian", "gnu", "blocks")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("live")
+    (folder / "program.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-o", "program", "program.c"], check=True, cwd=folder)
+    return folder / "program"
+
+
+def start(command: Command, spec: str | None, words: list[str], **more: str) -> Any:
+    """The program, which has allocated and waits until its standard input closes."""
+    environment = command.environment() | more
+    if spec is not None:
+        library = str(BUILD / ".libs" / "liballotrope.so")
+        environment |= {"LD_PRELOAD": library, "ALLOTROPE": spec}
+    child = subprocess.Popen(
+        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    return child
+
+
+@pytest.fixture
+def children() -> Iterator[list[Any]]:
+    started: list[Any] = []
+    yield started
+    for child in started:
+        child.communicate()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("account", [False, True])
+def test_heap_of_a_running_process(
+    real: Command, program: Path, children: list[Any], spec: str, account: bool
+) -> None:
+    more = {"ALLOTROPE_STATS": os.devnull} if account else {}
+    child = start(real, spec, [str(program)], **more)
+    children.append(child)
+    done = real.run("stats", "--json", str(child.pid))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["pid"] == child.pid and found["command"] == "program"
+    assert (found["allocator"], found["preset"]) == tuple((spec + ":default").split(":")[:2])
+    assert 25_000_000 <= found["mapped_bytes"] <= found["mapped_peak_bytes"] < 200_000_000
+    assert 25_000_000 <= found["heap_resident_bytes"] <= found["process_resident_bytes"]
+    if account:
+        assert 500 <= found["live"]["blocks"] < 600
+        assert 25_000_000 <= found["live"]["requested_bytes"] < 25_100_000
+        assert found["live"]["calls"]["free"] >= 500
+    else:
+        assert found["live"] is None
+
+
+def test_table_and_watch_to_the_end(real: Command, program: Path) -> None:
+    child = start(real, "bsd", [str(program)])
+    shown = real.run("stats", str(child.pid)).stdout
+    assert f"program, pid {child.pid}, under bsd" in shown
+    assert "start it with `run --stats` to know" in shown
+    line = real.line("stats", "--watch", "--interval", "0.05", str(child.pid))
+    with subprocess.Popen(
+        line, env=real.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline().split()[:3] == ["time", "heap", "resident"]
+        assert "MiB" in watch.stdout.readline()
+        child.communicate()
+        _, errors = watch.communicate(timeout=30)
+    assert watch.returncode == 0
+    assert f"process {child.pid} has ended" in errors
+
+
+def test_latencies_of_every_call_are_counted(
+    real: Command, program: Path, tmp_path: Path, children: list[Any]
+) -> None:
+    file = tmp_path / "latency.json"
+    child = start(real, "bsd", [str(program)], ALLOTROPE_LATENCY=str(file))
+    child.communicate()
+    found = json.loads(file.read_text())
+    assert found["schema"] == "allotrope.latency/1" and found["own_cost_ns_subtracted"] > 0
+    for name, least in (("malloc", 1000), ("free", 500)):
+        call = found[name]
+        assert call["calls"] >= least
+        assert sum(call["calls_below_ns"].values()) == call["calls"]
+        quantiles = [call[key] for key in ("p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "longest_ns")]
+        assert quantiles == sorted(quantiles)
+
+
+@pytest.mark.parametrize("spec", ("blocks", "glibc"))
+def test_run_writes_latencies_as_json_or_as_text(real: Command, tmp_path: Path, spec: str) -> None:
+    file = tmp_path / "latency.json"
+    done = real.run("run", "-a", spec, f"--latency={file}", "--", "gawk", "BEGIN { x = 1 }")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    assert found["allocator"] == ("next" if spec == "glibc" else spec)
+    text = real.run("run", "-a", spec, "--latency", "gawk", "BEGIN { x = 1 }").stderr
+    counts = [line.split() for line in text.splitlines() if line.endswith("#")]
+    assert len(counts) > 3
+    for _, count, bar in counts:
+        assert len(bar) == int(count).bit_length()
+
+
+def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[Any]) -> None:
+    child = start(real, None, [str(program)])
+    children.append(child)
+    done = real.run("stats", str(child.pid))
+    assert done.returncode == 2
+    assert "(program) does not run under allotrope; start it with" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("4194999",), "there is no process 4194999"),
+        (("none",), "'none'"),
+        (("0",), "0"),
+        ((), "Missing argument"),
+        (("--interval", "2", "1"), "--interval needs --watch"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(real: Command, words: tuple[str, ...], said: str) -> None:
+    done = real.run("stats", *words)
+    assert done.returncode == 2
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_who_belongs_to_another_user_is_told(
+    real: Command, program: Path, children: list[Any]
+) -> None:
+    child = start(real, "bsd", [str(program)])
+    children.append(child)
+    script = (
+        f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[2] / 'analysis')!r})\n"
+        "from allotrope import live\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        f"try: live.find({child.pid})\n"
+        "except live.UserError as error: print(error.message)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert f"process {child.pid} belongs to user 0; run this as that user or as root" in done.stdout

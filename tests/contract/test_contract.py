@@ -1,0 +1,517 @@
+# SPDX-License-Identifier: MIT
+"""The drop-in contract: small programs, each of which tries one thing that is known to break
+allocators put under programs that do not know of them. What breaks, and where it was seen, stands
+in the head of each program (tests/contract/).
+
+Every program runs under glibc, where it must pass (it tests the allocator, not itself), and under
+every allocator and preset that the build holds. To choose: ALLOTROPE_TEST_ALLOCATORS="bsd
+bsd:classic", or pytest -k. To see what the programs say of another library, which is instructive:
+ALLOTROPE_TEST_PRELOAD=/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.
+"""
+
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from under import GLIBC, Under, allocators_under_test
+
+BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parents[2]))
+LIBRARY = BUILD / ".libs" / "liballotrope.so"
+ARCHIVE = BUILD / ".libs" / "liballotrope.a"
+PROGRAMS = BUILD / "tests" / "contract"
+PLUGIN = str(PROGRAMS / "plugin.so")
+SECONDS = 60
+
+OURS = [under for under in allocators_under_test() if under.is_ours]
+ALL = [GLIBC, *allocators_under_test()]
+
+each_allocator = pytest.mark.parametrize("under", ALL, ids=str)
+each_of_ours = pytest.mark.parametrize("under", OURS, ids=str)
+
+
+def run(under: Under, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return under.run([str(PROGRAMS / program), *arguments], timeout=SECONDS)
+
+
+def our_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("allotrope: ")]
+
+
+def require_success(result: subprocess.CompletedProcess[str], status: int = 0) -> None:
+    """The exit status of a passing program, and nothing said by the allocator."""
+    assert (result.returncode, our_lines(result)) == (status, []), result.stderr
+
+
+# Programs that must behave under any allocator, by the rows of the contract.
+PLAIN = [
+    # start
+    "start_preinit",
+    "start_interposed_calls",
+    "start_many_atexit",
+    f"start_loader {PLUGIN}",
+    # threads
+    "threads_destructors",
+    "threads_main_leaves",
+    "threads_many",
+    "threads_raw_clone",
+    "threads_remote_free",
+    # fork
+    "fork_in_threads",
+    "fork_handlers",
+    "fork_handlers early",
+    "fork_kinds",
+    # semantics
+    "aligned",
+    "cxx_new",
+    "errno_kept",
+    "gnu_family",
+    "impossible_sizes",
+    "resizing",
+    "small_alignment",
+    "usable_size",
+    "zero_sizes",
+    "zeroed",
+    # strangers
+    f"namespaces dlmopen {PLUGIN}",
+    # kernel
+    "map_count",
+    *(f"refused_calls {call}" for call in ("large", "munmap", "madvise", "mremap", "mmap")),
+    *(f"address_limit {kind} {size}" for kind in ("as", "data") for size in (40, 1000, 30000)),
+]
+
+
+@each_allocator
+@pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
+def test_program_behaves(program: str, under: Under) -> None:
+    require_success(run(under, *program.split()))
+
+
+@each_allocator
+def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
+    require_success(run(under, "exit_handlers", PLUGIN), status=7)
+
+
+@each_of_ours
+@pytest.mark.parametrize("size", ["1000000", "5000000"])
+def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
+    require_success(run(under, "address_limit", "as", size))
+
+
+# As published, bsd never merges and knuth does not merge what it got at different times.
+@pytest.mark.parametrize(
+    "under", [under for under in ALL if under.allocator not in ("bsd", "knuth")], ids=str
+)
+@pytest.mark.parametrize("kind", ["as", "data"])
+@pytest.mark.parametrize("sizes", ["24 100 1000 4400 10000 100000", "100000 10000 1000 100 24"])
+def test_all_memory_may_go_to_another_size(sizes: str, kind: str, under: Under) -> None:
+    require_success(run(under, "address_limit_sizes", kind, *sizes.split()))
+
+
+@each_of_ours
+def test_memory_given_back_leaves_the_resident_set(under: Under) -> None:
+    # As published, the classic allocators keep what they have; they too give no advice.
+    arguments = ["kept"] if under.preset == "classic" else []
+    require_success(run(under, "memory_advice", *arguments))
+
+
+def test_memory_given_back_leaves_the_resident_set_under_glibc() -> None:
+    require_success(run(GLIBC, "memory_advice"))
+
+
+@each_of_ours
+def test_sandbox_that_kills(under: Under) -> None:
+    require_success(run(under, "seccomp"))
+
+
+@each_of_ours
+def test_signal_handler_never_hangs(under: Under) -> None:
+    result = run(under, "signal_handler")
+    if result.returncode == -signal.SIGABRT:
+        assert len(our_lines(result)) == 1
+        assert "signal handler" in our_lines(result)[0]
+    else:
+        require_success(result)
+
+
+@each_of_ours
+def test_no_instruction_can_be_interrupted_into_a_hang(under: Under) -> None:
+    result = run(under, "signal_steps")
+    assert result.returncode == 0, result.stderr
+    steps, told = map(int, result.stdout.split())
+    assert 0 < told < steps
+    assert [line for line in our_lines(result) if "signal handler" not in line] == []
+    assert len(our_lines(result)) == told
+
+
+# Strangers.
+
+
+@each_of_ours
+@pytest.mark.parametrize("where", ["data", "stack", "page", "unmapped", "wild", "realloc"])
+def test_foreign_pointer_is_named_and_ignored(where: str, under: Under) -> None:
+    result = run(under, "foreign_pointers", where)
+    assert result.returncode == 0, result.stderr
+    expected = {"data": 2, "wild": 3}.get(where, 1)
+    lines = our_lines(result)
+    assert len(lines) == expected
+    for line in lines:
+        assert re.fullmatch(r"allotrope: (free|realloc)\(0x[0-9a-f]+\): not a block .*", line)
+
+
+@each_of_ours
+def test_usable_size_of_a_foreign_pointer_is_zero(under: Under) -> None:
+    assert run(under, "foreign_pointers", "usable").returncode == 0
+
+
+@each_of_ours
+def test_block_of_a_deepbound_library_is_named_and_ignored(under: Under) -> None:
+    result = run(under, "namespaces", "deepbind", PLUGIN)
+    assert result.returncode == 0, result.stderr
+    assert len(our_lines(result)) == 1
+
+
+def test_deepbound_library_under_glibc() -> None:
+    require_success(run(GLIBC, "namespaces", "deepbind", PLUGIN))
+
+
+BAD_POINTERS = [
+    "twice",
+    "twice-later",
+    "interior",
+    "unaligned",
+    "granule",
+    "realloc-freed",
+    "realloc-interior",
+    "aligned-twice",
+]
+
+
+@each_of_ours
+@pytest.mark.parametrize("size", [40, 5000, 200000, 1000000])
+@pytest.mark.parametrize("fault", BAD_POINTERS)
+def test_bad_pointer_is_named(fault: str, size: int, under: Under) -> None:
+    """The heap may be corrupt, so abort; a block that was unmapped when it was freed is no longer
+    the heap's, and a pointer to it is a stranger's."""
+    if fault == "granule" and size == 1000000 and under.preset != "classic":
+        pytest.skip("a mapped block begins at the granule")
+    if fault == "granule" and under.allocator in ("blocks", "gc"):
+        pytest.skip("a block begins at every granule")
+    if under.name == "gnu:classic" and fault not in ("interior", "unaligned", "realloc-interior"):
+        pytest.skip("the algorithm keeps nothing that would tell")
+    if under.name == "knuth:classic" and fault == "aligned-twice":
+        pytest.skip("the block has merged with the one below, and its tag is left as it was")
+    result = run(under, "bad_pointers", fault, str(size))
+    lines = our_lines(result)
+    assert len(lines) == 1 and "0x" in lines[0], result.stderr
+    if "ignored" not in lines[0] and "copied" not in lines[0]:
+        assert result.returncode == -signal.SIGABRT
+    elif size < 1000000 or "freed" not in fault and "twice" not in fault:
+        pytest.fail(f"a pointer into the heap taken for a stranger's: {lines[0]}")
+
+
+@pytest.mark.parametrize("size", [40, 5000, 50000])
+def test_byte_past_the_end_is_found_where_a_tag_stands(size: int) -> None:
+    under = next((under for under in OURS if under.name == "knuth"), None)
+    if not under:
+        pytest.skip("not among the allocators under test")
+    result = run(under, "bad_pointers", "past-end", str(size))
+    lines = our_lines(result)
+    assert len(lines) == 1 and "the tag at its end was overwritten" in lines[0], result.stderr
+    assert result.returncode == -signal.SIGABRT
+
+
+@each_allocator
+def test_program_with_its_own_malloc(under: Under) -> None:
+    result = run(under, "second_malloc")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "the program's own malloc\n"
+
+
+@each_of_ours
+def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
+    lines = our_lines(run(under, "second_malloc"))
+    assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]
+
+
+# Standard error.
+
+
+@each_of_ours
+def test_reused_standard_error_is_not_written(under: Under, tmp_path: Path) -> None:
+    result = run(under, "reused_stderr", str(tmp_path / "database"))
+    assert result.returncode == 0
+    assert (tmp_path / "database").read_text() == "data"
+
+
+@each_of_ours
+def test_closed_standard_error(under: Under, tmp_path: Path) -> None:
+    """Started without descriptor 2: the next file that is opened gets it."""
+    script = f"exec {PROGRAMS}/reused_stderr {tmp_path}/database 2>&-"
+    result = under.run(["/bin/sh", "-c", script], timeout=SECONDS)
+    assert result.returncode == 0
+    assert (tmp_path / "database").read_text() == "data"
+
+
+@each_of_ours
+@pytest.mark.parametrize("others", [[], ["every other descriptor too"]])
+def test_statistics_on_a_reused_standard_error(
+    under: Under, others: list[str], tmp_path: Path
+) -> None:
+    """They go to the first standard error while the library's own descriptor is left alone."""
+    result = under.run(
+        [str(PROGRAMS / "reused_stderr"), str(tmp_path / "database"), *others],
+        environment={"ALLOTROPE_STATS": ""},
+        timeout=SECONDS,
+    )
+    assert result.returncode == 0
+    assert (tmp_path / "database").read_text() == "data"
+    assert ("peak" in result.stderr) == (others == [])
+
+
+@each_of_ours
+def test_statistics_of_a_program_that_closes_standard_error(under: Under) -> None:
+    result = under.run(["/bin/ls", "/"], environment={"ALLOTROPE_STATS": ""}, timeout=SECONDS)
+    assert result.returncode == 0
+    assert "peak" in result.stderr
+
+
+@each_of_ours
+def test_statistics_of_forked_children_go_to_files_of_their_own(
+    under: Under, tmp_path: Path
+) -> None:
+    result = under.run(
+        ["/bin/bash", "-c", "(exit 0) & wait; (exit 0); true"],
+        environment={"ALLOTROPE_STATS": str(tmp_path / "%p.json")},
+        timeout=SECONDS,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(list(tmp_path.glob("*.json"))) >= 2
+
+
+# Configuration.
+
+BAD_OPTIONS = [
+    "nonsense",
+    "bsd:nonsense",
+    "bsd:arenas=x",
+    "bsd:arenas=-1",
+    "bsd:arenas=99999999999999999999999",
+    "bsd:arenas=",
+    "bsd:=3",
+    "bsd:,",
+    "bsd:classic,classic=2",
+    "BSD",
+    ":classic",
+]
+
+
+@pytest.mark.parametrize("text", BAD_OPTIONS)
+@pytest.mark.parametrize("program", ["print_main", "start_preinit"])
+def test_bad_option_stops_before_main(program: str, text: str) -> None:
+    result = Under("bad", LIBRARY, text).run([str(PROGRAMS / program)], timeout=SECONDS)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("allotrope: ")
+
+
+def test_unknown_allocator_lists_what_is_valid() -> None:
+    result = Under("bad", LIBRARY, "nonsense").run([str(PROGRAMS / "print_main")], timeout=SECONDS)
+    assert "nonsense" in result.stderr
+    for under in OURS:
+        assert under.allocator in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a setuid copy needs root")
+@pytest.mark.parametrize("text", ["nonsense", "bsd:classic", "bsd:nonsense"])
+def test_setuid_program_ignores_the_variables_silently(text: str) -> None:
+    """ld.so does not preload into privileged programs; one that was linked with the library must
+    not let its caller choose, nor write files for him."""
+    directory = Path("/tmp") / f"allotrope-setuid-{os.getpid()}"
+    directory.mkdir(mode=0o755)
+    try:
+        shutil.copy(LIBRARY, directory)
+        program = directory / "privileged"
+        compile_and_link(
+            "print_main", program, f"-L{directory}", "-lallotrope", f"-Wl,-rpath,{directory}"
+        )
+        program.chmod(stat.S_ISUID | 0o755)
+        world = directory / "world"
+        world.mkdir()
+        world.chmod(0o777)
+        result = subprocess.run(
+            [str(program)],
+            user="nobody",
+            group="nogroup",
+            env={"ALLOTROPE": text, "ALLOTROPE_STATS": f"{world}/%p.json"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout == "main was reached\n"
+        assert list(world.iterdir()) == []
+    finally:
+        shutil.rmtree(directory)
+
+
+# The library as a file.
+
+PUBLIC_NAMES = set(
+    """
+    malloc free calloc realloc aligned_alloc memalign posix_memalign valloc pvalloc cfree
+    free_sized free_aligned_sized malloc_usable_size
+    mallinfo mallinfo2 mallopt malloc_info malloc_stats malloc_trim
+    __libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign __libc_valloc
+    __libc_pvalloc __posix_memalign
+    _Znwm _Znam _ZnwmSt11align_val_t _ZnamSt11align_val_t _ZnwmRKSt9nothrow_t
+    _ZnamRKSt9nothrow_t _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t
+    _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+    _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
+    _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
+    """.split()
+)
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def libraries() -> Iterator[Path]:
+    yield from sorted((BUILD / ".libs").glob("liballotrope*.so"))
+
+
+def compile_and_link(program: str, target: Path, *arguments: str) -> None:
+    source = Path(__file__).parent / f"{program}.c"
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", f"-I{source.parent.parent.parent}", "-O1", "-fno-builtin"]
+        + ["-o", str(target), str(source), *arguments],
+        check=True,
+    )
+
+
+def symbols(path: Path, kind: str) -> set[str]:
+    lines = output_of("nm", "-D", f"--{kind}", str(path)).splitlines()
+    return {line.split()[-1].split("@")[0] for line in lines}
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_exports_the_contract_and_nothing_else(library: Path) -> None:
+    # A collector must see what the kernel is given to keep, and must not end waits.
+    kernel_names = {"epoll_ctl", "mq_notify", "prctl", "pthread_sigqueue", "sigqueue"}
+    kernel_names |= {"timer_create", "write"}
+    kernel_names |= {"poll", "__poll_chk", "epoll_wait", "epoll_pwait"}
+    kernel_names |= {"nanosleep", "clock_nanosleep", "thrd_sleep", "usleep"}
+    kernel_names |= {"setsockopt", "accept", "accept4"}
+    kernel_names |= {"recv", "recvfrom", "recvmsg", "__recv_chk", "__recvfrom_chk"}
+    kernel_names |= {"send", "sendto", "sendmsg"}
+    expected = PUBLIC_NAMES | (kernel_names if library.name == "liballotrope.so" else set())
+    assert symbols(library, "defined-only") == expected
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_imports_nothing_that_allocates(library: Path) -> None:
+    """Not the dynamic thread-local accessor, nor stdio but for malloc_info's fprintf, nor what
+    starts by asking for memory or memorises the process."""
+    imported = symbols(library, "undefined-only")
+    assert "__tls_get_addr" not in imported
+    forbidden = {"dlopen", "fopen", "open", "printf", "getenv", "sysconf", "atexit", "getpid"}
+    forbidden |= {"prctl", "sbrk", "brk", "getrandom", "sigaction", "pthread_mutex_lock"}
+    assert imported & forbidden == set()
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_has_no_indirect_functions(library: Path) -> None:
+    """An IFUNC resolver runs before the program is relocated, and crashes it."""
+    assert "IFUNC" not in output_of("readelf", "--wide", "--dyn-syms", str(library))
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_thread_local_state_is_small_and_static(library: Path) -> None:
+    headers = output_of("readelf", "--wide", "--program-headers", str(library)).splitlines()
+    sizes = [int(line.split()[5], 16) for line in headers if line.split()[:1] == ["TLS"]]
+    assert sum(sizes) <= 64
+    if sizes:
+        assert "STATIC_TLS" in output_of("readelf", "--dynamic", str(library))
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_is_never_unloaded(library: Path) -> None:
+    assert "NODELETE" in output_of("readelf", "--dynamic", str(library))
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_needs_nothing_but_libc(library: Path) -> None:
+    dynamic = output_of("readelf", "--dynamic", str(library))
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
+    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2"}
+
+
+@pytest.mark.parametrize("library", libraries(), ids=lambda path: path.name)
+def test_library_opened_late_and_closed(library: Path) -> None:
+    """Too late to serve the program, which it says once; and of no harm."""
+    result = run(GLIBC, "tls_late_open", str(library))
+    assert (result.returncode, len(our_lines(result))) == (0, 1), result.stderr
+
+
+def defined_in_members(archive: str) -> dict[str, set[str]]:
+    """Global symbols that each member of an archive defines."""
+    members: dict[str, set[str]] = {}
+    member = ""
+    for line in output_of("nm", "--defined-only", "--extern-only", archive).splitlines():
+        if line.endswith(":"):
+            member = line[:-1]
+        elif line:
+            members.setdefault(member, set()).add(line.split()[-1])
+    return members
+
+
+def test_archive_replaces_all_of_libc_malloc() -> None:
+    """One member defines every public name of libc.a's malloc.o, so that no call of any of them
+    pulls that in."""
+    libc = output_of("gcc", "-print-file-name=libc.a").strip()
+    theirs = {
+        name
+        for name in defined_in_members(libc)["malloc.o"]
+        if not name.startswith("_") or name in PUBLIC_NAMES
+    }
+    assert "malloc_trim" in theirs
+    best = max(defined_in_members(str(ARCHIVE)).values(), key=lambda names: len(names & theirs))
+    assert theirs - best == set()
+
+
+@pytest.mark.parametrize("spec", ["", *(under.spec for under in OURS)])
+def test_static_program(spec: str, tmp_path: Path) -> None:
+    program = tmp_path / "static_program"
+    compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+    result = subprocess.run(
+        [str(program)],
+        env={"ALLOTROPE": spec},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, "a static program\n"), result.stderr
+    assert result.stderr == ""
+
+
+def test_static_program_stops_at_a_bad_option(tmp_path: Path) -> None:
+    program = tmp_path / "static_program"
+    compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+    result = subprocess.run(
+        [str(program)],
+        env={"ALLOTROPE": "nonsense"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""The traps of a collector under existing binaries: no pointer is lost, nothing hangs.
+
+Each case is a program of tests/gc/traps with an argument; its exit status says what it found, 77
+that this kernel lacks what it is about."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from under import BUILD, GLIBC, LIBRARY, Under
+
+PROGRAMS = BUILD / "tests" / "gc" / "traps"
+
+PLACES = (
+    "nowhere disguised freed data bss interior last-byte behind behind-in-heap thread-local "
+    "specific heap packed packed-large packed-mapping large aligned jump jump-in-heap "
+    "guarded-block guarded-inside guarded-large guarded-large-inside jump-in-heap-8 break mapping "
+    "read-only no-access code shared packed-shared shared-read-only shared-code file"
+)
+THREADS = (
+    "register vector red-zone red-zone-alone stack blocks-all blocks-filled stopped-on-alternate "
+    "alternate suspended stack-in-block stopped-in-block alternate-in-block "
+    "others-alternate-in-block made-while-stopping starting loaded-storage "
+    "coming-and-going clone coroutine main-ends "
+    "other-namespace borrowed-memory at-page-start"
+)
+WAITS = (
+    "poll ppoll select read epoll ring aio sem-wait thrd-sleep long-write long-send long-receive "
+    "nanosleep nanosleep-no-rest clock-nanosleep "
+    "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
+    "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
+    "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit signals"
+)
+WORLD = (
+    "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
+    "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
+    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes "
+    "descriptors kernel-worker "
+    "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
+    "libraries mappings"
+)
+CASES = [
+    (program, case)
+    for program, cases in (
+        ("places", PLACES),
+        ("threads", THREADS),
+        ("waits", WAITS),
+        ("world", WORLD),
+    )
+    for case in cases.split()
+]
+COLLECTORS = [
+    Under("ignore", LIBRARY, "gc:free=ignore"),
+    Under("honour", LIBRARY, "gc:free=honour,leaks=collect"),
+    Under("small-stack", LIBRARY, "gc:free=ignore,stack=64K"),
+    Under("many-markers", LIBRARY, "gc:free=ignore,markers=4,pause=1"),
+]
+
+
+def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
+    extra = {"ALLOTROPE_STATS": str(statistics)} if statistics else {}
+    result = under.run([str(PROGRAMS / program), case], extra, timeout=120)
+    if result.returncode == 77:
+        pytest.skip("not on this kernel")
+    assert result.returncode == 0, result.stderr
+
+
+# There no collection can be done.
+GIVEN_UP = {
+    "blocks-all",
+    "borrowed-memory",
+    "other-namespace",
+    "privileges-given-up",
+    "privileges-given-up-by-child",
+}
+
+
+@pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
+@pytest.mark.parametrize("program, case", CASES)
+def test_trap(program: str, case: str, under: Under, tmp_path: Path) -> None:
+    """Nothing is lost, and not because nothing was collected."""
+    run(under, program, case, tmp_path / "%p.json")
+    processes = [figures(path) for path in tmp_path.iterdir()]
+    if case not in GIVEN_UP:
+        assert max(process["gc"]["collections"] for process in processes) > 0
+        for reason in ("no_thread_list", "no_signal", "too_many_threads", "roots_unreadable"):
+            assert [process["gc_given_up"][reason] for process in processes] == [0] * len(processes)
+
+
+@pytest.mark.parametrize("under", COLLECTORS[2:], ids=str)
+@pytest.mark.parametrize("case", ("nowhere", "heap", "large", "shared", "interior"))
+def test_place_with_unusual_markers(case: str, under: Under) -> None:
+    run(under, "places", case)
+
+
+def figures(path: Path) -> dict[str, dict[str, int]]:
+    return json.loads(path.read_text())
+
+
+def test_statistics_count_what_was_done(tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    run(COLLECTORS[0], "places", "nowhere", path)
+    gc = figures(path)
+    assert gc["gc"]["collections"] == gc["gc_causes"]["asked"] == 2
+    assert gc["gc"]["freed_bytes"] > 40 * 104
+    assert sum(gc["gc_pauses"].values()) == 2
+    assert sum(gc["gc_given_up"].values()) == 0
+    assert 0 < gc["gc"]["stop_ns"] <= gc["gc"]["pause_ns"]
+    assert gc["gc"]["pause_ns"] / 2 <= gc["gc"]["longest_pause_ns"] < gc["gc"]["pause_ns"]
+
+
+def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    run(COLLECTORS[0], "threads", "blocks-all", path)
+    gc = figures(path)
+    assert gc["gc"]["collections"] == 0
+    assert gc["gc_given_up"]["thread_does_not_stop"] == 1
+    assert "gc_pauses" not in gc and gc["gc"]["pause_ns"] == 0
+    assert gc["gc"]["given_up_ns"] >= 100_000_000  # which it has to answer
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ("free=ignore,leaks=keep", "nothing would ever give memory back"),
+        ("leaks=keep,limit=2M", "limit="),
+        ("leaks=keep,markers=1", "markers="),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: str, named: str) -> None:
+    result = Under("gc", LIBRARY, f"gc:{options}").run(["/bin/true"])
+    assert result.returncode == 2
+    assert options in result.stderr and named in result.stderr
+
+
+def control_group() -> Path | None:
+    """A new one of the second version, within another; None where none can be made."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split()[2] == "cgroup2":
+            group = Path(line.split()[1]) / f"allotrope-{os.getpid()}" / "inner"
+            try:
+                group.mkdir(parents=True)
+            except OSError:
+                return None
+            return group
+    return None
+
+
+def test_the_limit_of_an_outer_control_group_counts(tmp_path: Path) -> None:
+    """The process's own has none. What the collector reads takes the place of this machine's."""
+    group = control_group()
+    if not group:
+        pytest.skip("needs the right to make control groups")
+    outer = tmp_path / group.parent.name
+    (outer / "inner").mkdir(parents=True)
+    (outer / "memory.max").write_text("8388608\n")
+    (outer / "inner" / "memory.max").write_text("max\n")
+    statistics = tmp_path / "statistics.json"
+    script = (
+        f'echo $$ > {group}/cgroup.procs && mount --bind {tmp_path} /sys/fs/cgroup && exec "$@"'
+    )
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
+    command += ["ALLOTROPE=gc", f"ALLOTROPE_STATS={statistics}", "/bin/true"]
+    try:
+        result = GLIBC.run(command)
+        if not statistics.exists():
+            pytest.skip(f"cannot be put in its place: {result.stderr}")
+        assert figures(statistics)["gc"]["next_collection_bytes"] == 7 << 20
+    finally:
+        group.rmdir()
+        group.parent.rmdir()
+
+
+def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path) -> None:
+    """A tracer keeps it from beginning. What tells of idle processors takes the place of this
+    machine's, so that there is one."""
+    load = tmp_path / "loadavg"
+    load.write_text("0.00 0.00 0.00 0/80 1\n")
+    script = f'mount --bind {load} /proc/loadavg && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
+    command += ["ALLOTROPE=gc:free=ignore", str(PROGRAMS / "world"), "late-helper"]
+    result = GLIBC.run(command, timeout=120)
+    if result.returncode == 77 or result.stderr.startswith(("unshare:", "mount:")):
+        pytest.skip("needs the right to mount, and to trace")
+    assert result.returncode == 0, result.stderr
+
+
+def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:
+    path = tmp_path / "%p.json"
+    command = ["unshare", "--pid", "--fork", str(PROGRAMS / "threads"), "register"]
+    result = COLLECTORS[0].run(command, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+    if "unshare failed" in result.stderr:
+        pytest.skip("needs the right to make namespaces")
+    assert result.returncode == 0, result.stderr
+    assert "no collections here" in result.stderr
+
+
+CHURN = """
+import sys
+for i in range(6000):
+    block = bytes(36000 + i % 19 * 4096)
+print(len(block))
+"""
+
+
+def test_the_heaps_own_records_keep_nothing(tmp_path: Path) -> None:
+    """Records of free runs tell where large blocks lay."""
+    path = tmp_path / "statistics.json"
+    result = COLLECTORS[0].run(
+        ["/usr/bin/python3", "-c", CHURN], {"ALLOTROPE_STATS": str(path)}, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)
+    assert seen["gc"]["collections"] > 5
+    assert seen["heap"]["large_bytes"] < 30 << 20
+    assert seen["mapped_peak_bytes"] < 80 << 20
+
+
+def test_a_heap_with_a_live_block_in_every_slab_does_not_grow_for_ever(tmp_path: Path) -> None:
+    """1 MB live, 900 MB handed out: the heap keeps to the room that a collection is due after."""
+    path = tmp_path / "statistics.json"
+    program = BUILD / "bench_programs" / "thread_churn_forgets"
+    result = COLLECTORS[0].run(
+        [str(program), "tasks=48", "threads=2"], {"ALLOTROPE_STATS": str(path)}, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)
+    assert seen["gc"]["collections"] > 5
+    assert seen["gc"]["next_collection_bytes"] < 40 << 20
+    assert seen["mapped_peak_bytes"] < 80 << 20
+
+
+def test_honoured_frees_are_not_collected_for_nothing(tmp_path: Path) -> None:
+    """A heap that grows because the program fills it is left alone while that is cheaper."""
+    path = tmp_path / "statistics.json"
+    program = [str(BUILD / "bench_programs" / "destroy"), "depth=18", "replace=20000"]
+    result = COLLECTORS[1].run(program, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+    assert result.returncode == 0, result.stderr
+    seen = figures(path)["gc"]
+    assert seen["pause_ns"] < 50_000_000 or seen["collections"] <= 2

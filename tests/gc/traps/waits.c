@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * waits.c: a collection every millisecond while another thread waits in the kernel.
+ *
+ * A wait without a limit must not end in EINTR for it; one with a limit, and a sleep, must neither
+ * do so nor be cut short or drawn out. A signal of the program's ends a wait as ever. The argument
+ * names the wait.
+ */
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/gc/traps/trap.h"
+
+enum { COLLECTIONS = 150 };
+
+static int ends[2];
+static sem_t semaphore;
+static const char *wait_name;
+static _Atomic int done;
+
+static double seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* As libraries for them make these calls: libc has no functions for them, and through its
+ * `syscall` the number is not seen. */
+static inline long wait_for_event(int number, long first, long second, long third, long fourth)
+{
+    long result;
+    register long r10 __asm__("r10") = fourth;
+    register long r8 __asm__("r8") = 0;
+    __asm__ volatile("mov %[number], %%eax\n\tsyscall"
+                     : "=a"(result)
+                     : [number] "i"(number), "D"(first), "S"(second), "d"(third), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static void wait_for_ring(void)
+{
+    struct io_uring_params ring = {0};
+    long opened = syscall(SYS_io_uring_setup, 8, &ring);
+    if (opened < 0)
+        exit(77); /* not allowed here */
+    char *memory = mmap(NULL, ring.sq_off.array + 32, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        (int)opened, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *entries = mmap(NULL, 8 * sizeof *entries, PROT_READ | PROT_WRITE,
+                                        MAP_SHARED, (int)opened, IORING_OFF_SQES);
+    require(memory != MAP_FAILED && entries != MAP_FAILED);
+    entries[0] =
+        (struct io_uring_sqe){.opcode = IORING_OP_POLL_ADD, .fd = ends[0], .poll32_events = POLLIN};
+    *(unsigned *)(void *)(memory + ring.sq_off.tail) = 1;
+    require(syscall(SYS_io_uring_enter, opened, 1, 0, 0, NULL, 0) == 1);
+    require(wait_for_event(SYS_io_uring_enter, opened, 0, 1, IORING_ENTER_GETEVENTS) == 0);
+}
+
+static void wait_for_aio(void)
+{
+    aio_context_t context = 0;
+    struct iocb request = {
+        .aio_lio_opcode = IOCB_CMD_POLL, .aio_fildes = (uint32_t)ends[0], .aio_buf = POLLIN};
+    struct iocb *requests[] = {&request};
+    struct io_event event;
+    if (syscall(SYS_io_setup, 8, &context) != 0)
+        exit(77); /* not on this kernel */
+    require(syscall(SYS_io_submit, context, 1, requests) == 1);
+    require(wait_for_event(SYS_io_getevents, (long)context, 1, 1, (long)&event) == 1);
+}
+
+static void wait_for_pipe(void)
+{
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    if (!strcmp(wait_name, "poll")) {
+        require(poll(&descriptor, 1, -1) == 1);
+    } else if (!strcmp(wait_name, "ppoll")) {
+        require(ppoll(&descriptor, 1, NULL, NULL) == 1);
+    } else if (!strcmp(wait_name, "select")) {
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(ends[0], &set);
+        require(select(ends[0] + 1, &set, NULL, NULL, NULL) == 1);
+    } else if (!strcmp(wait_name, "read")) {
+        char byte;
+        require(read(ends[0], &byte, 1) == 1);
+    } else if (!strcmp(wait_name, "ring")) {
+        wait_for_ring();
+    } else if (!strcmp(wait_name, "aio")) {
+        wait_for_aio();
+    } else {
+        struct epoll_event event = {.events = EPOLLIN};
+        int epoll = epoll_create1(EPOLL_CLOEXEC);
+        require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+        require(epoll_wait(epoll, &event, 1, -1) == 1);
+    }
+}
+
+/* Sockets with a limit of their own. */
+static const char *const socket_waits[] = {"recv-limit",    "recvfrom-limit", "recvmsg-limit",
+                                           "accept-limit",  "accept4-limit",  "send-limit",
+                                           "sendmsg-limit", "sendto-limit"};
+
+static bool is_socket_wait(void)
+{
+    for (size_t i = 0; i < sizeof socket_waits / sizeof *socket_waits; i++)
+        if (!strcmp(wait_name, socket_waits[i]))
+            return true;
+    return false;
+}
+
+static void fill(int descriptor)
+{
+    char bytes[4096] = {0};
+    while (send(descriptor, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    require(errno == EAGAIN);
+}
+
+static long wait_on_socket(void)
+{
+    char byte = 0;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    bool sends = !strncmp(wait_name, "send", 4), accepts = !strncmp(wait_name, "accept", 6);
+    struct timeval limit = {.tv_usec = 400000};
+    int pair[2], listening = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr unnamed = {.sa_family = AF_UNIX};
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    require(bind(listening, &unnamed, sizeof unnamed.sa_family) == 0 && listen(listening, 1) == 0);
+    int waiting = accepts ? listening : pair[0];
+    require(setsockopt(waiting, SOL_SOCKET, sends ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
+                       sizeof limit) == 0);
+    if (sends)
+        fill(waiting);
+    switch (wait_name[accepts ? 6 : 4]) {
+    case '4':
+        return accept4(waiting, NULL, NULL, SOCK_CLOEXEC);
+    case 'f':
+        return recvfrom(waiting, &byte, 1, 0, NULL, NULL);
+    case 't':
+        return sendto(waiting, &byte, 1, 0, NULL, 0);
+    case 'm':
+        return sends ? sendmsg(waiting, &message, 0) : recvmsg(waiting, &message, 0);
+    default:
+        return accepts ? accept(waiting, NULL, NULL)
+               : sends ? send(waiting, &byte, 1, 0)
+                       : recv(waiting, &byte, 1, 0);
+    }
+}
+
+static void sleep_for_a_while(void)
+{
+    double begun = seconds(CLOCK_MONOTONIC);
+    struct timespec time = {.tv_nsec = 400000000};
+    struct pollfd descriptor = {.fd = ends[0], .events = POLLIN};
+    struct epoll_event event = {.events = EPOLLIN};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+    if (!strcmp(wait_name, "poll-limit")) {
+        require(poll(&descriptor, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "ppoll-limit")) {
+        require(ppoll(&descriptor, 1, &time, NULL) == 0 && time.tv_nsec == 400000000);
+    } else if (!strcmp(wait_name, "epoll-limit")) {
+        require(epoll_wait(epoll, &event, 1, 400) == 0);
+    } else if (!strcmp(wait_name, "epoll-signals-limit")) {
+        require(epoll_pwait(epoll, &event, 1, 400, NULL) == 0);
+    } else if (!strcmp(wait_name, "nanosleep-no-rest")) {
+        require(nanosleep(&time, NULL) == 0);
+    } else if (!strcmp(wait_name, "clock-nanosleep-no-rest")) {
+        require(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL) == 0);
+    } else if (!strcmp(wait_name, "thrd-sleep")) {
+        require(thrd_sleep(&time, NULL) == 0);
+    } else if (!strcmp(wait_name, "usleep")) {
+        require(usleep(400000) == 0);
+    } else if (!strcmp(wait_name, "condition-limit")) { /* a futex that waits for a time */
+        pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+        clock_gettime(CLOCK_REALTIME, &time);
+        time.tv_sec += 1;
+        pthread_mutex_lock(&mutex);
+        int result;
+        while ((result = pthread_cond_timedwait(&condition, &mutex, &time)) == 0)
+            ;
+        require(result == ETIMEDOUT);
+        begun += 0.6;
+    } else if (is_socket_wait()) {
+        require(wait_on_socket() == -1 && errno == EAGAIN);
+    } else if (!strcmp(wait_name, "nanosleep")) {
+        require(nanosleep(&time, &time) == 0);
+    } else if (!strcmp(wait_name, "select-limit")) {
+        struct timeval limit = {.tv_usec = 400000};
+        require(select(0, NULL, NULL, NULL, &limit) == 0);
+    } else if (!strcmp(wait_name, "clock-nanosleep")) {
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        time.tv_sec += 1;
+        require(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0);
+        begun += 0.6;
+    } else {
+        clock_gettime(CLOCK_REALTIME, &time);
+        time.tv_sec += 1;
+        require(sem_timedwait(&semaphore, &time) == -1 && errno == ETIMEDOUT);
+        begun += 0.6;
+    }
+    double slept = seconds(CLOCK_MONOTONIC) - begun;
+    require(slept > 0.39 && slept < 20);
+}
+
+static bool is_sleep(void)
+{
+    static const char *const sleeps[] = {"nanosleep",           "nanosleep-no-rest",
+                                         "clock-nanosleep",     "clock-nanosleep-no-rest",
+                                         "thrd-sleep",          "usleep",
+                                         "poll-limit",          "ppoll-limit",
+                                         "select-limit",        "epoll-limit",
+                                         "epoll-signals-limit", "sem-timedwait",
+                                         "condition-limit"};
+    for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
+        if (!strcmp(wait_name, sleeps[i]))
+            return true;
+    return is_socket_wait();
+}
+
+static void *wait_in_kernel(void *unused)
+{
+    if (!strcmp(wait_name, "sem-wait"))
+        require(sem_wait(&semaphore) == 0);
+    else if (is_sleep())
+        sleep_for_a_while();
+    else
+        wait_for_pipe();
+    done = 1;
+    return unused;
+}
+
+/* Signals to a thread that waits for nothing else, some of which come while the world is stopped:
+ * from a timer, since all other threads are stopped too. */
+
+enum { SIGNALS = 100 };
+static _Atomic pid_t waiter;
+static _Atomic int waits_ended;
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void *wait_for_signals(void *unused)
+{
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    waiter = gettid();
+    for (; waits_ended < SIGNALS; waits_ended++)
+        require(pause() == -1 && errno == EINTR);
+    done = 1;
+    return unused;
+}
+
+static void *collect_all_the_time(void *unused)
+{
+    while (!done)
+        malloc_trim(0);
+    return unused;
+}
+
+static bool waiter_is_in_pause(void)
+{
+    char path[64], text[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    require(file >= 0 && read(file, text, sizeof text - 1) > 0);
+    close(file);
+    return atoi(text) == SYS_pause && text[0] != 'r';
+}
+
+static void signals_end_waits(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    require(sigaction(SIGALRM, &action, NULL) == 0);
+    require(pthread_sigmask(SIG_BLOCK, &alarm, NULL) == 0);
+    int lost = 0;
+    pthread_t thread, collector;
+    require(pthread_create(&thread, NULL, wait_for_signals, NULL) == 0);
+    require(pthread_create(&collector, NULL, collect_all_the_time, NULL) == 0);
+    for (int sent = 0; sent < SIGNALS; sent++) {
+        while (!waiter || waits_ended < sent || !waiter_is_in_pause())
+            sched_yield();
+        struct itimerval timer = {.it_value.tv_usec = 1 + sent * 31 % 3000};
+        require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+        for (double begun = seconds(CLOCK_MONOTONIC); waits_ended == sent; sched_yield())
+            if (seconds(CLOCK_MONOTONIC) - begun > 0.5) {
+                lost++;
+                begun = seconds(CLOCK_MONOTONIC);
+                require(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+            }
+    }
+    require(pthread_join(thread, NULL) == 0 && pthread_join(collector, NULL) == 0);
+    /* One or two of a hundred come between a stop's last look and its return (docs/gc.md), more
+     * when processors are short; without the look nearly all are lost. */
+    require(lost <= SIGNALS / 2);
+}
+
+/* More bytes than fit are written, sent or received at once, whatever happens meanwhile. */
+
+enum { MANY_BYTES = 1 << 20 };
+
+static void *write_many(void *unused)
+{
+    char *bytes = calloc(1, MANY_BYTES);
+    require((!strcmp(wait_name, "long-write") ? write(ends[1], bytes, MANY_BYTES)
+                                              : send(ends[1], bytes, MANY_BYTES, 0)) == MANY_BYTES);
+    return unused;
+}
+
+static void *receive_many(void *unused)
+{
+    char *bytes = calloc(1, MANY_BYTES);
+    require(recv(ends[1], bytes, MANY_BYTES, MSG_WAITALL) == MANY_BYTES);
+    return unused;
+}
+
+static void long_transfer(void)
+{
+    static char bytes[16384];
+    bool receives = !strcmp(wait_name, "long-receive");
+    pthread_t thread;
+    require((!strcmp(wait_name, "long-write") ? pipe(ends)
+                                              : socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) == 0);
+    require(pthread_create(&thread, NULL, receives ? receive_many : write_many, NULL) == 0);
+    for (long left = MANY_BYTES, done; left > 0; left -= done) {
+        usleep(1000);
+        malloc_trim(0);
+        done =
+            receives ? send(ends[0], bytes, sizeof bytes, 0) : read(ends[0], bytes, sizeof bytes);
+        require(done > 0);
+    }
+    require(pthread_join(thread, NULL) == 0);
+}
+
+int main(int count, char **arguments)
+{
+    require(count == 2);
+    wait_name = arguments[1];
+    if (!strncmp(wait_name, "long-", 5)) {
+        long_transfer();
+        return 0;
+    }
+    if (!strcmp(wait_name, "signals")) {
+        signals_end_waits();
+        return 0;
+    }
+    pthread_t thread;
+    require(pipe(ends) == 0 && sem_init(&semaphore, 0, 0) == 0);
+    require(pthread_create(&thread, NULL, wait_in_kernel, NULL) == 0);
+    bool sleeps = is_sleep();
+    for (int i = 0; i < COLLECTIONS || (sleeps && !done); i++) {
+        malloc_trim(0);
+        usleep(1000);
+        require(sleeps || !done);
+    }
+    require(write(ends[1], "x", 1) == 1 && (sleeps || sem_post(&semaphore) == 0));
+    require(pthread_join(thread, NULL) == 0);
+    return 0;
+}

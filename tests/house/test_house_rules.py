@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""The house's rules hold in this tree, and are seen to be broken in others."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import house_rules
+
+SOURCE = Path(__file__).resolve().parents[2]
+HEAD = "/* SPDX-License-Identifier: MIT */\n"
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+
+def faults_with(tree: Path, name: str, text: str) -> list[str]:
+    """The faults of a repository that has this one file, not committed yet."""
+    subprocess.run(["git", "init", "--quiet", str(tree)], check=True)
+    path = tree / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return list(house_rules.faults_of(tree))
+
+
+def test_this_tree() -> None:
+    if not (SOURCE / ".git").exists():
+        pytest.skip("not a git repository")
+    assert list(house_rules.faults_of(SOURCE)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("vm/pages.c", "vm/syscall.h"),
+        ("alloc/policies/bsd.c", "vm/pages.h"),
+        ("gc/mark/mark.c", "alloc/blocks/blocks.h"),
+        ("shim/configuration/allocators.c", "gc/cycle/gc.h"),
+        ("shim/observers/events.c", "trace/protocol/event_pool.h"),
+        ("shim/configuration/describe.c", "config.h"),
+        ("analysis/simulate/main.c", "trace/format/format.h"),
+        ("tests/alloc/policies/test_bsd.c", "alloc/policies/bsd.h"),
+        ("bench_programs/cfrac/number.c", "number.h"),
+    ],
+)
+def test_downwards_is_allowed(tmp_path: Path, name: str, header: str) -> None:
+    assert faults_with(tmp_path, name, f'{HEAD}#include "{header}"\n') == []
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("vm/pages.c", "alloc/heap.h"),
+        ("vm/pages.h", "shim/route/route.h"),
+        ("alloc/policies/bsd.c", "gc/cycle/gc.h"),
+        ("alloc/heap.h", "shim/route/route.h"),
+        ("alloc/policies/bsd.c", "alloc/layers/layered.h"),
+        ("alloc/layers/layered.c", "alloc/blocks/slab.h"),
+        ("gc/world/roots.c", "gc/mark/mark.h"),
+        ("shim/configuration/environment.c", "shim/route/route.h"),
+        ("trace/protocol/doorbell.h", "trace/format/format.h"),
+        ("gc/mark/mark.c", "shim/route/route.h"),
+        ("shim/route/route.c", "trace/format/format.h"),
+        ("trace/format/reader.c", "vm/pages.h"),
+        ("trace/format/reader.c", "analysis/launcher/process_tree.h"),
+        ("analysis/launcher/launcher.c", "vm/message.h"),
+        ("analysis/simulate/simulators/lru.c", "alloc/heap.h"),
+    ],
+)
+def test_upwards_and_across_are_not(tmp_path: Path, name: str, header: str) -> None:
+    faults = faults_with(tmp_path, name, f'{HEAD}\n  #  include "{header}"\n')
+    assert faults == [f'{name}:3: {Path(name).parent}/ may not include "{header}"']
+
+
+@pytest.mark.parametrize("header", ["heap.h", "../vm/pages.h", "tests/unit/unit.h"])
+def test_a_path_is_from_the_top(tmp_path: Path, header: str) -> None:
+    faults = faults_with(tmp_path, "alloc/policies/bsd.c", f'{HEAD}#include "{header}"\n')
+    assert faults == [f'alloc/policies/bsd.c:2: "{header}" is not a path from the top of the tree']
+
+
+def test_a_folder_of_the_house_is_a_room(tmp_path: Path) -> None:
+    faults = faults_with(tmp_path, "vm/attic/a.c", HEAD)
+    assert faults == [
+        "vm/attic/a.c:1: vm/attic/ is no room of the house (MAY_INCLUDE in house_rules.py)"
+    ]
+
+
+def test_a_file_says_its_own_name(tmp_path: Path) -> None:
+    text = "/* SPDX-License-Identifier: MIT\n *\n * b.c: what it does.\n */\n"
+    assert faults_with(tmp_path, "vm/b.c", text) == []
+    assert faults_with(tmp_path, "vm/a.c", text) == ["vm/a.c:3: its head says b.c"]
+
+
+@pytest.mark.parametrize("name", ["vm/a.c", "vm/a.h", "tests/a.py", "m4/a.m4", "vm/vm.am"])
+def test_a_file_without_its_licence(tmp_path: Path, name: str) -> None:
+    expected = [f"{name}:1: no line 'SPDX-License-Identifier: MIT' at its head"]
+    assert faults_with(tmp_path, name, "\n\n\n" + HEAD) == expected
+    assert faults_with(tmp_path, name, "# SPDX-License-Identifier: Apache-2.0\n") == expected
+
+
+def test_a_script_is_known_by_its_first_line(tmp_path: Path) -> None:
+    assert len(faults_with(tmp_path, ".ci/run", "#!/bin/sh\nexit 0\n")) == 1
+    assert faults_with(tmp_path, ".ci/run", "#!/bin/sh\n# SPDX-License-Identifier: MIT\n") == []
+
+
+def test_the_recorder_has_a_licence_of_its_own(tmp_path: Path) -> None:
+    name = "trace/recorder/main.c"
+    assert len(faults_with(tmp_path, name, HEAD)) == 1
+    assert faults_with(tmp_path, name, "/* SPDX-License-Identifier: GPL-2.0-or-later */\n") == []
+
+
+def test_conflict_markers_in_any_file(tmp_path: Path) -> None:
+    text = "a\n" + "<" * 7 + " HEAD\nb\n" + "=" * 7 + "\nc\n" + ">" * 7 + " other\n"
+    faults = faults_with(tmp_path, "docs/notes.md", text)
+    assert faults == [f"docs/notes.md:{line}: conflict marker" for line in (2, 4, 6)]
+    assert faults_with(tmp_path, "docs/notes.md", "Title\n" + "=" * 7 + "\n") == []
+
+
+def test_generated_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.gen.c\n")
+    assert faults_with(tmp_path, "vm/table.gen.c", "int x;\n") == []

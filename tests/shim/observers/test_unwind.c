@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Our walk up the stack against libgcc's, through frames of each kind that compilers make.
+ */
+#include "shim/observers/unwind.h"
+
+#include <alloca.h>
+#include <execinfo.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+
+enum { MOST = 64 };
+
+static unsigned walks;
+
+/* Walks up from whoever called this. Compiled with a frame pointer, as all here. */
+static __attribute__((noinline)) void walk(void)
+{
+    const void *ours[MOST];
+    void *theirs[MOST + 1];
+    uint32_t places[MOST];
+    uintptr_t *own = __builtin_frame_address(0);
+    struct frame frame = {.address = own[1], .stack = (uintptr_t)(own + 2), .base = own[0]};
+    uint32_t depth = unwind(frame, ours, places, MOST);
+    int count = backtrace(theirs, MOST + 1) - 1; /* the first is this function */
+    assert_true(depth > 3);
+    assert_int_equal(depth, count);
+    assert_memory_equal(ours, theirs + 1, depth * sizeof *ours);
+    for (uint32_t i = 1; i < depth; i++)
+        assert_ptr_equal(*(const void *const *)(frame.stack + places[i]), ours[i]);
+    assert_int_equal(unwind(frame, ours, NULL, 2), 2);
+    walks++;
+}
+
+static int compare(const void *left, const void *right)
+{
+    walk();
+    return *(const int *)left - *(const int *)right;
+}
+
+static __attribute__((noinline, optimize("omit-frame-pointer"))) int by_stack(int depth)
+{
+    volatile char room[100];
+    memset((char *)room, depth, sizeof room);
+    if (depth == 0)
+        walk();
+    return depth > 0 ? by_stack(depth - 1) + room[depth] : room[0];
+}
+
+static __attribute__((noinline)) int by_base(int depth)
+{
+    volatile char *room = alloca((size_t)depth * 40 + 16);
+    room[0] = (char)depth;
+    if (depth == 0)
+        return by_stack(5) + room[0];
+    return by_base(depth - 1) + room[0];
+}
+
+/* What is aligned to more than the stack is, and of unknown size besides: the frame is found
+ * through what was saved at rbp - 8. */
+static __attribute__((noinline)) int by_what_lies_at_base(int depth)
+{
+    volatile char aligned[64] __attribute__((aligned(64)));
+    volatile char *room = alloca((size_t)depth * 24 + 16);
+    aligned[0] = room[0] = (char)depth;
+    assert_int_equal((uintptr_t)aligned % 64, 0);
+    if (depth == 0)
+        return by_base(7) + aligned[0];
+    return by_what_lies_at_base(depth - 1) + aligned[0] + room[0];
+}
+
+static void test_walks_are_libgccs(void **state)
+{
+    (void)state;
+    int numbers[] = {3, 1, 2, 7, 5, 4, 6, 0};
+    walk();
+    by_stack(10);
+    by_base(10);
+    by_what_lies_at_base(10);
+    qsort(numbers, sizeof numbers / sizeof *numbers, sizeof *numbers, compare);
+    assert_true(walks > 10);
+}
+
+static void test_an_address_in_no_object_is_left_to_libgcc(void **state)
+{
+    (void)state;
+    uintptr_t words[8] = {0};
+    const void *addresses[MOST];
+    struct frame frame = {.address = (uintptr_t)words, .stack = (uintptr_t)words};
+    assert_int_equal(unwind(frame, addresses, NULL, MOST), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_walks_are_libgccs),
+        cmocka_unit_test(test_an_address_in_no_object_is_left_to_libgcc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

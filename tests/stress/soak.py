@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""Servers that live on collections for a long time, side by side: none fails, none grows.
+
+    /usr/bin/python3 tests/stress/soak.py [MINUTES]      (20; run in the build directory)
+
+redis under load, a node server and a python3 server, each under gc:free=ignore, so that whatever
+their C code frees comes back by collection alone. Each minute the resident size of every server is
+printed. A server fails when it ends, when an answer is wrong, or when its resident size in the
+second half is more than half as large again as it was at most in the first: by then every policy of
+pacing has reached its bound, and what grows on is lost memory.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+
+BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
+LIBRARY = BUILD / ".libs" / "liballotrope.so"
+SPEC = "gc:free=ignore"
+
+NODE = """
+const zlib = require('zlib');
+process.on('SIGINT', () => process.exit(0));
+require('http').createServer((request, response) => {
+    const number = parseInt(request.url.slice(1));
+    const packed = zlib.gzipSync(Buffer.alloc(20000, String(number)));
+    response.end(String(zlib.gunzipSync(packed).length + number));
+}).listen(Number(process.argv[1]), '127.0.0.1');
+"""
+PYTHON = """
+import http.server, json, sys, zlib
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        number = int(self.path[1:])
+        text = json.dumps([{"n": number, "t": "x" * (i % 700)} for i in range(300)])
+        assert zlib.decompress(zlib.compress(text.encode())).decode() == text
+        body = str(20000 + json.loads(text)[0]["n"]).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+try:
+    http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    name: str
+    command: list[str]
+    port: int
+    statistics: Path
+    load: Callable[["Server"], None]
+    process: "subprocess.Popen[bytes] | None" = None
+    requests: int = 0
+    faults: list[str] = field(default_factory=list)
+    resident_mb: list[float] = field(default_factory=list)
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self.command,
+            env=os.environ
+            | {
+                "LD_PRELOAD": str(LIBRARY),
+                "ALLOTROPE": SPEC,
+                "ALLOTROPE_STATS": str(self.statistics),
+            },
+            stdout=subprocess.DEVNULL,
+            cwd=self.statistics.parent,
+            # A shell's background job ignores it, and so would the server that is to end by it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def wait_until_it_listens(self) -> None:
+        """On a machine with other work that may take a while."""
+        for _ in range(1200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=60).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        self.faults.append("does not listen")
+
+    def look(self) -> None:
+        assert self.process
+        if self.process.poll() is not None:
+            self.faults.append(f"ended with status {self.process.returncode}")
+            return
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        kilobytes = status.split("VmRSS:")[1].split()[0]
+        self.resident_mb.append(int(kilobytes) / 1000)
+
+    def has_grown(self) -> bool:
+        half = len(self.resident_mb) // 2
+        first, second = self.resident_mb[:half], self.resident_mb[half:]
+        return bool(first) and max(second) > 1.5 * max(first)
+
+
+def load_http(server: Server) -> None:
+    number = server.requests % 1000
+    address = f"http://127.0.0.1:{server.port}/{number}"
+    with urllib.request.urlopen(address, timeout=900) as answer:
+        text = answer.read().decode()
+    if text != str(20000 + number):
+        server.faults.append(f"request {number}: wrong answer '{text}'")
+    server.requests += 1
+
+
+def load_redis(server: Server) -> None:
+    words = ["redis-benchmark", "-q", "-p", str(server.port), "-n", "20000", "-r", "20000"]
+    words += ["-d", "300", "-t", "set,get,lpush,lpop,sadd,hset,zadd,mset"]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
+    trim = ["redis-cli", "-p", str(server.port), "del", "mylist"]
+    subprocess.run(trim, capture_output=True, timeout=60, check=False)
+    if result.returncode != 0 or "rror" in result.stdout:
+        server.faults.append(f"redis-benchmark: {result.stdout[-200:]} {result.stderr[-200:]}")
+    server.requests += 8 * 20000
+
+
+def keep_busy(server: Server, until: float) -> None:
+    while time.monotonic() < until and not server.faults:
+        try:
+            server.load(server)
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            server.faults.append(f"no answer: {fault}")
+        time.sleep(0.005)
+
+
+def servers(folder: Path) -> list[Server]:
+    ports = [free_port() for _ in range(3)]
+    redis = ["redis-server", "--port", str(ports[0]), "--save", "", "--bind", "127.0.0.1"]
+    commands = {
+        "redis": (redis, load_redis),
+        "node": (["node", "-e", NODE, str(ports[1])], load_http),
+        "python3": (["/usr/bin/python3", "-c", PYTHON, str(ports[2])], load_http),
+    }
+    return [
+        Server(name, command, port, folder / f"{name}.json", load)
+        for (name, (command, load)), port in zip(commands.items(), ports)
+    ]
+
+
+def report(server: Server) -> None:
+    text = f"{server.name}: {server.requests} requests"
+    if server.resident_mb:
+        text += (
+            f", {server.resident_mb[-1]:.0f} MB at the end, {max(server.resident_mb):.0f} at most"
+        )
+    if server.statistics.exists():
+        figures = json.loads(server.statistics.read_text())
+        given_up = sum(figures["gc_given_up"].values())
+        text += (
+            f"; {figures['gc']['collections']} collections, {given_up} given up, longest pause"
+            f" {figures['gc']['longest_pause_ns'] / 1e6:.0f} ms"
+        )
+    print(text + "".join(f"; FAULT: {fault}" for fault in server.faults), flush=True)
+
+
+def soak(minutes: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        everyone = servers(Path(folder))
+        for server in everyone:
+            server.start()
+        try:
+            for server in everyone:
+                server.wait_until_it_listens()
+            until = time.monotonic() + 60 * minutes
+            threads = [threading.Thread(target=keep_busy, args=(one, until)) for one in everyone]
+            for thread in threads:
+                thread.start()
+            while time.monotonic() < until and not any(server.faults for server in everyone):
+                time.sleep(min(60.0, max(0.0, until - time.monotonic())))
+                for server in everyone:
+                    server.look()
+                sizes = "  ".join(f"{one.name} {one.resident_mb[-1:]} MB" for one in everyone)
+                print(f"{sizes}  requests {[one.requests for one in everyone]}", flush=True)
+            for thread in threads:
+                thread.join()
+        finally:
+            for server in everyone:
+                if server.process and server.process.poll() is None:
+                    server.process.send_signal(signal.SIGINT)
+                    try:
+                        server.process.wait(timeout=60)
+                    except subprocess.TimeoutExpired:
+                        server.faults.append("does not end when it is asked to")
+                        server.process.kill()
+        for server in everyone:
+            if server.has_grown():
+                server.faults.append(f"grew: {server.resident_mb}")
+            report(server)
+        return not any(server.faults for server in everyone)
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if len(words) > 1 or (words and not words[0].replace(".", "", 1).isdigit()):
+        sys.exit(f"soak.py: '{' '.join(words)}': give a number of minutes")
+    sys.exit(0 if soak(float(words[0]) if words else 20) else 1)
+
+
+if __name__ == "__main__":
+    main()

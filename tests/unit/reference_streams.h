@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* reference_streams.h: streams of references that exercise simulators, the same on every run. */
+#ifndef ALLOTROPE_TESTS_UNIT_REFERENCE_STREAMS_H
+#define ALLOTROPE_TESTS_UNIT_REFERENCE_STREAMS_H
+
+#include <stdbool.h>
+
+#include "analysis/simulate/simulators/reference.h"
+
+struct stream {
+    const char *name;
+    size_t count;
+    struct reference *reference;
+    uint8_t *region;
+};
+
+enum { STREAMS = 9 };
+
+/* Makes the stream of that number, below STREAMS, with about `count` references. */
+struct stream stream_make(unsigned number, size_t count);
+void stream_free(struct stream *stream);
+
+/* The part of the stream from `start` on, at most `count` long, as a batch. */
+struct references stream_batch(const struct stream *stream, size_t start, size_t count);
+
+/* Calls `feed` with the whole stream in batches of uneven lengths. Returns false when it does. */
+bool stream_feed(const struct stream *stream, bool (*feed)(void *, const struct references *),
+                 void *simulator);
+
+#endif

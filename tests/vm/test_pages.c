@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_pages.c: the states of pages, seen through the kernel.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "vm/pages.h"
+
+enum { SOME_PAGES = 16 };
+static const size_t SOME_BYTES = SOME_PAGES * PAGE_BYTES;
+
+static void test_rounding(void **state)
+{
+    (void)state;
+    assert_int_equal(round_up(0, 4096), 0);
+    assert_int_equal(round_up(1, 4096), 4096);
+    assert_int_equal(round_up(4096, 4096), 4096);
+    assert_int_equal(round_down(4095, 4096), 0);
+    assert_int_equal(round_down(8191, 4096), 4096);
+}
+
+static void test_mapped_pages_are_zero_writable_and_aligned(void **state)
+{
+    (void)state;
+    for (size_t alignment = PAGE_BYTES; alignment <= (size_t)1 << 30; alignment *= 2) {
+        char *pages = pages_map(SOME_BYTES, alignment);
+        assert_non_null(pages);
+        assert_int_equal((uintptr_t)pages % alignment, 0);
+        assert_true(is_zero(pages, SOME_BYTES));
+        memset(pages, 1, SOME_BYTES);
+        /* What was mapped beyond to reach the alignment is gone. */
+        assert_true(pages_unmap(pages, SOME_BYTES));
+        assert_false(pages_in_use(pages, SOME_BYTES));
+    }
+}
+
+static void test_reserved_pages_have_no_access(void **state)
+{
+    (void)state;
+    char *pages = pages_reserve(SOME_BYTES, (size_t)1 << 20);
+    assert_non_null(pages);
+    assert_int_equal((uintptr_t)pages % ((size_t)1 << 20), 0);
+    assert_true(pages_in_use(pages, SOME_BYTES));
+    assert_false(is_readable(pages));
+    assert_false(is_readable(pages + SOME_BYTES - 1));
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+static void test_map_at_takes_only_what_is_free(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    memset(pages, 7, SOME_BYTES);
+    assert_false(pages_map_at(pages, PAGE_BYTES));
+    assert_false(pages_map_at(pages + SOME_BYTES - PAGE_BYTES, 2 * PAGE_BYTES));
+    assert_int_equal(pages[SOME_BYTES - 1], 7);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+    assert_true(pages_map_at(pages, SOME_BYTES));
+    assert_true(is_zero(pages, SOME_BYTES));
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+static void test_in_use_sees_a_single_page(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    assert_true(pages_unmap(pages, SOME_BYTES - PAGE_BYTES));
+    assert_true(pages_in_use(pages, SOME_BYTES));
+    assert_false(pages_in_use(pages, SOME_BYTES - PAGE_BYTES));
+    assert_false(is_readable(pages)); /* asking has left nothing behind */
+    assert_true(pages_unmap(pages + SOME_BYTES - PAGE_BYTES, PAGE_BYTES));
+}
+
+static void test_discarded_pages_read_as_zero_and_are_not_resident(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    assert_int_equal(pages_resident(pages, SOME_BYTES), 0);
+    memset(pages, 1, SOME_BYTES);
+    assert_int_equal(pages_resident(pages, SOME_BYTES), SOME_BYTES);
+    pages_discard(pages + PAGE_BYTES, 2 * PAGE_BYTES);
+    assert_int_equal(pages_resident(pages, SOME_BYTES), SOME_BYTES - 2 * PAGE_BYTES);
+    assert_int_equal(pages[PAGE_BYTES - 1], 1);
+    assert_true(is_zero(pages + PAGE_BYTES, 2 * PAGE_BYTES));
+    assert_int_equal(pages[3 * PAGE_BYTES], 1);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+}
+
+/* mincore is asked for many pages at once: a range of several such portions, and a rest. */
+static void test_resident_counts_over_long_ranges(void **state)
+{
+    (void)state;
+    const size_t bytes = (3 * 1024 + 5) * PAGE_BYTES;
+    char *pages = pages_map(bytes, (size_t)2 << 20);
+    size_t touched = 0;
+    for (size_t page = 0; page < bytes / PAGE_BYTES; page += 511, touched++)
+        pages[page * PAGE_BYTES] = 1;
+    /* Transparent huge pages may bring in more, never less. */
+    assert_in_range(pages_resident(pages, bytes), touched * PAGE_BYTES, bytes);
+    assert_true(pages_unmap(pages, bytes));
+}
+
+static void test_resize_in_place_grows_only_into_free_space(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    memset(pages, 3, SOME_BYTES);
+    assert_true(pages_resize_in_place(pages, SOME_BYTES, PAGE_BYTES));
+    assert_false(is_readable(pages + PAGE_BYTES));
+    assert_true(pages_resize_in_place(pages, PAGE_BYTES, SOME_BYTES / 2));
+    assert_int_equal(pages[0], 3);
+    assert_true(is_zero(pages + PAGE_BYTES, SOME_BYTES / 2 - PAGE_BYTES));
+    assert_true(pages_map_at(pages + SOME_BYTES / 2, PAGE_BYTES));
+    pages[SOME_BYTES / 2] = 5;
+    /* One mapping or two, the kernel may not grow the first over the second. */
+    assert_false(pages_resize_in_place(pages, SOME_BYTES / 2, SOME_BYTES));
+    assert_int_equal(pages[SOME_BYTES / 2], 5);
+    assert_true(pages_unmap(pages, SOME_BYTES / 2 + PAGE_BYTES));
+}
+
+static void test_move_keeps_the_contents(void **state)
+{
+    (void)state;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    for (size_t page = 0; page < SOME_PAGES; page++)
+        pages[page * PAGE_BYTES] = (char)page;
+    char *target = pages_reserve(2 * SOME_BYTES, PAGE_BYTES);
+    assert_true(pages_move(pages, SOME_BYTES, target, 2 * SOME_BYTES));
+    assert_false(is_readable(pages));
+    for (size_t page = 0; page < SOME_PAGES; page++)
+        assert_int_equal(target[page * PAGE_BYTES], (char)page);
+    assert_true(is_zero(target + SOME_BYTES, SOME_BYTES));
+    assert_true(pages_unmap(target, 2 * SOME_BYTES));
+}
+
+static void test_impossible_sizes_are_refused(void **state)
+{
+    (void)state;
+    assert_null(pages_map((size_t)1 << 60, PAGE_BYTES));
+    assert_null(pages_reserve((size_t)1 << 60, PAGE_BYTES));
+    assert_null(pages_map(SOME_BYTES, (size_t)1 << 60));
+    assert_null(pages_map((size_t)0 - PAGE_BYTES, (size_t)1 << 20)); /* the sum wraps */
+    assert_false(pages_map_at((void *)((uintptr_t)1 << 47), PAGE_BYTES));
+}
+
+static void test_errno_is_left_alone(void **state)
+{
+    (void)state;
+    errno = EXDEV;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    pages_map((size_t)1 << 60, PAGE_BYTES);
+    pages_map_at(pages, PAGE_BYTES);
+    pages_in_use(pages, PAGE_BYTES);
+    pages_discard(pages, PAGE_BYTES);
+    pages_resident((void *)((uintptr_t)1 << 47), PAGE_BYTES);
+    pages_resize_in_place(pages, SOME_BYTES, (size_t)1 << 60);
+    pages_unmap(pages, SOME_BYTES);
+    pages_unmap(pages + 1, PAGE_BYTES);
+    assert_int_equal(errno, EXDEV);
+}
+
+static void test_system_calls_are_counted(void **state)
+{
+    (void)state;
+    uint64_t maps = page_calls.mmap, unmaps = page_calls.munmap;
+    uint64_t remaps = page_calls.mremap, advices = page_calls.madvise;
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    pages_discard(pages, SOME_BYTES);
+    pages_resize_in_place(pages, SOME_BYTES, PAGE_BYTES);
+    pages_unmap(pages, PAGE_BYTES);
+    assert_int_equal(page_calls.mmap, maps + 1);
+    assert_int_equal(page_calls.munmap, unmaps + 1);
+    assert_int_equal(page_calls.mremap, remaps + 1);
+    assert_int_equal(page_calls.madvise, advices + 1);
+}
+
+static void refuse_beyond_the_limit(void *argument)
+{
+    (void)argument;
+    limit_address_space((size_t)8 << 20);
+    require(!pages_map((size_t)16 << 20, PAGE_BYTES));
+    require(!pages_reserve((size_t)16 << 20, PAGE_BYTES));
+    char *pages = pages_map((size_t)4 << 20, PAGE_BYTES);
+    require(pages != NULL);
+    require(!pages_resize_in_place(pages, (size_t)4 << 20, (size_t)32 << 20));
+    require(pages_unmap(pages, (size_t)4 << 20));
+}
+
+static void test_address_limit_refuses_and_leaves_the_rest(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    assert_child_succeeds(refuse_beyond_the_limit, NULL);
+}
+
+static void unmap_in_the_middle(void *argument)
+{
+    char *pages = pages_map(SOME_BYTES, PAGE_BYTES);
+    require(pages != NULL);
+    memset(pages, 1, SOME_BYTES);
+    (void)argument;
+    if (!exhaust_mappings())
+        _exit(CHILD_CANNOT_TELL);
+    uint64_t refused = page_calls.unmap_refused;
+    require(!pages_unmap(pages + 4 * PAGE_BYTES, PAGE_BYTES));
+    require(page_calls.unmap_refused == refused + 1);
+    require(is_zero(pages + 4 * PAGE_BYTES, PAGE_BYTES));
+    require(pages[5 * PAGE_BYTES] == 1);
+    pages[4 * PAGE_BYTES] = 2; /* still the caller's */
+}
+
+static void test_refused_unmapping_discards_instead(void **state)
+{
+    (void)state;
+    assert_child_succeeds(unmap_in_the_middle, NULL);
+}
+
+static void test_account_keeps_the_peak(void **state)
+{
+    (void)state;
+    size_t before = mapped_bytes(), metadata = metadata_bytes();
+    account_mapped(1 << 30);
+    account_metadata(4096);
+    size_t peak = mapped_peak_bytes();
+    assert_int_equal(mapped_bytes(), before + (1 << 30) + 4096);
+    assert_int_equal(metadata_bytes(), metadata + 4096);
+    assert_true(peak >= mapped_bytes());
+    account_mapped(-(1 << 30));
+    account_metadata(-4096);
+    assert_int_equal(mapped_bytes(), before);
+    assert_int_equal(mapped_peak_bytes(), peak);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_mapped_pages_are_zero_writable_and_aligned),
+        cmocka_unit_test(test_reserved_pages_have_no_access),
+        cmocka_unit_test(test_map_at_takes_only_what_is_free),
+        cmocka_unit_test(test_in_use_sees_a_single_page),
+        cmocka_unit_test(test_discarded_pages_read_as_zero_and_are_not_resident),
+        cmocka_unit_test(test_resident_counts_over_long_ranges),
+        cmocka_unit_test(test_resize_in_place_grows_only_into_free_space),
+        cmocka_unit_test(test_move_keeps_the_contents),
+        cmocka_unit_test(test_impossible_sizes_are_refused),
+        cmocka_unit_test(test_errno_is_left_alone),
+        cmocka_unit_test(test_system_calls_are_counted),
+        cmocka_unit_test(test_address_limit_refuses_and_leaves_the_rest),
+        cmocka_unit_test(test_refused_unmapping_discards_instead),
+        cmocka_unit_test(test_account_keeps_the_peak),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

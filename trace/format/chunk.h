@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* chunk.h: what writer and reader must agree on; docs/trace-format.md says it in words. */
+#ifndef ALLOTROPE_TRACE_FORMAT_CHUNK_H
+#define ALLOTROPE_TRACE_FORMAT_CHUNK_H
+
+#include "trace/format/format.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All numbers of a file are little-endian, which is this machine's own order. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "x86-64 only, so far");
+
+#define TRACE_FILE_MAGIC \
+    "\x89"               \
+    "ALTRACE"
+#define TRACE_CHUNK_MAGIC 0x4b434c41u /* "ALCK" */
+
+struct trace_file_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t header_bytes; /* of every chunk's header */
+};
+
+/* A chunk ends at the first execution after so many references or executions, or so many bytes of
+ * events; a batch holds no more than these. Fuzzers build with less, to meet the boundaries. */
+#ifndef TRACE_CHUNK_REFERENCES
+#define TRACE_CHUNK_REFERENCES (4 << 20)
+#define TRACE_BATCH_REFERENCES 16384
+#endif
+enum {
+    CHUNK_REFERENCES = TRACE_CHUNK_REFERENCES,
+    CHUNK_EXECUTIONS = TRACE_CHUNK_REFERENCES,
+    CHUNK_EVENT_BYTES = 8 * TRACE_CHUNK_REFERENCES,
+    MOST_SLOTS = 0xffff, /* of a superblock */
+    BATCH_REFERENCES = TRACE_BATCH_REFERENCES,
+    BATCH_EVENTS = TRACE_BATCH_REFERENCES / 2,
+};
+
+enum chunk_type { CHUNK_DESCRIPTION = 1, CHUNK_DATA, CHUNK_END };
+
+/* Clocks and state at the chunk's start, and what it adds. */
+struct chunk_header {
+    uint32_t magic;
+    uint32_t type;
+    uint64_t sequence;
+    uint64_t payload_bytes;
+    uint64_t payload_hash; /* XXH3, 64 bits */
+    uint32_t thread;
+    uint32_t class;
+    struct trace_totals start;
+    struct trace_totals added;
+    uint64_t header_hash; /* of all before it */
+};
+
+/* An end chunk's payload: totals of the run, then an array of these, one a data chunk. */
+struct chunk_index_entry {
+    uint64_t offset;
+    uint64_t first_reference;
+    uint64_t references;
+};
+
+enum chunk_stream {
+    STREAM_TOKENS, /* a byte an execution */
+    STREAM_IDS16,  /* paths that were not predicted */
+    STREAM_IDS32,
+    STREAM_CODES,   /* a byte a slot, of executions that are not as predicted */
+    STREAM_DELTAS8, /* differences to the slot's last address */
+    STREAM_DELTAS16,
+    STREAM_DELTAS32,
+    STREAM_DELTAS64,
+    STREAM_DEFINITIONS, /* paths in the order of their first use, with their superblocks */
+    STREAM_FUNCTIONS,
+    STREAM_EVENTS,
+    STREAM_REGIONS, /* mappings at the chunk's start */
+    STREAMS,
+};
+
+struct stream_size {
+    uint32_t raw_bytes;
+    uint32_t stored_bytes; /* equal: stored as it is; else a zstd frame */
+};
+
+/* A token: 0 when path and addresses are as predicted, else 1 + 2 * how the path is told +
+ * whether codes follow. */
+enum token_path {
+    PATH_LAST_SUCCESSOR,
+    PATH_OTHER_SUCCESSOR,
+    PATH_ID16,
+    PATH_ID32,
+    PATH_NEW,
+    PATH_WAYS,
+};
+
+/* How a slot's address follows from the slot's last one. */
+enum slot_code {
+    CODE_STRIDE, /* by the stride that was seen twice */
+    CODE_RECENT, /* by the difference that was told last, anywhere */
+    CODE_SAME,   /* not at all */
+    CODE_OLDER,  /* by the one told before that */
+    CODE_DELTA8,
+    CODE_DELTA16,
+    CODE_DELTA32,
+    CODE_DELTA64,
+    CODE_ABSENT, /* the access did not take place */
+    SLOT_CODES,
+};
+
+/* What is remembered of a slot within a chunk. Writer and reader keep it alike. */
+struct slot_state {
+    uint64_t last;
+    uint64_t stride;
+    uint64_t difference;
+};
+
+/* The differences told last. */
+struct recent_differences {
+    uint64_t newest;
+    uint64_t older;
+};
+
+/* An address differed from the prediction. A stride is believed when it is seen twice. */
+static inline void slot_moved(struct slot_state *slot, uint64_t difference)
+{
+    slot->last += difference;
+    if (difference == slot->difference)
+        slot->stride = difference;
+    slot->difference = difference;
+}
+
+static inline void slot_as_predicted(struct slot_state *slot)
+{
+    slot->last += slot->stride;
+    slot->difference = slot->stride;
+}
+
+static inline void remember_difference(struct recent_differences *recent, uint64_t difference)
+{
+    recent->older = recent->newest;
+    recent->newest = difference;
+}
+
+/* Number of values of each event type. */
+static inline unsigned event_values(uint32_t type)
+{
+    static const uint8_t counts[TRACE_EVENT_TYPES] = {
+        [TRACE_EVENT_CLASS] = 1,
+        [TRACE_EVENT_THREAD] = 1,
+        [TRACE_EVENT_THREAD_START] = 2,
+        [TRACE_EVENT_THREAD_END] = 1,
+        [TRACE_EVENT_MALLOC] = 3,
+        [TRACE_EVENT_REALLOC] = 4,
+        [TRACE_EVENT_FREE] = 2,
+        [TRACE_EVENT_MAP] = 3,
+        [TRACE_EVENT_UNMAP] = 2,
+        [TRACE_EVENT_SIGNAL] = 1,
+        [TRACE_EVENT_COLLECTION_BEGIN] = 1,
+        [TRACE_EVENT_COLLECTION_END] = 1,
+        [TRACE_EVENT_MARK] = 1,
+    };
+    return counts[type];
+}
+
+/* Bytes handed out by an event. */
+static inline uint64_t event_bytes(const struct trace_event *event)
+{
+    bool allocates = event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC;
+    return allocates && event->value[0] != 0 ? event->value[1] : 0;
+}
+
+/* Growing byte strings. */
+
+struct bytes {
+    uint8_t *data;
+    size_t used;
+    size_t capacity;
+};
+
+/* Room for so many more bytes; false when memory is short. */
+static inline bool bytes_reserve(struct bytes *bytes, size_t more)
+{
+    if (bytes->capacity - bytes->used >= more)
+        return true;
+    size_t capacity =
+        bytes->capacity * 2 > bytes->used + more ? bytes->capacity * 2 : bytes->used + more;
+    uint8_t *data = realloc(bytes->data, capacity);
+    if (!data)
+        return false;
+    bytes->data = data;
+    bytes->capacity = capacity;
+    return true;
+}
+
+/* Room for an element of index `count` in a growing array whose new elements are zero; `array`
+ * is the address of its pointer. */
+static inline bool array_reserve(void *array, size_t *capacity, size_t count, size_t element_bytes)
+{
+    if (count < *capacity)
+        return true;
+    size_t larger = *capacity ? *capacity * 2 : 64;
+    while (larger <= count)
+        larger *= 2;
+    void **where = array;
+    char *moved = realloc(*where, larger * element_bytes);
+    if (!moved)
+        return false;
+    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
+    *where = moved;
+    *capacity = larger;
+    return true;
+}
+
+enum { VARINT_BYTES = 10 };
+
+/* Seven bits a byte, the lowest first. Needs VARINT_BYTES of room. */
+static inline void put_varint(struct bytes *bytes, uint64_t value)
+{
+    while (value >= 0x80) {
+        bytes->data[bytes->used++] = (uint8_t)value | 0x80;
+        value >>= 7;
+    }
+    bytes->data[bytes->used++] = (uint8_t)value;
+}
+
+/* Small numbers of either sign become small numbers. */
+static inline uint64_t zigzag(uint64_t value)
+{
+    return value << 1 ^ (uint64_t)((int64_t)value >> 63);
+}
+
+static inline uint64_t unzigzag(uint64_t value)
+{
+    return value >> 1 ^ -(value & 1);
+}
+
+static inline bool put_string(struct bytes *bytes, const char *text)
+{
+    size_t length = strlen(text);
+    if (!bytes_reserve(bytes, VARINT_BYTES + length))
+        return false;
+    put_varint(bytes, length);
+    memcpy(bytes->data + bytes->used, text, length);
+    bytes->used += length;
+    return true;
+}
+
+/* Appends an event but for its position; false when memory is short. */
+static inline bool put_event(struct bytes *bytes, const struct trace_event *event)
+{
+    if (!bytes_reserve(bytes, 6 * VARINT_BYTES))
+        return false;
+    put_varint(bytes, event->type);
+    for (unsigned i = 0; i < event_values(event->type); i++)
+        put_varint(bytes, event->value[i]);
+    return event->type != TRACE_EVENT_MAP || put_string(bytes, event->name ? event->name : "");
+}
+
+/* Bytes being read; `failed` is set by any attempt to go past the end. */
+struct cursor {
+    const uint8_t *next;
+    const uint8_t *end;
+    bool failed;
+};
+
+static inline uint64_t get_varint(struct cursor *cursor)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (cursor->next == cursor->end)
+            break;
+        uint8_t byte = *cursor->next++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return value;
+    }
+    cursor->failed = true;
+    return 0;
+}
+
+#endif

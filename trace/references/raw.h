@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* raw.h: understands the recorder's raw stream (protocol/reference_ring.h) and tells a sink what it
+ * says.
+ *
+ * The sink is a trace writer, or whatever uses references while they are made. It numbers
+ * superblocks and paths as it likes, from 0; see trace_writer_superblock() and its kin, whose
+ * meaning its functions share. */
+#ifndef ALLOTROPE_TRACE_REFERENCES_RAW_H
+#define ALLOTROPE_TRACE_REFERENCES_RAW_H
+
+#include "trace/format/format.h"
+
+/* A path was taken, with these addresses for its slots. */
+struct raw_execution {
+    const uint64_t *addresses; /* valid during the call */
+    uint32_t path;
+};
+
+struct raw_sink {
+    void *context;
+    int (*function)(void *context, uint32_t id, const char *name, const char *object);
+    int64_t (*superblock)(void *context, uint64_t address, uint32_t function, uint32_t slot_count,
+                          const struct trace_slot *slots);
+    int64_t (*path)(void *context, uint32_t superblock, uint32_t first, uint32_t end,
+                    uint32_t instructions);
+    /* Many at once, in their order; before an event is told, all that came before it are. */
+    int (*execute)(void *context, const struct raw_execution *executions, size_t count);
+    int (*event)(void *context, const struct trace_event *event);
+};
+
+struct raw_stream;
+
+/* Returns NULL when memory is short. The sink must outlive the stream. */
+struct raw_stream *raw_open(const struct raw_sink *sink);
+
+/* Takes the next words of the stream, whole superblocks and events, until they are `enough` or
+ * all. Returns how many it took, or -1 with raw_error(): the stream is not what it should be, or
+ * the sink failed (errno is the sink's). */
+int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough);
+
+/* Ends the stream: what was pending is told to the sink. Returns as raw_take(). */
+int raw_finish(struct raw_stream *stream);
+
+const char *raw_error(const struct raw_stream *stream);
+
+void raw_close(struct raw_stream *stream);
+
+/* A sink that writes a trace. */
+struct raw_sink raw_writer_sink(struct trace_writer *writer);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* record_main.c: allotrope-trace-record, which runs a program under the recorder and writes
+ * its trace to a file or pipe. The program's output is its own; ours goes to standard error.
+ *
+ * With %p in the trace's name, forks and execs are followed: each recorder starts this program
+ * anew, as its consumer (--consume), and the first one waits for all of them. */
+#include "trace/format/format.h"
+#include "trace/references/stream.h"
+#include "trace/references/raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_FAILED = 125, MOST_SETTINGS = 256, CONSUME = 256, PID };
+
+struct options {
+    const char *output;
+    const char *tools;
+    const char *description;
+    int level;
+    bool progress;
+    int ring_fd, socket_fd; /* of a recorder that follows; -1: none */
+    const char *pid;        /* of its process */
+    char *environment[MOST_SETTINGS + 1];
+    char *valgrind[MOST_SETTINGS + 1];
+    char **command;
+};
+
+static volatile pid_t recorder;
+static bool nobody_reads; /* the pipe that the trace goes to */
+
+static void usage(FILE *out)
+{
+    fprintf(out, "usage: allotrope-trace-record -o FILE [option...] -- COMMAND [argument...]\n"
+                 "  -o, --output FILE        the trace; - is standard output; with %%p, which\n"
+                 "                           becomes a process id, forks and execs are followed\n"
+                 "  -t, --tools DIRECTORY    where allotrope-amd64-linux lies\n"
+                 "  -d, --description JSON   what the trace is of\n"
+                 "  -z, --level N            zstd's level [1]\n"
+                 "  -e, --env NAME=VALUE     set for the program alone\n"
+                 "  -V, --valgrind OPTION    a further option for Valgrind\n"
+                 "  -p, --progress           say now and then how far it is\n");
+}
+
+static void check_options(const struct options *options)
+{
+    if (options->level < 1 || options->level > 19) {
+        fprintf(stderr, "allotrope: --level must be from 1 to 19\n");
+        exit(EXIT_FAILED);
+    }
+    if (!options->output || (!options->command[0] && options->ring_fd < 0)) {
+        fprintf(stderr, "allotrope: %s is missing\n",
+                options->output ? "the command" : "--output FILE");
+        usage(stderr);
+        exit(EXIT_FAILED);
+    }
+}
+
+static void parse_options(int argc, char **argv, struct options *options)
+{
+    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
+                                          {"tools", required_argument, NULL, 't'},
+                                          {"description", required_argument, NULL, 'd'},
+                                          {"level", required_argument, NULL, 'z'},
+                                          {"env", required_argument, NULL, 'e'},
+                                          {"valgrind", required_argument, NULL, 'V'},
+                                          {"progress", no_argument, NULL, 'p'},
+                                          {"consume", required_argument, NULL, CONSUME},
+                                          {"pid", required_argument, NULL, PID},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int letter, settings = 0, further = 0;
+    while ((letter = getopt_long(argc, argv, "+o:t:d:z:e:V:ph", names, NULL)) >= 0) {
+        switch (letter) {
+        case 'o':
+            options->output = optarg;
+            break;
+        case 't':
+            options->tools = optarg;
+            break;
+        case 'd':
+            options->description = optarg;
+            break;
+        case 'z':
+            options->level = atoi(optarg);
+            break;
+        case 'e':
+            if (settings < MOST_SETTINGS)
+                options->environment[settings++] = optarg;
+            break;
+        case 'V':
+            if (further < MOST_SETTINGS)
+                options->valgrind[further++] = optarg;
+            break;
+        case 'p':
+            options->progress = true;
+            break;
+        case CONSUME:
+            if (sscanf(optarg, "%d,%d", &options->ring_fd, &options->socket_fd) != 2)
+                exit(EXIT_FAILED);
+            break;
+        case PID:
+            options->pid = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(0);
+        default:
+            usage(stderr);
+            exit(EXIT_FAILED);
+        }
+    }
+    options->command = argv + optind;
+    check_options(options);
+}
+
+/* A signal from the terminal has reached the program as well; one sent to us has not. */
+static void forward_signal(int number, siginfo_t *information, void *context)
+{
+    (void)context;
+    if (information->si_code <= 0 && recorder > 0)
+        kill(recorder, number);
+}
+
+static void forward_signals(void)
+{
+    struct sigaction action = {.sa_sigaction = forward_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void show_progress(const struct trace_writer *writer)
+{
+    static time_t last;
+    time_t now = time(NULL);
+    if (now == last)
+        return;
+    last = now;
+    fprintf(stderr, "\rallotrope: %.0f M references, %.1f MB",
+            (double)trace_writer_totals(writer)->references / 1e6,
+            (double)trace_writer_bytes(writer) / 1e6);
+    fflush(stderr);
+}
+
+/* Who closes a pipe has seen enough of the trace and is not told. */
+static bool incomplete(const char *output, const char *reason)
+{
+    nobody_reads = errno == EPIPE;
+    if (!nobody_reads)
+        fprintf(stderr, "allotrope: %s: %s\n", output, reason);
+    return false;
+}
+
+static int failed_status(void)
+{
+    return nobody_reads ? 128 + SIGPIPE : EXIT_FAILED;
+}
+
+/* Takes the whole stream. Returns false, having said why, when the trace is not complete. */
+static bool take_stream(struct trace_stream *live, struct raw_stream *stream,
+                        const struct trace_writer *writer, const struct options *options)
+{
+    const uint64_t *words;
+    size_t count;
+    while (trace_stream_next(live, &words, &count)) {
+        if (raw_take(stream, words, count, count) < 0)
+            return incomplete(options->output, raw_error(stream));
+        if (options->progress)
+            show_progress(writer);
+    }
+    if (options->progress)
+        fprintf(stderr, "\r\033[K");
+    if (raw_finish(stream) < 0)
+        return incomplete(options->output, raw_error(stream));
+    return true;
+}
+
+static int exit_code(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static struct trace_stream *start(const struct options *options)
+{
+    if (options->ring_fd >= 0)
+        return trace_stream_adopt(options->ring_fd, options->socket_fd);
+    return trace_stream_start(options->tools, options->environment, options->valgrind,
+                              options->command);
+}
+
+static void explain_end(const struct trace_stream *live, const struct options *options)
+{
+    if (!trace_stream_finished(live))
+        fprintf(stderr, "allotrope: the recorder was killed; the trace ends where it was\n");
+    else if (trace_stream_replaced(live))
+        fprintf(stderr,
+                "allotrope: %s became another program (exec), which is not in the trace; with %%p "
+                "in the trace's name it has one of its own\n",
+                options->command[0]);
+}
+
+static int record(const struct options *options, int fd)
+{
+    struct trace_writer *writer = trace_writer_open(fd, options->description, options->level);
+    if (!writer) {
+        incomplete(options->output, strerror(errno));
+        return failed_status();
+    }
+    struct raw_sink sink = raw_writer_sink(writer);
+    struct raw_stream *stream = raw_open(&sink);
+    struct trace_stream *live = stream ? start(options) : NULL;
+    if (!live) {
+        fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    recorder = trace_stream_pid(live);
+    bool complete = take_stream(live, stream, writer, options);
+    if (!complete && recorder > 0)
+        kill(recorder, SIGKILL);
+    int status = trace_stream_status(live);
+    if (complete && options->ring_fd < 0)
+        explain_end(live, options);
+    trace_stream_close(live);
+    raw_close(stream);
+    if (trace_writer_close(writer) < 0 && complete)
+        complete = incomplete(options->output, strerror(errno));
+    return complete ? exit_code(status) : failed_status();
+}
+
+/* The name with the process id in the place of %p, and a number behind it when there is such a
+ * file: a process that becomes another by exec keeps its id. Returns the file's descriptor. */
+static int open_followed(const char *pattern, const char *pid, char *name, size_t room)
+{
+    const char *place = strstr(pattern, "%p");
+    for (int i = 1; i < 10000; i++) {
+        char again[16] = "";
+        if (i > 1)
+            snprintf(again, sizeof again, ".%d", i);
+        snprintf(name, room, "%.*s%s%s%s", (int)(place - pattern), pattern, pid, again, place + 2);
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+/* A consumer that a recorder has started. It has inherited the program's descriptors, which would
+ * keep pipes open, and its terminal, whose interrupts are the program's. */
+static int consume(struct options *options)
+{
+    char name[PATH_MAX];
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_IGN);
+    for (int fd = 3; fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
+        if (fd != options->ring_fd && fd != options->socket_fd)
+            close(fd);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    int fd = open_followed(options->output, options->pid, name, sizeof name);
+    if (fd < 0) {
+        fprintf(stderr, "allotrope: %s: %s\n", name, strerror(errno));
+        return EXIT_FAILED;
+    }
+    options->output = name;
+    return record(options, fd);
+}
+
+/* Runs the program under recorders that start their own consumers, and waits for all. */
+static int follow(struct options *options)
+{
+    static char self[PATH_MAX + 16], output[2 * PATH_MAX + 32], description[1 << 16], level[32];
+    char folder[PATH_MAX], program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0 || !getcwd(folder, sizeof folder))
+        return EXIT_FAILED;
+    program[length] = 0;
+    bool absolute = options->output[0] == '/';
+    snprintf(self, sizeof self, "--follow=%s", program);
+    snprintf(output, sizeof output, "--follow-output=%s%s%s", absolute ? "" : folder,
+             absolute ? "" : "/", options->output);
+    snprintf(description, sizeof description, "--follow-description=%s", options->description);
+    snprintf(level, sizeof level, "--follow-level=%d", options->level);
+    char *further[MOST_SETTINGS + 6] = {self, output, description, level,
+                                        (char *)"--trace-children=yes"};
+    for (size_t i = 0; options->valgrind[i]; i++)
+        further[5 + i] = options->valgrind[i];
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* consumers are orphans: they become our children */
+    recorder = trace_stream_start_following(options->tools, options->environment, further,
+                                            options->command);
+    if (recorder < 0) {
+        fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    int status, recorders_status = 0;
+    bool failed = false;
+    for (pid_t ended; (ended = wait(&status)) > 0 || errno == EINTR;) {
+        if (ended == recorder)
+            recorders_status = status;
+        else if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED)
+            failed = true; /* a consumer, which has said why */
+    }
+    return failed ? EXIT_FAILED : exit_code(recorders_status);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {
+        .description = "{}", .tools = ".", .level = 1, .ring_fd = -1, .socket_fd = -1, .pid = "0"};
+    parse_options(argc, argv, &options);
+    if (options.ring_fd >= 0)
+        return consume(&options);
+    if (strstr(options.output, "%p")) {
+        forward_signals();
+        return follow(&options);
+    }
+    int fd = STDOUT_FILENO;
+    bool to_stdout = strcmp(options.output, "-") == 0;
+    if (!to_stdout)
+        fd = open(options.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    else
+        fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    /* What the program says goes where it does not end up in the trace. */
+    if (fd < 0 || (to_stdout && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)) {
+        fprintf(stderr, "allotrope: %s: %s\n", options.output, strerror(errno));
+        return EXIT_FAILED;
+    }
+    forward_signals();
+    return record(&options, fd);
+}

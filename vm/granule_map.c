@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * granule_map.c: see granule_map.h.
+ */
+#include "vm/granule_map.h"
+
+#include "vm/pages.h"
+
+/* Common symbols come behind all other data, which thus stays together on few pages. */
+struct granule_map owners __attribute__((common));
+struct granule_map beside_heaps __attribute__((common));
+
+static const size_t LEAF_BYTES = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_BITS;
+
+/* The only leaf of most processes lies in the library, which saves them a mapping. */
+granule_map_entry granule_map_first_leaf[1 << GRANULE_MAP_LEAF_BITS] __attribute__((common));
+static granule_map_entry *_Atomic spare_leaf = granule_map_first_leaf;
+
+static granule_map_entry *take_leaf(void)
+{
+    granule_map_entry *leaf = atomic_exchange_explicit(&spare_leaf, NULL, memory_order_relaxed);
+    return leaf ? leaf : pages_map(LEAF_BYTES, PAGE_BYTES);
+}
+
+static void drop_leaf(granule_map_entry *leaf)
+{
+    if (leaf == granule_map_first_leaf)
+        atomic_store_explicit(&spare_leaf, leaf, memory_order_relaxed);
+    else
+        pages_unmap(leaf, LEAF_BYTES);
+}
+
+static granule_map_entry *leaf_for(struct granule_map *map, uintptr_t address, bool create)
+{
+    granule_map_entry *_Atomic *slot =
+        &map->root[address >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)];
+    granule_map_entry *leaf = NULL;
+    if (create) /* it may be written next: one access for writing saves the fault for reading */
+        atomic_compare_exchange_strong_explicit(slot, &leaf, NULL, memory_order_acq_rel,
+                                                memory_order_acquire);
+    else
+        leaf = atomic_load_explicit(slot, memory_order_acquire);
+    if (leaf || !create)
+        return leaf;
+    granule_map_entry *made = take_leaf();
+    if (!made)
+        return NULL;
+    if (atomic_compare_exchange_strong_explicit(slot, &leaf, made, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return made;
+    drop_leaf(made); /* another thread was first */
+    return leaf;
+}
+
+bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
+{
+    for (uintptr_t address = (uintptr_t)start; address < (uintptr_t)start + bytes;
+         address += GRANULE_BYTES) {
+        granule_map_entry *leaf = leaf_for(map, address, value != NULL);
+        size_t index = (address >> GRANULE_BITS) & ((1 << GRANULE_MAP_LEAF_BITS) - 1);
+        if (leaf)
+            atomic_store_explicit(&leaf[index], value, memory_order_release);
+        else if (value)
+            return false;
+    }
+    return true;
+}
+
+void granule_map_each_run(granule_map_visitor *visit, void *argument)
+{
+    char *run = NULL, *end = NULL;
+    for (uintptr_t root = 0; root < 1 << GRANULE_MAP_ROOT_BITS; root++) {
+        granule_map_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
+        for (uintptr_t index = 0; leaf && index < 1 << GRANULE_MAP_LEAF_BITS; index++) {
+            if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))
+                continue;
+            char *granule = (char *)((root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);
+            if (run && granule != end)
+                visit(argument, run, (size_t)(end - run));
+            if (granule != end)
+                run = granule;
+            end = granule + GRANULE_BYTES;
+        }
+    }
+    if (run)
+        visit(argument, run, (size_t)(end - run));
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.c: see process.h.
+ */
+#include "vm/kernel/process.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "vm/private_memory.h"
+#include "vm/syscall.h"
+
+/* A descriptor of ours, and what it is open on: the program may close it and open its own. */
+struct kept {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+};
+static struct kept proc = {.descriptor = -1};
+static struct kept files[PROCESS_FILES] = {{.descriptor = -1}, {.descriptor = -1}};
+
+/* Where no program puts its own descriptors by accident, if the limit allows. */
+enum { HIGH_DESCRIPTOR = 1000, LEAST_DESCRIPTOR = 64 };
+
+static int move_high(int descriptor)
+{
+    for (int least = HIGH_DESCRIPTOR; least >= LEAST_DESCRIPTOR; least /= 2) {
+        long high = SYSCALL_3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least);
+        if (!syscall_failed(high)) {
+            SYSCALL_1(SYS_close, descriptor);
+            return (int)high;
+        }
+    }
+    return descriptor;
+}
+
+static bool keep(struct kept *kept, long opened)
+{
+    struct stat status;
+    if (syscall_failed(opened))
+        return false;
+    kept->descriptor = move_high((int)opened);
+    if (syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)))
+        return false;
+    kept->device = status.st_dev;
+    kept->inode = status.st_ino;
+    return true;
+}
+
+static bool still_open(const struct kept *kept)
+{
+    struct stat status;
+    return kept->descriptor >= 0 &&
+           !syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)) &&
+           status.st_dev == kept->device && status.st_ino == kept->inode;
+}
+
+static void drop(struct kept *kept)
+{
+    if (still_open(kept))
+        SYSCALL_1(SYS_close, kept->descriptor);
+    kept->descriptor = -1;
+}
+
+/* Negative: it is none. */
+static int number_in(const char *text)
+{
+    int number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (*text - '0');
+    return *text ? -1 : number;
+}
+
+/* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
+static bool proc_counts_as_we_do(void)
+{
+    char number[24];
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, "self", number, sizeof number - 1);
+    if (syscall_failed(bytes))
+        return false;
+    number[bytes] = '\0';
+    return number_in(number) == SYSCALL_0(SYS_getpid);
+}
+
+static bool open_proc(void)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    if (!keep(&proc, SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", flags, 0)))
+        return false;
+    if (proc_counts_as_we_do())
+        return true;
+    drop(&proc);
+    return false;
+}
+
+static size_t append(char *path, size_t length, const char *text)
+{
+    size_t bytes = strlen(text);
+    memcpy(path + length, text, bytes + 1);
+    return length + bytes;
+}
+
+static int open_below(const char *path, int flags)
+{
+    if (!still_open(&proc) && !open_proc())
+        return -1;
+    long opened = SYSCALL_4(SYS_openat, proc.descriptor, path, flags | O_CLOEXEC, 0);
+    return syscall_failed(opened) ? -1 : (int)opened;
+}
+
+/* By way of the calling thread: when the first has ended, /proc/self has no memory any more. */
+int process_open_file(const char *path)
+{
+    char relative[64];
+    append(relative, append(relative, 0, "thread-self/"), path);
+    return open_below(relative, O_RDONLY);
+}
+
+void process_close(int descriptor)
+{
+    SYSCALL_1(SYS_close, descriptor);
+}
+
+int process_file(enum process_file file)
+{
+    static const char *const names[PROCESS_FILES] = {"pagemap", "mem"};
+    struct kept *kept = &files[file];
+    if (!still_open(kept) && !keep(kept, process_open_file(names[file])))
+        kept->descriptor = -1;
+    return kept->descriptor;
+}
+
+void process_keep_files(void)
+{
+    for (int file = 0; file < PROCESS_FILES; file++)
+        process_file((enum process_file)file);
+}
+
+/* Who has the rights of the superuser may be about to give them up. */
+static void keep_files_of_superuser(void)
+{
+    if (SYSCALL_0(SYS_geteuid) == 0)
+        process_keep_files();
+}
+
+/* Threads. */
+
+struct directory_entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static bool each_entry(const char *buffer, long bytes, bool (*each)(void *argument, int number),
+                       void *argument)
+{
+    for (long at = 0; at < bytes;) {
+        const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
+        int number = number_in(entry->name);
+        if (number >= 0 && !each(argument, number))
+            return false;
+        at += entry->bytes;
+    }
+    return true;
+}
+
+bool process_open(void)
+{
+    if (!open_proc())
+        return false;
+    keep_files_of_superuser();
+    return true;
+}
+
+bool process_forked(void)
+{
+    for (int file = 0; file < PROCESS_FILES; file++)
+        drop(&files[file]);
+    if (still_open(&proc) && !proc_counts_as_we_do())
+        return false;
+    keep_files_of_superuser();
+    return true;
+}
+
+/* Every entry of a directory whose name is a number. */
+static bool each_number(const char *path, bool (*each)(void *argument, int number), void *argument)
+{
+    _Alignas(8) char buffer[1024]; /* the stack may be small: see collect.c */
+    int directory = open_below(path, O_RDONLY | O_DIRECTORY);
+    if (directory < 0)
+        return false;
+    long bytes;
+    bool whole = true;
+    do {
+        bytes = SYSCALL_3(SYS_getdents64, directory, buffer, sizeof buffer);
+        whole = !syscall_failed(bytes) && each_entry(buffer, bytes, each, argument);
+    } while (whole && bytes > 0);
+    process_close(directory);
+    return whole;
+}
+
+bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument)
+{
+    return each_number("self/task", each, argument);
+}
+
+static size_t append_number(char *path, size_t length, unsigned long number)
+{
+    char digits[20];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0)
+        path[length++] = digits[--count];
+    path[length] = '\0';
+    return length;
+}
+
+struct descriptors {
+    const char *target;
+    bool (*each)(void *argument, const char *path);
+    void *argument;
+};
+
+static bool visit_descriptor(void *argument, int number)
+{
+    const struct descriptors *descriptors = argument;
+    char path[48], target[64];
+    append_number(path, append(path, 0, "thread-self/fd/"), (unsigned long)number);
+    long bytes = SYSCALL_4(SYS_readlinkat, proc.descriptor, path, target, sizeof target);
+    if (bytes != (long)strlen(descriptors->target) ||
+        memcmp(target, descriptors->target, (size_t)bytes) != 0)
+        return true;
+    append_number(path, append(path, 0, "fdinfo/"), (unsigned long)number);
+    return descriptors->each(descriptors->argument, path);
+}
+
+bool process_each_descriptor(const char *target, bool (*each)(void *argument, const char *path),
+                             void *argument)
+{
+    struct descriptors descriptors = {target, each, argument};
+    return each_number("thread-self/fd", visit_descriptor, &descriptors);
+}
+
+static uintptr_t parse_address(const char **at)
+{
+    uintptr_t address = 0;
+    for (;; ++*at) {
+        char digit = **at;
+        if (digit >= '0' && digit <= '9')
+            address = address * 16 + (uintptr_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            address = address * 16 + (uintptr_t)(digit - 'a' + 10);
+        else
+            return address;
+    }
+}
+
+bool process_thread_flags(pid_t thread, unsigned long *flags)
+{
+    char path[48], text[256];
+    size_t length = append(path, 0, "self/task/");
+    length = append_number(path, length, (unsigned long)thread);
+    append(path, length, "/stat");
+    int file = open_below(path, O_RDONLY);
+    if (file < 0)
+        return false;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes) || bytes == 0)
+        return false;
+    text[bytes] = '\0';
+    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!at || at[1] != ' ')
+        return false;
+    at += 3;
+    for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
+        at += 1 + strcspn(at + 1, " ");
+    *flags = 0;
+    for (at++; *at >= '0' && *at <= '9'; at++)
+        *flags = *flags * 10 + (unsigned long)(*at - '0');
+    return true;
+}
+
+bool process_thread_blocks(pid_t thread, int signal)
+{
+    char path[48], text[2048];
+    size_t length = append_number(path, append(path, 0, "self/task/"), (unsigned long)thread);
+    append(path, length, "/status");
+    int file = open_below(path, O_RDONLY);
+    if (file < 0)
+        return false;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes))
+        return false;
+    text[bytes] = '\0';
+    const char *at = strstr(text, "\nSigBlk:\t");
+    if (!at)
+        return false;
+    at += strlen("\nSigBlk:\t");
+    return parse_address(&at) >> (signal - 1) & 1;
+}
+
+/* Processors. */
+
+static unsigned allowed_processors(void)
+{
+    uint64_t mask[16];
+    long bytes = SYSCALL_3(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    unsigned count = 0;
+    for (long i = 0; i < bytes / (long)sizeof mask[0]; i++)
+        count += (unsigned)__builtin_popcountl(mask[i]);
+    return count;
+}
+
+/* "0.20 0.18 0.12 2/80 11206": two threads of 80 can run, the caller among them. */
+unsigned process_idle_processors(void)
+{
+    char text[64];
+    int file = open_below("loadavg", O_RDONLY);
+    if (file < 0)
+        return 0;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    process_close(file);
+    if (syscall_failed(bytes))
+        return 0;
+    text[bytes] = '\0';
+    const char *at = text;
+    for (int field = 0; field < 3; field++)
+        at += strcspn(at, " ") + 1;
+    unsigned running = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        running = running * 10 + (unsigned)(*at - '0');
+    unsigned allowed = allowed_processors();
+    return running < allowed ? allowed - running : 0;
+}
+
+/* Mappings. */
+
+static struct {
+    char *text;
+    size_t text_bytes;
+    struct mapping *mappings;
+    size_t capacity, count;
+} maps;
+
+/* Reads the whole file; -1: cannot, -2: the buffer is too small. */
+static long read_text(void)
+{
+    int file = process_open_file("maps");
+    if (file < 0)
+        return -1;
+    size_t length = 0;
+    long bytes;
+    while ((bytes = SYSCALL_3(SYS_read, file, maps.text + length, maps.text_bytes - length)) > 0) {
+        length += (size_t)bytes;
+        if (length == maps.text_bytes)
+            break;
+    }
+    process_close(file);
+    if (syscall_failed(bytes))
+        return -1;
+    return length == maps.text_bytes ? -2 : (long)length;
+}
+
+static bool grow_buffers(size_t text_bytes)
+{
+    if (maps.text)
+        private_memory_unmap(maps.text, maps.text_bytes);
+    if (maps.mappings)
+        private_memory_unmap(maps.mappings, maps.capacity * sizeof *maps.mappings);
+    maps.text_bytes = text_bytes;
+    maps.capacity = text_bytes / 48; /* a line has at least so many characters */
+    maps.text = private_memory_map(text_bytes);
+    maps.mappings = private_memory_map(maps.capacity * sizeof *maps.mappings);
+    return maps.text && maps.mappings;
+}
+
+/* "start-end rwxp offset device inode   name" */
+static const char *parse_line(const char *at, const char *end, struct mapping *mapping)
+{
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end)
+        line_end = end;
+    mapping->start = parse_address(&at);
+    at++;
+    mapping->end = parse_address(&at);
+    mapping->readable = at[1] == 'r';
+    mapping->writable = at[2] == 'w';
+    mapping->executable = at[3] == 'x';
+    mapping->shared = at[4] == 's';
+    at += 6;
+    for (int field = 0; field < 3; field++) /* offset, device, inode */
+        while (at < line_end && *at++ != ' ')
+            ;
+    while (at < line_end && *at == ' ')
+        at++;
+    mapping->name = at;
+    mapping->name_length = (size_t)(line_end - at);
+    return line_end < end ? line_end + 1 : end;
+}
+
+bool process_read_mappings(const struct mapping **mappings, size_t *count)
+{
+    enum { FIRST_BYTES = 256 << 10 };
+    if (!(maps.text && maps.mappings) && !grow_buffers(FIRST_BYTES))
+        return false;
+    long length;
+    while ((length = read_text()) == -2)
+        if (!grow_buffers(4 * maps.text_bytes))
+            return false;
+    if (length < 0)
+        return false;
+    maps.count = 0;
+    for (const char *at = maps.text, *end = at + length; at < end;)
+        at = parse_line(at, end, &maps.mappings[maps.count++]);
+    *mappings = maps.mappings;
+    *count = maps.count;
+    return maps.count > 0;
+}
+
+const struct mapping *process_mapping_at(uintptr_t address)
+{
+    size_t low = 0, high = maps.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (maps.mappings[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &maps.mappings[low];
+}
+
+bool mapping_is_named(const struct mapping *mapping, const char *name)
+{
+    return mapping->name_length == strlen(name) && mapping_name_begins(mapping, name);
+}
+
+bool mapping_name_begins(const struct mapping *mapping, const char *beginning)
+{
+    size_t length = strlen(beginning);
+    return mapping->name_length >= length && memcmp(mapping->name, beginning, length) == 0;
+}

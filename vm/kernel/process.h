@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * process.h: what the kernel tells of this process: its threads, its mappings, its pages.
+ *
+ * Everything is read anew each time, through a descriptor of /proc that was opened before main (a
+ * program may change its root, or have a seccomp filter that allows no more opening). Two files
+ * stay open once they are, since the kernel refuses them to a process that has changed its user:
+ * the superuser's are opened before main and after fork, for a server gives up its rights there.
+ * The descriptors are high ones, and are looked at each time: a program that closes every
+ * descriptor, and may have opened its own there since, is noticed.
+ */
+#ifndef ALLOTROPE_VM_KERNEL_PROCESS_H
+#define ALLOTROPE_VM_KERNEL_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Opens /proc. False where there is none, or it is of another namespace of processes and so names
+ * the threads by other numbers than the process does. */
+bool process_open(void);
+/* In a forked child. False as before. */
+bool process_forked(void);
+
+/* Opens a file of /proc/thread-self, given relative to it, for reading. Negative: cannot. */
+int process_open_file(const char *path);
+void process_close(int descriptor);
+
+enum process_file { PROCESS_PAGEMAP, PROCESS_MEMORY, PROCESS_FILES };
+/* A file that stays open. Negative: cannot. */
+int process_file(enum process_file file);
+/* Opens them all, before the kernel may refuse it. */
+void process_keep_files(void);
+
+/* Calls `each` for every thread that the kernel lists, the caller's own included. False when the
+ * list cannot be read, or `each` returned false. */
+bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument);
+
+/* Flags (PF_*) of a thread from its stat file. False: it is gone. */
+bool process_thread_flags(pid_t thread, unsigned long *flags);
+
+/* Whether a thread blocks a signal now. False also when it is gone. */
+bool process_thread_blocks(pid_t thread, int signal);
+
+/* Calls `each` with the path of what is told of every open descriptor ("fdinfo/3", for
+ * process_open_file) that is a link to `target`. False when they cannot be listed, or `each`
+ * returned false. */
+bool process_each_descriptor(const char *target, bool (*each)(void *argument, const char *path),
+                             void *argument);
+
+/* How many of the processors that the process may use have nothing to run. */
+unsigned process_idle_processors(void);
+
+/* One line of the process's maps. */
+struct mapping {
+    uintptr_t start, end;
+    bool readable, writable, executable, shared;
+    const char *name; /* "" without one; up to the end of the line */
+    size_t name_length;
+};
+
+/* All mappings, in order of address, in the collector's own memory until the next call. False:
+ * they cannot be read. The world is stopped, so they stay true. */
+bool process_read_mappings(const struct mapping **mappings, size_t *count);
+
+/* Of those, the first that does not end before `address`, which lies below the last one's end. */
+const struct mapping *process_mapping_at(uintptr_t address);
+
+/* Whether name is what is given. */
+bool mapping_is_named(const struct mapping *mapping, const char *name);
+bool mapping_name_begins(const struct mapping *mapping, const char *beginning);
+
+#endif

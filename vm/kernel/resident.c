@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * resident.c: see resident.h.
+ *
+ * The PAGEMAP_SCAN ioctl (Linux 6.7) walks page tables and returns runs, so a reservation of
+ * terabytes costs as little as what is in it. Before it there is the file itself, eight bytes for
+ * each page.
+ */
+#include "vm/kernel/resident.h"
+
+#include <stddef.h>
+
+#include "vm/kernel/process.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+/* linux/fs.h of 6.7; Debian 12's is older. */
+struct page_region {
+    uint64_t start, end, categories;
+};
+struct pagemap_scan {
+    uint64_t size, flags, start, end, walk_end, regions, region_count, most_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+enum { PAGE_FILE = 1 << 2, PAGE_PRESENT = 1 << 3, PAGE_SWAPPED = 1 << 4, PAGE_ZERO = 1 << 5 };
+#define PAGEMAP_SCAN_REQUEST 0xC0606610UL /* _IOWR('f', 16, struct pm_scan_arg) */
+
+_Static_assert(sizeof(struct pagemap_scan) == 0x60, "the size is part of the request's number");
+
+/* Of an entry of the file. */
+static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_C(1) << 62,
+                      ENTRY_FILE = UINT64_C(1) << 61;
+
+static int page_file = -1;
+static bool has_scan = true;
+static bool files_too; /* of the range at hand */
+
+bool resident_open(void)
+{
+    page_file = process_file(PROCESS_PAGEMAP);
+    return page_file >= 0;
+}
+
+static long scan_some(uintptr_t start, uintptr_t end, struct page_region *regions, size_t count,
+                      uintptr_t *stopped_at)
+{
+    const uint64_t left_out = files_too ? PAGE_ZERO : PAGE_FILE | PAGE_ZERO;
+    struct pagemap_scan scan = {
+        .size = sizeof scan,
+        .start = start,
+        .end = end,
+        .regions = (uint64_t)regions,
+        .region_count = count,
+        .category_inverted = left_out,
+        .category_mask = left_out,
+        .category_anyof_mask = PAGE_PRESENT | PAGE_SWAPPED,
+        .return_mask = PAGE_PRESENT | PAGE_SWAPPED,
+    };
+    long found = SYSCALL_3(SYS_ioctl, page_file, PAGEMAP_SCAN_REQUEST, &scan);
+    *stopped_at = scan.walk_end;
+    return found;
+}
+
+static bool each_by_scan(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    enum { REGIONS = 32 };
+    struct page_region regions[REGIONS];
+    while (start < end) {
+        uintptr_t stopped_at;
+        long found = scan_some(start, end, regions, REGIONS, &stopped_at);
+        if (syscall_failed(found))
+            return false;
+        for (long i = 0; i < found; i++)
+            visit(argument, regions[i].start, regions[i].end,
+                  (regions[i].categories & PAGE_PRESENT) != 0);
+        if (found < REGIONS || stopped_at <= start)
+            return true;
+        start = stopped_at;
+    }
+    return true;
+}
+
+static bool each_by_entries(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    enum { ENTRIES = 128 };
+    uint64_t entries[ENTRIES];
+    while (start < end) {
+        size_t pages = (end - start) / PAGE_BYTES < ENTRIES ? (end - start) / PAGE_BYTES : ENTRIES;
+        long bytes = SYSCALL_4(SYS_pread64, page_file, entries, pages * sizeof entries[0],
+                               start / PAGE_BYTES * sizeof entries[0]);
+        if (syscall_failed(bytes) || bytes == 0)
+            return false;
+        size_t count = (size_t)bytes / sizeof entries[0];
+        for (size_t i = 0; i < count; i++, start += PAGE_BYTES)
+            if (entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
+                (files_too || !(entries[i] & ENTRY_FILE)))
+                visit(argument, start, start + PAGE_BYTES, (entries[i] & ENTRY_PRESENT) != 0);
+    }
+    return true;
+}
+
+bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    if (page_file < 0)
+        return false;
+    if (has_scan && each_by_scan(start, end, visit, argument))
+        return true;
+    has_scan = false;
+    return each_by_entries(start, end, visit, argument);
+}
+
+bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    files_too = true;
+    bool read = resident_each(start, end, visit, argument);
+    files_too = false;
+    return read;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * owner.h: what the granule map's entries point to. Every structure that owns memory begins with
+ * this, so that one look at its kind tells what a pointer of the program lies in.
+ */
+#ifndef ALLOTROPE_VM_OWNER_H
+#define ALLOTROPE_VM_OWNER_H
+
+enum owner_kind {
+    OWNER_ARENA = 1,
+    OWNER_LARGE,
+    OWNER_SLAB,     /* alloc/blocks/slab.h */
+    OWNER_FREE_RUN, /* alloc/blocks/runs.h */
+    OWNER_RECORDS,  /* the heap's own memory: no block can lie in it */
+};
+
+struct owner {
+    enum owner_kind kind;
+};
+
+#endif

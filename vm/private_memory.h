@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * private_memory.h: memory of the collector's own, which it must never take for the program's.
+ *
+ * Entered in the granule map as memory that no block lies in, so that one rule tells what is ours
+ * when the process's mappings are read: whatever the granule map knows.
+ */
+#ifndef ALLOTROPE_VM_PRIVATE_MEMORY_H
+#define ALLOTROPE_VM_PRIVATE_MEMORY_H
+
+#include <stddef.h>
+
+/* `bytes` of zero, rounded up to granules, which take memory only once they are written. NULL when
+ * the kernel refuses. Any thread, no lock; also while the world is stopped. */
+void *private_memory_map(size_t bytes);
+void private_memory_unmap(void *start, size_t bytes);
+
+#endif
