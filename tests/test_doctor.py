@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import doctor
-from allotrope.allocators import PEERS, Peer
+from allotrope.commands import doctor
+from allotrope.system.allocators import PEERS, Peer
 from conftest import Command
 
 
