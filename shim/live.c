@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * live.c: see live.h. analysis/allotrope/live.py knows the same layout.
+ * live.c: see live.h. analysis/allotrope/features/stats/process.py knows the same layout.
  */
 #include "shim/live.h"
 

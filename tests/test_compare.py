@@ -29,7 +29,7 @@ from allotrope.features.compare.measure import (
     read_accounts,
     steps,
 )
-from allotrope.features.latency.measure import share_above
+from allotrope.features.latency.page import share_above
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc

@@ -5,7 +5,8 @@ import random
 from typing import Any, Sequence
 
 import pytest
-from allotrope.features.compare.recommendation import Sentence, recommend
+from allotrope.features.compare.recommendation import recommend
+from allotrope.output.sentences import Sentence
 from allotrope.statistics.intervals import summarize
 
 MIB = 1 << 20

@@ -15,7 +15,7 @@ from ..features.compare.measure import Comparison, Plan, check_plan, compare, st
 from ..features.compare.page import compare_page
 from ..features.compare.recommendation import Document, recommend
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
-from ..features.latency.measure import latency_rows, latency_words
+from ..features.latency.output import latency_rows, latency_words
 from ..features.suite import output as suite_output
 from ..features.suite.measure import (
     Settings,

@@ -16,7 +16,7 @@ from ..system.errors import UserError
 
 @contextlib.contextmanager
 def _writing(path: str) -> Iterator[TextIO]:
-    """A file that cannot be written is named; standard output is cli.py's to judge."""
+    """A file that cannot be written is named; standard output is commands/cli.py's to judge."""
     if path == "-":
         yield sys.stdout
         return

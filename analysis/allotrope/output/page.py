@@ -7,8 +7,9 @@ what is not in the file. A figure is plotly's own JSON, in which colours are wri
 "var(--series-0)", names of the template's CSS variables, so that light, dark and print are the
 stylesheet's business alone.
 
-To make a page of another kind: a function from its JSON document to a Page, as compare_page.py
-has, and `check_page_modules()` before the measurements, `render(page, version)` after them:
+To make a page of another kind: a function from its JSON document to a Page, as
+features/compare/page.py has, and `check_page_modules()` before the measurements, `render(page,
+version)` after them:
 
     figure = Figure("survival", "What lives on", "Further right is older.",
                     data=[{"type": "scatter", "x": age, "y": share, "line": {"color": colour(0)}}],
@@ -29,8 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Sequence
 
-from ..features.compare.recommendation import Sentence
 from ..system.errors import UserError
+from .sentences import Sentence
 
 SERIES = 8  # colours; further ones begin again with other symbols
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "x",

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ..features.compare.recommendation import Sentence
+from .sentences import Sentence
 from .text import width_of, wrap
 
 GAP = "  "

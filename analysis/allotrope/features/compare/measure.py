@@ -35,7 +35,8 @@ from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
 from ..latency.measure import read_latencies
-from ..sites.measure import read_sites, summarize_sites
+from ..sites.measure import read_sites
+from ..sites.output import summarize_sites
 
 # What is measured: the key in the JSON and the attribute of a Run are the same.
 QUANTITIES = (

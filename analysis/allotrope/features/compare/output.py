@@ -11,10 +11,10 @@ from typing import Any, Mapping, Sequence
 
 from rich.console import Console
 
-from ...commands import doctor
 from ...output.terminal import columns_that_fit, print_table, print_wrapped
 from ...output.units import format_bytes, format_count, format_seconds
 from ...statistics.intervals import CONFIDENCE, Summary, interval_rank
+from ...system import capabilities
 from ...system.machine import machine_facts
 from .collector import collections_line
 from .measure import QUANTITIES, Comparison, Contender
@@ -36,7 +36,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "schema": SCHEMA,
         "command": list(plan.command),
         "date": comparison.started.isoformat(timespec="seconds"),
-        "machine": machine or machine_facts() | {"lacks": doctor.lacking()},
+        "machine": machine or machine_facts() | {"lacks": capabilities.lacking()},
         "baseline": comparison.baseline.allocator.spec,
         "rounds": plan.rounds,
         "confidence": CONFIDENCE,

@@ -6,7 +6,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from ...output.units import format_bytes, format_count, format_nanoseconds, format_seconds
-from ..latency.measure import latency_sections
+from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import memory_quantity, recommend
 from .witness import witness_lines, witness_rows

@@ -15,16 +15,14 @@ larger than what was asked for, and sizes rounded up.
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
+from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, enumerate_names
 from ...output.units import format_bytes
 from ...statistics.intervals import Summary, summarize
 
 # Differences below this are no reason to change an allocator.
 NOTICEABLE = 0.02
-# Less memory than this is not worth a word.
-NOTICEABLE_BYTES = 1 << 20
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
-LEAK_SHARE = 0.10  # of the most that was asked for, still held at exit
 FRAGMENTED = 1.5  # heap over what was asked for
 ROUNDING_SHARE = 0.25  # of the heap at its peak
 SHORT_RUN_SECONDS = 0.02
@@ -37,19 +35,6 @@ WASTE_WORDS = {
 }
 
 Document = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One thing to be said. kind: "choice", "undecided", "price", "refused", "finding" or "note";
-    the first sentence of a recommendation is a choice or says why there is none."""
-
-    kind: str
-    title: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.title}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -185,11 +170,6 @@ def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
     if ratio.is_less() or ratio.is_more():
         return f"{in_words(ratio)} {quantity} ({ratio})"
     return f"no noticeable difference in {quantity} ({ratio})"
-
-
-def enumerate_names(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _both(evidence: Evidence, one: str, other: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables and CSV of lifetimes.py."""
+"""The tables and CSV of `allotrope lifetimes`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from rich.console import Console
 from ...output.terminal import GAP, print_in_parts, print_line, print_table, print_wrapped
 from ...output.text import wrap
 from ...output.units import format_bytes
-from ..sites.measure import SHOWN_CALLERS
+from ..sites.output import SHOWN_CALLERS
 
 # A site in fewer columns than these stands above its figures, not beside them.
 LEAST_SITE = 24

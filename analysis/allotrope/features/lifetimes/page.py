@@ -5,8 +5,8 @@ import shlex
 from typing import Any
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain
+from ...output.sentences import Sentence
 from ...output.units import format_bytes
-from ..compare.recommendation import Sentence
 from .output import clock_text, stack_text, summary, title_of
 
 Document = dict[str, Any]

@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.sentences import Sentence
 from ...output.units import format_bytes
-from ..compare.recommendation import Sentence
 from .simulate import faults_with
 
 Document = dict[str, Any]

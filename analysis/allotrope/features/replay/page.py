@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import Any
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.sentences import Sentence
 from ...output.units import format_bytes
-from ..compare.recommendation import Sentence
 from .measure import notes
 
 Document = dict[str, Any]

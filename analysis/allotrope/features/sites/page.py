@@ -6,7 +6,8 @@ from typing import Sequence
 
 from ...output.page import Figure, Page, Section, Table, layout
 from ...output.units import format_bytes
-from .measure import Site, Sites, callers, sentences, share
+from .measure import Site, Sites
+from .output import callers, sentences, share
 
 MOST_ROWS = 30
 # A box of the flame graph that is less than this of the whole is not drawn by itself.

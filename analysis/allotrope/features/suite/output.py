@@ -8,19 +8,13 @@ import io
 import json
 from typing import Any, Mapping, Sequence
 
-from ...commands import doctor
+from ...output.sentences import Sentence, enumerate_names
 from ...statistics.intervals import CONFIDENCE
 from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
+from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
-from ..compare.recommendation import (
-    Ratio,
-    Sentence,
-    by_the_clock,
-    choose,
-    enumerate_names,
-    memory_quantity,
-)
+from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
@@ -32,7 +26,7 @@ Document = Mapping[str, Any]
 
 
 def suite_document(run: SuiteRun) -> dict[str, Any]:
-    machine = machine_facts() | {"lacks": doctor.lacking()}
+    machine = machine_facts() | {"lacks": capabilities.lacking()}
     started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
     allocators = run.settings.allocators
     document: dict[str, Any] = {

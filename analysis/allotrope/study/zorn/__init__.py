@@ -10,5 +10,6 @@
     results.py    the steps' results, as the tables, figures and claims ask for them
     paper.py      what the paper says
     tables.py, figures.py, claims.py, report.py      what a reader gets
-    command.py    `allotrope zorn`
+
+`allotrope zorn` is in commands/zorn.py.
 """

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, Mapping, Sequence
 
-from ...commands.record import recorder_tools
 from ...features.compare.measure import order_of_round, read_accounts
 from ...features.locality.simulate import PROGRAM as SIMULATOR_NAME
 from ...features.trace.reader import TraceError
+from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
 from ...system.errors import UserError
 from ...system.launch import Run, launch
