@@ -98,6 +98,10 @@ static inline void *extend_test_source(struct page_source *pages, size_t bytes)
         start = (char *)round_up((uintptr_t)start + 1, JUMP_BYTES) + JUMP_BYTES;
         begin_test_segment(source, start);
     }
+    if (bytes % 8 != 0) {
+        fprintf(stderr, "a heap extends its memory by %zu bytes\n", bytes);
+        abort();
+    }
     if (decision == SOURCE_REFUSE || bytes > (size_t)(source->end - start))
         return NULL;
     source->segments[source->segment_count - 1].end = start + bytes;
@@ -163,18 +167,26 @@ struct test_heap {
     struct test_source source;
 };
 
-/* words: KEY=VALUE options, ended by NULL; everything else as the policy begins. */
-static inline void test_heap_init(struct test_heap *heap, const struct heap_policy *policy,
-                                  const char *const *words)
+/* Makes a heap with options: KEY=VALUE words, ended by NULL; everything else as the policy begins.
+ */
+static inline void init_with_options(const struct heap_policy *policy, void *state,
+                                     struct page_source *pages, const char *const *words)
 {
     uint64_t options[HEAP_OPTIONS] = {0};
     initial_options(policy, options);
     for (; words && *words; words++)
         set_option(policy, *words, options);
+    policy->init(state, pages, options);
+}
+
+/* words: see init_with_options. */
+static inline void test_heap_init(struct test_heap *heap, const struct heap_policy *policy,
+                                  const char *const *words)
+{
     heap->policy = policy;
     heap->state = calloc(1, policy->heap_bytes);
     test_source_init(&heap->source);
-    policy->init(heap->state, &heap->source.pages, options);
+    init_with_options(policy, heap->state, &heap->source.pages, words);
 }
 
 static inline void test_heap_end(struct test_heap *heap)
