@@ -28,11 +28,17 @@ static void assert_nothing_wrong(const char *wrong)
         fail_msg("%s", wrong);
 }
 
-void assert_agrees_with_model(const struct allocator *allocator, unsigned rounds, size_t most_bytes)
+static const struct allocator *allocator_of(void **state)
 {
-    make_model(&models[0], allocator, 7);
-    models[0].most_bytes = most_bytes;
-    for (unsigned round = 0; round < rounds; round++) {
+    return ((const struct allocator_case *)*state)->allocator;
+}
+
+void test_agrees_with_a_model(void **state)
+{
+    const struct allocator_case *wanted = *state;
+    make_model(&models[0], wanted->allocator, 7);
+    models[0].most_bytes = wanted->most_bytes;
+    for (unsigned round = 0; round < wanted->rounds; round++) {
         assert_nothing_wrong(model_run(&models[0], UNDER_SANITIZER ? 2000 : 10000));
         assert_walk_meets(models, 1);
     }
@@ -106,8 +112,9 @@ static void *run_and_exchange(void *argument)
     return (void *)wrong;
 }
 
-void assert_threads_agree_with_models(const struct allocator *allocator)
+void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
 {
+    const struct allocator *allocator = allocator_of(state);
     pthread_t threads[THREADS];
     for (int i = 0; i < SHELVES; i++)
         pthread_mutex_init(&shelf[i].mutex, NULL);
@@ -155,8 +162,9 @@ static _Noreturn void go_on_in_child(const struct allocator *allocator)
     _exit(wrong || !allocator->is_valid() ? 1 : 0);
 }
 
-void assert_forked_child_goes_on(const struct allocator *allocator)
+void test_fork_while_threads_allocate(void **state)
 {
+    const struct allocator *allocator = allocator_of(state);
     enum { ALLOCATING = THREADS - 1, FORKS = 30 };
     pthread_t threads[ALLOCATING];
     if (UNDER_THREAD_SANITIZER)
@@ -195,8 +203,9 @@ static void note_refusal(void)
 }
 
 /* alloc tells the shim of every refusal, so that it can set errno. */
-void assert_impossible_sizes_are_refused(const struct allocator *allocator)
+void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
 {
+    const struct allocator *allocator = allocator_of(state);
     refusals = 0;
     allocator_out_of_memory = note_refusal;
     assert_null(allocator->alloc((size_t)PTRDIFF_MAX + 1));
@@ -233,8 +242,9 @@ static void free_foreign(void *argument)
     require(allocator->alloc(100) != NULL);
 }
 
-void assert_foreign_pointers_are_ignored(const struct allocator *allocator)
+void test_foreign_pointers_are_reported_and_ignored(void **state)
 {
+    const struct allocator *allocator = allocator_of(state);
     foreign = malloc(100);
     struct ending ending = run_child(free_foreign, (void *)allocator);
     assert_int_equal(ending.exit_status, 0);

@@ -15,6 +15,8 @@
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
+static const struct allocator_case whole = {&blocks_default, .rounds = 10, .most_bytes = 8 << 20};
+
 static void count_live(void *argument, const struct block_info *info)
 {
     *(size_t *)argument += info->state == BLOCK_LIVE;
@@ -36,18 +38,6 @@ static void test_size_classes_are_the_least_that_fit(void **state)
         assert_true(found == 0 || size_class_bytes[found - 1] < size);
     }
     assert_int_equal(size_class_of(0), 0);
-}
-
-static void test_agrees_with_a_model(void **state)
-{
-    (void)state;
-    assert_agrees_with_model(&blocks_default, 10, (size_t)8 << 20);
-}
-
-static void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
-{
-    (void)state;
-    assert_threads_agree_with_models(&blocks_default);
 }
 
 /* Four threads exchange blocks through slots, so that most frees are remote. */
@@ -217,18 +207,6 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     blocks_free(block);
     blocks_free(neighbour);
     assert_true(blocks_is_valid());
-}
-
-static void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
-{
-    (void)state;
-    assert_impossible_sizes_are_refused(&blocks_default);
-}
-
-static void test_foreign_pointers_are_reported_and_ignored(void **state)
-{
-    (void)state;
-    assert_foreign_pointers_are_ignored(&blocks_default);
 }
 
 static void test_blocks_of_no_bytes_are_distinct(void **state)
@@ -406,12 +384,6 @@ static void test_the_heap_may_be_looked_at_while_threads_come_and_go(void **stat
     assert_true(blocks_is_valid());
 }
 
-static void test_fork_while_threads_allocate(void **state)
-{
-    (void)state;
-    assert_forked_child_goes_on(&blocks_default);
-}
-
 enum { FILLED_BYTES = 128 << 20, MOST_BYTES = 192 << 20, LEAST_SIZE = 112 };
 
 /* Until there is no more, or so many bytes of blocks. */
@@ -468,21 +440,21 @@ int main(void)
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
         cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
         cmocka_unit_test(test_remote_frees_come_back),
-        cmocka_unit_test(test_agrees_with_a_model),
-        cmocka_unit_test(test_threads_agree_with_models_and_free_each_others_blocks),
+        ALLOCATOR_TEST(test_agrees_with_a_model, whole),
+        ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         cmocka_unit_test(test_a_thread_may_allocate_after_its_exit),
         cmocka_unit_test(test_empty_slabs_go_back),
         cmocka_unit_test(test_the_block_freed_last_is_handed_out_first),
         cmocka_unit_test(test_trim_empties_the_lists),
         cmocka_unit_test(test_large_blocks_grow_and_keep_contents),
         cmocka_unit_test(test_a_large_block_that_outgrows_its_place_is_copied_once),
-        cmocka_unit_test(test_impossible_sizes_are_refused_and_the_shim_is_told),
-        cmocka_unit_test(test_foreign_pointers_are_reported_and_ignored),
+        ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
+        ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_blocks_of_no_bytes_are_distinct),
         cmocka_unit_test(test_alignments_of_every_power),
         cmocka_unit_test(test_faults_of_the_program_abort),
         cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
-        cmocka_unit_test(test_fork_while_threads_allocate),
+        ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }

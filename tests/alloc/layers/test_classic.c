@@ -11,6 +11,7 @@
 #include "vm/window.h"
 
 static const struct allocator *const heap = &bsd_classic;
+static const struct allocator_case whole = {&bsd_classic, .rounds = 5};
 
 static int make_heap(void **state)
 {
@@ -32,30 +33,6 @@ static void test_everything_lies_in_one_segment_without_a_shadow(void **state)
     assert_int_equal(heap->cached_bytes(), 0);
 }
 
-static void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
-{
-    (void)state;
-    assert_impossible_sizes_are_refused(heap);
-}
-
-static void test_agrees_with_a_model(void **state)
-{
-    (void)state;
-    assert_agrees_with_model(heap, 5, 0);
-}
-
-static void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
-{
-    (void)state;
-    assert_threads_agree_with_models(heap);
-}
-
-static void test_fork_while_threads_allocate(void **state)
-{
-    (void)state;
-    assert_forked_child_goes_on(heap);
-}
-
 static void free_twice(void *block)
 {
     heap->free(block);
@@ -75,12 +52,6 @@ static void test_what_the_algorithm_checks_is_said(void **state)
     assert_aborts(free_inside, block, "not a live block");
     assert_int_equal(heap->usable_size((char *)block + 16), 0);
     heap->free(block);
-}
-
-static void test_foreign_pointers_are_reported_and_ignored(void **state)
-{
-    (void)state;
-    assert_foreign_pointers_are_ignored(heap);
 }
 
 static void test_waste_is_the_header_and_what_alignment_skips(void **state)
@@ -127,12 +98,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_lies_in_one_segment_without_a_shadow),
-        cmocka_unit_test(test_impossible_sizes_are_refused_and_the_shim_is_told),
-        cmocka_unit_test(test_agrees_with_a_model),
-        cmocka_unit_test(test_threads_agree_with_models_and_free_each_others_blocks),
-        cmocka_unit_test(test_fork_while_threads_allocate),
+        ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
+        ALLOCATOR_TEST(test_agrees_with_a_model, whole),
+        ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
+        ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         cmocka_unit_test(test_what_the_algorithm_checks_is_said),
-        cmocka_unit_test(test_foreign_pointers_are_reported_and_ignored),
+        ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_waste_is_the_header_and_what_alignment_skips),
         cmocka_unit_test(test_refused_memory_is_survived),
     };

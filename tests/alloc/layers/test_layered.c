@@ -14,6 +14,7 @@
 #include "vm/pages.h"
 
 static const struct allocator *const heap = &bsd_default;
+static const struct allocator_case whole = {&bsd_default, .rounds = 10};
 
 enum { ARENAS = 2, CACHE_BYTES = 1 << 20, LARGE_BYTES = 1 << 18 };
 
@@ -181,24 +182,6 @@ static void test_the_block_freed_last_is_taken_first(void **state)
     }
 }
 
-static void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
-{
-    (void)state;
-    assert_impossible_sizes_are_refused(heap);
-}
-
-static void test_agrees_with_a_model(void **state)
-{
-    (void)state;
-    assert_agrees_with_model(heap, 10, 0);
-}
-
-static void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
-{
-    (void)state;
-    assert_threads_agree_with_models(heap);
-}
-
 struct states {
     void *block;
     enum block_state state;
@@ -313,12 +296,6 @@ static void test_a_thread_is_served_after_its_end(void **state)
     assert_walk_meets(&model, 1);
 }
 
-static void test_fork_while_threads_allocate(void **state)
-{
-    (void)state;
-    assert_forked_child_goes_on(heap);
-}
-
 static void free_twice(void *block)
 {
     heap->free(block);
@@ -372,12 +349,6 @@ static void test_bad_pointers_are_found_in_every_layer(void **state)
     }
 }
 
-static void test_foreign_pointers_are_reported_and_ignored(void **state)
-{
-    (void)state;
-    assert_foreign_pointers_are_ignored(heap);
-}
-
 /* The kernel moves only whole mappings, and the program may have split one. */
 static void test_a_large_block_whose_mapping_was_split_still_grows(void **state)
 {
@@ -417,15 +388,15 @@ int main(void)
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
         cmocka_unit_test(test_sizes_of_all_layers),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),
-        cmocka_unit_test(test_impossible_sizes_are_refused_and_the_shim_is_told),
-        cmocka_unit_test(test_agrees_with_a_model),
-        cmocka_unit_test(test_threads_agree_with_models_and_free_each_others_blocks),
+        ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
+        ALLOCATOR_TEST(test_agrees_with_a_model, whole),
+        ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         cmocka_unit_test(test_a_walk_tells_live_from_cached),
         cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
         cmocka_unit_test(test_a_thread_is_served_after_its_end),
-        cmocka_unit_test(test_fork_while_threads_allocate),
+        ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         cmocka_unit_test(test_bad_pointers_are_found_in_every_layer),
-        cmocka_unit_test(test_foreign_pointers_are_reported_and_ignored),
+        ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_a_large_block_whose_mapping_was_split_still_grows),
         cmocka_unit_test(test_blocks_move_between_the_layers_with_their_contents),
     };
