@@ -8,7 +8,9 @@
     measure.py    one function for each kind of step
     births.py     births and deaths of objects in a trace
     results.py    the steps' results, as the tables, figures and claims ask for them
+    measurements.py  the same in one file, from which alone the page is drawn
     paper.py      what the paper says
+    explanations.py  what a run's reader found of its claims
     tables.py, figures.py, claims.py, report.py      what a reader gets
 
 `allotrope zorn` is in commands/zorn.py.
