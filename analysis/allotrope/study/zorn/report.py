@@ -67,8 +67,10 @@ def as_csv(sheet: Sheet) -> str:
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     for record in sheet.records:
-        writer.writerow({key: json.dumps(value) if isinstance(value, (dict, list)) else value
-                         for key, value in record.items()})  # fmt: skip
+        values = record.items()
+        writer.writerow(
+            {key: json.dumps(one) if isinstance(one, (dict, list)) else one for key, one in values}
+        )
     return out.getvalue()
 
 
