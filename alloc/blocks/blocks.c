@@ -1113,14 +1113,13 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     return records_init();
 }
 
-enum blocks_option { RETAIN };
-
-static bool init_default(const uint64_t *options)
+static bool init_default(const void *options)
 {
-    return blocks_init((unsigned)options[RETAIN], NULL);
+    const struct blocks_options *chosen = options;
+    return blocks_init((unsigned)chosen->retain_percent, NULL);
 }
 
-static const struct option_description options[] = {BLOCKS_OPTIONS, {0}};
+static const struct option_description options[] = {BLOCKS_OPTIONS(0), {0}};
 
 const struct allocator blocks_default = {
     .name = "blocks",

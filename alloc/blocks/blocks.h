@@ -35,10 +35,15 @@ bool blocks_is_valid(void);
     .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
     .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
 
-#define BLOCKS_OPTIONS                                                                            \
-    {                                                                                             \
-        "retain", "percent of the memory in use that may stay with the heap while it is free", 0, \
-            1000, 25, NULL                                                                        \
+struct blocks_options {
+    uint64_t retain_percent;
+};
+
+/* Rows of a preset's table. */
+#define BLOCKS_OPTIONS(at)                                                                       \
+    {                                                                                            \
+        "retain", "percent of the memory in use that may stay with the heap while it is free",   \
+            NUMBER_IN(at, struct blocks_options, retain_percent), .maximum = 1000, .initial = 25 \
     }
 
 /* What a collector on top is asked. It is called without any lock of this heap held. */

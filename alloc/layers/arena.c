@@ -33,7 +33,7 @@ static bool segment(struct page_source *source, size_t index, char **start, char
     return true;
 }
 
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options)
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const void *options)
 {
     void *heap = metadata_alloc(policy->heap_bytes);
     if (!heap)

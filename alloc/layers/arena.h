@@ -24,8 +24,8 @@ struct arena {
     uint32_t threads; /* under the registry's lock */
 };
 
-/* Makes an arena ready. False: out of memory. */
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options);
+/* Makes an arena ready. options: the heap's. False: out of memory. */
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const void *options);
 
 /* The arena that holds an address, NULL when none does. */
 static inline struct arena *arena_of(const void *address)

@@ -30,7 +30,7 @@ __thread struct thread_cache *thread_cache = &unborn_cache;
 
 static struct {
     const struct layered_policy *policy;
-    uint64_t policy_options[HEAP_OPTIONS];
+    const void *heap_options;
     size_t large_bytes, cache_bytes;
     struct lock lock; /* of what follows */
     unsigned arena_limit, arena_count;
@@ -62,7 +62,7 @@ static unsigned processors(void)
 static struct arena *add_arena(void)
 {
     struct arena *arena = metadata_alloc(sizeof *arena);
-    if (!arena || !arena_init(arena, heap_policy(), layers.policy_options))
+    if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
         return NULL;
     layers.arenas[layers.arena_count++] = arena;
     return arena;
@@ -84,19 +84,18 @@ static struct arena *choose_arena(void)
     return best;
 }
 
-bool layered_init(const struct layered_policy *policy, const uint64_t *options,
-                  size_t policy_options)
+bool layered_init(const struct layered_policy *policy, const void *heap_options,
+                  const struct layered_options *options)
 {
-    const uint64_t *own = options + policy_options;
     layers.policy = policy;
-    memcpy(layers.policy_options, options, policy_options * sizeof *options);
-    layers.arena_limit = (unsigned)own[LAYERED_ARENAS];
+    layers.heap_options = heap_options;
+    layers.arena_limit = (unsigned)options->arenas;
     if (layers.arena_limit == 0)
         layers.arena_limit = 2 * processors();
     if (layers.arena_limit > MAX_ARENAS)
         layers.arena_limit = MAX_ARENAS;
-    layers.cache_bytes = own[LAYERED_CACHE];
-    layers.large_bytes = own[LAYERED_LARGE];
+    layers.cache_bytes = options->cache_bytes;
+    layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
     return add_arena() != NULL;
 }

@@ -35,21 +35,27 @@ struct layered_policy {
     size_t (*bin_request)(unsigned bin);
 };
 
-/* Options of the layers, after those of the policy. */
-enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE, LAYERED_OPTION_COUNT };
-#define LAYERED_OPTIONS                                                                            \
-    {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
-        {"cache", "bytes of free blocks that a thread may keep, and all of them in common",        \
-         0,       1 << 30,                                                                         \
-         1 << 20, NULL},                                                                           \
-    {                                                                                              \
-        "large", "bytes from which a block is a mapping of its own", 65536, 1 << 30, 1 << 18, NULL \
+struct layered_options {
+    uint64_t arenas, cache_bytes, large_bytes;
+};
+
+/* Rows of a preset's table. */
+#define LAYERED_OPTIONS(at)                                                                 \
+    {"arenas", "arenas that threads share; 0: twice the processors",                        \
+     NUMBER_IN(at, struct layered_options, arenas), .maximum = 64, .initial = 0},           \
+        {"cache", "bytes of free blocks that a thread may keep, and all of them in common", \
+         NUMBER_IN(at, struct layered_options, cache_bytes), .maximum = 1 << 30,            \
+         .initial = 1 << 20},                                                               \
+    {                                                                                       \
+        "large", "bytes from which a block is a mapping of its own",                        \
+            NUMBER_IN(at, struct layered_options, large_bytes),                             \
+            .minimum = 65536, .maximum = 1 << 30, .initial = 1 << 18                        \
     }
 
-/* Makes `policy` the one that the functions below serve. policy_options: how many options come
- * before those of the layers. */
-bool layered_init(const struct layered_policy *policy, const uint64_t *options,
-                  size_t policy_options);
+/* Makes `policy` the one that the functions below serve. heap_options: of each arena's heap. The
+ * pointer is kept. */
+bool layered_init(const struct layered_policy *policy, const void *heap_options,
+                  const struct layered_options *options);
 
 void *layered_alloc_slowly(size_t size);
 void layered_free_slowly(void *block);

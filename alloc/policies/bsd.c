@@ -26,7 +26,7 @@
 
 enum { REFILL_BYTES = 2048 };
 
-static void bsd_init(void *state, struct page_source *pages, const uint64_t *options)
+static void bsd_init(void *state, struct page_source *pages, const void *options)
 {
     struct bsd_heap *heap = state;
     (void)options;

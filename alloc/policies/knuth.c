@@ -48,14 +48,15 @@ struct knuth_free_block {
     struct knuth_free_block *next, *previous;
 };
 
-static void knuth_init(void *state, struct page_source *pages, const uint64_t *options)
+static void knuth_init(void *state, struct page_source *pages, const void *options)
 {
     struct knuth_heap *heap = state;
+    const struct knuth_options *chosen = options;
     heap->pages = pages;
-    heap->cut_from_end = options[KNUTH_CUT] != 0;
-    heap->short_search = options[KNUTH_SEARCH] != 0;
-    heap->counters.on = options[KNUTH_COUNTERS] != 0;
-    heap->looks_at_end = options[KNUTH_END] != 0;
+    heap->cut_from_end = chosen->cut == KNUTH_CUT_END;
+    heap->short_search = chosen->search == KNUTH_SEARCH_SHORT;
+    heap->counters.on = chosen->counters;
+    heap->looks_at_end = chosen->end == KNUTH_END_CHECKED;
 }
 
 /* Blocks and tags. */
@@ -554,15 +555,15 @@ static bool knuth_is_valid(void *state)
            ring_is_valid(heap, census.free_blocks);
 }
 
-const char *const knuth_cuts[] = {"start", "end", NULL};
-const char *const knuth_searches[] = {"published", "short", NULL};
-static const char *const ends[] = {"trusted", "checked", NULL};
+const char *const knuth_cuts[] = {[KNUTH_CUT_START] = "start", [KNUTH_CUT_END] = "end", NULL};
+const char *const knuth_searches[] = {
+    [KNUTH_SEARCH_PUBLISHED] = "published", [KNUTH_SEARCH_SHORT] = "short", NULL};
+const char *const knuth_ends[] = {
+    [KNUTH_END_TRUSTED] = "trusted", [KNUTH_END_CHECKED] = "checked", NULL};
 
-static const struct option_description knuth_options[] = {
-    {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
-    {"search", KNUTH_SEARCH_TITLE, 0, 1, 0, knuth_searches},
-    COUNTERS_OPTION(0),
-    {"end", "whether the tag at a block's end is checked", 0, 1, 0, ends},
+const struct option_description knuth_options[] = {
+    KNUTH_OPTIONS(0, KNUTH_SEARCH_PUBLISHED, false),
+    KNUTH_FIXED_OPTIONS(0, KNUTH_END_TRUSTED),
     {0},
 };
 

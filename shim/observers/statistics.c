@@ -264,10 +264,11 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
     const struct option_description *options = configuration->allocator->options;
     emit_open(emitter, "options");
     for (size_t i = 0; i < option_count(configuration->allocator); i++) {
+        uint64_t value = option_value(&options[i], configuration->options);
         if (options[i].keywords)
-            emit_text(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
+            emit_text(emitter, options[i].key, options[i].keywords[value]);
         else
-            emit_number(emitter, options[i].key, configuration->values[i]);
+            emit_number(emitter, options[i].key, value);
     }
     emit_close(emitter);
 }

@@ -30,7 +30,7 @@ static void look_up(void *function, const char *name)
     __builtin_memcpy(function, &found, sizeof found);
 }
 
-static bool init(const uint64_t *options)
+static bool init(const void *options)
 {
     (void)options;
     look_up(&next.malloc, "malloc");
