@@ -556,6 +556,13 @@ def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[P
     )
 
 
+def kept_apart(study: Path, folder: Path) -> Path:
+    """The study's measurements, and nothing else of it, in another folder."""
+    kept = folder / "2026-11-22-study.json"
+    kept.write_bytes((study / "measurements.json").read_bytes())
+    return kept
+
+
 def everything(folder: Path) -> dict[str, bytes]:
     """What a reader of the study gets, by its path in the folder."""
     files = [folder / "study.html", folder / "results.json", *(folder / "data").iterdir()]
@@ -566,8 +573,7 @@ def test_the_page_is_drawn_again_from_the_measurements_alone(
     command: Command, study: tuple[Path, str], tmp_path: Path
 ) -> None:
     folder, said = study
-    kept = tmp_path / "2026-11-22-study.json"
-    kept.write_bytes((folder / "measurements.json").read_bytes())
+    kept = kept_apart(folder, tmp_path)
     for _ in range(2):  # the second over the first
         done = command.run("zorn", "--from", str(kept), "--out", str(tmp_path / "again"))
         assert done.returncode == 0, done.stderr
@@ -579,8 +585,7 @@ def test_explanations_lie_beside_the_measurements(
     command: Command, study: tuple[Path, str], tmp_path: Path
 ) -> None:
     folder, _ = study
-    kept = tmp_path / "2026-11-22-study.json"
-    kept.write_bytes((folder / "measurements.json").read_bytes())
+    kept = kept_apart(folder, tmp_path)
     out = json.loads((folder / "results.json").read_text())["claims"]
     claim = next(one for one in out if {part["standing"] for part in one["parts"]} == {"out"})
     named = claim["parts"][0]["about"]
@@ -602,8 +607,7 @@ def test_a_page_takes_nobodys_place(
 ) -> None:
     folder, _ = study
     before = everything(folder)
-    kept = tmp_path / "2026-11-22-study.json"
-    kept.write_bytes((folder / "measurements.json").read_bytes())
+    kept = kept_apart(folder, tmp_path)
     for out, complaint in ((folder, "holds another study"), (tmp_path, "holds something else")):
         done = command.run("zorn", "--from", str(kept), "--out", str(out))
         assert done.returncode == 2 and complaint in done.stderr

@@ -154,26 +154,37 @@ def compare_allocators(
         _need_readable("--input", settings["input"])
     contenders, baseline_index = choose_contenders(specs, baseline)
     plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
+    files = {
+        "--json": json_file,
+        "--html": html_file,
+        "--csv": csv_file,
+        "--markdown": markdown_file,
+        "--hyperfine-json": hyperfine_file,
+    }
+    return compare_command(plan, witness, files)
+
+
+# What each option writes.
+WRITERS: dict[str, Callable[[Comparison, Document], str]] = {
+    "--json": lambda _, document: compare_output.as_json(document),
+    "--html": lambda _, document: as_html(compare_page(document)),
+    "--csv": lambda comparison, _: compare_output.as_csv(comparison),
+    "--markdown": lambda comparison, _: compare_output.as_markdown(comparison),
+    "--hyperfine-json": lambda comparison, _: compare_output.as_hyperfine_json(comparison),
+}
+
+
+def compare_command(plan: Plan, witness: bool, files: dict[str, str | None]) -> int:
+    """Measures, and shows and writes the result."""
     check_plan(plan)
-    writers: tuple[tuple[str, str | None, Callable[[Comparison, Document], str]], ...] = (
-        ("--json", json_file, lambda _, document: compare_output.as_json(document)),
-        ("--html", html_file, lambda _, document: as_html(compare_page(document))),
-        ("--csv", csv_file, lambda comparison, _: compare_output.as_csv(comparison)),
-        ("--markdown", markdown_file, lambda comparison, _: compare_output.as_markdown(comparison)),
-        (
-            "--hyperfine-json",
-            hyperfine_file,
-            lambda comparison, _: compare_output.as_hyperfine_json(comparison),
-        ),
-    )
-    outputs = [(option, file, write) for option, file, write in writers if file is not None]
-    need_writable([(option, file) for option, file, _ in outputs], [settings["input"]])
-    if html_file is not None:
+    outputs = [(option, file) for option, file in files.items() if file is not None]
+    need_writable(outputs, [plan.input])
+    if files["--html"] is not None:
         check_page_modules()
     comparison = compare_with_progress(plan)
     if witness and comparison.incomplete is None:
         comparison.witness = call_witnesses(comparison)
-    write_results(comparison, [(file, write) for _, file, write in outputs])
+    write_results(comparison, [(file, WRITERS[option]) for option, file in outputs])
     return exit_status(comparison)
 
 
