@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`allotrope record`: a program's references, into a trace.
 
-The work is done by allotrope-trace-record (trace/references/record_main.c), which becomes this process.
+The work is done by allotrope-trace-record (trace/references/record_main.c), which becomes this
+process.
 """
 
 import os
