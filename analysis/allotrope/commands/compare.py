@@ -107,10 +107,10 @@ from .words import TAKES_COMMAND, Word, need_command
     "--state",
     "state_file",
     metavar="FILE",
-    help="where a suite keeps how far it has " "come (default: SUITE.state here)",
+    help="where a suite keeps how far it has come (default: SUITE.state here)",
 )
 @click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
-@click.argument("command", nargs=-1)  # fmt: skip
+@click.argument("command", nargs=-1)
 @click.pass_context
 def compare_allocators(
     context: click.Context,

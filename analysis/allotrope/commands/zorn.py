@@ -13,14 +13,20 @@ DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
 
 
 @click.command(cls=Word)
-@click.option("--quick", is_flag=True,
-              help="two programs, three allocators; indications, not verdicts")  # fmt: skip
+@click.option(
+    "--quick", is_flag=True, help="two programs, three allocators; indications, not verdicts"
+)
 @click.option("--out", metavar="DIR", help="where everything goes (default: zorn, or zorn-quick)")
-@click.option("--resume", is_flag=True,
-              help="continue the study in DIR, with the options it was begun with")  # fmt: skip
+@click.option(
+    "--resume", is_flag=True, help="continue the study in DIR, with the options it was begun with"
+)
 @click.option("--only", multiple=True, metavar="NAME", help="of the programs, this one; repeatable")
-@click.option("--rounds", type=click.IntRange(min=1), metavar="N",
-              help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs 6")  # fmt: skip
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs 6",
+)
 @click.option(
     "--programs",
     "table",
@@ -28,8 +34,15 @@ DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
     help="other programs than the study's: a table like bench_programs/study.toml",
 )
 @click.option("--report-only", is_flag=True, help="with --resume: measure nothing, write the page")
-def zorn(quick: bool, out: str | None, resume: bool, only: tuple[str, ...], rounds: int | None,
-         table: str | None, report_only: bool) -> None:  # fmt: skip
+def zorn(
+    quick: bool,
+    out: str | None,
+    resume: bool,
+    only: tuple[str, ...],
+    rounds: int | None,
+    table: str | None,
+    report_only: bool,
+) -> None:
     """Re-run B. Zorn's study of 1992 on today's programs, and judge its claims.
 
     DIR/study.html is the page, DIR/data/ and DIR/results.json what is behind it. The full study
