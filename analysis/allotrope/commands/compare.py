@@ -107,7 +107,7 @@ from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
     "--state",
     "state_file",
     metavar="FILE",
-    help="where a suite keeps how far it has " "come (default: SUITE.state here)",
+    help="where a suite keeps how far it has come (default: SUITE.state here)",
 )
 @click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
 @click.option(
@@ -116,7 +116,7 @@ from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
     metavar="FILE",
     help="with --html: measure nothing, write the page of what --json wrote, of a suite or not",
 )
-@click.argument("command", nargs=-1)  # fmt: skip
+@click.argument("command", nargs=-1)
 @click.pass_context
 def compare_allocators(
     context: click.Context,

@@ -19,9 +19,7 @@ MODULES = ("jinja2", "matplotlib", "scipy")  # of the page
 )
 @click.option("--out", metavar="DIR", help="where everything goes (default: zorn, or zorn-quick)")
 @click.option(
-    "--resume",
-    is_flag=True,
-    help="continue the study in DIR, with the options it was begun with",
+    "--resume", is_flag=True, help="continue the study in DIR, with the options it was begun with"
 )
 @click.option("--only", multiple=True, metavar="NAME", help="of the programs, this one; repeatable")
 @click.option(

@@ -200,8 +200,7 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     )
     form = planned.program.forms[one.form]
     data = workshop.folder / "perf.data"
-    record = [*"perf record -q -e cpu-clock".split(), f"-F{SAMPLES_PER_SECOND}"]
-    record += [f"--output={data}", "--", *form.command]
+    record = witness.record_line(data, SAMPLES_PER_SECOND, form.command)
     environment = {**os.environ, **form.environment, **allocator.environment()}
     for name in OWN_VARIABLES:
         if name not in allocator.environment():
@@ -214,10 +213,7 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     if status != 0:
         said = errors.strip().splitlines()
         return {"failure": f"perf: {said[-1] if said else status or 'took too long'}"}
-    script = ["perf", "script", "-i", str(data), "-F", "period,ip,sym,dso"]
-    told = subprocess.run(script, capture_output=True, text=True, errors="replace")
-    data.unlink()
-    found = witness.read_samples(told.stdout)
+    found = witness.take_samples(data)
     inside = sum(witness.is_allocator(allocator, symbol, library) for _, symbol, library in found)
     return {"samples": len(found), "in_allocator": inside}
 
