@@ -358,11 +358,11 @@ static void put_in_place(struct bin *bin, struct slab *slab)
     if (count == slab->capacity && (bin->available || bin->current)) {
         release(slab);
     } else if (count >= worthwhile(slab)) {
-        slab->place = SLAB_AVAILABLE;
+        slab->state = SLAB_AVAILABLE;
         slab->credit = count < slab->capacity ? slab->capacity - count : NO_CREDIT_LIMIT;
         push(&bin->available, slab);
     } else {
-        slab->place = SLAB_FULL;
+        slab->state = SLAB_FULL;
         slab->credit = worthwhile(slab) - count;
         push(&bin->full, slab);
     }
@@ -370,16 +370,16 @@ static void put_in_place(struct bin *bin, struct slab *slab)
 
 static void unlink_from_bin(struct bin *bin, struct slab *slab)
 {
-    if (slab->place == SLAB_AVAILABLE)
+    if (slab->state == SLAB_AVAILABLE)
         unlink_from(&bin->available, slab);
-    else if (slab->place == SLAB_FULL)
+    else if (slab->state == SLAB_FULL)
         unlink_from(&bin->full, slab);
 }
 
 /* The slab's credit is used up, or others have freed blocks of it. */
 static void place_anew(struct slab *slab)
 {
-    if (slab->place == SLAB_CURRENT) {
+    if (slab->state == SLAB_CURRENT) {
         slab->credit = NO_CREDIT_LIMIT;
         return;
     }
@@ -446,7 +446,7 @@ static void settle_all(struct blocks_thread *thread)
         settle(&thread->bins[i]);
 }
 
-void blocks_settle_thread(void)
+void blocks_flush_thread(void)
 {
     if (!this_thread->alive || this_thread->in_slow_path)
         return;
@@ -467,7 +467,7 @@ void count_taken(size_t bytes)
 static void make_current(struct bin *bin, struct slab *slab)
 {
     count_taken(count_free(slab) * slab->block_bytes);
-    slab->place = SLAB_CURRENT;
+    slab->state = SLAB_CURRENT;
     slab->credit = NO_CREDIT_LIMIT;
     bin->current = slab;
 }
@@ -516,7 +516,7 @@ static void read_inbox(struct blocks_thread *thread)
         } else {
             atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
             set_thread(slab, thread);
-            if (slab->place != SLAB_CURRENT)
+            if (slab->state != SLAB_CURRENT)
                 place_anew(slab);
         }
         slab = next;
@@ -578,14 +578,14 @@ static void share(struct slab *slab)
     }
     struct shared_bin *shared = &blocks_heap.shared[slab->class_index];
     set_thread(slab, NULL);
-    slab->place = count > 0 ? SLAB_SHARED : SLAB_SHARED_FULL;
+    slab->state = count > 0 ? SLAB_SHARED : SLAB_SHARED_FULL;
     push(count > 0 ? &shared->available : &shared->full, slab);
 }
 
 static void share_anew(struct slab *slab)
 {
     struct shared_bin *shared = &blocks_heap.shared[slab->class_index];
-    unlink_from(slab->place == SLAB_SHARED ? &shared->available : &shared->full, slab);
+    unlink_from(slab->state == SLAB_SHARED ? &shared->available : &shared->full, slab);
     share(slab);
 }
 
@@ -610,7 +610,7 @@ static void settle_shared(void)
             continue;
         }
         atomic_store_explicit(&slab->announced, false, memory_order_seq_cst);
-        if (slab->place == SLAB_SHARED || slab->place == SLAB_SHARED_FULL)
+        if (slab->state == SLAB_SHARED || slab->state == SLAB_SHARED_FULL)
             share_anew(slab);
     }
     uint64_t sweeps = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire);
@@ -1050,7 +1050,7 @@ static void take_over_slab(void *argument, struct slab *slab)
     atomic_store_explicit(&slab->announced, false, memory_order_relaxed);
     if (thread && thread != this_thread && thread != blocks_heap.common) {
         set_thread(slab, NULL);
-        slab->place = SLAB_SHARED;
+        slab->state = SLAB_SHARED;
         push(&blocks_heap.shared[slab->class_index].available, slab);
     } else if (thread && announced) {
         atomic_store_explicit(&slab->announced, true, memory_order_relaxed);

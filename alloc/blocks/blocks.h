@@ -67,7 +67,7 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
 
 /* While the world is stopped: what threads have listed counts as free, and again as theirs. */
-void blocks_listed_are_free(bool free);
+void blocks_set_local_free_bits(bool free);
 
 /* For the collector. Between these no slab comes, goes or changes its shape, and none of the
  * heap's locks is held by anyone else; bits change as slab.h says. */
@@ -82,7 +82,7 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
 void blocks_swept(void);
 
 /* Puts the calling thread's slabs in their places after a sweep. No lock held. */
-void blocks_settle_thread(void);
+void blocks_flush_thread(void);
 
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);

@@ -101,7 +101,7 @@ size_t blocks_cached_bytes(void)
 
 size_t blocks_trim(void)
 {
-    blocks_settle_thread();
+    blocks_flush_thread();
     lock_acquire(&blocks_heap.lock);
     size_t bytes = runs_trim(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
@@ -152,7 +152,7 @@ static void check_slab(void *argument, struct slab *slab)
         valid = valid && slab->block_bytes == size_class_bytes[slab->class_index] &&
                 live_bits_are_valid(slab);
     }
-    if (!slab_is_large(slab) || slab->place != SLAB_MAPPING)
+    if (!slab_is_large(slab) || slab->state != SLAB_MAPPING)
         validity->granules += slab->granules;
     validity->valid = validity->valid && valid;
 }
@@ -164,7 +164,7 @@ static bool shared_lists_are_valid(void)
         for (size_t list = 0; list < 2; list++)
             for (const struct slab *slab = lists[list]; slab; slab = slab->next)
                 if (slab->class_index != i || slab->thread || slab->capacity == 0 ||
-                    slab->place != (list == 0 ? SLAB_SHARED : SLAB_SHARED_FULL) ||
+                    slab->state != (list == 0 ? SLAB_SHARED : SLAB_SHARED_FULL) ||
                     (slab->next && slab->next->previous != slab))
                     return false;
     }
@@ -268,7 +268,7 @@ static void count_as_free(void *free, const struct bin *bin)
     }
 }
 
-void blocks_listed_are_free(bool free)
+void blocks_set_local_free_bits(bool free)
 {
     each_bin(count_as_free, &free);
 }

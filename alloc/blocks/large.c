@@ -33,11 +33,11 @@ static void count_large(ptrdiff_t blocks, ptrdiff_t bytes)
 
 /* Enters a block whose memory is there. */
 static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
-                  enum slab_place place)
+                  enum slab_state place)
 {
     set_shape(slab, base, usable, 1);
     slab->granules = granules;
-    slab->place = (uint8_t)place;
+    slab->state = (uint8_t)place;
     count_large(1, (ptrdiff_t)usable);
 }
 
@@ -113,7 +113,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         if (exhausted && !blocks_heap.collector)
             return NULL;
         if (!exhausted)
-            blocks_settle_thread(); /* what it lists keeps whole slabs from serving */
+            blocks_flush_thread(); /* what it lists keeps whole slabs from serving */
         exhausted = true;
     }
 }
@@ -145,7 +145,7 @@ void large_block_free_locked(struct slab *slab)
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
     struct slab gone = *slab;
     drop_slab_record(slab);
-    if (gone.place == SLAB_MAPPING)
+    if (gone.state == SLAB_MAPPING)
         give_mapping_back(&gone);
     else
         runs_give(&blocks_heap.runs, gone.base, gone.granules, false);
@@ -244,7 +244,7 @@ void *large_block_resize(struct slab *slab, size_t size)
         return NULL;
     size_t usable = usable_for(size);
     size_t more = usable > slab->block_bytes ? usable - slab->block_bytes : 0;
-    bool mapping = slab->place == SLAB_MAPPING;
+    bool mapping = slab->state == SLAB_MAPPING;
     if (more > 0 && ask_collector(more, 0, false) == REFUSE)
         return NULL;
     lock_acquire(&blocks_heap.lock);

@@ -99,7 +99,7 @@ void drop_slab_record(struct slab *slab)
     struct record_pool *pool =
         &blocks_heap.records[slab->few_words ? RECORD_FEW_WORDS : RECORD_ALL_WORDS];
     slab->capacity = 0;
-    slab->place = SLAB_UNUSED;
+    slab->state = SLAB_UNUSED;
     atomic_store_explicit(&slab->thread, NULL, memory_order_relaxed);
     put_unused(pool, slab);
 }

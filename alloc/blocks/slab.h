@@ -47,7 +47,7 @@ struct slab_word {
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
 
 /* Where a slab is kept. */
-enum slab_place {
+enum slab_state {
     SLAB_CURRENT,   /* its thread takes blocks from it */
     SLAB_AVAILABLE, /* enough free blocks to become current */
     SLAB_FULL,
@@ -67,7 +67,7 @@ struct slab {
     struct blocks_thread *_Atomic thread; /* NULL: none; all frees are then remote */
     uint32_t capacity;                    /* blocks; 0 while the record is unused */
     uint8_t class_index;
-    uint8_t place;                /* enum slab_place */
+    uint8_t state;                /* enum slab_state */
     bool zero;                    /* a large block: fresh from the kernel */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
