@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * blocks.h: today's segregated fit, and the heap under the collector; see blocks.c.
+ * blocks.h: today's segregated fit, and the heap under the collector. heap.h is its design, fast.c
+ * its fast paths.
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
 #define ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
@@ -66,7 +67,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 /* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
 void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
 
-/* While the world is stopped: what threads have listed counts as free, and again as theirs. */
+/* While the world is stopped: sets the free bits of the blocks in all local free lists, so that
+ * what they link to is not kept; false: clears them again. */
 void blocks_set_local_free_bits(bool free);
 
 /* For the collector. Between these no slab comes, goes or changes its shape, and none of the
@@ -81,7 +83,8 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
 
-/* Puts the calling thread's slabs in their places after a sweep. No lock held. */
+/* Gives the blocks in the calling thread's local free lists to their slabs, and rebins these after
+ * a sweep, so that what is empty serves any size. No lock held. */
 void blocks_flush_thread(void);
 
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */

@@ -7,9 +7,13 @@
  * instead of bytes. Either way only whole pages count as usable, so that the untouched end of the
  * last granule takes no memory.
  */
+#include "alloc/blocks/large.h"
+
 #include <string.h>
 
-#include "alloc/blocks/heap.h"
+#include "alloc/blocks/collector.h"
+#include "alloc/blocks/records.h"
+#include "alloc/blocks/slabs.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -33,11 +37,11 @@ static void count_large(ptrdiff_t blocks, ptrdiff_t bytes)
 
 /* Enters a block whose memory is there. */
 static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
-                  enum slab_state place)
+                  enum slab_state state)
 {
     set_shape(slab, base, usable, 1);
     slab->granules = granules;
-    slab->state = (uint8_t)place;
+    slab->state = (uint8_t)state;
     count_large(1, (ptrdiff_t)usable);
 }
 
@@ -113,7 +117,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         if (exhausted && !blocks_heap.collector)
             return NULL;
         if (!exhausted)
-            blocks_flush_thread(); /* what it lists keeps whole slabs from serving */
+            blocks_flush_thread(); /* a local free block keeps a whole slab from serving */
         exhausted = true;
     }
 }
