@@ -17,7 +17,7 @@
         "tree", "as published, or one that stays shallow", 0, 1, initial, cartesian_trees \
     }
 
-/* A bin holds blocks by their bytes, header included. The least have 32, so that a byte of state
+/* A bin holds blocks by their bytes, header included. The least have 32, so that a shadow byte
  * serves 32; the first bin, of 16, is left out. */
 enum { LEAST_BYTES = 32 };
 
