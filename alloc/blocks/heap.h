@@ -10,12 +10,13 @@
  *     fast_table    live bits and bins, by address (fast_table.h)              one, without a lock
  *
  * A slab belongs to a thread heap, and this to a thread: the slab's owning thread. Two kinds of
- * slabs have none, and whoever holds a lock stands for it: abandoned ones (thread_heap is NULL:
- * `lock`), and those of the common heap, which serves threads that have no heap of their own
- * (`common_lock`).
+ * slabs have none; whoever holds a lock stands for it:
  *
- * Who writes what. "Stopped": the collector, while it has stopped all other threads. The owning
- * thread of a slab without one is the holder of the lock that stands for it.
+ *     abandoned slabs               thread_heap is NULL                           blocks_heap.lock
+ *     slabs of the common heap      of threads that have no heap of their own     common_lock
+ *
+ * Who writes what. "Owning thread": or the holder of the lock that stands for it. "Stopped": the
+ * collector, while it has stopped all other threads.
  *
  *     word                              written by                           how
  *     slab_word.free                    owning thread; stopped               one instruction
@@ -27,12 +28,13 @@
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
  *       next, previous of its slabs
- *     slab.thread_heap                  owning thread, with `lock`           store, release
+ *     slab.thread_heap                  owning thread; new: with `lock`      store, release
  *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
  *       reciprocal, capacity
- *     slab.queued                       any thread sets; who takes the slab  exchange and store,
- *                                       from a queue clears                  seq_cst
- *     slab.next_queued                  the thread that set `queued`         before it pushes
+ *     slab.queued                       any thread sets                      exchange, seq_cst
+ *                                       owning thread clears, which has      store, seq_cst
+ *                                       taken the slab from a queue
+ *     slab.next_queued                  who pushes the slab                  before the push
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
  *                                       owning thread takes all              exchange, acquire
@@ -40,53 +42,68 @@
  *
  * What holds between any two instructions. Functions name what they rely on.
  *
- * [owning thread writes]  Free bits, live bits and what a bin leads to have one writer at a time,
- * so that malloc and free need no lock and no atomic instruction.
+ * [owning thread writes]
+ *     Free bits, live bits and what a bin leads to have one writer at a time, so malloc and free
+ *     need no lock and no atomic instruction.
  *
- * [single instruction]  A change of free bits is one instruction on memory. A thread that is
- * stopped has made it or not; what a sweep sets in the word meanwhile stays. The bit that the
- * thread is about to clear is still set when it goes on, since a sweep only sets.
+ * [single instruction]
+ *     A change of free bits is one instruction on memory. A thread that is stopped has made it or
+ *     not. A sweep may set other bits of the word meanwhile; they stay. The bit that the thread
+ *     is about to clear is still set when it goes on, since a sweep only sets.
  *
- * [on its way]  A block that moves between free bits, local free list and program is neither free
- *     nor remote for a few instructions, and looks like the program's. Its address is in a register
- *     of the thread, where a collection finds it, so it is kept. A block that the owning thread has
- *     taken from the remote bits looks so too, but its address may be nowhere: a sweep may set its
- *     free bit first, and the thread then sets a bit that is set. Nobody hands the block out
- *     between, because only the owning thread could.
+ * [on its way]
+ *     A block that moves between free bits, local free list and program is neither free nor
+ *     remote for a few instructions, and looks like the program's. Its address is in a register
+ *     of the thread. A collection finds it there and keeps the block. A block that the owning
+ *     thread has just taken from the remote bits looks the same, but no register need hold its
+ *     address. A sweep may set its free bit first; the thread then sets a bit that is set. Nobody
+ *     hands the block out between, because only the owning thread could.
  *
- * [whole list]  A local free list is whole between any two instructions. While the world is stopped
- *     the free bits of the blocks in it are set (blocks_set_local_free_bits), so that no link in a
- *     free block is taken for a pointer of the program.
+ * [whole list]
+ *     A local free list is whole between any two instructions. While the world is stopped the
+ *     free bits of the blocks in it are set (blocks_set_local_free_bits), so that a link in a
+ *     free block keeps nothing, and no block of the list is swept.
  *
- * [late live bit]  A thread that is stopped between load and store of a live bit's word writes back
- *     what a sweep has cleared in that word. Harmless: the word belongs to one slab; the block is
- *     free and nobody has its address, so nobody frees it; its live bit is set anyway before it is
- *     handed out; and all that is not the fast path asks for the free bit too (block_is_live).
+ * [late live bit]
+ *     A thread that is stopped between the load and the store of a word of live bits writes back
+ *     the live bits that a sweep has cleared in the word. Harmless: the word belongs to one slab,
+ *     and so to one writer. The swept block is free and nobody has its address, so nobody frees
+ *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
+ *     for the free bit too (block_is_live). What is left of it when the slab is given up is
+ *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
+ *     pointer.
  *
- * [no stopped holder]  The collector takes `lock` before it stops the threads. So in a stopped
- * world what the lock guards is whole, the shape of slabs included (base, block_bytes, granules,
- *     reciprocal, capacity). A thread that reads a shape without the lock owns the slab, or has a
- *     live block of it, which keeps it. (Of one that has neither: the next.)
+ * [no stopped holder]
+ *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock
+ *     guards is whole, the shape of slabs included (base, block_bytes, granules, reciprocal,
+ *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
+ *     of it, which keeps it; of one that has neither, see the next.
  *
- * [NULL is always allowed]  An entry of fast_table.bins that is not NULL is a bin of the heap that
- *     owns the slab. NULL sends a free to the slow path, which is always right. So any thread may
- *     store NULL, late, and even for another slab's granules: one that has just freed the last
- * block of a slab reads its shape while the record is used again.
+ * [NULL is always allowed]
+ *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
+ *     slab, or is about to give it up. NULL sends a free to the slow path, which is always right.
+ *     So any thread may store NULL: late, and even for another slab's granules, when it has just
+ *     freed the last block of a slab and reads the shape of a record that is used again.
  *
- * [bit before queue]  A remote free sets the block's bit, then asks `queued`. Who takes a slab from
- * a queue clears `queued`, then looks at the bits. Either the bit is seen or the slab is queued
- *     again. The slab's entries in fast_table.bins are NULL while it is queued, so that the owning
- *     thread's free of a block that another has freed looks at its remote bit. (One that is lost by
- *     [NULL is always allowed] costs the detection of that fault, nothing else.)
+ * [bit before queue]
+ *     A remote free sets the block's bit, then asks `queued`. The owning thread takes the slab
+ *     from the queue, clears `queued`, and only then looks at the bits. Either the bit is seen or
+ *     the slab is queued again. While a slab is queued its entries in fast_table.bins are NULL,
+ *     so that the owning thread's free of a block that another thread has freed looks at the
+ *     remote bit. (The owning thread may overwrite a NULL that comes at the same time. Then this
+ *     fault is not detected; nothing else depends on it.)
  *
- * [queue is a hint]  A slab is on one remote free queue, or about to be pushed by the thread that
- * set `queued`, or on none. Since then it may have been abandoned, adopted, given up, or its record
- *     used again; `queued` and next_queued outlive that. Whoever takes it looks at its thread_heap
- *     and passes it on. A thread that is stopped before its push delays what the queue tells, no
- *     more: the remote bits are set, and whoever needs blocks of the slab takes them.
+ * [queue is a hint]
+ *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
+ *     `queued`; or in none. Since it was pushed it may have been abandoned, adopted or given up,
+ *     or its record used again; `queued` and next_queued outlive that. Whoever takes it from the
+ *     queue looks at its thread_heap, and passes it on if that is another. A thread that is
+ *     stopped before it pushes delays the hint, no more: the remote bits are set, and whoever
+ *     needs blocks of the slab takes them.
  *
- * [one operation]  A signal handler must not call malloc or free while they change bins and slabs:
- *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells; a
+ * [one operation]
+ *     A signal handler must not call malloc or free while they change bins and slabs:
+ *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells. A
  *     block that is handed out twice so is found when it is freed twice.
  *
  * Locks: common_lock, then lock, then those of metadata and window (vm/lock.h).

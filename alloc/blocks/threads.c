@@ -257,7 +257,8 @@ static void abandon_in_child(void *argument, struct slab *slab)
     }
 }
 
-/* Queues are emptied: one that a thread was about to push to may miss a slab. */
+/* abandon_in_child fills the queues anew: a thread that the child does not have may have set
+ * `queued` and not pushed. */
 static void forget_other_threads(void)
 {
     struct segment segment;
