@@ -42,7 +42,8 @@ bool blocks_is_valid(void);
             1000, 25, NULL                                                                        \
     }
 
-/* What a collector on top is asked. It is called without any lock of this heap held. */
+/* What a collector on top is asked. The caller does not hold the heap's lock, but may hold the one
+ * of the common heap (heap.h). */
 enum growth {
     GROW,   /* take the memory */
     RETRY,  /* a collection has freed blocks: look again first */
@@ -71,8 +72,8 @@ void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bo
  * what they link to is not kept; false: clears them again. */
 void blocks_set_local_free_bits(bool free);
 
-/* For the collector. Between these no slab comes, goes or changes its shape, and none of the
- * heap's locks is held by anyone else; bits change as slab.h says. */
+/* For the collector. Between these no slab comes, goes or changes its shape, and nobody else
+ * holds the heap's lock; bits change as heap.h says. */
 void blocks_lock(void);
 void blocks_unlock(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * collector.h: what the heap asks of the collector on top of it. No lock held.
+ * collector.h: what the heap asks of the collector on top of it. The heap's lock is
+ * not held.
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
 #define ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
