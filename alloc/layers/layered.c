@@ -24,9 +24,9 @@ enum { BIN_MOST = 256, FIRST_BATCH = 2 };
 /* The depot may keep as much as a thread, or this part of what is mapped. */
 enum { DEPOT_SHARE = 4 };
 
-static struct thread_cache unborn_cache; /* all zero: empty, and no room */
-static struct thread_cache dead_cache;
-__thread struct thread_cache *thread_cache = &unborn_cache;
+static struct thread_cache unstarted_cache; /* all zero: empty, and no room */
+static struct thread_cache exited_cache;
+__thread struct thread_cache *thread_cache = &unstarted_cache;
 
 static struct {
     const struct layered_policy *policy;
@@ -121,7 +121,7 @@ static void set_bin_limits(struct thread_cache *cache)
  * memory: it goes straight to an arena. */
 static __attribute__((noinline)) bool start_thread(void)
 {
-    if (thread_cache == &dead_cache)
+    if (thread_cache == &exited_cache)
         return false;
     lock_acquire(&layers.lock);
     struct thread_cache *cache = layers.unused_caches;
@@ -169,7 +169,7 @@ static void *alloc_any_size(size_t size)
 
 /* States. */
 
-static uint8_t *state_of(const void *block)
+static uint8_t *shadow_of(const void *block)
 {
     return window_shadow(window_unit(block), layers.policy->shadow_shift);
 }
@@ -180,7 +180,7 @@ static unsigned bin_of_block(const void *block)
     size_t unit = window_unit(block);
     if (!window_holds(unit))
         return NOT_LIVE;
-    unsigned bin = state_bin(*state_of(block), unit, layers.policy->shadow_shift);
+    unsigned bin = shadow_bin(*shadow_of(block), unit, layers.policy->shadow_shift);
     return bin <= UNBINNED ? bin : NOT_LIVE;
 }
 
@@ -191,7 +191,7 @@ static bool is_live(const void *block)
 
 static void set_live(const void *block, unsigned bin)
 {
-    *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
+    *shadow_of(block) = shadow_live(bin, window_unit(block), layers.policy->shadow_shift);
 }
 
 /* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
@@ -230,7 +230,7 @@ static void *alloc_from(struct arena *arena, size_t size)
 
 static void free_to(struct arena *arena, void *block)
 {
-    *state_of(block) = 0;
+    *shadow_of(block) = 0;
     heap_policy()->free(arena->heap, block);
 }
 
@@ -523,11 +523,11 @@ bool layered_owns(const void *address)
 void layered_thread_exit(void)
 {
     struct thread_cache *cache = thread_cache;
-    if (cache == &dead_cache || cache == &unborn_cache) {
-        thread_cache = &dead_cache;
+    if (cache == &exited_cache || cache == &unstarted_cache) {
+        thread_cache = &exited_cache;
         return;
     }
-    thread_cache = &dead_cache;
+    thread_cache = &exited_cache;
     empty_cache(cache);
     lock_acquire(&layers.lock);
     cache->arena->threads--;

@@ -10,7 +10,7 @@
  *
  * The common path is here, inline; a preset's file instantiates it with a constant
  * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
- * in layered.c and the same for all. What a pointer is stands in its state byte (block_state.h):
+ * in layered.c and the same for all. What a pointer is stands in its shadow byte (shadow_byte.h):
  * one that is freed twice, was never handed out or points into a block is found at once, before
  * the policy is asked or the block touched.
  */
@@ -19,7 +19,7 @@
 
 #include "alloc/allocator.h"
 #include "alloc/layers/arena.h"
-#include "alloc/layers/block_state.h"
+#include "alloc/layers/shadow_byte.h"
 #include "alloc/layers/thread_cache.h"
 
 struct layered_policy {
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void *layered_take_cached(
     void *block = cache_bin_take(&thread_cache->bins[bin]);
     if (__builtin_expect(block != NULL, 1)) {
         size_t unit = window_unit(block);
-        *window_shadow(unit, policy->shadow_shift) = state_live(bin, unit, policy->shadow_shift);
+        *window_shadow(unit, policy->shadow_shift) = shadow_live(bin, unit, policy->shadow_shift);
     }
     return block;
 }
@@ -118,11 +118,11 @@ static inline __attribute__((always_inline)) void layered_free(const struct laye
 {
     size_t unit = window_unit(block);
     if (__builtin_expect(window_holds(unit), 1)) {
-        uint8_t *state = window_shadow(unit, policy->shadow_shift);
-        unsigned bin = state_bin(*state, unit, policy->shadow_shift);
+        uint8_t *shadow = window_shadow(unit, policy->shadow_shift);
+        unsigned bin = shadow_bin(*shadow, unit, policy->shadow_shift);
         if (__builtin_expect(bin < policy->bins, 1)) {
             struct cache_bin *cache_bin = &thread_cache->bins[bin];
-            *state = 0;
+            *shadow = 0;
             if (__builtin_expect(cache_bin_room(cache_bin) == 0, 0))
                 layered_free_to_full_bin(block, bin);
             else

@@ -165,7 +165,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     struct mark_result marked;
     struct sweep_result swept;
     times->stopped = monotonic_ns();
-    blocks_listed_are_free(true);
+    blocks_set_local_free_bits(true);
     mark_begin();
     struct root_sink sink = {.words = mark_roots,
                              .words_in_code = mark_roots_in_code,
@@ -182,7 +182,7 @@ static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *time
     doorbell_enter_sweep();
     if (read)
         sweep(&swept);
-    blocks_listed_are_free(false);
+    blocks_set_local_free_bits(false);
     doorbell_leave();
     times->swept = monotonic_ns();
     if (!read) {
