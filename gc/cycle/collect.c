@@ -33,6 +33,7 @@
 #include "gc/cycle/sweep.h"
 #include "gc/world/traced.h"
 #include "vm/clock.h"
+#include "vm/histogram.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
@@ -78,9 +79,7 @@ struct times {
 static void count_pause(uint64_t pause_ns)
 {
     struct collect_statistics *statistics = &state.statistics;
-    uint64_t microseconds = pause_ns / 1000;
-    unsigned bucket = microseconds > 0 ? 63 - (unsigned)__builtin_clzl(microseconds) : 0;
-    statistics->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS - 1]++;
+    statistics->pauses[histogram_bucket(pause_ns / 1000, PAUSE_BUCKETS)]++;
     statistics->pause_ns += pause_ns;
     if (pause_ns > statistics->longest_pause_ns)
         statistics->longest_pause_ns = pause_ns;

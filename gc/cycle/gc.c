@@ -33,6 +33,7 @@
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/histogram.h"
 #include "vm/pages.h"
 
 enum { FREE_IGNORE, FREE_HONOUR };
@@ -295,13 +296,10 @@ static void gc_fork_child(void)
 
 static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
 {
-    for (unsigned i = 0; i < PAUSE_BUCKETS; i++) {
-        char key[] = "from_2^00_us";
-        key[7] = (char)('0' + i / 10);
-        key[8] = (char)('0' + i % 10);
+    struct histogram_key key;
+    for (unsigned i = 0; i < PAUSE_BUCKETS; i++)
         if (pauses[i] > 0)
-            visit(argument, "gc_pauses", key, pauses[i]);
-    }
+            visit(argument, "gc_pauses", histogram_key(&key, "from_", i, "_us"), pauses[i]);
 }
 
 static void gc_statistics(statistic_visitor *visit, void *argument)

@@ -32,6 +32,7 @@
 
 #include "vm/kernel/process.h"
 #include "vm/clock.h"
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
@@ -93,10 +94,9 @@ static size_t limit_of_group(const char *group, size_t length)
     memcpy(path + sizeof ROOT - 1 + length, FILE_NAME, sizeof FILE_NAME);
     if (read_small_file(path, text, sizeof text) == 0)
         return 0;
-    size_t bytes = 0;
-    for (const char *at = text; *at >= '0' && *at <= '9'; at++)
-        bytes = bytes * 10 + (size_t)(*at - '0');
-    return bytes;
+    const char *at = text;
+    uint64_t bytes;
+    return read_decimal(&at, &bytes) ? bytes : 0;
 }
 
 /* The least of the process's control group (version 2), which "0::/path" names, and of those that

@@ -25,6 +25,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/histogram.h"
 #include "vm/pages.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
@@ -276,14 +277,11 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
+    struct histogram_key name;
     emit_open(emitter, key);
-    for (unsigned i = 0; i < powers; i++) {
-        char name[] = "2^00";
-        name[2] = (char)('0' + i / 10);
-        name[3] = (char)('0' + i % 10);
+    for (unsigned i = 0; i < powers; i++)
         if (counts[i] > 0)
-            emit_number(emitter, name, counts[i]);
-    }
+            emit_number(emitter, histogram_key(&name, "", i, ""), counts[i]);
     emit_close(emitter);
 }
 
