@@ -9,9 +9,9 @@
 #ifndef ALLOTROPE_ALLOC_LAYERS_ARENA_H
 #define ALLOTROPE_ALLOC_LAYERS_ARENA_H
 
+#include "alloc/area_source.h"
 #include "alloc/heap.h"
 #include "vm/owner.h"
-#include "vm/area.h"
 #include "vm/lock.h"
 #include "vm/granule_map.h"
 
@@ -19,8 +19,7 @@ struct arena {
     struct owner owner;
     struct lock lock;
     void *heap; /* state of the policy */
-    struct page_source pages;
-    struct area area;
+    struct area_source source;
     uint32_t threads; /* under the registry's lock */
 };
 

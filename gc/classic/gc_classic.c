@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "alloc/area_source.h"
 #include "vm/owner.h"
 #include "gc/world/call_on_stack.h"
 #include "gc/classic/heap.h"
@@ -35,7 +36,6 @@
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "gc/world/traced.h"
-#include "vm/area.h"
 #include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/message.h"
@@ -73,8 +73,7 @@ struct counters {
 /* Of the collector's own memory, so that nothing here is taken for a root. */
 struct classic {
     struct classic_heap heap;
-    struct page_source pages;
-    struct area area;
+    struct area_source source;
     enum growth growth;
     size_t initial, increment;
     bool available, reclaimed;
@@ -86,29 +85,6 @@ struct classic {
 static struct classic *classic;
 static struct owner owner = {OWNER_RECORDS};
 static struct lock lock = LOCK_INITIALIZER(RANK_ARENA);
-
-static void *extend(struct page_source *source, size_t bytes)
-{
-    (void)source;
-    return area_extend(&classic->area, bytes);
-}
-
-static bool retract(struct page_source *source, size_t bytes)
-{
-    (void)source;
-    return area_retract(&classic->area, bytes);
-}
-
-static bool segment(struct page_source *source, size_t index, char **start, char **end)
-{
-    struct segment found;
-    (void)source;
-    if (!area_segment(&classic->area, index, &found))
-        return false;
-    *start = found.start;
-    *end = found.end;
-    return true;
-}
 
 static void report_unavailable(void)
 {
@@ -125,12 +101,11 @@ static bool init(const uint64_t *values)
     classic = private_memory_map(sizeof *classic);
     if (!classic)
         return false;
-    classic->pages = (struct page_source){extend, retract, segment};
     classic->growth = (enum growth)values[OPTION_GROWTH];
     classic->initial = classic->increment = values[OPTION_INITIAL];
     classic->process = SYSCALL_0(SYS_getpid);
-    area_init(&classic->area, &owner);
-    if (!classic_heap_init(&classic->heap, &classic->pages, values[OPTION_POINTERS] == 1))
+    area_source_init(&classic->source, &owner);
+    if (!classic_heap_init(&classic->heap, &classic->source.pages, values[OPTION_POINTERS] == 1))
         return false;
     classic->stack = private_memory_map(STACK_BYTES);
     classic->available = classic->stack && process_open() && stop_init() && roots_init();
