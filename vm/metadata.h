@@ -17,7 +17,7 @@ void *metadata_alloc(size_t bytes);
  * records tell where blocks lie, or lay: to a collector they are no pointers. */
 void metadata_first_chunk(const void **start, size_t *bytes);
 
-/* For fork: the lock's rank is RANK_PAGES. */
+/* Its rank is RANK_PAGES. window_init adds it to what fork takes. */
 extern struct lock metadata_lock;
 
 #endif

@@ -41,8 +41,8 @@
 #include <string.h>
 
 #include "alloc/blocks/heap.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/window.h"
@@ -1024,22 +1024,6 @@ bool blocks_owns(const void *address)
 
 /* Fork. */
 
-void blocks_fork_prepare(void)
-{
-    lock_acquire(&blocks_heap.common_lock);
-    lock_acquire(&blocks_heap.lock);
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-void blocks_fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    lock_release(&blocks_heap.lock);
-    lock_release(&blocks_heap.common_lock);
-}
-
 /* The threads that the child does not have may have been anywhere in here: their lists are
  * forgotten, their slabs shared. At most one block that each was about to hand out is lost. */
 static void take_over_slab(void *argument, struct slab *slab)
@@ -1082,10 +1066,6 @@ void blocks_fork_child(void)
     atomic_store_explicit(&blocks_heap.shared_inbox, NULL, memory_order_relaxed);
     blocks_heap.shared_sweep = UINT64_MAX; /* inboxes are gone: look at every shared slab */
     blocks_each_slab(take_over_slab, NULL);
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    lock_reset(&blocks_heap.lock);
-    lock_reset(&blocks_heap.common_lock);
 }
 
 /* Set-up. */
@@ -1106,6 +1086,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     if (near.bins)
         return true;
     window_init(LIVE_BITS_SHIFT);
+    fork_chain_add(&blocks_heap.common_lock);
+    fork_chain_add(&blocks_heap.lock);
     if (!near_init(collector != NULL))
         return false;
     blocks_heap.collector = collector;
@@ -1133,8 +1115,6 @@ const struct allocator blocks_default = {
     .alloc = blocks_alloc,
     .free = blocks_free,
     .resize = blocks_resize,
-    .fork_prepare = blocks_fork_prepare,
-    .fork_parent = blocks_fork_parent,
     .fork_child = blocks_fork_child,
     .trim = blocks_trim,
     .alloc_zeroed = blocks_alloc_zeroed,

@@ -4,6 +4,7 @@
  */
 #include "alloc/layers/arena.h"
 
+#include "vm/fork_chain.h"
 #include "vm/metadata.h"
 
 bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options)
@@ -13,6 +14,7 @@ bool arena_init(struct arena *arena, const struct heap_policy *policy, const uin
         return false;
     arena->owner.kind = OWNER_ARENA;
     arena->lock = (struct lock)LOCK_INITIALIZER(RANK_ARENA);
+    fork_chain_add(&arena->lock);
     area_source_init(&arena->source, &arena->owner);
     policy->init(heap, &arena->source.pages, options);
     arena->heap = heap;

@@ -37,9 +37,9 @@
 #include "gc/world/stop.h"
 #include "gc/world/traced.h"
 #include "vm/clock.h"
+#include "vm/fork_chain.h"
 #include "vm/lock.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -98,6 +98,7 @@ static void report_unavailable(void)
 static bool init(const uint64_t *values)
 {
     window_init(0);
+    fork_chain_add(&lock);
     classic = private_memory_map(sizeof *classic);
     if (!classic)
         return false;
@@ -301,26 +302,9 @@ static struct block_waste waste(const void *block)
     return found;
 }
 
-static void fork_prepare(void)
-{
-    lock_acquire(&lock);
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-static void fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    lock_release(&lock);
-}
-
 static void fork_child(void)
 {
     classic->process = SYSCALL_0(SYS_getpid);
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    lock_reset(&lock);
 }
 
 static void thread_exit(void)
@@ -401,8 +385,6 @@ const struct allocator gc_classic = {
     .usable_size = usable_size,
     .waste = waste,
     .owns = owns,
-    .fork_prepare = fork_prepare,
-    .fork_parent = fork_parent,
     .fork_child = fork_child,
     .thread_exit = thread_exit,
     .trim = trim,

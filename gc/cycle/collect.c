@@ -33,6 +33,7 @@
 #include "gc/cycle/sweep.h"
 #include "gc/world/traced.h"
 #include "vm/clock.h"
+#include "vm/fork_chain.h"
 #include "vm/histogram.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
@@ -57,10 +58,11 @@ static struct {
     size_t wanted;
     bool reclaimed;
     struct collect_statistics statistics;
-} state = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR)};
 
 bool collect_init(unsigned markers, size_t stack_bytes)
 {
+    fork_chain_add(&state.lock);
     state.markers = markers;
     state.process = SYSCALL_0(SYS_getpid);
     state.ended_ns = monotonic_ns();
@@ -275,21 +277,10 @@ const struct collect_statistics *collect_statistics(void)
     return &state.statistics;
 }
 
-void collect_fork_prepare(void)
-{
-    lock_acquire(&state.lock);
-}
-
-void collect_fork_parent(void)
-{
-    lock_release(&state.lock);
-}
-
 void collect_fork_child(void)
 {
     state.process = SYSCALL_0(SYS_getpid);
     if (state.available)
         mark_forget_helpers();
     state.available = state.available && process_forked();
-    lock_reset(&state.lock);
 }

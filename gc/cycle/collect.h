@@ -54,8 +54,6 @@ void collect_never_again(void);
 
 const struct collect_statistics *collect_statistics(void);
 
-void collect_fork_prepare(void);
-void collect_fork_parent(void);
 void collect_fork_child(void);
 
 #endif

@@ -273,18 +273,6 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
-static void gc_fork_prepare(void)
-{
-    collect_fork_prepare();
-    blocks_fork_prepare();
-}
-
-static void gc_fork_parent(void)
-{
-    blocks_fork_parent();
-    collect_fork_parent();
-}
-
 static void gc_fork_child(void)
 {
     blocks_fork_child();
@@ -358,8 +346,6 @@ const struct allocator gc_default = {
     .alloc = gc_alloc,
     .free = gc_free,
     .resize = gc_resize,
-    .fork_prepare = gc_fork_prepare,
-    .fork_parent = gc_fork_parent,
     .fork_child = gc_fork_child,
     .trim = gc_trim,
     .more_statistics = gc_statistics,

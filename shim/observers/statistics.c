@@ -22,7 +22,7 @@
 #include "shim/reports/output.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
 #include "vm/histogram.h"
@@ -233,6 +233,7 @@ static struct route start(const struct configuration *configuration, struct rout
 {
     account.on = true;
     account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
+    fork_chain_add(&account.lock);
     account.inner = inner;
     account.configuration = configuration;
     account.started = monotonic_ns();
@@ -452,24 +453,5 @@ static void write_at_exit(void)
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 
-static void fork_prepare(void)
-{
-    lock_acquire(&account.lock);
-}
-
-static void fork_parent(void)
-{
-    lock_release(&account.lock);
-}
-
-static void fork_child(void)
-{
-    lock_reset(&account.lock);
-}
-
-const struct observer statistics_observer = {.variable = "ALLOTROPE_STATS",
-                                             .start = start,
-                                             .fork_prepare = fork_prepare,
-                                             .fork_parent = fork_parent,
-                                             .fork_child = fork_child,
-                                             .at_exit = write_at_exit};
+const struct observer statistics_observer = {
+    .variable = "ALLOTROPE_STATS", .start = start, .at_exit = write_at_exit};
