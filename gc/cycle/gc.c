@@ -304,34 +304,35 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         [STOP_TOO_MANY] = "too_many_threads",
     };
     const struct collect_statistics *statistics = collect_statistics();
-    visit(argument, "gc", "collections", statistics->collections);
-    visit(argument, "gc", "pause_ns", statistics->pause_ns);
-    visit(argument, "gc", "longest_pause_ns", statistics->longest_pause_ns);
-    visit(argument, "gc", "given_up_ns", statistics->given_up_ns);
-    visit(argument, "gc", "stop_ns", statistics->stop_ns);
-    visit(argument, "gc", "longest_stop_ns", statistics->longest_stop_ns);
-    visit(argument, "gc", "root_ns", statistics->root_ns);
-    visit(argument, "gc", "root_bytes", statistics->root_bytes);
-    visit(argument, "gc", "root_indirect_bytes", statistics->root_indirect_bytes);
-    visit(argument, "gc", "root_mappings", statistics->root_mappings);
-    visit(argument, "gc", "mark_ns", statistics->mark_ns);
+    const struct collection_statistics *driver = statistics->driver;
+    visit(argument, "gc", "collections", driver->collections);
+    visit(argument, "gc", "pause_ns", driver->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "given_up_ns", driver->given_up_ns);
+    visit(argument, "gc", "stop_ns", driver->stop_ns);
+    visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);
+    visit(argument, "gc", "root_ns", driver->root_ns);
+    visit(argument, "gc", "root_bytes", driver->root_bytes);
+    visit(argument, "gc", "root_indirect_bytes", driver->root_indirect_bytes);
+    visit(argument, "gc", "root_mappings", driver->root_mappings);
+    visit(argument, "gc", "mark_ns", driver->mark_ns);
     visit(argument, "gc", "marked_blocks", statistics->marked_blocks);
     visit(argument, "gc", "marked_bytes", statistics->marked_bytes);
     visit(argument, "gc", "mark_overflows", statistics->mark_overflows);
     visit(argument, "gc", "markers", statistics->most_markers);
-    visit(argument, "gc", "sweep_ns", statistics->sweep_ns);
+    visit(argument, "gc", "sweep_ns", driver->sweep_ns);
     visit(argument, "gc", "freed_blocks", statistics->freed_blocks);
     visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
-    visit(argument, "gc", "live_bytes", statistics->live_bytes);
-    visit(argument, "gc", "stopped_threads", statistics->stopped_threads);
+    visit(argument, "gc", "live_bytes", driver->live_bytes);
+    visit(argument, "gc", "stopped_threads", driver->stopped_threads);
     visit(argument, "gc", "next_collection_bytes", pace_target());
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)
-        visit(argument, "gc_given_up", failures[i], statistics->given_up[i]);
-    visit(argument, "gc_given_up", "roots_unreadable", statistics->given_up_roots);
-    visit(argument, "gc_given_up", "not_available", statistics->unavailable);
-    visit_histogram(visit, argument, statistics->pauses);
+        visit(argument, "gc_given_up", failures[i], driver->given_up[i]);
+    visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
+    visit(argument, "gc_given_up", "not_available", driver->unavailable);
+    visit_histogram(visit, argument, driver->pauses);
 }
 
 const struct allocator gc_default = {

@@ -59,7 +59,7 @@ static struct {
     bool indirect; /* the mapping at hand is read through the file */
     bool code;     /* it holds code that the process has generated */
     bool has_rings;
-    const struct root_sink *sink;
+    const struct root_visitor *visitor;
     struct root_result *result;
 } roots;
 
@@ -75,10 +75,10 @@ bool roots_init(void)
 
 static void scan_words(uintptr_t start, uintptr_t end)
 {
-    if (roots.code && roots.sink->words_in_code)
-        roots.sink->words_in_code((const void *)start, (const void *)end);
+    if (roots.code && roots.visitor->words_in_code)
+        roots.visitor->words_in_code((const void *)start, (const void *)end);
     else
-        roots.sink->words((const void *)start, (const void *)end);
+        roots.visitor->words((const void *)start, (const void *)end);
 }
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
@@ -131,17 +131,17 @@ static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
         scan_through_file(start, end);
 }
 
-/* Leaves out what is ours among the program's data. */
-static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
+static void scan_but_excluded(uintptr_t start, uintptr_t end, bool in_place)
 {
-    for (size_t i = 0; i < ROOT_OWN; i++) {
-        uintptr_t own = round_down((uintptr_t)roots.sink->own[i].start, sizeof own);
-        uintptr_t own_end = round_up(own + roots.sink->own[i].bytes, sizeof own);
-        if (own_end <= start || own >= end)
+    for (size_t i = 0; i < EXCLUDED_RANGES; i++) {
+        const struct excluded_range *excluded = &roots.visitor->excluded[i];
+        uintptr_t excluded_start = round_down((uintptr_t)excluded->start, sizeof(uintptr_t));
+        uintptr_t excluded_end = round_up(excluded_start + excluded->bytes, sizeof(uintptr_t));
+        if (excluded_end <= start || excluded_start >= end)
             continue;
-        if (own > start)
-            scan_somehow(start, own, in_place);
-        start = own_end;
+        if (excluded_start > start)
+            scan_somehow(start, excluded_start, in_place);
+        start = excluded_end;
     }
     if (start < end)
         scan_somehow(start, end, in_place);
@@ -150,7 +150,7 @@ static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
 static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)unused;
-    scan_between_own(start, end, readable && !roots.indirect);
+    scan_but_excluded(start, end, readable && !roots.indirect);
 }
 
 static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
@@ -363,7 +363,7 @@ static bool scan_but_recorders(const struct mapping *mapping, const struct mappi
 
 static void keep_buffer(uintptr_t address)
 {
-    roots.sink->words(&address, &address + 1);
+    roots.visitor->words(&address, &address + 1);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
@@ -371,10 +371,11 @@ static void keep_buffer(uintptr_t address)
 static void keep_stack(const struct stopped_thread *thread)
 {
     uintptr_t words[] = {thread->stack_pointer, thread->alternate_start};
-    roots.sink->words(words, words + sizeof words / sizeof words[0]);
+    roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
-bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct root_result *result)
+bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
+                 struct root_result *result)
 {
     const struct mapping *mappings;
     size_t count;
@@ -387,7 +388,7 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
         self.alternate_end = self.alternate_start + alternate.ss_size;
     }
     *result = (struct root_result){0};
-    roots.sink = sink;
+    roots.visitor = visitor;
     roots.result = result;
     roots.has_rings = false;
     keep_stack(&self);
@@ -398,8 +399,8 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
     roots.memory_file = process_file(PROCESS_MEMORY);
     bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
-    if (read && sink->protected_blocks && any_block_is_protected(mappings, count))
-        sink->protected_blocks();
+    if (read && visitor->protected_blocks && any_block_is_protected(mappings, count))
+        visitor->protected_blocks();
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (read && roots.has_rings)
