@@ -33,7 +33,7 @@
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
-#include "vm/histogram.h"
+#include "vm/number.h"
 #include "vm/pages.h"
 
 enum { FREE_IGNORE, FREE_HONOUR };
@@ -284,10 +284,10 @@ static void gc_fork_child(void)
 
 static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
 {
-    struct histogram_key key;
+    char key[POWER_KEY_BYTES];
     for (unsigned i = 0; i < PAUSE_BUCKETS; i++)
         if (pauses[i] > 0)
-            visit(argument, "gc_pauses", histogram_key(&key, "from_", i, "_us"), pauses[i]);
+            visit(argument, "gc_pauses", write_power_key(key, "from_", i, "_us"), pauses[i]);
 }
 
 static void gc_statistics(statistic_visitor *visit, void *argument)

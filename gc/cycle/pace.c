@@ -96,7 +96,7 @@ static size_t limit_of_group(const char *group, size_t length)
         return 0;
     const char *at = text;
     uint64_t bytes;
-    return read_decimal(&at, &bytes) ? bytes : 0;
+    return read_decimal(&at, NULL, &bytes) ? bytes : 0;
 }
 
 /* The least of the process's control group (version 2), which "0::/path" names, and of those that

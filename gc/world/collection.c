@@ -12,7 +12,6 @@
 #include "gc/world/call_on_stack.h"
 #include "gc/world/traced.h"
 #include "vm/clock.h"
-#include "vm/histogram.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
 #include "vm/private_memory.h"
@@ -41,7 +40,9 @@ struct times {
 
 static void count_pause(struct collection_statistics *statistics, uint64_t pause_ns)
 {
-    statistics->pauses[histogram_bucket(pause_ns / 1000, PAUSE_BUCKETS)]++;
+    uint64_t microseconds = pause_ns / 1000;
+    unsigned power = microseconds > 0 ? 63 - (unsigned)__builtin_clzl(microseconds) : 0;
+    statistics->pauses[power < PAUSE_BUCKETS ? power : PAUSE_BUCKETS - 1]++;
     statistics->pause_ns += pause_ns;
     if (pause_ns > statistics->longest_pause_ns)
         statistics->longest_pause_ns = pause_ns;

@@ -35,7 +35,7 @@
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 
-/* Pauses by their microseconds, see histogram_bucket. */
+/* Pauses by the logarithm of their microseconds: bucket i counts those in [2^i, 2^(i+1)) us. */
 enum { PAUSE_BUCKETS = 24 };
 
 struct collection_statistics {

@@ -25,7 +25,7 @@
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
-#include "vm/histogram.h"
+#include "vm/number.h"
 #include "vm/pages.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
@@ -278,11 +278,11 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
-    struct histogram_key name;
+    char name[POWER_KEY_BYTES];
     emit_open(emitter, key);
     for (unsigned i = 0; i < powers; i++)
         if (counts[i] > 0)
-            emit_number(emitter, histogram_key(&name, "", i, ""), counts[i]);
+            emit_number(emitter, write_power_key(name, "", i, ""), counts[i]);
     emit_close(emitter);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_number.c: numbers as text and back, and the keys of histograms.
+ * test_number.c: numbers as text and back.
  */
 #include "tests/unit/unit.h"
 
 #include <string.h>
 
-#include "vm/histogram.h"
 #include "vm/number.h"
 
 static void assert_written(uint64_t number, unsigned base, size_t least_digits, const char *digits)
@@ -39,20 +38,28 @@ static void assert_read(bool (*read)(const char **at, uint64_t *number), const c
     assert_string_equal(text, rest);
 }
 
+static bool read_unbounded(const char **at, uint64_t *number)
+{
+    return read_decimal(at, NULL, number);
+}
+
 static void test_decimal_numbers_are_read(void **state)
 {
     uint64_t number = 1;
-    const char *none = "max";
+    const char *none = "max", *bounded = "1234", *end = bounded + 2;
     (void)state;
-    assert_read(read_decimal, "0", true, 0, "");
-    assert_read(read_decimal, "0042 17", true, 42, " 17");
-    assert_read(read_decimal, "18446744073709551615", true, UINT64_MAX, "");
-    assert_read(read_decimal, "18446744073709551616,", false, 0, ",");
-    assert_read(read_decimal, "99999999999999999999999999999", false, 0, "");
-    assert_read(read_decimal, "", false, 0, "");
-    assert_read(read_decimal, "-1", false, 0, "-1");
-    assert_false(read_decimal(&none, &number));
+    assert_read(read_unbounded, "0", true, 0, "");
+    assert_read(read_unbounded, "0042 17", true, 42, " 17");
+    assert_read(read_unbounded, "18446744073709551615", true, UINT64_MAX, "");
+    assert_read(read_unbounded, "18446744073709551616,", false, 0, ",");
+    assert_read(read_unbounded, "99999999999999999999999999999", false, 0, "");
+    assert_read(read_unbounded, "", false, 0, "");
+    assert_read(read_unbounded, "-1", false, 0, "-1");
+    assert_false(read_decimal(&none, NULL, &number));
     assert_int_equal(number, 0);
+    assert_true(read_decimal(&bounded, end, &number));
+    assert_int_equal(number, 12);
+    assert_ptr_equal(bounded, end);
 }
 
 static void test_hexadecimal_numbers_are_read(void **state)
@@ -65,23 +72,13 @@ static void test_hexadecimal_numbers_are_read(void **state)
     assert_read(read_hexadecimal, "", false, 0, "");
 }
 
-static void test_histogram_counts_powers_of_two(void **state)
+static void test_keys_of_powers(void **state)
 {
     (void)state;
-    assert_int_equal(histogram_bucket(0, 24), 0);
-    assert_int_equal(histogram_bucket(1, 24), 0);
-    assert_int_equal(histogram_bucket(2, 24), 1);
-    assert_int_equal(histogram_bucket(1023, 24), 9);
-    assert_int_equal(histogram_bucket(1024, 24), 10);
-    assert_int_equal(histogram_bucket(UINT64_MAX, 24), 23);
-}
-
-static void test_histogram_keys_name_the_power(void **state)
-{
-    struct histogram_key key;
-    (void)state;
-    assert_string_equal(histogram_key(&key, "from_", 7, "_us"), "from_2^07_us");
-    assert_string_equal(histogram_key(&key, "", 63, ""), "2^63");
+    char key[POWER_KEY_BYTES];
+    assert_string_equal(write_power_key(key, "", 0, ""), "2^00");
+    assert_string_equal(write_power_key(key, "from_", 7, "_us"), "from_2^07_us");
+    assert_string_equal(write_power_key(key, "from_", 63, "_us"), "from_2^63_us");
 }
 
 int main(void)
@@ -90,8 +87,7 @@ int main(void)
         cmocka_unit_test(test_numbers_are_written),
         cmocka_unit_test(test_decimal_numbers_are_read),
         cmocka_unit_test(test_hexadecimal_numbers_are_read),
-        cmocka_unit_test(test_histogram_counts_powers_of_two),
-        cmocka_unit_test(test_histogram_keys_name_the_power),
+        cmocka_unit_test(test_keys_of_powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

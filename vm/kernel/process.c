@@ -70,7 +70,8 @@ static void drop(struct kept *kept)
 static int number_in(const char *text)
 {
     uint64_t number;
-    return read_decimal(&text, &number) && *text == '\0' && number <= INT_MAX ? (int)number : -1;
+    return read_decimal(&text, NULL, &number) && *text == '\0' && number <= INT_MAX ? (int)number
+                                                                                    : -1;
 }
 
 /* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
@@ -262,7 +263,7 @@ bool process_thread_flags(pid_t thread, unsigned long *flags)
     for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
         at += 1 + strcspn(at + 1, " ");
     at++;
-    return read_decimal(&at, flags);
+    return read_decimal(&at, NULL, flags);
 }
 
 bool process_thread_blocks(pid_t thread, int signal)
@@ -314,7 +315,7 @@ unsigned process_idle_processors(void)
     for (int field = 0; field < 3; field++)
         at += strcspn(at, " ") + 1;
     uint64_t running;
-    read_decimal(&at, &running);
+    read_decimal(&at, NULL, &running);
     unsigned allowed = allowed_processors();
     return running < allowed ? allowed - (unsigned)running : 0;
 }
