@@ -38,7 +38,6 @@
  */
 #include "gc/mark/mark.h"
 
-#include <emmintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -48,6 +47,7 @@
 #include <time.h>
 
 #include "alloc/blocks/blocks.h"
+#include "gc/mark/candidates.h"
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
@@ -58,10 +58,6 @@
 
 enum {
     QUEUE = 16,
-    PACKED_BYTES = 4, /* where words lie, at least */
-    VECTOR_BYTES = 16,
-    STRIDE_BYTES = 64, /* looked at in one go where there is no pointer */
-    ADDRESS_BITS = 47,
     MOST_MARKERS = 16,
     MOSTLY_IN_A_LINE = 32,   /* bytes of a block */
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
@@ -105,23 +101,11 @@ struct marker {
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
 };
 
-static const uint32_t SIGN = UINT32_C(1) << 31;
-
-/* What words are compared with. */
-struct bounds {
-    uintptr_t low, span; /* where blocks are */
-    uintptr_t guard;     /* see demangled */
-    /* Of the upper halves of addresses there: the lowest and how many, with the sign turned, since
-     * vectors are compared as signed. */
-    __m128i low_half, half_span;
-    __m128i guard_top; /* in every half */
-};
-
 static struct {
     unsigned most_markers;
     size_t most_stack_bytes;
     struct marker *markers;
-    struct bounds bounds;
+    struct heap_bounds bounds;
     bool heeds_protection; /* see mark_heeds_protection */
     /* What markers share. */
     _Atomic uint32_t lock;
@@ -175,20 +159,6 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     return true;
 }
 
-/* glibc's setjmp keeps rbp, which may be any pointer of the program, rotated and combined with a
- * secret that every thread has at fs:0x30. */
-static uintptr_t pointer_guard(void)
-{
-    uintptr_t guard;
-    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
-    return guard;
-}
-
-static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
-{
-    return (word >> (64 - ADDRESS_BITS) | word << ADDRESS_BITS) ^ guard;
-}
-
 /* What is not live looks as if it were marked. */
 static void clear_marks(void *argument, struct slab *slab)
 {
@@ -200,19 +170,6 @@ static void clear_marks(void *argument, struct slab *slab)
         bounds[0] = base;
     if (base + slab->granules * GRANULE_BYTES > bounds[1])
         bounds[1] = base + slab->granules * GRANULE_BYTES;
-}
-
-static struct bounds bounds_of(uintptr_t low, uintptr_t span)
-{
-    uint32_t low_half = (uint32_t)(low >> 32), high_half = (uint32_t)((low + span) >> 32);
-    return (struct bounds){
-        .low = low,
-        .span = span,
-        .guard = pointer_guard(),
-        .low_half = _mm_set1_epi32((int32_t)(low_half ^ SIGN)),
-        .half_span = _mm_set1_epi32((int32_t)((high_half - low_half + 1) ^ SIGN)),
-        .guard_top = _mm_set1_epi32((int32_t)(pointer_guard() >> ADDRESS_BITS)),
-    };
 }
 
 void mark_heeds_protection(void)
@@ -227,7 +184,7 @@ void mark_begin(void)
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
     mark.bounds =
-        bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
+        heap_bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
@@ -256,33 +213,9 @@ static inline uintptr_t *with_room(struct marker *marker, uintptr_t *top)
     return __builtin_expect(top > marker->end, 0) ? make_room(marker, top) : top;
 }
 
-static inline bool may_point_to_block(const struct bounds *bounds, uintptr_t word)
-{
-    return word - bounds->low < bounds->span;
-}
-
-static inline uintptr_t word_at(const char *address)
-{
-    uintptr_t word;
-    memcpy(&word, address, sizeof word);
-    return word;
-}
-
-static inline __m128i load(const char *address)
-{
-    return _mm_loadu_si128((const __m128i *)(const void *)address);
-}
-
-/* Which of four halves of words may be the upper half of an address in the heap, a bit each. */
-static inline unsigned upper_halves(const struct bounds *bounds, __m128i halves)
-{
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    __m128i within = _mm_cmplt_epi32(above, bounds->half_span);
-    return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
-}
-
 /* To a stack that has room for it. */
-static inline uintptr_t *push_pointer(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
+static inline uintptr_t *push_pointer(uintptr_t *top, const struct heap_bounds *bounds,
+                                      uintptr_t word)
 {
     *top = word;
     return may_point_to_block(bounds, word) ? top + 1 : top;
@@ -290,8 +223,8 @@ static inline uintptr_t *push_pointer(uintptr_t *top, const struct bounds *bound
 
 /* Of the words that lie in a vector, or across its start, pushes those that point into the heap,
  * the first last, since the last is taken first. found: the halves that may be upper ones. */
-static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds, const char *start,
-                                    const char *at, unsigned found)
+static inline uintptr_t *push_found(uintptr_t *top, const struct heap_bounds *bounds,
+                                    const char *start, const char *at, unsigned found)
 {
     if (found & 8)
         top = push_pointer(top, bounds, word_at(at + 2 * PACKED_BYTES));
@@ -305,48 +238,28 @@ static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds,
 }
 
 /* For a block with no room for a jmp_buf: pushes at most SPARE_WORDS. */
-static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const char *start,
+static inline uintptr_t *scan(uintptr_t *top, const struct heap_bounds *bounds, const char *start,
                               size_t bytes)
 {
     for (const char *at = start + bytes - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
-        unsigned found = upper_halves(bounds, load(at));
+        unsigned found = upper_halves(bounds, halves_at(at));
         if (found)
             top = push_found(top, bounds, start, at, found);
     }
     return top;
 }
 
-static inline uintptr_t *push_demangled(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct heap_bounds *bounds,
+                                        uintptr_t word)
 {
     return push_pointer(top, bounds, demangled(word, bounds->guard));
-}
-
-/* All bits of a half of a word are set where it may be the upper one of a pointer, or the lower one
- * of one that setjmp kept: the low bits of that are the guard's, since addresses have none there.
- */
-static inline __m128i candidates(const struct bounds *bounds, __m128i halves)
-{
-    const __m128i low_bits = _mm_set1_epi32((1 << (64 - ADDRESS_BITS)) - 1);
-    __m128i mangled = _mm_cmpeq_epi32(_mm_and_si128(halves, low_bits), bounds->guard_top);
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    return _mm_or_si128(mangled, _mm_cmplt_epi32(above, bounds->half_span));
-}
-
-static inline bool has_candidates(const struct bounds *bounds, const char *stride)
-{
-    __m128i first = candidates(bounds, load(stride));
-    __m128i second = candidates(bounds, load(stride + VECTOR_BYTES));
-    __m128i third = candidates(bounds, load(stride + 2 * VECTOR_BYTES));
-    __m128i fourth = candidates(bounds, load(stride + 3 * VECTOR_BYTES));
-    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
-    return _mm_movemask_epi8(any) != 0;
 }
 
 /* For a block that is large enough to hold a jmp_buf. */
 static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, const char *start,
                                                       const char *end)
 {
-    const struct bounds bounds = mark.bounds;
+    const struct heap_bounds bounds = mark.bounds;
     uintptr_t *top = marker->top;
     for (const char *at = end; at > start;) {
         const char *stride = at - start >= STRIDE_BYTES ? at - STRIDE_BYTES : start;
@@ -354,9 +267,8 @@ static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, con
             at = stride;
         while (at > stride) {
             at -= VECTOR_BYTES;
-            __m128i halves = load(at);
-            unsigned candidate =
-                (unsigned)_mm_movemask_ps(_mm_castsi128_ps(candidates(&bounds, halves)));
+            __m128i halves = halves_at(at);
+            unsigned candidate = candidate_halves(&bounds, halves);
             if (!candidate)
                 continue;
             if (candidate & 4)
@@ -503,7 +415,7 @@ static inline bool should_give(const struct marker *marker)
  * the first in the queue, and so on. What is counted and compared with is in registers. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
-    const struct bounds bounds = mark.bounds;
+    const struct heap_bounds bounds = mark.bounds;
     struct target *const queue = marker->queue;
     uintptr_t *top = marker->top;
     uint64_t blocks = 0, bytes = 0;
@@ -592,7 +504,7 @@ static __attribute__((noinline)) void mark_roots_singly(const char *start, const
 
 void mark_roots(const void *start, const void *end)
 {
-    const struct bounds bounds = mark.bounds;
+    const struct heap_bounds bounds = mark.bounds;
     const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
     for (; at + STRIDE_BYTES <= (const char *)end; at += STRIDE_BYTES)
         if (__builtin_expect(has_candidates(&bounds, at), 0))
