@@ -57,7 +57,7 @@ static void begin(struct root_visitor *visitor)
     mark_begin();
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
-    visitor->protected_blocks = mark_heeds_protection;
+    visitor->unreadable_blocks = mark_skip_unreadable;
     exclude_records(visitor->excluded);
 }
 

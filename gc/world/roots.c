@@ -302,15 +302,15 @@ static bool is_left_out(const struct mapping *mapping)
 }
 
 /* The program has taken away the right to read pages of a block: a guard, or what is to be safe. */
-static bool is_protected_block(const struct mapping *mapping)
+static bool is_unreadable_block(const struct mapping *mapping)
 {
     return !mapping->readable && is_ours(mapping->start);
 }
 
-static bool any_block_is_protected(const struct mapping *mappings, size_t count)
+static bool any_block_is_unreadable(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_protected_block(&mappings[i]))
+        if (is_unreadable_block(&mappings[i]))
             return true;
     return false;
 }
@@ -337,7 +337,7 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    if (is_protected_block(mapping))
+    if (is_unreadable_block(mapping))
         return resident_each(first_page, mapping->end, scan_written, NULL);
     return scan_theirs(first_page, mapping->end);
 }
@@ -399,8 +399,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     roots.memory_file = process_file(PROCESS_MEMORY);
     bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
-    if (read && visitor->protected_blocks && any_block_is_protected(mappings, count))
-        visitor->protected_blocks();
+    if (read && visitor->unreadable_blocks && any_block_is_unreadable(mappings, count))
+        visitor->unreadable_blocks();
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (read && roots.has_rings)

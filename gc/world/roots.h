@@ -27,9 +27,9 @@ struct root_visitor {
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);
-    /* Before any word: pages of blocks cannot be read in place, as process.h tells; what is in them
-     * is handed over with the roots. NULL: nobody minds. */
-    void (*protected_blocks)(void);
+    /* Called before any word, where the program has made pages of blocks unreadable (process.h
+     * tells which): what is in them is handed over with the roots. NULL: it need not be known. */
+    void (*unreadable_blocks)(void);
     /* Records of the heap that lie among the program's data, in order of address. They hold no
      * roots. */
     struct excluded_range excluded[EXCLUDED_RANGES];
