@@ -14,9 +14,11 @@
  *
  * Invariants
  *   added-below    A lock is added before there is a second thread, or by a thread that holds a
- * lock of a lower rank (an arena's: that of the registry). Fork reads a rank's list only when it
- * holds all locks below, so a list does not change while fork reads it. one-of-a-rank  Outside of
- * fork a thread holds at most one lock of a rank. So the order within a rank does not matter.
+ *                  lock of a lower rank (for an arena's: that of the registry). Fork reads the list
+ *                  of a rank only while it holds all locks of lower ranks. So a list does not
+ *                  change while fork reads it.
+ *   one-of-a-rank  Outside of fork a thread holds at most one lock of a rank. So the order within
+ *                  a rank does not matter.
  */
 #ifndef ALLOTROPE_VM_FORK_CHAIN_H
 #define ALLOTROPE_VM_FORK_CHAIN_H

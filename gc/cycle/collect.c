@@ -34,7 +34,7 @@ static struct {
     _Atomic uint64_t finished; /* collections that were not given up */
     /* Of the collection at hand. */
     enum collect_cause cause;
-    size_t wanted;
+    size_t requested;
     struct mark_result marked;
     struct sweep_result swept;
     struct collect_statistics statistics;
@@ -96,8 +96,8 @@ static void set_pace(const struct collection *collection)
     size_t used = blocks_used_bytes();
     struct pace_report report = {
         .used = used > state.swept.empty_bytes ? used - state.swept.empty_bytes : 0,
-        .taken = blocks_taken_bytes(),
-        .wanted = state.wanted,
+        .allocated = blocks_taken_bytes(),
+        .requested = state.requested,
         .live = state.swept.live_bytes,
         .freed = state.swept.bytes,
         .roots = collection->roots.bytes + collection->roots.indirect_bytes,
@@ -111,13 +111,13 @@ static void set_pace(const struct collection *collection)
 static void finish(const struct collection *collection)
 {
     if (!collection->reclaimed) {
-        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
+        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.requested);
         return;
     }
     count_work();
     set_pace(collection);
-    if (pace_room() > 0)
-        blocks_retain(pace_room());
+    if (pace_headroom() > 0)
+        blocks_retain(pace_headroom());
     blocks_swept();
 }
 
@@ -135,11 +135,11 @@ bool collect_init(unsigned markers, size_t stack_bytes)
     return mark_init(markers, stack_bytes) && collection_init(&state.driver, &collector);
 }
 
-bool collect(enum collect_cause cause, size_t wanted)
+bool collect(enum collect_cause cause, size_t requested)
 {
     uint64_t finished = atomic_load(&state.finished);
     if (!collection_is_possible(&state.driver)) {
-        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), wanted);
+        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), requested);
         return false;
     }
     lock_acquire(&state.lock);
@@ -150,7 +150,7 @@ bool collect(enum collect_cause cause, size_t wanted)
     mark_prepare();
     blocks_lock();
     state.cause = cause;
-    state.wanted = wanted;
+    state.requested = requested;
     bool reclaimed = collection_run(&state.driver);
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);

@@ -32,8 +32,8 @@ struct collect_statistics {
 bool collect_init(unsigned markers, size_t stack_bytes);
 
 /* Collects, or waits for a collection that another thread has begun. False: it was given up, and
- * nothing was reclaimed. No lock of the heap is held. wanted: bytes that did not fit. */
-bool collect(enum collect_cause cause, size_t wanted);
+ * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
+bool collect(enum collect_cause cause, size_t requested);
 
 /* False: collections are given up, now and for as long as nothing changes. */
 bool collect_works(void);

@@ -4,7 +4,7 @@
  *
  *     free=ignore              free does nothing; collections reclaim what cannot be reached
  *     free=honour,leaks=keep   no collections: `blocks`, by another name
- *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
+ *     free=honour,leaks=collect  frees at once, and collections reclaim what was leaked
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
  * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
@@ -104,9 +104,9 @@ static void set_free_ignored(void)
     gc.free_ignored = gc.ignores_frees && collect_works();
 }
 
-static bool run_collection(enum collect_cause cause, size_t wanted)
+static bool run_collection(enum collect_cause cause, size_t requested)
 {
-    bool reclaimed = collect(cause, wanted);
+    bool reclaimed = collect(cause, requested);
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -325,7 +325,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
     visit(argument, "gc", "live_bytes", driver->live_bytes);
     visit(argument, "gc", "stopped_threads", driver->stopped_threads);
-    visit(argument, "gc", "next_collection_bytes", pace_target());
+    visit(argument, "gc", "next_collection_bytes", pace_goal());
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)

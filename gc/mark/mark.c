@@ -33,20 +33,21 @@
  * Invariants while markers run
  *   stopped-bits      The world is stopped, so which blocks are live does not change: `free`,
  *                     `remote` and `retired` of a slab are only read.
- *   marks-only-grow   A mark bit goes from 0 to 1, and the marker that changed it scans the block.
- * So a block is scanned once. Where several markers may run the change is atomic
- *                     (`shared`); no order is needed, since what is scanned was written before the
- *                     stop.
+ *   marks-only-grow   A mark bit goes from 0 to 1, and the marker that changed it scans the
+ *                     block. So a block is scanned once. Where several markers may run the change
+ *                     is atomic (`shared`). No order is needed: what is scanned was written before
+ *                     the stop.
  *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
  *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
- * hint that is read without it. idle-is-empty     A marker counts itself idle only after it found
- * its stack, its ranges and the pool empty, and only a marker that is not idle fills the pool. So
- * when idle == working there is nothing left, and nobody may join.
+ *                     hint that is read without it.
+ *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
+ *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
+ *                     working there is nothing left to mark, and nobody may join.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
- * ISMM 2000; Jones, Hosking, Moss, "The Garbage Collection Handbook", 14.3 (the shared pool and its
- * termination).
+ * ISMM 2000; Jones, Hosking, Moss, "The Garbage Collection Handbook", 2012, chapter 14 (sharing
+ * work, and its termination).
  */
 #include "gc/mark/mark.h"
 
@@ -63,7 +64,7 @@
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"

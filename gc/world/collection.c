@@ -10,7 +10,7 @@
 #include <signal.h>
 
 #include "gc/world/call_on_stack.h"
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
