@@ -45,7 +45,7 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
 {
     struct excluded_range heap, records;
     blocks_state(&heap.start, &heap.bytes);
-    metadata_first_chunk(&records.start, &records.bytes);
+    metadata_first_extent(&records.start, &records.bytes);
     bool heap_first = (uintptr_t)heap.start < (uintptr_t)records.start;
     excluded[0] = heap_first ? heap : records;
     excluded[1] = heap_first ? records : heap;
