@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope.allocators import PEERS, libc_version
+from allotrope.system.allocators import PEERS, libc_version
 from conftest import Command
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
@@ -256,8 +256,8 @@ def test_control_bytes_do_not_reach_the_terminal(mock: Command) -> None:
 def test_uninstalled_peer_is_named_with_its_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from allotrope import allocators
-    from allotrope.errors import UserError
+    from allotrope.system import allocators
+    from allotrope.system.errors import UserError
 
     monkeypatch.setattr(allocators.Peer, "path", lambda peer: None)
     with pytest.raises(UserError, match="install the Debian package libjemalloc2"):

@@ -18,10 +18,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope import compare_page, units
-from allotrope.allocators import glibc
-from allotrope.collector import collections_line
-from allotrope.compare import (
+from allotrope.features.compare import page as compare_page
+from allotrope.features.compare.collector import collections_line
+from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
     Plan,
@@ -30,8 +29,10 @@ from allotrope.compare import (
     read_accounts,
     steps,
 )
-from allotrope.latency import share_above
-from allotrope.terminal import columns_that_fit, lay_out
+from allotrope.features.latency.page import share_above
+from allotrope.output import units
+from allotrope.output.terminal import columns_that_fit, lay_out
+from allotrope.system.allocators import glibc
 from conftest import SOURCE, Command
 
 # docs/compare-format.md, by hand.

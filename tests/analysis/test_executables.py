@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from allotrope.errors import UserError
-from allotrope.executables import find_program, preload_obstacle
+from allotrope.system.errors import UserError
+from allotrope.system.executables import find_program, preload_obstacle
 
 
 def build(tmp_path: Path, *flags: str, compiler: str = "cc") -> Path:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import compare_page, page
+from allotrope.features.compare import page as compare_page
+from allotrope.output import page
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
 

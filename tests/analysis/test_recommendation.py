@@ -5,8 +5,9 @@ import random
 from typing import Any, Sequence
 
 import pytest
-from allotrope.intervals import summarize
-from allotrope.recommendation import Sentence, recommend
+from allotrope.features.compare.recommendation import recommend
+from allotrope.output.sentences import Sentence
+from allotrope.statistics.intervals import summarize
 
 MIB = 1 << 20
 SPREAD = (0.998, 1.001, 0.999, 1.0, 1.002, 1.0005, 0.9995, 1.001, 0.9985, 1.0, 0.9997)

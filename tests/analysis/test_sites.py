@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from allotrope import sites_page, symbols
-from allotrope.allocators import PEERS
-from allotrope.sites import Frame, Site, Tally
+from allotrope.features.sites import page as sites_page
+from allotrope.features.sites.measure import Frame, Site, Tally
+from allotrope.system import symbols
+from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import BUILD, Command
 

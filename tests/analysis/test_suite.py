@@ -13,9 +13,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope import page, suite_page
-from allotrope.resampling import geometric_mean
-from allotrope.suite_output import mean_ratio, recommend_suite
+from allotrope.features.suite import page as suite_page
+from allotrope.features.suite.output import mean_ratio, recommend_suite
+from allotrope.output import page
+from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import SOURCE, Command
 from test_compare import SCHEMA as COMPARISON
@@ -368,8 +369,8 @@ class TestMeans:
 
 def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
     """A suite in which mock takes `factor` times glibc's CPU and memory, but for a little."""
-    from allotrope.intervals import summarize
-    from allotrope.suite_output import means
+    from allotrope.features.suite.output import means
+    from allotrope.statistics.intervals import summarize
 
     for entry in document["programs"]:
         base, mine = entry["comparison"]["results"]
@@ -416,7 +417,7 @@ def test_page_in_a_browser(
 
 @pytest.mark.parametrize("name", ["real", "micro"])
 def test_our_own_suites_are_sound(name: str) -> None:
-    from allotrope.suite import read_suite
+    from allotrope.features.suite.measure import read_suite
 
     programs = read_suite(SOURCE / "bench_programs" / f"{name}.toml").programs
     assert len(programs) >= 12

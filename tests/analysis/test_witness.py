@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import witness
-from allotrope.allocators import Allocator, glibc
+from allotrope.features.compare import witness
+from allotrope.system.allocators import Allocator, glibc
 from conftest import Command
 
 

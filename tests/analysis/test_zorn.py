@@ -12,26 +12,24 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from allotrope.errors import UserError
-from allotrope.intervals import Estimate
-from allotrope.launch import Run
-from allotrope.zorn import paper
-from allotrope.zorn.claims import Claim, Part, all_claims, judge
-from allotrope.zorn.figures import (
+from allotrope.statistics.intervals import Estimate
+from allotrope.study.zorn import paper
+from allotrope.study.zorn.claims import Claim, Part, all_claims, judge
+from allotrope.study.zorn.figures import (
     domain_figure,
     faults_figure,
     look,
     memory_figure,
     survival_figure,
 )
-from allotrope.zorn.measure import Workshop, measure_round
-from allotrope.zorn.paper import Range
-from allotrope.zorn.plan import Configuration, Planned
-from allotrope.zorn.programs import Form, Program
-from allotrope.zorn.report import claim_record, make_report, summary
-from allotrope.zorn.results import Results
-from allotrope.zorn.store import Step, Store
-from allotrope.zorn.tables import (
+from allotrope.study.zorn.measure import Workshop, measure_round
+from allotrope.study.zorn.paper import Range
+from allotrope.study.zorn.plan import Configuration, Planned
+from allotrope.study.zorn.programs import Form, Program
+from allotrope.study.zorn.report import claim_record, make_report, summary
+from allotrope.study.zorn.results import Results
+from allotrope.study.zorn.store import Step, Store
+from allotrope.study.zorn.tables import (
     ALL_1992,
     all_tables,
     busiest_share,
@@ -40,6 +38,8 @@ from allotrope.zorn.tables import (
     page_start_share,
     waste_table,
 )
+from allotrope.system.errors import UserError
+from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
 from conftest import BUILD, Command
 

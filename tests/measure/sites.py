@@ -20,8 +20,9 @@ SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "analysis"))
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(SOURCE))
 
-from allotrope import allocators, suite, suite_output  # noqa: E402
-from allotrope.allocators import Allocator  # noqa: E402
+from allotrope.features.suite import measure as suite, output as suite_output  # noqa: E402
+from allotrope.system import allocators  # noqa: E402
+from allotrope.system.allocators import Allocator  # noqa: E402
 
 SUITE = SOURCE / "bench_programs" / "real.toml"
 LEAST_SHARE = 0.10  # of the peak: smaller sites are not judged

@@ -283,7 +283,7 @@ def test_lifetimes_on_a_narrow_terminal_cut_no_figure(command: Command, tmp_path
 
 
 def test_lifetimes_of_a_trace_are_in_instructions(command: Command, tmp_path: Path) -> None:
-    from allotrope.lifetimes import read_lives, survival
+    from allotrope.features.lifetimes.measure import read_lives, survival
 
     program, trace = BUILD / "tests" / "trace" / "ringing", tmp_path / "r.alt"
     done = command.run("record", "-o", str(trace), "--", str(program))

@@ -14,7 +14,7 @@ from conftest import BUILD, SOURCE, Command
 
 import numpy as np
 
-from allotrope import trace_reader
+from allotrope.features.trace import reader as trace_reader
 
 RECORDER = BUILD / "trace" / "allotrope-trace-record"
 TRACER = BUILD / "trace" / "allotrope-trace"

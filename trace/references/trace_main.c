@@ -416,7 +416,7 @@ static int dump_events(struct trace_reader *reader)
 }
 
 /* Bare struct trace_reference, then struct trace_event, batch for batch, each batch behind a
- * header: what trace_reader.py reads. */
+ * header: what analysis/allotrope/features/trace/reader.py reads. */
 static int export_batches(struct trace_reader *reader)
 {
     struct trace_batch batch;

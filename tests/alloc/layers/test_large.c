@@ -134,7 +134,8 @@ static void test_what_is_kept_gives_way_to_a_block_that_grows(void **state)
     give(kept);
     assert_true(is_readable(kept));
     block = large_resize(record_of(block), block, MIB / 2);
-    assert_false(is_readable(kept));
+    /* Not whether the address is readable: the block may have grown into it. */
+    assert_int_equal(large_trim(0), 0);
     give(block);
     large_trim(0);
 }
