@@ -10,6 +10,7 @@
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/threads.h"
+#include "vm/fork_chain.h"
 #include "vm/pages.h"
 
 void *blocks_alloc_zeroed(size_t size)
@@ -85,6 +86,8 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 {
     if (fast_table.bins)
         return true;
+    fork_chain_add(&blocks_heap.common_lock);
+    fork_chain_add(&blocks_heap.lock);
     if (!fast_table_init(collector != NULL))
         return false;
     blocks_heap.collector = collector;
@@ -111,8 +114,6 @@ const struct allocator blocks_default = {
     .alloc = blocks_alloc,
     .free = blocks_free,
     .resize = blocks_resize,
-    .fork_prepare = blocks_fork_prepare,
-    .fork_parent = blocks_fork_parent,
     .fork_child = blocks_fork_child,
     .trim = blocks_trim,
     .alloc_zeroed = blocks_alloc_zeroed,

@@ -20,8 +20,6 @@ void *blocks_resize(void *block, size_t size);
 size_t blocks_usable_size(const void *block);
 struct block_waste blocks_waste(const void *block);
 bool blocks_owns(const void *address);
-void blocks_fork_prepare(void);
-void blocks_fork_parent(void);
 void blocks_fork_child(void);
 void blocks_thread_exit(void);
 size_t blocks_trim(void);

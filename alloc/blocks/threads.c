@@ -221,22 +221,6 @@ void blocks_thread_exit(void)
 
 /* Fork. */
 
-void blocks_fork_prepare(void)
-{
-    lock_acquire(&blocks_heap.common_lock);
-    lock_acquire(&blocks_heap.lock);
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-void blocks_fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    lock_release(&blocks_heap.lock);
-    lock_release(&blocks_heap.common_lock);
-}
-
 /* The threads that the child does not have may have been in the middle of a change of their bins:
  * those are forgotten, and their slabs abandoned with the bits that they have. Lost to the child,
  * until a collection finds them, are the blocks in their local free lists and those [on its way].
@@ -283,8 +267,4 @@ void blocks_fork_child(void)
     atomic_store_explicit(&blocks_heap.abandoned_queue.newest, NULL, memory_order_relaxed);
     blocks_heap.abandoned_rebinned_sweep = UINT64_MAX; /* look at every abandoned slab */
     blocks_each_slab(abandon_in_child, NULL);
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    lock_reset(&blocks_heap.lock);
-    lock_reset(&blocks_heap.common_lock);
 }

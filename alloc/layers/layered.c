@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "alloc/layers/large.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
@@ -97,6 +98,9 @@ bool layered_init(const struct layered_policy *policy, const void *heap_options,
     layers.cache_bytes = options->cache_bytes;
     layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
+    fork_chain_add(&layers.lock);
+    fork_chain_add(&depot.lock);
+    fork_chain_add(&large_lock);
     return add_arena() != NULL;
 }
 
@@ -543,44 +547,15 @@ void layered_thread_exit(void)
     lock_release(&layers.lock);
 }
 
-void layered_fork_prepare(void)
-{
-    lock_acquire(&layers.lock);
-    lock_acquire(&depot.lock);
-    for (unsigned i = 0; i < layers.arena_count; i++)
-        lock_acquire(&layers.arenas[i]->lock);
-    large_fork_prepare();
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-void layered_fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    large_fork_parent();
-    for (unsigned i = layers.arena_count; i-- > 0;)
-        lock_release(&layers.arenas[i]->lock);
-    lock_release(&depot.lock);
-    lock_release(&layers.lock);
-}
-
 /* The other threads' caches may have been in the middle of a change, so the child leaves them
  * alone: what they kept (bounded) is lost to it. */
 void layered_fork_child(void)
 {
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    large_fork_child();
-    for (unsigned i = layers.arena_count; i-- > 0;) {
+    for (unsigned i = layers.arena_count; i-- > 0;)
         layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
-        lock_reset(&layers.arenas[i]->lock);
-    }
-    lock_reset(&depot.lock);
     layers.caches = thread_cache->arena ? thread_cache : NULL;
     if (layers.caches)
         layers.caches->next = layers.caches->previous = NULL;
-    lock_reset(&layers.lock);
 }
 
 /* Looking in from outside. */

@@ -69,8 +69,6 @@ void *layered_resize(void *block, size_t size);
 size_t layered_usable_size(const void *block);
 struct block_waste layered_waste(const void *block);
 bool layered_owns(const void *address);
-void layered_fork_prepare(void);
-void layered_fork_parent(void);
 void layered_fork_child(void);
 void layered_thread_exit(void);
 size_t layered_trim(void);
@@ -82,13 +80,12 @@ bool layered_is_valid(void);
 #define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
 
 /* All of struct allocator that is the same for every policy. */
-#define LAYERED_FUNCTIONS                                                                       \
-    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,               \
-    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,       \
-    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                 \
-    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                       \
-    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics, \
-    .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
+#define LAYERED_FUNCTIONS                                                                         \
+    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,                 \
+    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,         \
+    .owns = layered_owns, .fork_child = layered_fork_child, .thread_exit = layered_thread_exit,   \
+    .trim = layered_trim, .statistics = layered_statistics, .cached_bytes = layered_cached_bytes, \
+    .walk = layered_walk, .is_valid = layered_is_valid
 
 /* A block that the thread's cache holds, live from here on; NULL: none. */
 static inline __attribute__((always_inline)) void *layered_take_cached(
