@@ -54,8 +54,8 @@ struct allocator {
     /* Whether the address lies in memory of this allocator. */
     bool (*owns)(const void *address);
 
-    void (*fork_prepare)(void); /* takes all locks in rank order */
-    void (*fork_parent)(void);
+    /* In the child of a fork: repairs what the threads that the child does not have were doing. The
+     * one thread still holds all locks of vm/fork_chain.h. NULL: there is nothing to repair. */
     void (*fork_child)(void);
     /* The calling thread ends; what it caches goes back. It may still allocate and free. */
     void (*thread_exit)(void);

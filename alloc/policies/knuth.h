@@ -20,7 +20,7 @@ struct knuth_heap {
     struct page_source *pages;
     struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
     size_t free_bytes;
-    char *fence; /* the tag behind the last block; NULL: no memory yet */
+    char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;

@@ -12,7 +12,7 @@
 #define TITLE "better fit in a Cartesian tree (Stephenson, SunOS)"
 #define SOURCE "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983"
 
-/* A bin holds blocks by their bytes, header included. The least have 32, so that a byte of state
+/* A bin holds blocks by their bytes, header included. The least have 32, so that a shadow byte
  * serves 32; the first bin, of 16, is left out. */
 enum { LEAST_BYTES = 32 };
 

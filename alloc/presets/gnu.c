@@ -12,7 +12,7 @@
 #define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
 
 /* A bin for each power of two up to half a page, then four to a doubling, as the heap has parts of
- * pages. Fragments have 32 bytes at least, so that a byte of state serves 32. */
+ * pages. Fragments have 32 bytes at least, so that a shadow byte serves 32. */
 enum {
     LEAST_LOG = 5,
     FRAGMENT_BINS = GNU_MAX_FRAGMENT_LOG - LEAST_LOG + 1,

@@ -4,7 +4,7 @@
  *
  *     free=ignore              free does nothing; collections reclaim what cannot be reached
  *     free=honour,leaks=keep   no collections: `blocks`, by another name
- *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
+ *     free=honour,leaks=collect  frees at once, and collections reclaim what was leaked
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
  * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
@@ -33,6 +33,7 @@
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/number.h"
 #include "vm/pages.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR };
@@ -152,9 +153,9 @@ static void set_free_ignored(void)
     gc.free_ignored = gc.ignores_frees && collect_works();
 }
 
-static bool run_collection(enum collect_cause cause, size_t wanted)
+static bool run_collection(enum collect_cause cause, size_t requested)
 {
-    bool reclaimed = collect(cause, wanted);
+    bool reclaimed = collect(cause, requested);
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -323,18 +324,6 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
-static void gc_fork_prepare(void)
-{
-    collect_fork_prepare();
-    blocks_fork_prepare();
-}
-
-static void gc_fork_parent(void)
-{
-    blocks_fork_parent();
-    collect_fork_parent();
-}
-
 static void gc_fork_child(void)
 {
     blocks_fork_child();
@@ -346,13 +335,10 @@ static void gc_fork_child(void)
 
 static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
 {
-    for (unsigned i = 0; i < PAUSE_BUCKETS; i++) {
-        char key[] = "from_2^00_us";
-        key[7] = (char)('0' + i / 10);
-        key[8] = (char)('0' + i % 10);
+    char key[POWER_KEY_BYTES];
+    for (unsigned i = 0; i < PAUSE_BUCKETS; i++)
         if (pauses[i] > 0)
-            visit(argument, "gc_pauses", key, pauses[i]);
-    }
+            visit(argument, "gc_pauses", write_power_key(key, "from_", i, "_us"), pauses[i]);
 }
 
 static void gc_statistics(statistic_visitor *visit, void *argument)
@@ -369,34 +355,35 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         [STOP_TOO_MANY] = "too_many_threads",
     };
     const struct collect_statistics *statistics = collect_statistics();
-    visit(argument, "gc", "collections", statistics->collections);
-    visit(argument, "gc", "pause_ns", statistics->pause_ns);
-    visit(argument, "gc", "longest_pause_ns", statistics->longest_pause_ns);
-    visit(argument, "gc", "given_up_ns", statistics->given_up_ns);
-    visit(argument, "gc", "stop_ns", statistics->stop_ns);
-    visit(argument, "gc", "longest_stop_ns", statistics->longest_stop_ns);
-    visit(argument, "gc", "root_ns", statistics->root_ns);
-    visit(argument, "gc", "root_bytes", statistics->root_bytes);
-    visit(argument, "gc", "root_indirect_bytes", statistics->root_indirect_bytes);
-    visit(argument, "gc", "root_mappings", statistics->root_mappings);
-    visit(argument, "gc", "mark_ns", statistics->mark_ns);
+    const struct collection_statistics *driver = statistics->driver;
+    visit(argument, "gc", "collections", driver->collections);
+    visit(argument, "gc", "pause_ns", driver->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "given_up_ns", driver->given_up_ns);
+    visit(argument, "gc", "stop_ns", driver->stop_ns);
+    visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);
+    visit(argument, "gc", "root_ns", driver->root_ns);
+    visit(argument, "gc", "root_bytes", driver->root_bytes);
+    visit(argument, "gc", "root_indirect_bytes", driver->root_indirect_bytes);
+    visit(argument, "gc", "root_mappings", driver->root_mappings);
+    visit(argument, "gc", "mark_ns", driver->mark_ns);
     visit(argument, "gc", "marked_blocks", statistics->marked_blocks);
     visit(argument, "gc", "marked_bytes", statistics->marked_bytes);
     visit(argument, "gc", "mark_overflows", statistics->mark_overflows);
     visit(argument, "gc", "markers", statistics->most_markers);
-    visit(argument, "gc", "sweep_ns", statistics->sweep_ns);
+    visit(argument, "gc", "sweep_ns", driver->sweep_ns);
     visit(argument, "gc", "freed_blocks", statistics->freed_blocks);
     visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
-    visit(argument, "gc", "live_bytes", statistics->live_bytes);
-    visit(argument, "gc", "stopped_threads", statistics->stopped_threads);
-    visit(argument, "gc", "next_collection_bytes", pace_target());
+    visit(argument, "gc", "live_bytes", driver->live_bytes);
+    visit(argument, "gc", "stopped_threads", driver->stopped_threads);
+    visit(argument, "gc", "next_collection_bytes", pace_goal());
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)
-        visit(argument, "gc_given_up", failures[i], statistics->given_up[i]);
-    visit(argument, "gc_given_up", "roots_unreadable", statistics->given_up_roots);
-    visit(argument, "gc_given_up", "not_available", statistics->unavailable);
-    visit_histogram(visit, argument, statistics->pauses);
+        visit(argument, "gc_given_up", failures[i], driver->given_up[i]);
+    visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
+    visit(argument, "gc_given_up", "not_available", driver->unavailable);
+    visit_histogram(visit, argument, driver->pauses);
 }
 
 const struct allocator gc_default = {
@@ -411,8 +398,6 @@ const struct allocator gc_default = {
     .alloc = gc_alloc,
     .free = gc_free,
     .resize = gc_resize,
-    .fork_prepare = gc_fork_prepare,
-    .fork_parent = gc_fork_parent,
     .fork_child = gc_fork_child,
     .trim = gc_trim,
     .more_statistics = gc_statistics,

@@ -42,7 +42,7 @@ static const struct allocator *heap;
 
 #ifdef STRESS_TABLE
 
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 
 static void open_heap(const struct allocator *allocator)
 {
@@ -90,14 +90,12 @@ static void heap_thread_ends(void)
 
 static pid_t heap_fork(void)
 {
-    heap->fork_prepare();
-    atomic_store(&forking_thread, current_thread());
+    fork_chain_prepare();
     pid_t child = fork();
-    atomic_store(&forking_thread, 0);
     if (child == 0)
-        heap->fork_child();
+        fork_chain_child(heap->fork_child);
     else
-        heap->fork_parent();
+        fork_chain_parent();
     return child;
 }
 
