@@ -191,7 +191,7 @@ static uint64_t quantile(const struct histogram *sum, double share)
  * is looked for. */
 static void emit_count(struct emitter *emitter, const char *key, uint64_t count)
 {
-    if (emitter->json) {
+    if (emitter->is_json) {
         emit_number(emitter, key, count);
         return;
     }
@@ -202,13 +202,13 @@ static void emit_count(struct emitter *emitter, const char *key, uint64_t count)
     for (uint64_t left = count; left > 0; left /= 2)
         text[length++] = '#';
     text[length] = '\0';
-    emit_text(emitter, key, text);
+    emit_string(emitter, key, text);
 }
 
 static void emit_histogram(struct emitter *emitter, const char *name, const struct histogram *sum,
                            double scale)
 {
-    emit_open(emitter, name);
+    emit_begin_object(emitter, name);
     emit_number(emitter, "calls", sum->calls);
     static const struct {
         const char *key;
@@ -218,7 +218,7 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
         emit_number(emitter, quantiles[i].key,
                     (uint64_t)(scale * (double)quantile(sum, quantiles[i].share) + 0.5));
     emit_number(emitter, "longest_ns", (uint64_t)(scale * (double)sum->longest + 0.5));
-    emit_open(emitter, "calls_below_ns"); /* each bar by its end, in nanoseconds */
+    emit_begin_object(emitter, "calls_below_ns"); /* each bar by its end, in nanoseconds */
     uint64_t count = 0, last = 0;
     for (unsigned bar = 0; bar < BARS; bar++) {
         count += sum->bars[bar];
@@ -232,8 +232,8 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
         last = end;
         count = 0;
     }
-    emit_close(emitter);
-    emit_close(emitter);
+    emit_end_object(emitter);
+    emit_end_object(emitter);
 }
 
 static bool write_to(int file, bool json)

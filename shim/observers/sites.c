@@ -26,6 +26,7 @@
 #include "shim/observers/site_table.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
+#include "vm/decimal.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 
@@ -248,7 +249,7 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
 {
     const char *text = environment_get(variable);
     uint64_t number = initial;
-    if (!text || (parse_size(text, &number) && number >= 1 && number <= most))
+    if (!text || (parse_size(text, strlen(text), &number) && number >= 1 && number <= most))
         return number;
     struct message message;
     message_begin(&message);
@@ -291,44 +292,44 @@ static uint64_t rounded(double estimate)
     return estimate > 0 ? (uint64_t)(estimate + 0.5) : 0;
 }
 
-static void emit_tally(struct emitter *emitter, const char *key, struct tally tally)
+static void write_tally(struct json *json, const char *key, struct tally tally)
 {
-    emit_open(emitter, key);
-    emit_number(emitter, "blocks", rounded(tally.blocks));
-    emit_number(emitter, "bytes", rounded(tally.bytes));
-    emit_close(emitter);
+    json_begin_object(json, key);
+    json_number(json, "blocks", rounded(tally.blocks));
+    json_number(json, "bytes", rounded(tally.bytes));
+    json_end_object(json);
 }
 
-static void emit_site(struct emitter *emitter, const struct site *site)
+static void write_site(struct json *json, const struct site *site)
 {
-    emit_open(emitter, NULL);
-    emit_tally(emitter, "peak", site_at_peak(&sites.table, site));
-    emit_tally(emitter, "exit", site->live);
-    emit_tally(emitter, "total", site->total);
-    emit_addresses(emitter, "frames", (const void *const *)site->frames, site->depth);
-    emit_close(emitter);
+    json_begin_object(json, NULL);
+    write_tally(json, "peak", site_at_peak(&sites.table, site));
+    write_tally(json, "exit", site->live);
+    write_tally(json, "total", site->total);
+    json_addresses(json, "frames", (const void *const *)site->frames, site->depth);
+    json_end_object(json);
 }
 
 /* The lines that tell where code lies. */
-static void emit_maps(struct emitter *emitter)
+static void write_maps(struct json *json)
 {
     static char buffer[8192];
     size_t length = 0, got;
     long maps = maps_open();
-    emit_open_list(emitter, "maps");
+    json_begin_array(json, "maps");
     while ((got = maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
         length += got;
         char *line = buffer, *end;
         while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
             *end = '\0';
             if (strstr(line, "r-xp"))
-                emit_text(emitter, NULL, line);
+                json_string(json, NULL, line);
             line = end + 1;
         }
         length -= (size_t)(line - buffer);
         memmove(buffer, line, length);
     }
-    emit_close_list(emitter);
+    json_end_array(json);
     maps_close(maps);
 }
 
@@ -345,11 +346,11 @@ static bool write_to(int file, bool json)
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
     emit_seconds(&emitter, "peak_seconds", sites.peak_at);
     emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
-    emit_maps(&emitter);
-    emit_open_list(&emitter, "sites");
+    write_maps(&emitter.json);
+    json_begin_array(&emitter.json, "sites");
     for (size_t i = 0; i < sites.table.site_count; i++)
-        emit_site(&emitter, &sites.table.sites[i]);
-    emit_close_list(&emitter);
+        write_site(&emitter.json, &sites.table.sites[i]);
+    json_end_array(&emitter.json);
     return output_end(&emitter);
 }
 

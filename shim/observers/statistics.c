@@ -22,6 +22,7 @@
 #include "shim/reports/output.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
+#include "vm/decimal.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
@@ -262,50 +263,48 @@ static struct route start(const struct configuration *configuration, struct rout
 static void emit_options(struct emitter *emitter, const struct configuration *configuration)
 {
     const struct option_description *options = configuration->allocator->options;
-    emit_open(emitter, "options");
+    emit_begin_object(emitter, "options");
     for (size_t i = 0; i < option_count(configuration->allocator); i++) {
         if (options[i].keywords)
-            emit_text(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
+            emit_string(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
         else
             emit_number(emitter, options[i].key, configuration->values[i]);
     }
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 /* Counts by powers of two, as "2^07"; those that are 0 are left out. */
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
-    emit_open(emitter, key);
+    emit_begin_object(emitter, key);
     for (unsigned i = 0; i < powers; i++) {
-        char name[] = "2^00";
-        name[2] = (char)('0' + i / 10);
-        name[3] = (char)('0' + i % 10);
+        char name[POWER_KEY_BYTES];
         if (counts[i] > 0)
-            emit_number(emitter, name, counts[i]);
+            emit_number(emitter, write_power_key(name, "", i, ""), counts[i]);
     }
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 static void emit_account(struct emitter *emitter)
 {
-    emit_open(emitter, "calls");
+    emit_begin_object(emitter, "calls");
     emit_number(emitter, "malloc", account.malloc_calls);
     emit_number(emitter, "calloc", account.calloc_calls);
     emit_number(emitter, "realloc", account.realloc_calls);
     emit_number(emitter, "aligned", account.aligned_calls);
     emit_number(emitter, "free", account.free_calls);
-    emit_close(emitter);
-    emit_open(emitter, "total");
+    emit_end_object(emitter);
+    emit_begin_object(emitter, "total");
     emit_number(emitter, "blocks", account.total_blocks);
     emit_number(emitter, "requested_bytes", account.total_requested);
-    emit_close(emitter);
+    emit_end_object(emitter);
     emit_powers(emitter, "sizes", account.sizes, sizeof account.sizes / sizeof *account.sizes);
-    emit_open(emitter, "live");
+    emit_begin_object(emitter, "live");
     emit_number(emitter, "blocks", account.live.blocks);
     emit_number(emitter, "requested_bytes", account.live.requested);
     emit_number(emitter, "allocated_bytes", account.live.usable + account.live.header);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 /* What is mapped and neither requested, nor one of the other kinds of waste: free blocks that
@@ -321,7 +320,7 @@ static void emit_peak(struct emitter *emitter)
 {
     const struct snapshot *peak = &account.peak;
     uint64_t rounding = peak->live.usable - peak->live.requested;
-    emit_open(emitter, "peak");
+    emit_begin_object(emitter, "peak");
     emit_seconds(emitter, "time_seconds", peak->nanoseconds);
     emit_number(emitter, "most_requested_bytes", account.most_requested);
     emit_number(emitter, "blocks", peak->live.blocks);
@@ -330,36 +329,36 @@ static void emit_peak(struct emitter *emitter)
                 peak->live.usable + peak->live.header + peak->live.alignment);
     emit_number(emitter, "mapped_bytes", peak->mapped);
     emit_number(emitter, "resident_bytes", peak->resident);
-    emit_open(emitter, "waste");
+    emit_begin_object(emitter, "waste");
     emit_number(emitter, "header", peak->live.header);
     emit_number(emitter, "rounding", rounding);
     emit_number(emitter, "alignment", peak->live.alignment);
     emit_number(emitter, "cached", peak->cached);
     emit_number(emitter, "external", external_waste(peak, rounding));
-    emit_close(emitter);
-    emit_close(emitter);
+    emit_end_object(emitter);
+    emit_end_object(emitter);
 }
 
-static void emit_timeline(struct emitter *emitter)
+static void write_timeline(struct json *json)
 {
     const struct timeline *timeline = &account.timeline;
-    emit_open_list(emitter, "timeline");
+    json_begin_array(json, "timeline");
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_point *point = &timeline->points[i];
-        emit_open(emitter, NULL);
-        emit_seconds(emitter, "seconds", point->nanoseconds);
-        emit_number(emitter, "requested_bytes", point->requested);
-        emit_number(emitter, "mapped_bytes", point->mapped);
-        emit_number(emitter, "resident_bytes", point->resident);
-        emit_close(emitter);
+        json_begin_object(json, NULL);
+        json_seconds(json, "seconds", point->nanoseconds);
+        json_number(json, "requested_bytes", point->requested);
+        json_number(json, "mapped_bytes", point->mapped);
+        json_number(json, "resident_bytes", point->resident);
+        json_end_object(json);
     }
-    emit_close_list(emitter);
+    json_end_array(json);
 }
 
 static void emit_policy(struct emitter *emitter, const struct allocator_statistics *statistics)
 {
     const struct heap_statistics *heap = &statistics->heap;
-    emit_open(emitter, "heap");
+    emit_begin_object(emitter, "heap");
     emit_number(emitter, "arenas", statistics->arenas);
     emit_number(emitter, "threads", statistics->threads);
     emit_number(emitter, "free_blocks", heap->free_blocks);
@@ -374,7 +373,7 @@ static void emit_policy(struct emitter *emitter, const struct allocator_statisti
     emit_number(emitter, "tree_depth", heap->tree_depth);
     emit_powers(emitter, "search_lengths", heap->search_lengths,
                 sizeof heap->search_lengths / sizeof *heap->search_lengths);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 struct group {
@@ -387,8 +386,8 @@ static void emit_in_group(void *argument, const char *name, const char *key, uin
     struct group *group = argument;
     if (!group->name || strcmp(group->name, name) != 0) {
         if (group->name)
-            emit_close(group->emitter);
-        emit_open(group->emitter, name);
+            emit_end_object(group->emitter);
+        emit_begin_object(group->emitter, name);
         group->name = name;
     }
     emit_number(group->emitter, key, number);
@@ -400,18 +399,18 @@ static void emit_more(struct emitter *emitter, const struct allocator *allocator
     if (allocator->more_statistics)
         allocator->more_statistics(emit_in_group, &group);
     if (group.name)
-        emit_close(emitter);
+        emit_end_object(emitter);
 }
 
 static void emit_system_calls(struct emitter *emitter)
 {
-    emit_open(emitter, "system_calls");
+    emit_begin_object(emitter, "system_calls");
     emit_number(emitter, "mmap", page_calls.mmap);
     emit_number(emitter, "munmap", page_calls.munmap);
     emit_number(emitter, "munmap_refused", page_calls.unmap_refused);
     emit_number(emitter, "mremap", page_calls.mremap);
     emit_number(emitter, "madvise", page_calls.madvise);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 static bool write_to(int descriptor, bool json, const struct configuration *configuration)
@@ -425,7 +424,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
         emit_account(&emitter);
         emit_peak(&emitter);
         if (json) /* in a table it would be hundreds of lines */
-            emit_timeline(&emitter);
+            write_timeline(&emitter.json);
     }
     emit_number(&emitter, "mapped_bytes", mapped_bytes());
     emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
