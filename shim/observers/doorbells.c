@@ -24,7 +24,7 @@ SILENT void *ringing_alloc(size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc(size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -33,7 +33,7 @@ SILENT void *ringing_alloc_zeroed(size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc_zeroed(size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -42,7 +42,7 @@ SILENT void *ringing_alloc_aligned(size_t alignment, size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc_aligned(alignment, size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -50,7 +50,7 @@ SILENT void *ringing_alloc_aligned(size_t alignment, size_t size)
 SILENT void ringing_free(void *block)
 {
     doorbell_enter_allocator();
-    doorbell_free(block, observer_caller());
+    doorbell_free(block, observer_site());
     inner.free(block);
     doorbell_leave();
 }
@@ -59,7 +59,7 @@ SILENT void *ringing_resize(void *block, size_t size)
 {
     doorbell_enter_allocator();
     void *resized = inner.resize(block, size);
-    doorbell_realloc((uintptr_t)block, resized, size, observer_caller());
+    doorbell_realloc((uintptr_t)block, resized, size, observer_site());
     doorbell_leave();
     return resized;
 }

@@ -2,28 +2,30 @@
  *
  * sites.c: see sites.h.
  *
- * An allocation that is not sampled costs a countdown in thread-local storage, a free of a block
- * that was not a look into a filter of 32 KiB. A sample costs some 2,000 instructions, most of
- * them for the walk up its stack (callers.h). Where the caller stands where it stood at another
- * sample, and every return address lies where it lay then, it is that stack again, and the sample
- * costs a quarter of that.
+ * Costs. An allocation that is not sampled: a countdown in thread-local storage. A free of a block
+ * that was not: a look into a filter of 32 KiB. A sample: some 2,000 instructions, most of them for
+ * the walk up its stack (stack_trace.h).
  *
- * Unless a rate is given it is as fine as the program's speed allows: so that samples take about a
- * hundredth of its time. Nor need it be finer than for some thousand samples of the heap at its
- * peak, so that small heaps and large ones are known as well.
+ * Known stacks. Most samples are taken on a stack that was walked before. A small table holds such
+ * stacks: where each return address lies, and of which site it is. When every one of them lies
+ * there again, it is that stack, and the sample costs a quarter.
  *
- * What a signal handler allocates while its thread takes a sample is not sampled.
+ * The rate. Unless one is given, samples take about a hundredth of the program's time. Nor is the
+ * rate finer than a few thousand samples of the heap at its peak need.
+ *
+ * A signal handler that interrupts a sample of its thread is not sampled.
  */
 #include "shim/observers/sites.h"
 
 #include <string.h>
 
-#include "shim/observers/callers.h"
-#include "shim/reports/emitter.h"
 #include "shim/configuration/environment.h"
-#include "shim/reports/output.h"
+#include "shim/observers/proc_maps.h"
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
+#include "shim/observers/stack_trace.h"
+#include "shim/reports/emitter.h"
+#include "shim/reports/output.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
 #include "vm/decimal.h"
@@ -32,10 +34,10 @@
 
 enum { DEFAULT_FRAMES = 32 };
 
-/* Work is counted in samples whose stack was known; one that was walked up is some four. Each
- * shall have WORK_NS of the process's time, of which 150 are its own. The rate changes after every
- * BATCH of them. Time that others left over may be used up, as far as MOST_CREDIT_NS, in batches
- * that are up to four times as fast. */
+/* The unit of work is a sample on a known stack; a walk counts WALK_WORK of them. A unit costs 150
+ * ns and is to come once in WORK_NS of the process's time. After every BATCH of units the rate
+ * changes. A batch that took longer than that leaves credit, up to MOST_CREDIT_NS; credit lets
+ * later batches be up to four times as fast. */
 enum {
     FINEST_RATE = 512,
     PEAK_SAMPLES = 2048,
@@ -46,13 +48,13 @@ enum {
     WALK_WORK = 4
 };
 
-/* Stacks of samples, by where the caller's stack begins and its address. */
+/* A stack that was walked, found by its innermost frame and return address. */
 enum { STACK_BITS = 8 };
 struct known_stack {
     const uintptr_t *frame; /* as of observer_frame() */
-    uintptr_t caller;
+    uintptr_t return_address;
     uint32_t site; /* as of site_table_site(); 0: free */
-    uint32_t places[CALLERS_MOST];
+    uint32_t offsets[MOST_FRAMES];
 };
 
 static struct {
@@ -67,8 +69,8 @@ static struct {
     uint64_t samples;
     uint32_t work;        /* of this batch */
     uint64_t batch_began; /* nanoseconds of the process's time */
-    double credit;        /* nanoseconds without a sample that should have had one */
-    double affordable;    /* rate at which a batch lasts as long as it shall */
+    double credit;        /* nanoseconds that batches took above BATCH_NS each */
+    double affordable;    /* rate at which a batch takes the time that it shall */
     struct site_table table;
     struct known_stack stacks[1 << STACK_BITS];
 } sites;
@@ -84,16 +86,16 @@ static double between(double least, double number, double most)
     return number < least ? least : number > most ? most : number;
 }
 
-/* At the end of a batch: changes the rate by what the batch was too fast or too slow, twofold at
- * most. Credit and debt are to be gone after eight batches more. */
+/* At the end of a batch: the rate at which it would have taken the time that it shall, twofold or
+ * half at most. Credit and debt are to be gone after eight batches more. */
 static double affordable_rate(void)
 {
     uint64_t now = process_ns();
     double took = (double)(now - sites.batch_began);
     sites.batch_began = now;
     sites.credit = between(-MOST_CREDIT_NS, sites.credit + took - BATCH_NS, MOST_CREDIT_NS);
-    double shall = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
-    return between(FINEST_RATE, sites.rate / between(0.5, took / shall, 2), COARSEST_RATE);
+    double wanted = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
+    return between(FINEST_RATE, sites.rate / between(0.5, took / wanted, 2), COARSEST_RATE);
 }
 
 /* Under the lock, after a sample. */
@@ -119,7 +121,7 @@ static void enter_sample(uint32_t site, const void *block, size_t size, double w
         adapt_rate(work);
 }
 
-static struct known_stack *stack_like(const uintptr_t *frame)
+static struct known_stack *stack_entry(const uintptr_t *frame)
 {
     uint64_t hash = (frame[1] ^ (uintptr_t)frame << 16) * UINT64_C(0x9E3779B97F4A7C15);
     return &sites.stacks[hash >> (64 - STACK_BITS)];
@@ -127,11 +129,12 @@ static struct known_stack *stack_like(const uintptr_t *frame)
 
 static bool is_same_stack(const struct known_stack *known, const uintptr_t *frame)
 {
-    if (!known->site || known->frame != frame || known->caller != frame[1])
+    if (!known->site || known->frame != frame || known->return_address != frame[1])
         return false;
     const struct site *site = &sites.table.sites[known->site - 1];
     for (uint32_t i = 1; i < site->depth; i++)
-        if (*(const void *const *)((const char *)(frame + 2) + known->places[i]) != site->frames[i])
+        if (*(const void *const *)((const char *)(frame + 2) + known->offsets[i]) !=
+            site->frames[i])
             return false;
     return true;
 }
@@ -139,15 +142,15 @@ static bool is_same_stack(const struct known_stack *known, const uintptr_t *fram
 static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
                                                       const uintptr_t *frame)
 {
-    const void *frames[CALLERS_MOST];
-    uint32_t places[CALLERS_MOST];
-    uint32_t depth = callers_of(frame, frames, places, (uint32_t)sites.frames);
+    const void *frames[MOST_FRAMES];
+    uint32_t offsets[MOST_FRAMES];
+    uint32_t depth = stack_trace(frame, frames, offsets, (uint32_t)sites.frames);
     lock_acquire(&sites.lock);
     uint32_t site = site_table_site(&sites.table, frames, depth);
-    if (site && *places) {
-        struct known_stack *known = stack_like(frame);
-        *known = (struct known_stack){.frame = frame, .caller = frame[1], .site = site};
-        memcpy(known->places, places, depth * sizeof *places);
+    if (site && *offsets) {
+        struct known_stack *known = stack_entry(frame);
+        *known = (struct known_stack){.frame = frame, .return_address = frame[1], .site = site};
+        memcpy(known->offsets, offsets, depth * sizeof *offsets);
     }
     enter_sample(site, block, size, weight, WALK_WORK);
     lock_release(&sites.lock);
@@ -156,7 +159,7 @@ static __attribute__((noinline)) void walk_and_sample(const void *block, size_t 
 static void take_sample(const void *block, size_t size, double weight, const uintptr_t *frame)
 {
     lock_acquire(&sites.lock);
-    struct known_stack *known = stack_like(frame);
+    struct known_stack *known = stack_entry(frame);
     bool is_known = is_same_stack(known, frame);
     if (is_known)
         enter_sample(known->site, block, size, weight, 1);
@@ -165,7 +168,7 @@ static void take_sample(const void *block, size_t size, double weight, const uin
         walk_and_sample(block, size, weight, frame);
 }
 
-/* The allocation that the countdown ended with: sampled, or it was none yet. */
+/* The countdown ended with this allocation: it is sampled, or the thread's first period begins. */
 static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
                                                       const uintptr_t *frame)
 {
@@ -228,7 +231,7 @@ static void observed_free(void *block)
     sites.inner.free(block);
 }
 
-/* The old block must be out of the table before another thread may be given its place. */
+/* The old block must be out of the table before another thread may be handed its address. */
 static void *observed_resize(void *block, size_t size)
 {
     struct sampled_block removed = {0};
@@ -274,7 +277,7 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
     sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
-    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, CALLERS_MOST);
+    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
     strncpy(sites.destination, value, sizeof sites.destination - 1);
     struct route observed = inner;
     observed.alloc = observed_alloc;
@@ -285,7 +288,7 @@ static struct route start(const struct configuration *configuration, struct rout
     return observed;
 }
 
-/* Writing. */
+/* The report. */
 
 static uint64_t rounded(double estimate)
 {
@@ -310,14 +313,14 @@ static void write_site(struct json *json, const struct site *site)
     json_end_object(json);
 }
 
-/* The lines that tell where code lies. */
+/* The mappings that hold code. */
 static void write_maps(struct json *json)
 {
     static char buffer[8192];
     size_t length = 0, got;
-    long maps = maps_open();
+    long maps = proc_maps_open();
     json_begin_array(json, "maps");
-    while ((got = maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
+    while ((got = proc_maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
         length += got;
         char *line = buffer, *end;
         while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
@@ -330,17 +333,17 @@ static void write_maps(struct json *json)
         memmove(buffer, line, length);
     }
     json_end_array(json);
-    maps_close(maps);
+    proc_maps_close(maps);
 }
 
-/* Always JSON: a list of stacks is for programs. */
+/* Always JSON: stack traces are for programs. */
 static bool write_to(int file, bool json)
 {
     (void)json;
     struct emitter emitter;
     output_begin(&emitter, file, true, "allotrope.sites/1", sites.configuration);
     emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
-    emit_number(&emitter, "frames", callers_are_known() ? sites.frames : 1);
+    emit_number(&emitter, "frames", stack_trace_is_deep() ? sites.frames : 1);
     emit_number(&emitter, "samples", sites.samples);
     emit_number(&emitter, "lost_samples", sites.table.lost);
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
@@ -378,7 +381,7 @@ static void fork_child(void)
 
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
                                         .start = start,
-                                        .before_main = callers_prepare,
+                                        .before_main = stack_trace_prepare,
                                         .fork_prepare = fork_prepare,
                                         .fork_parent = fork_parent,
                                         .fork_child = fork_child,

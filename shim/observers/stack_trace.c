@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * callers.c: see callers.h.
+ * stack_trace.c: see stack_trace.h.
  */
-#include "shim/observers/callers.h"
+#include "shim/observers/stack_trace.h"
 
 #include <execinfo.h>
-#include <fcntl.h>
 #include <unwind.h>
 
 #include "shim/observers/unwind.h"
-#include "vm/syscall.h"
 
-/* A static program has none of these. The unwinder's own are there where the program has libgcc_s
- * from its start, as under the commands, which preload it: what libc's backtrace() loads otherwise
- * comes from the program's malloc, and stands in the program's account. */
+/* A static program has none of these. _Unwind_Backtrace is there where the program has libgcc_s
+ * from its start, as under the commands, which preload it. Otherwise libc's backtrace() loads it,
+ * by the program's malloc, so that the load stands in the program's account. */
 extern __typeof__(backtrace) backtrace __attribute__((weak));
 extern __typeof__(_Unwind_Backtrace) _Unwind_Backtrace __attribute__((weak));
 extern __typeof__(_Unwind_GetIP) _Unwind_GetIP __attribute__((weak));
 
 enum { OWN_FRAMES = 12 }; /* at most between the program and here */
 
-static bool can_unwind;
+static bool is_deep;
 
 struct walk {
     void **frames;
@@ -34,7 +32,8 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
     return walk->count < walk->room ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-static int walk_up(void **frames, int room)
+/* All frames from this one up, by libgcc. Returns how many. */
+static int walk_by_libgcc(void **frames, int room)
 {
     struct walk walk = {frames, 0, room};
     if (!_Unwind_Backtrace || !_Unwind_GetIP)
@@ -45,70 +44,48 @@ static int walk_up(void **frames, int room)
     return walk.count;
 }
 
-void callers_prepare(void)
+void stack_trace_prepare(void)
 {
     void *frame[1];
-    can_unwind = walk_up(frame, 1) == 1;
+    is_deep = walk_by_libgcc(frame, 1) == 1;
 }
 
-bool callers_are_known(void)
+bool stack_trace_is_deep(void)
 {
-    return can_unwind;
+    return is_deep;
 }
 
-/* As callers_of(), by libgcc: from any frame, at some 600 instructions for each. */
-static __attribute__((noinline)) uint32_t callers_by_libgcc(const void *caller, const void **frames,
-                                                            uint32_t most)
+/* Those frames from the return address `first` on. Any frame can be walked, at some 600
+ * instructions for each. */
+static __attribute__((noinline)) uint32_t trace_by_libgcc(const void *first, const void **frames,
+                                                          uint32_t most)
 {
-    void *all[CALLERS_MOST + OWN_FRAMES];
-    int count = walk_up(all, (int)most + OWN_FRAMES), first = 0;
-    while (first < count && all[first] != caller)
-        first++;
+    void *all[MOST_FRAMES + OWN_FRAMES];
+    int count = walk_by_libgcc(all, (int)most + OWN_FRAMES), at = 0;
+    while (at < count && all[at] != first)
+        at++;
     uint32_t depth = 0;
-    while (first < count && depth < most)
-        frames[depth++] = all[first++];
+    while (at < count && depth < most)
+        frames[depth++] = all[at++];
     return depth;
 }
 
-uint32_t callers_of(const uintptr_t *frame, const void **frames, uint32_t *places, uint32_t most)
+uint32_t stack_trace(const uintptr_t *frame, const void **frames, uint32_t *offsets, uint32_t most)
 {
-    const struct frame program = {
-        .address = frame[1], .stack = (uintptr_t)(frame + 2), .base = frame[0]};
-    const void *caller = (const void *)frame[1];
+    const struct unwind_frame program = {
+        .rip = frame[1], .rsp = (uintptr_t)(frame + 2), .rbp = frame[0]};
+    const void *first = (const void *)frame[1];
     uint32_t depth = 0;
-    if (most > 1 && can_unwind) {
-        depth = unwind(program, frames, places, most);
-        if (places)
-            *places = depth;
+    if (most > 1 && is_deep) {
+        depth = unwind(program, frames, offsets, most);
+        if (offsets)
+            *offsets = depth;
         if (depth == 0)
-            depth = callers_by_libgcc(caller, frames, most);
-    } else if (places) {
-        *places = 0;
+            depth = trace_by_libgcc(first, frames, most);
+    } else if (offsets) {
+        *offsets = 0;
     }
     if (depth == 0)
-        frames[depth++] = caller;
+        frames[depth++] = first;
     return depth;
-}
-
-long maps_open(void)
-{
-    return SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-}
-
-size_t maps_read(long maps, char *to, size_t room)
-{
-    size_t length = 0;
-    long got = syscall_failed(maps) ? 0 : 1;
-    while (got > 0 && length < room) {
-        got = SYSCALL_3(SYS_read, maps, to + length, room - length);
-        if (got > 0)
-            length += (size_t)got;
-    }
-    return length;
-}
-
-void maps_close(long maps)
-{
-    if (!syscall_failed(maps))
-        SYSCALL_1(SYS_close, maps);
 }

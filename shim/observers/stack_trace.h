@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * callers.h: who called malloc, all the way up, and in which files that code lies.
+ * stack_trace.h: the return addresses above a call of malloc, which tell its allocation site.
+ *
+ * Debian's programs keep no frame pointers, so a walk up the stack needs the tables for exceptions:
+ * by unwind.h where it can, by libgcc's unwinder otherwise.
  */
-#ifndef ALLOTROPE_SHIM_OBSERVERS_CALLERS_H
-#define ALLOTROPE_SHIM_OBSERVERS_CALLERS_H
+#ifndef ALLOTROPE_SHIM_OBSERVERS_STACK_TRACE_H
+#define ALLOTROPE_SHIM_OBSERVERS_STACK_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CALLERS_MOST = 64 };
+enum { MOST_FRAMES = 64 };
 
-/* Loads libgcc's unwinder where the program has none yet, which allocates: Debian's programs keep
- * no frame pointers. Until then, and in static programs, nobody knows more than the nearest
- * caller. Once, before main. */
-void callers_prepare(void);
-bool callers_are_known(void);
+/* Loads libgcc's unwinder where the program has none yet, which allocates. Once, before main. */
+void stack_trace_prepare(void);
 
-/* The stack above our own functions, innermost first: `frame`, as of observer_frame(), then whoever
- * called that. most: 1 to CALLERS_MOST, the room in `frames`. places, unless NULL: as of unwind();
- * *places is 0 where they are not known. Returns how many, at least 1. Any thread, signal handlers
- * too; no allocation. */
-uint32_t callers_of(const uintptr_t *frame, const void **frames, uint32_t *places, uint32_t most);
+/* Whether a trace goes beyond its first frame. Not before stack_trace_prepare(), and not in a
+ * static program. */
+bool stack_trace_is_deep(void);
 
-/* The text of /proc/self/maps. What cannot be opened reads as empty. */
-long maps_open(void);
-size_t maps_read(long maps, char *to, size_t room); /* less than the room: that was the end */
-void maps_close(long maps);
+/* Fills `frames` with the return addresses above our own functions, innermost first: the first is
+ * that of `frame`, as of observer_frame(). most: 1 to MOST_FRAMES, the room in `frames`. offsets,
+ * unless NULL: as of unwind(); *offsets is 0 when they are not known. Returns how many, at least 1.
+ * Any thread, signal handlers too; no allocation. */
+uint32_t stack_trace(const uintptr_t *frame, const void **frames, uint32_t *offsets, uint32_t most);
 
 #endif

@@ -16,7 +16,7 @@
  *     static void *observed_alloc(size_t size)
  *     {
  *         void *block = inner.alloc(size);
- *         note(block, size, observer_caller());
+ *         note(block, size, observer_site());
  *         return block;
  *     }
  *     ... the same for alloc_zeroed, alloc_aligned, free, resize; usable_size and owns are
@@ -85,9 +85,9 @@ void observers_thread_end(void);
  * recursion. */
 void observer_watch_thread(void);
 
-/* The frame of the function of ours that the program called, malloc or whichever name it was: [1]
- * is the return address there, [0] the program's rbp, and its stack begins at [2]. For functions
- * of a route only. Ours between here and there keep frame pointers (shim.am). */
+/* The frame of our function that the program called, malloc or another of its names: [0] is the
+ * program's rbp, [1] the return address, and the program's stack begins at [2]. For functions of a
+ * route only. Our functions between here and there keep frame pointers (shim.am). */
 static inline __attribute__((always_inline)) const uintptr_t *observer_frame(void)
 {
     const uintptr_t *frame = __builtin_frame_address(0);
@@ -100,7 +100,9 @@ static inline __attribute__((always_inline)) const uintptr_t *observer_frame(voi
     return frame;
 }
 
-static inline __attribute__((always_inline)) const void *observer_caller(void)
+/* The allocation site of the call: its return address in the program. For functions of a route
+ * only. */
+static inline __attribute__((always_inline)) const void *observer_site(void)
 {
     return (const void *)observer_frame()[1];
 }
