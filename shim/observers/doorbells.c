@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * doorbells.c: tells the recorder (trace/recorder) when the program is in the allocator and what it
- * got there; see docs/doorbells.md. The observer nearest to the allocator, so that the references
- * of others are not taken for the allocator's.
+ * doorbells.c: see doorbells.h.
  *
- * The functions that ring lie in a section of their own, which the recorder is told of: what they
- * execute is in no trace, so recorded references are those of the program and the allocator as
- * they are natively.
+ * A doorbell is a store that the recorder (trace/recorder) notices; docs/doorbells.md. This
+ * observer stands nearest to the allocator, so that references of other observers do not count as
+ * the allocator's.
+ *
+ * The functions that ring lie in a section of their own, which the recorder leaves out of the
+ * trace: recorded references are those that the program and the allocator make without a recorder.
  */
 #include "shim/observers/doorbells.h"
 
@@ -80,7 +81,7 @@ SILENT bool ringing_owns(const void *address)
     return owns;
 }
 
-/* "0" is off. The variable may be inherited by a process that nobody records. */
+/* "0" is off. A process that nobody records may have inherited the variable. */
 static struct route start(const struct configuration *configuration, struct route behind,
                           const char *value)
 {

@@ -2,16 +2,20 @@
  *
  * statistics.c: see statistics.h.
  *
- * What a block was asked for is not known to the allocators, only what can be used of it. The
- * difference of the two, the block's slack, is kept apart, in a table beside the heap: four bytes
- * for every 16 bytes of heap, in tables of 256 KiB of heap each, made when the first block in
- * them is handed out.
+ * Slack. An allocator knows a block's usable size, not the requested one. The difference of the
+ * two, the block's slack, is kept in tables beside the heap: four bytes for every 16 bytes of heap.
+ * A table serves 256 KiB of heap; it is made when the first block in them is handed out.
  *
- * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
- * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
- * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
- * takes log(n) of them. The timeline's points are taken on the way of the calls too, so that no
- * thread or timer of ours is seen by the program.
+ * Peak. A snapshot is taken whenever the requested bytes of live blocks exceed those of the last
+ * snapshot by 1/128 and 4 KiB (by 1/32 while that is less). So the last one lies within 1% and 4
+ * KiB of the peak, never more than 3% below it, and a heap that grows to n bytes takes log(n) of
+ * them.
+ *
+ * Timeline. Its points are taken inside the program's calls too, so the program sees no thread and
+ * no timer of ours.
+ *
+ * Shared words: all of `account` below its lock. Writer: whoever holds the lock. `allotrope stats`
+ * reads some of them from another process, without it (publish.h).
  */
 #include "shim/observers/statistics.h"
 
@@ -30,10 +34,10 @@
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
-/* What of the heap one table serves; the table is as large as a granule. */
+/* Bytes of heap that a table of slacks serves; the table is as large as a granule. */
 static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
 
-/* The clock is asked once in so many calls whether the timeline is due for a point. */
+/* Calls between two looks at the clock, which tell whether a point of the timeline is due. */
 enum { CALLS_TO_CLOCK = 32 };
 
 struct sums {
@@ -65,7 +69,7 @@ static struct {
 extern struct granule_map slack_tables;
 struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
-/* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
+/* Where the block's slack is kept; NULL without memory, and the slack then counts as zero. */
 static uint32_t *slack_of(const void *block)
 {
     uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
@@ -117,7 +121,7 @@ static void add_to_timeline(uint64_t nanoseconds)
     timeline_add(&account.timeline, &point, monotonic_ns() - account.started);
 }
 
-/* Called with each allocation and free: while there are none, the heap stays as it is. */
+/* Called at each allocation and free: between them the heap stays as it is. */
 static void note_time(void)
 {
     if (account.total_blocks + account.free_calls < account.next_clock)
@@ -128,7 +132,7 @@ static void note_time(void)
         add_to_timeline(nanoseconds);
 }
 
-/* Enters a block, or takes one out: what is added to every sum. */
+/* What one block adds to each sum. */
 static struct sums measure(const void *block, uint64_t slack)
 {
     struct block_waste waste = account.configuration->allocator->waste(block);
@@ -193,8 +197,8 @@ static void *counted_alloc_aligned(size_t alignment, size_t size)
     return count_new(account.inner.alloc_aligned(alignment, size), size, &account.aligned_calls);
 }
 
-/* Measured while the block is still the caller's. Nothing for a pointer that is no live block:
- * the allocator will say so. */
+/* Called while the block is still the program's. All zero for a pointer that is no live block,
+ * which the allocator will report. */
 static struct sums measure_live(const void *block)
 {
     if (!account.inner.owns(block) || account.inner.usable_size(block) == 0)
@@ -258,7 +262,7 @@ static struct route start(const struct configuration *configuration, struct rout
     return counted;
 }
 
-/* Writing. */
+/* The report. */
 
 static void emit_options(struct emitter *emitter, const struct configuration *configuration)
 {
@@ -273,7 +277,7 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
     emit_end_object(emitter);
 }
 
-/* Counts by powers of two, as "2^07"; those that are 0 are left out. */
+/* Counts by powers of two, with keys like "2^07". Zeros are left out. */
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
@@ -307,8 +311,8 @@ static void emit_account(struct emitter *emitter)
     emit_end_object(emitter);
 }
 
-/* What is mapped and neither requested, nor one of the other kinds of waste: free blocks that
- * nobody caches, and what no block can use. */
+/* External fragmentation and the allocator's own: mapped bytes that are neither requested nor waste
+ * of another kind. They are free blocks that no thread cache holds, and what no block can use. */
 static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
 {
     uint64_t accounted =

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * observer.h: what stands between the program and the allocator, on request.
+ * observer.h: observers, which watch the calls between the program and the allocator on request.
  *
- * An observer is a wrapping route: functions of the same signatures that note what they came for
- * and go on to the route behind them. It is chosen by an environment variable when the route is
- * settled. One that was not asked for is not in the route, so it costs nothing. Several may be on
- * at once: the first in observers.c stands nearest to the allocator.
+ * An observer is a route that wraps another: functions of the same signatures, which note a call
+ * and pass it on to the route behind them (`inner`). An environment variable asks for it, when the
+ * route is resolved. An observer that was not asked for is not in the route, so it costs nothing.
+ * Several may be on at once: the first in observers.c stands nearest to the allocator.
  *
  *   program -> malloc -> route -> [observer] -> [observer] -> allocator
  *
@@ -33,7 +33,7 @@
  *
  *     const struct observer note_observer = {.variable = "ALLOTROPE_NOTE", .start = start, ...};
  *
- * and its name in observers.c. What is true of it:
+ * and its name in observers.c. An observer keeps these rules:
  *  - It runs inside malloc, before libc is up, in signal handlers, in the middle of fork: no libc
  *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
  *    with a rank of their own below RANK_REGISTRY), and errno stays as it was.
