@@ -38,7 +38,7 @@ def test_this_tree() -> None:
         ("gc/mark/mark.c", "alloc/blocks/blocks.h"),
         ("shim/configuration/allocators.c", "gc/cycle/gc.h"),
         ("shim/observers/events.c", "trace/protocol/event_pool.h"),
-        ("shim/configuration/describe.c", "config.h"),
+        ("shim/reports/describe.c", "config.h"),
         ("analysis/simulate/main.c", "trace/format/format.h"),
         ("tests/alloc/policies/test_bsd.c", "alloc/policies/bsd.h"),
         ("bench_programs/cfrac/number.c", "number.h"),

@@ -105,7 +105,7 @@ static pid_t heap_fork(void)
 
 static void open_heap(void)
 {
-    heap = route_settle()->allocator;
+    heap = route_resolve()->allocator;
 }
 
 static _Noreturn void fault(const char *what, const void *where);
