@@ -14,7 +14,8 @@
 
 #include <stdint.h>
 
-enum { HISTOGRAM_BUCKETS = 4 * 63 }; /* the last holds 2^64 - 1 */
+/* 2^64 - 1 falls into bucket 251; the rest make an index a shift. */
+enum { HISTOGRAM_BUCKETS = 256 };
 
 /* All zero is an empty one. */
 struct histogram {
@@ -31,7 +32,7 @@ static inline unsigned bucket_of(uint64_t value)
     return 4 * (power - 1) + (unsigned)(value >> (power - 2) & 3);
 }
 
-/* The smallest value of the next bucket. That of the last one, 2^64, wraps to 0. */
+/* The smallest value of the next bucket. It has no meaning from bucket 251 on: 2^64 or more. */
 static inline uint64_t bucket_end(unsigned bucket)
 {
     if (bucket < 4)

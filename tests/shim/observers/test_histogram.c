@@ -12,13 +12,14 @@ static void test_buckets_tile_all_numbers(void **state)
 {
     (void)state;
     uint64_t begin = 0;
-    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+    for (unsigned bucket = 0; bucket <= bucket_of(UINT64_MAX); bucket++) {
         assert_int_equal(bucket_of(begin), bucket);
         assert_int_equal(bucket_of(bucket_end(bucket) - 1), bucket);
         assert_true(bucket_end(bucket) - begin <= (begin < 4 ? 1 : begin / 4));
         begin = bucket_end(bucket);
     }
     assert_int_equal(begin, 0); /* 2^64 */
+    assert_true(bucket_of(UINT64_MAX) < HISTOGRAM_BUCKETS);
 }
 
 static void add(struct histogram *histogram, uint64_t value)
