@@ -84,7 +84,8 @@ static void list_options(struct message *error, const struct allocator *allocato
 size_t option_count(const struct allocator *allocator)
 {
     size_t count = 0;
-    while (allocator->options && allocator->options[count].key)
+    const struct option_description *options = allocator->options;
+    while (options && options[count].key && !options[count].is_fixed)
         count++;
     return count;
 }
@@ -168,7 +169,11 @@ static bool parse_option(struct configuration *configuration, struct slice key, 
             return false;
         }
         *seen |= UINT64_C(1) << i;
-        return parse_value(&allocator->options[i], value, &configuration->values[i], error);
+        uint64_t number;
+        if (!parse_value(&allocator->options[i], value, &number, error))
+            return false;
+        option_set(&allocator->options[i], configuration->options, number);
+        return true;
     }
     begin_error(error, "unknown option", key);
     message_text(error, " for ");
@@ -236,9 +241,8 @@ bool configuration_parse(const char *text, struct configuration *configuration,
     }
     if (!find_preset(name, rest, &preset, error))
         return false;
-    configuration->allocator = find(name, preset);
-    for (size_t i = 0; i < option_count(configuration->allocator); i++)
-        configuration->values[i] = configuration->allocator->options[i].initial;
+    *configuration = (struct configuration){.allocator = find(name, preset)};
+    options_set_initial(configuration->allocator->options, configuration->options);
     uint64_t seen = 0;
     while (rest.length > 0) {
         struct slice value = cut(&rest, ',');
@@ -249,11 +253,9 @@ bool configuration_parse(const char *text, struct configuration *configuration,
             return false;
     }
     const struct allocator *allocator = configuration->allocator;
-    const char *conflict = allocator->conflict ? allocator->conflict(configuration->values) : NULL;
-    if (conflict) {
-        begin_error(error, "contradiction in", (struct slice){text, strlen(text)});
-        message_text(error, ": ");
-        message_text(error, conflict);
-    }
-    return !conflict;
+    if (!allocator->conflict)
+        return true;
+    begin_error(error, "contradiction in", (struct slice){text, strlen(text)});
+    message_text(error, ": ");
+    return !allocator->conflict(configuration->options, error);
 }

@@ -115,7 +115,8 @@ static void print_choice(const struct configuration *chosen)
     printf(",\"options\":{");
     for (size_t i = 0; i < option_count(chosen->allocator); i++) {
         printf("%s\"%s\":", i > 0 ? "," : "", chosen->allocator->options[i].key);
-        print_value(&chosen->allocator->options[i], chosen->values[i]);
+        print_value(&chosen->allocator->options[i],
+                    option_value(&chosen->allocator->options[i], chosen->options));
     }
     printf("}}\n");
 }

@@ -14,7 +14,7 @@
 #include "shim/reports/emitter.h"
 #include "shim/reports/output.h"
 #include "vm/clock.h"
-#include "vm/decimal.h"
+#include "vm/number.h"
 #include "vm/lock.h"
 
 enum { BARS = 256, STRIPES = 16, CALIBRATIONS = 1001 };

@@ -26,7 +26,7 @@
 #include "shim/observers/site_table.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 
 enum { DEFAULT_FRAMES = 32 };
@@ -265,7 +265,8 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
 static struct route start(const struct configuration *configuration, struct route inner,
                           const char *value)
 {
-    sites.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
+    sites.lock = (struct lock)LOCK_INITIALIZER(RANK_SITES);
+    fork_chain_add(&sites.lock);
     sites.inner = inner;
     sites.configuration = configuration;
     sites.started = monotonic_ns();
@@ -360,25 +361,7 @@ static void write_at_exit(void)
     lock_release(&sites.lock);
 }
 
-static void fork_prepare(void)
-{
-    lock_acquire(&sites.lock);
-}
-
-static void fork_parent(void)
-{
-    lock_release(&sites.lock);
-}
-
-static void fork_child(void)
-{
-    lock_reset(&sites.lock);
-}
-
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
                                         .start = start,
                                         .before_main = callers_prepare,
-                                        .fork_prepare = fork_prepare,
-                                        .fork_parent = fork_parent,
-                                        .fork_child = fork_child,
                                         .at_exit = write_at_exit};

@@ -22,9 +22,10 @@
 #include "shim/reports/output.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/number.h"
 #include "vm/pages.h"
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
@@ -232,6 +233,7 @@ static struct route start(const struct configuration *configuration, struct rout
 {
     account.on = true;
     account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
+    fork_chain_add(&account.lock);
     account.inner = inner;
     account.configuration = configuration;
     account.started = monotonic_ns();
@@ -264,10 +266,11 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
     const struct option_description *options = configuration->allocator->options;
     emit_open(emitter, "options");
     for (size_t i = 0; i < option_count(configuration->allocator); i++) {
+        uint64_t value = option_value(&options[i], configuration->options);
         if (options[i].keywords)
-            emit_text(emitter, options[i].key, options[i].keywords[configuration->values[i]]);
+            emit_text(emitter, options[i].key, options[i].keywords[value]);
         else
-            emit_number(emitter, options[i].key, configuration->values[i]);
+            emit_number(emitter, options[i].key, value);
     }
     emit_close(emitter);
 }
@@ -276,14 +279,11 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
+    char name[POWER_KEY_BYTES];
     emit_open(emitter, key);
-    for (unsigned i = 0; i < powers; i++) {
-        char name[] = "2^00";
-        name[2] = (char)('0' + i / 10);
-        name[3] = (char)('0' + i % 10);
+    for (unsigned i = 0; i < powers; i++)
         if (counts[i] > 0)
-            emit_number(emitter, name, counts[i]);
-    }
+            emit_number(emitter, write_power_key(name, "", i, ""), counts[i]);
     emit_close(emitter);
 }
 
@@ -454,24 +454,5 @@ static void write_at_exit(void)
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 
-static void fork_prepare(void)
-{
-    lock_acquire(&account.lock);
-}
-
-static void fork_parent(void)
-{
-    lock_release(&account.lock);
-}
-
-static void fork_child(void)
-{
-    lock_reset(&account.lock);
-}
-
-const struct observer statistics_observer = {.variable = "ALLOTROPE_STATS",
-                                             .start = start,
-                                             .fork_prepare = fork_prepare,
-                                             .fork_parent = fork_parent,
-                                             .fork_child = fork_child,
-                                             .at_exit = write_at_exit};
+const struct observer statistics_observer = {
+    .variable = "ALLOTROPE_STATS", .start = start, .at_exit = write_at_exit};

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vm/decimal.h"
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 enum { VALUE_COLUMN = 34 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "shim/configuration/environment.h"
-#include "vm/decimal.h"
+#include "vm/number.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 

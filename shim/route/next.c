@@ -30,7 +30,7 @@ static void look_up(void *function, const char *name)
     __builtin_memcpy(function, &found, sizeof found);
 }
 
-static bool init(const uint64_t *options)
+static bool init(const void *options)
 {
     (void)options;
     look_up(&next.malloc, "malloc");
@@ -139,9 +139,6 @@ const struct allocator next_allocator = {
     .usable_size = next_usable_size,
     .waste = next_waste,
     .owns = next_owns,
-    .fork_prepare = nothing,
-    .fork_parent = nothing,
-    .fork_child = nothing,
     .thread_exit = nothing,
     .trim = next_trim,
     .statistics = next_statistics,

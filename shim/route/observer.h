@@ -36,7 +36,8 @@
  * and its name in observers.c. What is true of it:
  *  - It runs inside malloc, before libc is up, in signal handlers, in the middle of fork: no libc
  *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
- *    with a rank of their own below RANK_REGISTRY), and errno stays as it was.
+ *    with a rank of their own below RANK_REGISTRY, added to what fork takes by
+ *    fork_chain_add), and errno stays as it was.
  *  - Blocks: alloc may return NULL; free's block is not NULL, but may be a stranger or freed
  *    already (the allocator says so); resize's block is ours, its size not 0, and NULL leaves
  *    the old block live.
@@ -62,10 +63,7 @@ struct observer {
 
     void (*before_main)(void); /* by a constructor of the library: libc is up, and may be called */
     void (*thread_end)(void);  /* of a thread that observer_watch_thread() was called in */
-    void (*fork_prepare)(void);
-    void (*fork_parent)(void);
-    void (*fork_child)(void);
-    void (*at_exit)(void); /* not in a process that ends by _exit, exec or a signal */
+    void (*at_exit)(void);     /* not in a process that ends by _exit, exec or a signal */
 };
 
 /* Every observer, NULL-terminated; the first stands nearest to the allocator. */
@@ -75,9 +73,6 @@ extern const struct observer *const observers[];
 struct route observers_start(const struct configuration *configuration, struct route allocator);
 
 void observers_before_main(void);
-void observers_fork_prepare(void);
-void observers_fork_parent(void);
-void observers_fork_child(void);
 void observers_thread_end(void);
 
 /* Has thread_end called when the calling thread ends; the first thread's end is the process's.

@@ -415,6 +415,55 @@ def test_page_in_a_browser(
     assert browser.run("return document.querySelectorAll('.plot .scatterlayer .trace').length") >= 8
 
 
+class TestDrawingAgain:
+    def test_the_page_follows_from_the_json_alone(
+        self, mock: Command, suite: Any, tmp_path: Path
+    ) -> None:
+        first, again = tmp_path / "first.html", tmp_path / "again.html"
+        specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
+        _, document = suite(mock, TWO, "--html", str(first), *specs, rounds=6)
+        kept = tmp_path / "2026-11-22-two.json"
+        for text in (json.dumps(document, indent=1), json.dumps(document, separators=(",", ":"))):
+            kept.write_text(text)
+            done = mock.run("compare", "--from", str(kept), "--html", str(again))
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+            assert again.read_bytes() == first.read_bytes()
+
+    @pytest.mark.parametrize(
+        "change, complaint",
+        [
+            (lambda document: json.dumps(document)[:-9], "is damaged: it is no JSON"),
+            (lambda document: json.dumps([document]), "is not what compare --json writes"),
+            (lambda document: json.dumps(document | {"schema": "x"}), "is not what compare"),
+            (lambda document: json.dumps(document | {"programs": 3}), "is damaged: TypeError"),
+            (lambda document: json.dumps({"schema": document["schema"]}), "is damaged: KeyError"),
+        ],
+    )
+    def test_damage_is_told(
+        self, mock: Command, suite: Any, tmp_path: Path, change: Any, complaint: str
+    ) -> None:
+        _, document = suite(mock, TWO, rounds=1)
+        (tmp_path / "kept.json").write_text(change(document))
+        words = ["--from", str(tmp_path / "kept.json"), "--html", str(tmp_path / "page.html")]
+        done = mock.run("compare", *words)
+        assert done.returncode == 2 and complaint in done.stderr
+        assert done.stderr.count("\n") == 1 and not (tmp_path / "page.html").exists()
+
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            (["--from", "x.json"], "--from needs --html FILE, where the page is to go"),
+            (["--from", "x.json", "--html", "y", "--rounds", "3"], "leave out --rounds"),
+            (["--from", "x.json", "--html", "y", "--suite", "z"], "leave out --suite"),
+            (["--from", "x.json", "--html", "y", "--", "echo"], "leave out the command"),
+            (["--from", "/nowhere.json", "--html", "y"], "cannot read /nowhere.json"),
+        ],
+    )
+    def test_it_measures_nothing(self, mock: Command, options: list[str], message: str) -> None:
+        done = mock.run("compare", *options)
+        assert done.returncode == 2 and message in done.stderr
+
+
 @pytest.mark.parametrize("name", ["real", "micro"])
 def test_our_own_suites_are_sound(name: str) -> None:
     from allotrope.features.suite.measure import read_suite

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/unit.h"
+#include "vm/fork_chain.h"
 
 /* Mostly small, now and then of any class, or large. */
 static size_t random_size(struct model *model)
@@ -226,13 +227,13 @@ void model_assert_forks(const struct allocator *allocator)
     }
     for (int i = 0; i < 30; i++) {
         int status;
-        allocator->fork_prepare();
+        fork_chain_prepare();
         pid_t child = fork();
         if (child == 0) {
-            allocator->fork_child();
+            fork_chain_child(allocator->fork_child);
             go_on_in_child(allocator);
         }
-        allocator->fork_parent();
+        fork_chain_parent();
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }

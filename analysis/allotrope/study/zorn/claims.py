@@ -19,6 +19,7 @@ from typing import Callable, Iterator, Sequence
 
 from ...statistics.intervals import Estimate
 from . import paper
+from .explanations import Explanation
 from .paper import Range
 from .plan import BASELINE
 from .results import Results
@@ -26,38 +27,6 @@ from .sheets import ABSENT, UNDEFINED
 from .tables import ALL_1992, BSD, COLLECTED, EXPLICIT, UNOPTIMISED_BSD, page_start_share
 
 INFINITY = float("inf")
-# What was found when parts outside their range were followed up, with what showed it:
-# docs/measurements/study.md.
-EXPLAINED = {
-    "1a": "gawk without its own lists asks for each node, 38 million blocks where with them it "
-    "asks for 4.6 million, about the paper's number; the share of instructions is as high.",
-    "2a": "the heap begins with 256 KiB and hardly grows where nearly all is dead at each "
-    "collection: gawk has 18,000 of them, and begun with 4 MiB a twentieth of that.",
-    "2c": "the heap never grows, for nearly all is dead at each collection, and hundreds of them "
-    "read the roots again and again; and counting costs little today.",
-    "4b": "only BSD, which rounds to powers of two, takes more there.",
-    "4c": "this router drops a whole routing for every number of tracks that it tries, so nearly "
-    "all that it never freed is garbage.",
-    "5a": "rounding to powers of two, as in 6e.",
-    "5b": "in yacr, which never frees, time is that of fresh memory, and rounding to powers of two "
-    "touches half as much again; in user time BSD is the fastest there.",
-    "6b": "gawk's own lists spare it seven of eight mallocs today.",
-    "6e": "rounding to powers of two is the difference; today's blocks and 8-byte headers fall "
-    "worse on them.",
-    "7a": "in gawk all that BSD uses again just fits the memory, while the collector goes through "
-    "its whole heap from one collection to the next: with few collections most faults remain.",
-    "7b": "at this memory hardly a fault is left in either; at each smaller power of two the "
-    "unoptimised program has more.",
-    "7c": "today's gawk needs less than 1 MiB under either; up to 512 KiB the collector is worse.",
-    "8a": "most of what cfrac and gawk miss more the collections miss themselves: they read roots "
-    "and blocks of more than the cache; with fewer collections it is less.",
-    "8b": "all of them fit 2 MiB, under either; what is missed beyond first touches falls on the "
-    "same sets by chance of addresses, and is all but gone in 8 ways.",
-    "10a": "espresso works 2,800 instructions for each birth, so 100,000 are few births: of its "
-    "objects 0.5% outlive 100,000 bytes; ghostscript hardly allocates today.",
-    "10b": "no object dies between some 4,000 and 24,000 instructions: a third are passing values, "
-    "the others live as long as their line of output, so the share depends on its width.",
-}
 NOTHING = math.nan  # the value of an undefined ratio
 # Ratios that are exact (counts of one deterministic run) have no interval but themselves.
 Measured = Estimate | float | None
@@ -135,6 +104,7 @@ class Claim:
     text: str  # in our words
     rule: str  # what was compared
     parts: Sequence[Part] = field(default_factory=list)
+    explanation: Explanation | None = None
 
     @property
     def verdict(self) -> str:
@@ -150,10 +120,11 @@ class Claim:
 
     def why(self) -> str:
         """Why parts are out, where that has been found; nothing of programs that are not."""
-        text = EXPLAINED.get(self.number, "")
         out = {part.about for part in self.parts if part.standing() == "out"}
-        named = {name for name in paper.PROGRAMS if name in text}
-        return text if out and (not named or named & out) else ""
+        if self.explanation is None or not out:
+            return ""
+        named = set(self.explanation.programs)
+        return self.explanation.text if not named or named & out else ""
 
 
 def all_claims(results: Results) -> list[Claim]:
