@@ -70,6 +70,14 @@ command = ["/bin/echo", "hello"]
 """
 
 
+def tiny_study(programs: Path, folder: Path) -> list[str]:
+    """The words that measure TINY into a folder, quickly."""
+    return [
+        *("zorn", "--quick", "--rounds", "2", "--programs", str(programs)),
+        *("--only", "cfrac", "--only", "echo", "--out", str(folder)),
+    ]
+
+
 # Verdicts
 
 
@@ -136,8 +144,10 @@ def made_by_hand(collector: dict[str, float]) -> Results:
     programs = [program(name, "unoptimised", "collected") for name in paper.PROGRAMS]
     results = Results(programs, {"quick": False})
     for one in programs:
-        explicit = {f"optimised {spec}:classic": {"cpu": 1.0, "rss": 1}
-                    for spec in ("cartesian", "knuth", "bsd", "gnu")}  # fmt: skip
+        explicit = {
+            f"optimised {spec}:classic": {"cpu": 1.0, "rss": 1}
+            for spec in ("cartesian", "knuth", "bsd", "gnu")
+        }
         took = {"collected gc:classic": {"cpu": collector[one.name], "rss": 1}}
         results.rounds[one.name] = [explicit | took for _ in range(6)]
     return results
@@ -230,8 +240,10 @@ def traced(curves: dict[str, list[tuple[int, int]]]) -> Results:
     return results
 
 
-CURVES = {"optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
-          "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)]}  # fmt: skip
+CURVES = {
+    "optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
+    "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)],
+}
 
 
 def test_tight_memory_is_where_the_spread_is_largest() -> None:
@@ -261,7 +273,9 @@ def with_heaps(peaks: dict[str, int]) -> Results:
     for spec, peak in peaks.items():
         asked = {"requested_bytes": peak - 60, "mapped_bytes": peak, "waste": waste}
         results.accounts["yacr", f"optimised {spec}"] = {
-            "heap": {"mapped_peak_bytes": peak}, "peak": asked}  # fmt: skip
+            "heap": {"mapped_peak_bytes": peak},
+            "peak": asked,
+        }
     return results
 
 
@@ -284,10 +298,11 @@ def test_what_nearly_all_outlives_is_drawn_on_the_whole_scale() -> None:
     results = Results([program("yacr", "unoptimised")], {"quick": False})
     curve = [(10.0, 1.0), (1e5, 0.9999999), (1e6, 0.9999998)]
     results.events["yacr", "unoptimised cartesian:classic"] = {
-        "survival": {"instructions": curve, "bytes": curve}}  # fmt: skip
+        "survival": {"instructions": curve, "bytes": curve}
+    }
     svg = survival_figure(results).svg or ""
-    assert {text for text in ("0", "20", "40", "60", "80", "100") if f">{text}<" in svg} == {
-        "0", "20", "40", "60", "80", "100"}  # fmt: skip
+    ticks = {"0", "20", "40", "60", "80", "100"}
+    assert {text for text in ticks if f">{text}<" in svg} == ticks
 
 
 def test_an_allocator_looks_alike_in_all_figures() -> None:
@@ -434,8 +449,9 @@ def test_what_is_asked_otherwise_on_resuming_is_said_and_kept(tmp_path: Path) ->
 
 
 def ended(seconds: float, cpu: float, timed_out: bool) -> Run:
-    return Run(1, None if timed_out else 0, 9 if timed_out else None, None, timed_out, False,
-               seconds, cpu, 0.0, 1, 1, 0, None, None)  # fmt: skip
+    status, killed_by = (None, 9) if timed_out else (0, None)
+    account = (seconds, cpu, 0.0, 1, 1, 0, None, None)
+    return Run(1, status, killed_by, None, timed_out, False, *account)
 
 
 class Scripted(Workshop):
@@ -484,8 +500,7 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     """A quick study that was ended by TERM on its way, and resumed."""
     folder = tmp_path_factory.mktemp("zorn")
     (folder / "tiny.toml").write_text(TINY)
-    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder / "tiny.toml"),
-             "--only", "cfrac", "--only", "echo", "--out", str(folder / "out")]  # fmt: skip
+    words = tiny_study(folder / "tiny.toml", folder / "out")
     first = command.start(*words)
     steps = folder / "out" / "steps"
     deadline = time.monotonic() + 60
@@ -523,8 +538,11 @@ def test_every_table_and_figure_has_its_data(study: tuple[Path, str]) -> None:
     assert any(one["miss_rate"] for one in misses)
     allocated = {one["program"]: one for one in document["sheets"]["table-2"]["records"]}
     assert 0 < allocated["cfrac"]["instruction_share"] < 1
-    shares = [one for one in document["sheets"]["attribution"]["records"]
-              if (one["program"], one["allocator"]) == ("cfrac", "bsd:classic")]  # fmt: skip
+    shares = [
+        one
+        for one in document["sheets"]["attribution"]["records"]
+        if (one["program"], one["allocator"]) == ("cfrac", "bsd:classic")
+    ]
     assert shares and 0 < shares[0]["share_allocator"] < 1
 
 
@@ -532,15 +550,17 @@ def test_survival_never_rises(study: tuple[Path, str]) -> None:
     folder, _ = study
     sheet = json.loads((folder / "results.json").read_text())["sheets"]["figure-8"]
     for clock in ("instructions", "bytes"):
-        shares = [one["share_of_objects"] for one in sheet["records"]
-                  if (one["program"], one["clock"]) == ("cfrac", clock)]  # fmt: skip
+        shares = [
+            one["share_of_objects"]
+            for one in sheet["records"]
+            if (one["program"], one["clock"]) == ("cfrac", clock)
+        ]
         assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
 
 
 def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[Path, str]) -> None:
     folder, _ = study
-    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder.parent / "tiny.toml"),
-             "--only", "cfrac", "--only", "echo", "--out", str(folder)]  # fmt: skip
+    words = tiny_study(folder.parent / "tiny.toml", folder)
     before = (folder / "results.json").read_text()
     done = command.run(*words, "--resume", "--report-only")
     assert done.returncode == 0, done.stderr
@@ -632,16 +652,30 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
     assert len(browser.driver.find_elements("css selector", "figure svg")) >= 7
     width = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert browser.run(width) <= 0
-    browser.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1,
-                mobile=False)  # fmt: skip
-    cut = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth >" \
-          " e.clientWidth).map(e => e.getAttribute('aria-label'))"  # fmt: skip
+    browser.cdp(
+        "Emulation.setDeviceMetricsOverride",
+        width=1280,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    cut = (
+        "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth >"
+        " e.clientWidth).map(e => e.getAttribute('aria-label'))"
+    )
     assert browser.run(cut) == []
-    browser.cdp("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1,
-                mobile=True)  # fmt: skip
+    browser.cdp(
+        "Emulation.setDeviceMetricsOverride",
+        width=400,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
     assert browser.run(width) <= 0
-    narrowest = "return Math.min(...[...document.querySelectorAll('figure svg')]" \
-                ".map(e => e.getBoundingClientRect().width))"  # fmt: skip
+    narrowest = (
+        "return Math.min(...[...document.querySelectorAll('figure svg')]"
+        ".map(e => e.getBoundingClientRect().width))"
+    )
     assert browser.run(narrowest) >= 600
     assert browser.print_pdf().startswith(b"%PDF")
 

@@ -41,8 +41,8 @@ class Knuth(Model):
         at = bisect_left(self.starts, start)
         below = self.starts[at - 1] if at > 0 else None
         above = self.starts[at + 1] if at + 1 < len(self.starts) else None
-        if below is not None and not (
-            below in self.free_list and below + self.sizes[below] == start
+        if below is not None and (
+            below not in self.free_list or below + self.sizes[below] != start
         ):
             below = None
         if above is not None and above not in self.free_list:
