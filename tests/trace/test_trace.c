@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "bench_programs/random.h"
 #include "trace/format/format.h"
 
 #include <errno.h>
@@ -21,8 +22,7 @@ static uint64_t random_state;
 
 static uint64_t random_number(uint64_t below)
 {
-    random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (random_state >> 20) % below;
+    return random_next(&random_state) % below;
 }
 
 /* The naive model. */

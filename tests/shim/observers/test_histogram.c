@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "bench_programs/random.h"
 #include "tests/unit/unit.h"
 
 static void test_buckets_tile_all_numbers(void **state)
@@ -65,7 +66,7 @@ static void test_quantiles_of_random_values(void **state)
     struct histogram histogram = {0};
     uint64_t random = 88172645463325252U;
     for (int i = 0; i < VALUES; i++) {
-        values[i] = next_random(&random) >> (20 + next_random(&random) % 40);
+        values[i] = random_next(&random) >> (20 + random_next(&random) % 40);
         add(&histogram, values[i]);
     }
     qsort(values, VALUES, sizeof *values, compare);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "bench_programs/random.h"
 #include "tests/unit/unit.h"
 
 enum { SITES = 40, BLOCKS = 20000, STEPS = 200000 };
@@ -36,9 +37,9 @@ static void test_table_knows_each_site_at_the_peak(void **state)
     static const char code[SITES], memory[BLOCKS][16];
     uint64_t random = 42;
     for (int step = 0; step < STEPS; step++) {
-        size_t i = next_random(&random) % BLOCKS;
+        size_t i = random_next(&random) % BLOCKS;
         /* The heap grows, shrinks and grows higher. */
-        bool free_it = next_random(&random) % 100 < (step / 20000 % 2 ? 70U : 30U);
+        bool free_it = random_next(&random) % 100 < (step / 20000 % 2 ? 70U : 30U);
         if (live[i].bytes > 0) {
             if (!free_it)
                 continue;
@@ -47,9 +48,9 @@ static void test_table_knows_each_site_at_the_peak(void **state)
             note_in_model(&model, live[i].site, -live[i].bytes);
             live[i].bytes = 0;
         } else if (!free_it) {
-            size_t site = next_random(&random) % SITES;
+            size_t site = random_next(&random) % SITES;
             const void *frames[] = {&code[site], &code[0]};
-            uint64_t bytes = 1 + next_random(&random) % 1000;
+            uint64_t bytes = 1 + random_next(&random) % 1000;
             site_table_add(&table, site_table_site(&table, frames, 2), memory[i], bytes, 2);
             live[i].site = site;
             live[i].bytes = 2 * (double)bytes;
