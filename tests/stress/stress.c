@@ -142,7 +142,7 @@ static const struct allocator malloc_family = {
 
 static void open_heap(void)
 {
-    heap = route_settle()->allocator;
+    heap = route_resolve()->allocator;
     calls = &malloc_family;
 }
 
