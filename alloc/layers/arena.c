@@ -7,7 +7,7 @@
 #include "vm/fork_chain.h"
 #include "vm/metadata.h"
 
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options)
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const void *options)
 {
     void *heap = metadata_alloc(policy->heap_bytes);
     if (!heap)

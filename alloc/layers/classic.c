@@ -14,7 +14,7 @@
 static const struct heap_policy *policy;
 static struct arena arena;
 
-bool classic_init(const struct heap_policy *chosen, const uint64_t *options)
+bool classic_init(const struct heap_policy *chosen, const void *options)
 {
     policy = chosen;
     window_init(0);

@@ -8,7 +8,8 @@
 
 #include "alloc/allocator.h"
 
-bool classic_init(const struct heap_policy *policy, const uint64_t *options);
+/* options: the heap's. */
+bool classic_init(const struct heap_policy *policy, const void *options);
 
 /* As struct allocator says. Beyond the checks that the algorithm makes itself, only an address
  * outside the heap is recognised. */

@@ -25,13 +25,13 @@ enum { BIN_MOST = 256, FIRST_BATCH = 2 };
 /* The depot may keep as much as a thread, or this part of what is mapped. */
 enum { DEPOT_SHARE = 4 };
 
-static struct thread_cache unborn_cache; /* all zero: empty, and no room */
-static struct thread_cache dead_cache;
-__thread struct thread_cache *thread_cache = &unborn_cache;
+static struct thread_cache unstarted_cache; /* all zero: empty, and no room */
+static struct thread_cache exited_cache;
+__thread struct thread_cache *thread_cache = &unstarted_cache;
 
 static struct {
     const struct layered_policy *policy;
-    uint64_t policy_options[HEAP_OPTIONS];
+    const void *heap_options;
     size_t large_bytes, cache_bytes;
     struct lock lock; /* of what follows */
     unsigned arena_limit, arena_count;
@@ -63,7 +63,7 @@ static unsigned processors(void)
 static struct arena *add_arena(void)
 {
     struct arena *arena = metadata_alloc(sizeof *arena);
-    if (!arena || !arena_init(arena, heap_policy(), layers.policy_options))
+    if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
         return NULL;
     layers.arenas[layers.arena_count++] = arena;
     return arena;
@@ -85,19 +85,18 @@ static struct arena *choose_arena(void)
     return best;
 }
 
-bool layered_init(const struct layered_policy *policy, const uint64_t *options,
-                  size_t policy_options)
+bool layered_init(const struct layered_policy *policy, const void *heap_options,
+                  const struct layered_options *options)
 {
-    const uint64_t *own = options + policy_options;
     layers.policy = policy;
-    memcpy(layers.policy_options, options, policy_options * sizeof *options);
-    layers.arena_limit = (unsigned)own[LAYERED_ARENAS];
+    layers.heap_options = heap_options;
+    layers.arena_limit = (unsigned)options->arenas;
     if (layers.arena_limit == 0)
         layers.arena_limit = 2 * processors();
     if (layers.arena_limit > MAX_ARENAS)
         layers.arena_limit = MAX_ARENAS;
-    layers.cache_bytes = own[LAYERED_CACHE];
-    layers.large_bytes = own[LAYERED_LARGE];
+    layers.cache_bytes = options->cache_bytes;
+    layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
     fork_chain_add(&layers.lock);
     fork_chain_add(&depot.lock);
@@ -126,7 +125,7 @@ static void set_bin_limits(struct thread_cache *cache)
  * memory: it goes straight to an arena. */
 static __attribute__((noinline)) bool start_thread(void)
 {
-    if (thread_cache == &dead_cache)
+    if (thread_cache == &exited_cache)
         return false;
     lock_acquire(&layers.lock);
     struct thread_cache *cache = layers.unused_caches;
@@ -174,7 +173,7 @@ static void *alloc_any_size(size_t size)
 
 /* States. */
 
-static uint8_t *state_of(const void *block)
+static uint8_t *shadow_of(const void *block)
 {
     return window_shadow(window_unit(block), layers.policy->shadow_shift);
 }
@@ -185,7 +184,7 @@ static unsigned bin_of_block(const void *block)
     size_t unit = window_unit(block);
     if (!window_holds(unit))
         return NOT_LIVE;
-    unsigned bin = state_bin(*state_of(block), unit, layers.policy->shadow_shift);
+    unsigned bin = shadow_bin(*shadow_of(block), unit, layers.policy->shadow_shift);
     return bin <= UNBINNED ? bin : NOT_LIVE;
 }
 
@@ -196,7 +195,7 @@ static bool is_live(const void *block)
 
 static void set_live(const void *block, unsigned bin)
 {
-    *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
+    *shadow_of(block) = shadow_live(bin, window_unit(block), layers.policy->shadow_shift);
 }
 
 /* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
@@ -235,7 +234,7 @@ static void *alloc_from(struct arena *arena, size_t size)
 
 static void free_to(struct arena *arena, void *block)
 {
-    *state_of(block) = 0;
+    *shadow_of(block) = 0;
     heap_policy()->free(arena->heap, block);
 }
 
@@ -528,11 +527,11 @@ bool layered_owns(const void *address)
 void layered_thread_exit(void)
 {
     struct thread_cache *cache = thread_cache;
-    if (cache == &dead_cache || cache == &unborn_cache) {
-        thread_cache = &dead_cache;
+    if (cache == &exited_cache || cache == &unstarted_cache) {
+        thread_cache = &exited_cache;
         return;
     }
-    thread_cache = &dead_cache;
+    thread_cache = &exited_cache;
     empty_cache(cache);
     lock_acquire(&layers.lock);
     cache->arena->threads--;

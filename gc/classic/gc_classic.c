@@ -39,17 +39,29 @@
 static const size_t LARGEST_INCREMENT = (size_t)2 << 20;
 
 enum growth { GROWTH_HEAP, GROWTH_INCREMENT };
-enum { OPTION_GROWTH, OPTION_POINTERS, OPTION_INITIAL };
+enum pointers { POINTERS_BASE, POINTERS_INTERIOR };
 
-static const char *const growth_words[] = {"heap", "increment", NULL};
-static const char *const pointers_words[] = {"base", "interior", NULL};
+struct gc_classic_options {
+    enum growth growth;
+    enum pointers pointers;
+    uint64_t initial_bytes;
+};
+
+static const char *const growth_words[] = {
+    [GROWTH_HEAP] = "heap", [GROWTH_INCREMENT] = "increment", NULL};
+static const char *const pointers_words[] = {
+    [POINTERS_BASE] = "base", [POINTERS_INTERIOR] = "interior", NULL};
 
 static const struct option_description options[] = {
-    {"growth", "what grows by half when a collection reclaims too little", 0, 1, GROWTH_HEAP,
-     growth_words},
-    {"pointers", "which pointers keep an object: those to its start, or to any byte", 0, 1, 0,
-     pointers_words},
-    {"initial", "bytes that the heap begins with", 4096, (uint64_t)1 << 40, 256 << 10, NULL},
+    {"growth", "what grows by half when a collection reclaims too little",
+     KEYWORD_IN(0, struct gc_classic_options, growth), .keywords = growth_words,
+     .initial = GROWTH_HEAP},
+    {"pointers", "which pointers keep an object: those to its start, or to any byte",
+     KEYWORD_IN(0, struct gc_classic_options, pointers), .keywords = pointers_words,
+     .initial = POINTERS_BASE},
+    {"initial", "bytes that the heap begins with",
+     NUMBER_IN(0, struct gc_classic_options, initial_bytes), .minimum = 4096,
+     .maximum = (uint64_t)1 << 40, .initial = 256 << 10},
     {0},
 };
 
@@ -113,17 +125,19 @@ static void report_unavailable(void)
     message_send(&message);
 }
 
-static bool init(const uint64_t *values)
+static bool init(const void *values)
 {
+    const struct gc_classic_options *chosen = values;
     window_init(0);
     fork_chain_add(&lock);
     classic = private_memory_map(sizeof *classic);
     if (!classic)
         return false;
-    classic->growth = (enum growth)values[OPTION_GROWTH];
-    classic->initial = classic->increment = values[OPTION_INITIAL];
+    classic->growth = chosen->growth;
+    classic->initial = classic->increment = chosen->initial_bytes;
     area_source_init(&classic->source, &owner);
-    if (!classic_heap_init(&classic->heap, &classic->source.pages, values[OPTION_POINTERS] == 1))
+    if (!classic_heap_init(&classic->heap, &classic->source.pages,
+                           chosen->pointers == POINTERS_INTERIOR))
         return false;
     if (!collection_init(&classic->driver, &collector))
         report_unavailable();

@@ -53,7 +53,7 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
 
 static void begin(struct root_visitor *visitor)
 {
-    blocks_listed_are_free(true);
+    blocks_set_local_free_bits(true);
     mark_begin();
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
@@ -69,13 +69,13 @@ static void mark_reachable(void)
 static uint64_t sweep_unmarked(void)
 {
     sweep(&state.swept);
-    blocks_listed_are_free(false);
+    blocks_set_local_free_bits(false);
     return state.swept.live_bytes;
 }
 
 static void abandon(void)
 {
-    blocks_listed_are_free(false);
+    blocks_set_local_free_bits(false);
 }
 
 static void count_work(void)

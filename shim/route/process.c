@@ -83,9 +83,9 @@ static void report_other_malloc(const struct allocator *allocator)
 }
 
 /* A program that never allocates is told of a bad configuration as well. */
-static __attribute__((constructor)) void settle_before_main(void)
+static __attribute__((constructor)) void resolve_before_main(void)
 {
-    report_other_malloc(route_settle()->allocator);
+    report_other_malloc(route_resolve()->allocator);
     observers_before_main();
 }
 

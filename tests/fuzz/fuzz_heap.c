@@ -237,15 +237,12 @@ static void play(unsigned variant, const unsigned char *data, size_t bytes)
     if (!prepared)
         test_source_init(&run.heap.source);
     prepared = true;
-    uint64_t options[HEAP_OPTIONS] = {0};
     run.heap.policy = heap_policy_named(variants[variant].heap);
-    initial_options(run.heap.policy, options);
-    for (const char *const *word = variants[variant].options; *word; word++)
-        set_option(run.heap.policy, *word, options);
     run.heap.state = calloc(1, run.heap.policy->heap_bytes);
     test_source_reset(&run.heap.source);
     run.heap.source.decide = decide;
-    run.heap.policy->init(run.heap.state, &run.heap.source.pages, options);
+    init_with_options(run.heap.policy, run.heap.state, &run.heap.source.pages,
+                      variants[variant].options);
     run.count = run.requests = 0;
     run.random = 88172645463325252;
     run.refuse_of_256 = data[0] < 128 ? 0 : data[0] - 128;

@@ -46,11 +46,10 @@ static const struct allocator *heap;
 
 static void open_heap(const struct allocator *allocator)
 {
-    uint64_t options[HEAP_OPTIONS] = {0};
-    for (size_t i = 0; allocator->options && allocator->options[i].key; i++)
-        options[i] = allocator->options[i].initial;
+    static struct configuration configuration;
+    options_set_initial(allocator->options, configuration.options);
     heap = allocator;
-    if (!heap->init(options))
+    if (!heap->init(configuration.options))
         exit(2);
 }
 
@@ -106,7 +105,7 @@ static pid_t heap_fork(void)
 
 static void open_heap(void)
 {
-    heap = route_settle()->allocator;
+    heap = route_resolve()->allocator;
 }
 
 static _Noreturn void fault(const char *what, const void *where);

@@ -346,7 +346,7 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     char *block = blocks_alloc(bytes), *neighbour = blocks_alloc(bytes);
     memset(block, 1, bytes);
     block = blocks_resize(block, bytes += GRANULE_BYTES);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_MAPPING);
     uint64_t moves = page_calls.mremap;
     for (; bytes < (size_t)3 << 20; bytes += GRANULE_BYTES) {
         block = blocks_resize(block, bytes);
@@ -354,9 +354,9 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     }
     assert_in_range(page_calls.mremap - moves, 44, 3 * 44);
     block = blocks_resize(block, bytes - GRANULE_BYTES);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_MAPPING);
     block = blocks_resize(block, bytes / 4);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_RUN);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_RUN);
     assert_int_equal(block[99999], 1);
     blocks_free(block);
     blocks_free(neighbour);
