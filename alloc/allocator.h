@@ -9,6 +9,7 @@
 #define ALLOTROPE_ALLOC_ALLOCATOR_H
 
 #include "alloc/heap.h"
+#include "vm/message.h"
 
 /* What is in use, for statistics. */
 struct allocator_statistics {
@@ -25,15 +26,16 @@ struct allocator {
     const char *preset_title;
     const char *title;
     const char *source;
-    const struct option_description *options; /* ended by a NULL key; may be NULL */
+    const struct option_description *options; /* may be NULL */
 
-    /* Why what these options ask for cannot be had together; NULL: it can. The function may be NULL
-     * too. */
-    const char *(*conflict)(const uint64_t *options);
+    /* True: what these options ask for cannot be had together, and the reason has been appended to
+     * `why`. The function may be NULL: then everything goes together. */
+    bool (*conflict)(const void *options, struct message *why);
 
     /* Called once, before any other and before there is a second thread; no libc is needed.
-     * options: a value for each description. False when the kernel refuses the first memory. */
-    bool (*init)(const uint64_t *options);
+     * options: the struct that the table describes; it is never moved, changed or freed. False when
+     * the kernel refuses the first memory. */
+    bool (*init)(const void *options);
 
     /* All blocks are aligned to 16 at least. Sizes above PTRDIFF_MAX give NULL; size 0 gives a
      * unique block. NULL means out of memory; errno is the shim's business. */
@@ -52,8 +54,8 @@ struct allocator {
     /* Whether the address lies in memory of this allocator. */
     bool (*owns)(const void *address);
 
-    void (*fork_prepare)(void); /* takes all locks in rank order */
-    void (*fork_parent)(void);
+    /* In the child of a fork: repairs what the threads that the child does not have were doing. The
+     * one thread still holds all locks of vm/fork_chain.h. NULL: there is nothing to repair. */
     void (*fork_child)(void);
     /* The calling thread ends; what it caches goes back. It may still allocate and free. */
     void (*thread_exit)(void);

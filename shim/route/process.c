@@ -17,7 +17,7 @@
 #include "shim/route/calls.h"
 #include "shim/route/observer.h"
 #include "shim/route/route.h"
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 
@@ -57,25 +57,9 @@ static void set_errno(void)
     errno = ENOMEM;
 }
 
-static void before_fork(void)
-{
-    observers_fork_prepare();
-    attached->fork_prepare();
-    atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
-}
-
-static void after_fork_in_parent(void)
-{
-    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
-    attached->fork_parent();
-    observers_fork_parent();
-}
-
 static void after_fork_in_child(void)
 {
-    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
-    attached->fork_child();
-    observers_fork_child();
+    fork_chain_child(attached->fork_child);
 }
 
 /* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
@@ -99,9 +83,9 @@ static void report_other_malloc(const struct allocator *allocator)
 }
 
 /* A program that never allocates is told of a bad configuration as well. */
-static __attribute__((constructor)) void settle_before_main(void)
+static __attribute__((constructor)) void resolve_before_main(void)
 {
-    report_other_malloc(route_settle()->allocator);
+    report_other_malloc(route_resolve()->allocator);
     observers_before_main();
 }
 
@@ -110,5 +94,5 @@ void process_attach(const struct allocator *allocator)
     attached = allocator;
     allocator_thread_started = on_thread_start;
     allocator_out_of_memory = set_errno;
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(fork_chain_prepare, fork_chain_parent, after_fork_in_child);
 }

@@ -197,8 +197,10 @@ BAD_QUESTIONS = [
     (["list", "--bogus"], "No such option: --bogus"),
     # of -a
     (["run", "--", "true"], "Missing option '-a'"),
-    (["run", "-a", "nose", "--", "true"],
-     "unknown allocator 'nose'; valid are: mock, glibc, jemalloc, mimalloc, tcmalloc"),
+    (
+        ["run", "-a", "nose", "--", "true"],
+        "unknown allocator 'nose'; valid are: mock, glibc, jemalloc, mimalloc, tcmalloc",
+    ),
     (["run", "-a", "", "--", "true"], "unknown allocator ''"),
     (["run", "-a", "mock:wrong", "--", "true"], "unknown option 'wrong'; valid are: arenas"),
     (["run", "-a", "glibc:classic", "--", "true"], "'glibc:classic': glibc takes no options"),
@@ -217,21 +219,33 @@ BAD_QUESTIONS = [
     (["compare", "--rounds", "many", "--", "true"], "'many' is not a valid integer"),
     (["compare", "--warmup", "-1", "--", "true"], "'--warmup': -1 is not in the range x>=0"),
     (["compare", "--timeout", "0", "--", "true"], "'--timeout': 0.0 is not in the range x>0"),
-    (["compare", "-a", "mock", "-a", "mock", "--", "true"],
-     "-a mock: the same allocator as -a mock"),
-    (["compare", "-a", "mock", "-a", "mock:arenas=4", "--", "true"],
-     "-a mock:arenas=4: the same allocator as -a mock"),
+    (
+        ["compare", "-a", "mock", "-a", "mock", "--", "true"],
+        "-a mock: the same allocator as -a mock",
+    ),
+    (
+        ["compare", "-a", "mock", "-a", "mock:arenas=4", "--", "true"],
+        "-a mock:arenas=4: the same allocator as -a mock",
+    ),
     (["compare", "--baseline", "nose", "--", "true"], "unknown allocator 'nose'"),
-    (["compare", "--input", "/no/such/file", "--", "true"],
-     "--input: cannot read /no/such/file: No such file or directory"),
-    (["compare", "--json", "/no/such/place/file", "--", "true"],
-     "--json: cannot write /no/such/place/file: there is no folder /no/such/place"),
+    (
+        ["compare", "--input", "/no/such/file", "--", "true"],
+        "--input: cannot read /no/such/file: No such file or directory",
+    ),
+    (
+        ["compare", "--json", "/no/such/place/file", "--", "true"],
+        "--json: cannot write /no/such/place/file: there is no folder /no/such/place",
+    ),
     (["compare", "--csv", "/tmp", "--", "true"], "--csv: cannot write /tmp: it is a folder"),
-    (["compare", "--json", "/tmp/x", "--markdown", "/tmp/x", "--", "true"],
-     "--markdown: /tmp/x is already written by --json"),
-    (["compare", "--prepare", "exit 3", "-a", "mock", "--", "true"],
-     "--prepare: 'exit 3' ended with status 3"),
-]  # fmt: skip
+    (
+        ["compare", "--json", "/tmp/x", "--markdown", "/tmp/x", "--", "true"],
+        "--markdown: /tmp/x is already written by --json",
+    ),
+    (
+        ["compare", "--prepare", "exit 3", "-a", "mock", "--", "true"],
+        "--prepare: 'exit 3' ended with status 3",
+    ),
+]
 
 
 @pytest.mark.parametrize("words, answer", BAD_QUESTIONS, ids=lambda value: str(value)[:50])
@@ -313,17 +327,25 @@ def test_help_is_there_for_every_word(mock: Command, word: str) -> None:
     assert mock.run(word, "--help").returncode == 0
 
 
-WRITING = [["list"], ["list", "--json"], ["doctor"], ["--version"], ["--help"], ["run", "--help"],
-           ["compare", "--rounds", "1", "-a", "mock", "true"],
-           ["compare", "--rounds", "1", "--json", "-", "-a", "mock", "true"]]  # fmt: skip
+WRITING = [
+    ["list"],
+    ["list", "--json"],
+    ["doctor"],
+    ["--version"],
+    ["--help"],
+    ["run", "--help"],
+    ["compare", "--rounds", "1", "-a", "mock", "true"],
+    ["compare", "--rounds", "1", "--json", "-", "-a", "mock", "true"],
+]
 
 
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
 class TestOutputThatCannotBeWritten:
     def shell(self, mock: Command, words: list[str], rest: str) -> tuple[int, str]:
         script = f"exec 3>&1; {shlex.join(mock.line(*words))} {rest}"
-        done = subprocess.run(["bash", "-c", script], env=mock.environment(), capture_output=True,
-                              text=True)  # fmt: skip
+        done = subprocess.run(
+            ["bash", "-c", script], env=mock.environment(), capture_output=True, text=True
+        )
         return done.returncode, done.stderr
 
     def test_a_full_device_is_told_in_the_last_line(self, mock: Command, words: list[str]) -> None:
@@ -347,8 +369,11 @@ class TestOutputThatCannotBeWritten:
 def test_a_result_is_written_though_the_terminal_is_not(mock: Command, tmp_path: Path) -> None:
     file = tmp_path / "result"
     words = ["compare", "--rounds", "1", "--json", str(file), "-a", "mock", "--", "true"]
-    subprocess.run(["bash", "-c", f"{shlex.join(mock.line(*words))} >/dev/full"],
-                   env=mock.environment(), capture_output=True)  # fmt: skip
+    subprocess.run(
+        ["bash", "-c", f"{shlex.join(mock.line(*words))} >/dev/full"],
+        env=mock.environment(),
+        capture_output=True,
+    )
     assert json.loads(file.read_text())["results"]
 
 
@@ -360,10 +385,14 @@ HEAVY_MODULES = ("numpy", "scipy", "pandas", "plotly", "jinja2", "elftools")
 )
 def test_nobody_waits_for_modules_of_others(mock: Command, words: list[str]) -> None:
     python, *rest = mock.line(*words)
-    done = subprocess.run([python, "-X", "importtime", *rest], env=mock.environment(),
-                          capture_output=True, text=True)  # fmt: skip
-    read = {line.split("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()
-            if line.count("|") == 2}  # fmt: skip
+    done = subprocess.run(
+        [python, "-X", "importtime", *rest], env=mock.environment(), capture_output=True, text=True
+    )
+    read = {
+        line.split("|")[2].strip().split(".")[0]
+        for line in done.stderr.splitlines()
+        if line.count("|") == 2
+    }
     assert "click" in read and not read & set(HEAVY_MODULES)
 
 

@@ -19,15 +19,29 @@ def figures(median: float, spread: Sequence[float] = SPREAD, turn: int = 0) -> l
 
 def account(**changes: Any) -> dict[str, Any]:
     heap = {
-        "command": "program", "processes": 1, "mapped_peak_bytes": 11 * MIB,
-        "requested_peak_bytes": 10 * MIB, "fragmentation": 1.1,
-        "waste": {"header": 0, "rounding": MIB // 2, "alignment": 0, "cached": 0,
-                  "external": MIB // 2},
-        "at_peak": {"time_seconds": 1, "requested_bytes": 10 * MIB, "mapped_bytes": 11 * MIB,
-                    "resident_bytes": 11 * MIB},
+        "command": "program",
+        "processes": 1,
+        "mapped_peak_bytes": 11 * MIB,
+        "requested_peak_bytes": 10 * MIB,
+        "fragmentation": 1.1,
+        "waste": {
+            "header": 0,
+            "rounding": MIB // 2,
+            "alignment": 0,
+            "cached": 0,
+            "external": MIB // 2,
+        },
+        "at_peak": {
+            "time_seconds": 1,
+            "requested_bytes": 10 * MIB,
+            "mapped_bytes": 11 * MIB,
+            "resident_bytes": 11 * MIB,
+        },
         "live": {"blocks": 3, "requested_bytes": 1000, "allocated_bytes": 2000},
-        "metadata_bytes": 0, "calls": {}, "system_calls": {},
-    } | changes  # fmt: skip
+        "metadata_bytes": 0,
+        "calls": {},
+        "system_calls": {},
+    } | changes
     if heap["requested_peak_bytes"]:
         heap["fragmentation"] = heap["mapped_peak_bytes"] / heap["requested_peak_bytes"]
     return heap
@@ -41,8 +55,15 @@ class Case:
         self.changes = changes
         self.add("glibc")
 
-    def add(self, spec: str, cpu: float = 1, memory: float = 100, wall: float | None = None,
-            spread: Sequence[float] = SPREAD, **result: Any) -> "Case":  # fmt: skip
+    def add(
+        self,
+        spec: str,
+        cpu: float = 1,
+        memory: float = 100,
+        wall: float | None = None,
+        spread: Sequence[float] = SPREAD,
+        **result: Any,
+    ) -> "Case":
         turn = 3 * len(self.entries)
         values = {
             "cpu_seconds": figures(cpu, spread, turn),
@@ -53,8 +74,14 @@ class Case:
         return self
 
     def fail(self, spec: str, **failure: Any) -> "Case":
-        details = {"when": "round 3", "exit_status": None, "signal": 11, "timed_out": False,
-                   "ending": "killed by SIGSEGV", "message": None}  # fmt: skip
+        details = {
+            "when": "round 3",
+            "exit_status": None,
+            "signal": 11,
+            "timed_out": False,
+            "ending": "killed by SIGSEGV",
+            "message": None,
+        }
         self.entries.append((spec, {}, {"status": "failed", "failure": details | failure}))
         return self
 
@@ -63,8 +90,14 @@ class Case:
         rounds = self.changes.pop("rounds", 11)
         results = []
         for spec, values, changes in self.entries:
-            result: dict[str, Any] = dict(spec=spec, status="ok", failure=None, heap=None,
-                                          tree_peak_bytes=None, heap_missing=None)  # fmt: skip
+            result: dict[str, Any] = dict(
+                spec=spec,
+                status="ok",
+                failure=None,
+                heap=None,
+                tree_peak_bytes=None,
+                heap_missing=None,
+            )
             for quantity in ("cpu_seconds", "wall_seconds", "peak_rss_bytes"):
                 summary = None
                 if values:
@@ -72,8 +105,14 @@ class Case:
                     summary = summarize(mine, theirs)
                 result[quantity] = summary and vars(summary)
             results.append(result | changes)
-        document = dict(baseline="glibc", rounds=rounds, deterministic=True, interrupted=False,
-                        incomplete=None, results=results)  # fmt: skip
+        document = dict(
+            baseline="glibc",
+            rounds=rounds,
+            deterministic=True,
+            interrupted=False,
+            incomplete=None,
+            results=results,
+        )
         return document | self.changes
 
     def sentences(self) -> list[Sentence]:
@@ -240,8 +279,11 @@ class TestFindings:
         assert Case().add("a", heap=account(live=None)).said("Never freed") == ""
 
     def test_fragmentation_is_named_with_who_does_better(self) -> None:
-        bad = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
-                      waste=account()["waste"] | {"external": 90 * MIB})  # fmt: skip
+        bad = account(
+            mapped_peak_bytes=200 * MIB,
+            requested_peak_bytes=100 * MIB,
+            waste=account()["waste"] | {"external": 90 * MIB},
+        )
         good = account(mapped_peak_bytes=110 * MIB, requested_peak_bytes=100 * MIB)
         said = Case().add("bad", heap=bad).add("good", heap=good).said("Fragmentation")
         assert "asked for 100 MiB at most" in said and "200 MiB under bad, 2.0 times" in said
@@ -254,15 +296,19 @@ class TestFindings:
     def test_rounding_is_not_called_fragmentation(self) -> None:
         waste = account()["waste"] | {"rounding": 95 * MIB}
         peak = account()["at_peak"] | {"mapped_bytes": 200 * MIB}
-        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB, waste=waste,
-                       at_peak=peak)  # fmt: skip
+        heap = account(
+            mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB, waste=waste, at_peak=peak
+        )
         case = Case().add("a", heap=heap)
         assert case.said("Fragmentation") == ""
         assert "95.0 MiB, 48% of the heap" in case.said("Rounding")
 
     def test_garbage_is_not_called_fragmentation(self) -> None:
-        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
-                       collector={"collections": 7})  # fmt: skip
+        heap = account(
+            mapped_peak_bytes=200 * MIB,
+            requested_peak_bytes=100 * MIB,
+            collector={"collections": 7},
+        )
         case = Case().add("gc:free=ignore", heap=heap, options={"free": "ignore"})
         assert case.said("Fragmentation") == ""
         assert "200 MiB, 2.0 times" in case.said("Garbage") and "were 7." in case.said("Garbage")
@@ -304,8 +350,11 @@ def test_never_chooses_what_is_beaten_in_both(seed: int) -> None:
     assert all(one.text.endswith(".") and one.title for one in sentences)
     results = {one["spec"]: one for one in case.document()["results"]}
     headline = sentences[0].text
-    chosen = [name for name in results if headline.startswith((f"{name}: ", f"stay with {name}"))
-              or f"{name} for " in headline]  # fmt: skip
+    chosen = [
+        name
+        for name in results
+        if headline.startswith((f"{name}: ", f"stay with {name}")) or f"{name} for " in headline
+    ]
     assert chosen or "do not add up" in headline
     for name in chosen:
         mine = results[name]

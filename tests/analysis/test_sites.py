@@ -18,8 +18,10 @@ from conftest import Command
 from under import BUILD
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
-SPECS = ("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic",
-         "blocks", "gc:free=honour,leaks=keep")  # fmt: skip
+SPECS = (
+    *("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic"),
+    *("blocks", "gc:free=honour,leaks=keep"),
+)
 FOREIGN = ("glibc", *(peer.name for peer in PEERS if peer.path() is not None))
 LEAKED = 25600 * 4096
 
@@ -180,11 +182,8 @@ def test_who_ends_without_exit_is_told(real: Command) -> None:
 def compared(real: Command, program: str, folder: Path) -> tuple[str, str]:
     """What is said on the terminal, and the page."""
     page = folder / "page.html"
-    specs = ("-a", "glibc", "-a", "bsd", "-a", "blocks")
-    done = real.run(
-        "compare", "--rounds", "1", "--warmup", "0", *specs, "--html", str(page), "--",
-        str(BUILD / "bench_programs" / program),
-    )  # fmt: skip
+    words = "compare --rounds 1 --warmup 0 -a glibc -a bsd -a blocks --html".split()
+    done = real.run(*words, str(page), "--", str(BUILD / "bench_programs" / program))
     assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split()), " ".join(page.read_text().split())
 

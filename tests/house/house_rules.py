@@ -2,7 +2,7 @@
 """The house's own rules, which no linter knows: which floor may include what, which layer of
 the command may import what, the licence line at the head of each file, and no conflict markers.
 
-    python3 tests/house/house_rules.py [TREE]        a line for each fault; exit status 1 if there is one
+    python3 tests/house/house_rules.py [TREE]     a line for each fault; status 1 if there is one
 """
 
 import ast
@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Iterator, Sequence
 
-# Which folders the files of a folder may include from, besides their own: floors, and the rooms of a
-# floor in their order. The heaps know nothing of the study wing and it nothing of them, except what
-# the one says to the other while a program runs (trace/protocol). Tests and measured programs are
-# free.
+# Which folders the files of a folder may include from, besides their own: floors, and the rooms of
+# a floor in their order. The heaps know nothing of the study wing and it nothing of them, except
+# what the one says to the other while a program runs (trace/protocol). Tests and measured programs
+# are free.
 VM = {"vm", "vm/kernel"}
 ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}

@@ -43,28 +43,25 @@ static const struct allocator *heap, *calls;
 
 #ifdef STRESS_TABLE
 
-#include "vm/lock.h"
+#include "vm/fork_chain.h"
 
 static void open_heap(const struct allocator *allocator)
 {
-    uint64_t options[HEAP_OPTIONS] = {0};
-    for (size_t i = 0; allocator->options && allocator->options[i].key; i++)
-        options[i] = allocator->options[i].initial;
+    static struct configuration configuration;
+    options_set_initial(allocator->options, configuration.options);
     heap = calls = allocator;
-    if (!heap->init(options))
+    if (!heap->init(configuration.options))
         exit(2);
 }
 
 static pid_t heap_fork(void)
 {
-    heap->fork_prepare();
-    atomic_store(&forking_thread, current_thread());
+    fork_chain_prepare();
     pid_t child = fork();
-    atomic_store(&forking_thread, 0);
     if (child == 0)
-        heap->fork_child();
+        fork_chain_child(heap->fork_child);
     else
-        heap->fork_parent();
+        fork_chain_parent();
     return child;
 }
 
@@ -145,7 +142,7 @@ static const struct allocator malloc_family = {
 
 static void open_heap(void)
 {
-    heap = route_settle()->allocator;
+    heap = route_resolve()->allocator;
     calls = &malloc_family;
 }
 

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "vm/fork_chain.h"
+
 enum { THREADS = 4 };
 
 static struct model models[THREADS];
@@ -176,13 +178,13 @@ void test_fork_while_threads_allocate(void **state)
     }
     for (int i = 0; i < FORKS; i++) {
         int status;
-        allocator->fork_prepare();
+        fork_chain_prepare();
         pid_t child = fork();
         if (child == 0) {
-            allocator->fork_child();
+            fork_chain_child(allocator->fork_child);
             go_on_in_child(allocator);
         }
-        allocator->fork_parent();
+        fork_chain_parent();
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }

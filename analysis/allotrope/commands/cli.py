@@ -94,7 +94,13 @@ def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 
 
 @click.group(cls=Words, where=WORDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False,
-              callback=print_version, help="show the version and exit")  # fmt: skip
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="show the version and exit",
+)
 def cli() -> None:
     """Runs, compares and explains allocators under programs that exist already."""

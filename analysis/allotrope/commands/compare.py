@@ -26,13 +26,13 @@ from ..features.suite.measure import (
     read_suite,
 )
 from ..features.suite.page import suite_page
-from ..output.files import need_writable
+from ..output.files import need_writable, read_json, write_text
 from ..output.page import Page, check_page_modules, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
-from .words import TAKES_COMMAND, Word, need_command
+from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
 
 
 @click.command("compare", cls=Word, context_settings=TAKES_COMMAND)
@@ -107,10 +107,16 @@ from .words import TAKES_COMMAND, Word, need_command
     "--state",
     "state_file",
     metavar="FILE",
-    help="where a suite keeps how far it has " "come (default: SUITE.state here)",
+    help="where a suite keeps how far it has come (default: SUITE.state here)",
 )
 @click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
-@click.argument("command", nargs=-1)  # fmt: skip
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    help="with --html: measure nothing, write the page of what --json wrote, of a suite or not",
+)
+@click.argument("command", nargs=-1)
 @click.pass_context
 def compare_allocators(
     context: click.Context,
@@ -127,9 +133,13 @@ def compare_allocators(
     only: tuple[str, ...],
     state_file: str | None,
     resume: bool,
+    source: str | None,
     **settings: Any,
 ) -> int:
     """Run CMD, or the programs of a suite, under several allocators and show them side by side."""
+    if source is not None:
+        only_draws(context, "html_file", "--html FILE")
+        return draw_again(source, html_file or "-")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
@@ -144,26 +154,37 @@ def compare_allocators(
         _need_readable("--input", settings["input"])
     contenders, baseline_index = choose_contenders(specs, baseline)
     plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
+    files = {
+        "--json": json_file,
+        "--html": html_file,
+        "--csv": csv_file,
+        "--markdown": markdown_file,
+        "--hyperfine-json": hyperfine_file,
+    }
+    return compare_command(plan, witness, files)
+
+
+# What each option writes.
+WRITERS: dict[str, Callable[[Comparison, Document], str]] = {
+    "--json": lambda _, document: compare_output.as_json(document),
+    "--html": lambda _, document: as_html(compare_page(document)),
+    "--csv": lambda comparison, _: compare_output.as_csv(comparison),
+    "--markdown": lambda comparison, _: compare_output.as_markdown(comparison),
+    "--hyperfine-json": lambda comparison, _: compare_output.as_hyperfine_json(comparison),
+}
+
+
+def compare_command(plan: Plan, witness: bool, files: dict[str, str | None]) -> int:
+    """Measures, and shows and writes the result."""
     check_plan(plan)
-    writers: tuple[tuple[str, str | None, Callable[[Comparison, Document], str]], ...] = (
-        ("--json", json_file, lambda _, document: compare_output.as_json(document)),
-        ("--html", html_file, lambda _, document: as_html(compare_page(document))),
-        ("--csv", csv_file, lambda comparison, _: compare_output.as_csv(comparison)),
-        ("--markdown", markdown_file, lambda comparison, _: compare_output.as_markdown(comparison)),
-        (
-            "--hyperfine-json",
-            hyperfine_file,
-            lambda comparison, _: compare_output.as_hyperfine_json(comparison),
-        ),
-    )
-    outputs = [(option, file, write) for option, file, write in writers if file is not None]
-    need_writable([(option, file) for option, file, _ in outputs], [settings["input"]])
-    if html_file is not None:
+    outputs = [(option, file) for option, file in files.items() if file is not None]
+    need_writable(outputs, [plan.input])
+    if files["--html"] is not None:
         check_page_modules()
     comparison = compare_with_progress(plan)
     if witness and comparison.incomplete is None:
         comparison.witness = call_witnesses(comparison)
-    write_results(comparison, [(file, write) for _, file, write in outputs])
+    write_results(comparison, [(file, WRITERS[option]) for option, file in outputs])
     return exit_status(comparison)
 
 
@@ -181,15 +202,11 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     """Options that would be ignored are refused."""
     if suite and command:
         raise UserError(f"--suite brings its own commands; leave out '{command[0]}'")
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        if given is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        if suite and parameter.name in WITH_COMMAND:
-            instead = WITH_COMMAND[parameter.name]
-            raise UserError(f"{parameter.opts[0]} does not go with --suite; {instead}")
-        if not suite and parameter.name in WITHOUT_SUITE:
-            raise UserError(f"{parameter.opts[0]} needs --suite")
+    for name, written in given_options(context).items():
+        if suite and name in WITH_COMMAND:
+            raise UserError(f"{written} does not go with --suite; {WITH_COMMAND[name]}")
+        if not suite and name in WITHOUT_SUITE:
+            raise UserError(f"{written} needs --suite")
 
 
 def read_question(
@@ -229,6 +246,25 @@ def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> 
         return 128 + signal.SIGINT
     run.state.unlink(missing_ok=True)
     return 1 if suite_output.went_wrong(document) else 0
+
+
+PAGES = {compare_output.SCHEMA: compare_page, suite_output.SCHEMA: suite_page}
+
+
+def draw_again(source: str, html_file: str) -> int:
+    """The page of a document that --json wrote."""
+    need_writable([("--html", html_file)], [source])
+    check_page_modules()
+    document = read_json(source)
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema not in PAGES:
+        raise UserError(f"{source} is not what compare --json writes ({' or '.join(PAGES)})")
+    try:
+        page = PAGES[schema](document)
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        raise UserError(f"{source} is damaged: {type(error).__name__} {error}") from None
+    write_text(html_file, as_html(page))
+    return 0
 
 
 def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Allocator], int]:

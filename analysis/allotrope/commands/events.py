@@ -24,15 +24,36 @@ def check_output(output: str) -> None:
 
 
 @click.command("events", cls=Word, context_settings=TAKES_COMMAND)
-@click.option("-o", "--output", required=True, metavar="FILE",
-              help="the recording to write; with %p in it each process has a file")  # fmt: skip
-@click.option("-a", "--allocator", "spec", default="blocks", show_default=True,
-              metavar="ALLOCATOR", help="what serves CMD: one of allotrope's own")  # fmt: skip
-@click.option("--level", type=click.IntRange(0, 19), default=1, show_default=True,
-              help="zstd's level: higher is smaller and slower; 0 is raw")  # fmt: skip
-@click.option("--frames", type=click.IntRange(1, MOST_FRAMES), default=1, show_default=True,
-              help="callers to keep of each allocation; beyond the first each costs "
-                   "time")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="the recording to write; with %p in it each process has a file",
+)
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    default="blocks",
+    show_default=True,
+    metavar="ALLOCATOR",
+    help="what serves CMD: one of allotrope's own",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(0, 19),
+    default=1,
+    show_default=True,
+    help="zstd's level: higher is smaller and slower; 0 is raw",
+)
+@click.option(
+    "--frames",
+    type=click.IntRange(1, MOST_FRAMES),
+    default=1,
+    show_default=True,
+    help="callers to keep of each allocation; beyond the first each costs time",
+)
 @click.argument("command", nargs=-1)
 def events(output: str, spec: str, level: int, frames: int, command: tuple[str, ...]) -> None:
     """Record every allocation and free of CMD, natively.

@@ -11,11 +11,18 @@ from .words import Word
 
 @click.command("lifetimes", cls=Word)
 @click.argument("file")
-@click.option("--sites", "site_count", type=click.IntRange(min=0), default=15, show_default=True,
-              help="how many allocation sites the table shows")  # fmt: skip
+@click.option(
+    "--sites",
+    "site_count",
+    type=click.IntRange(min=0),
+    default=15,
+    show_default=True,
+    help="how many allocation sites the table shows",
+)
 @output_options
-def lifetimes(file: str, site_count: int, json_path: str | None, csv_path: str | None,
-              html_path: str | None) -> int:  # fmt: skip
+def lifetimes(
+    file: str, site_count: int, json_path: str | None, csv_path: str | None, html_path: str | None
+) -> int:
     """How long objects live, how large they are, and who asks for them. FILE is a recording of
     `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
     instructions; in bytes both."""

@@ -46,10 +46,12 @@ def _show(line: str, width: int, indent: int) -> None:
 def _presets_and_options(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Each preset as it is written, and below it its options; what all presets have alike comes
     once. Lines with the indent of their continuation."""
-    specs = {preset["name"]: own["name"] + ("" if preset["name"] == "default"
-             else f":{preset['name']}") for preset in own["presets"]}  # fmt: skip
-    texts = {name: [_option(one) for one in own["options"] if name in one.get("presets", specs)]
-             for name in specs}  # fmt: skip
+    names = [preset["name"] for preset in own["presets"]]
+    specs = {name: own["name"] if name == "default" else f"{own['name']}:{name}" for name in names}
+    texts = {
+        name: [_option(one) for one in own["options"] if name in one.get("presets", specs)]
+        for name in specs
+    }
     shared = [
         text for text in next(iter(texts.values())) if all(text in one for one in texts.values())
     ]
@@ -89,8 +91,14 @@ def _number(value: int | str) -> str:
 
 
 def _listing(catalogue: dict[str, Any] | None) -> dict[str, Any]:
-    glibc = {"name": "glibc", "title": "the C library's own", "package": "libc6",
-             "installed": True, "version": allocators.libc_version(), "path": None}  # fmt: skip
+    glibc = {
+        "name": "glibc",
+        "title": "the C library's own",
+        "package": "libc6",
+        "installed": True,
+        "version": allocators.libc_version(),
+        "path": None,
+    }
     peers = [
         {
             "name": peer.name,

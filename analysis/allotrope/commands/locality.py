@@ -17,27 +17,47 @@ SCHEMA = "allotrope.locality/1"
 
 
 @click.command(cls=Word, context_settings=TAKES_COMMAND)
-@click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
-              help="under this one; repeatable (default: glibc)")  # fmt: skip
+@click.option(
+    "-a",
+    "--allocator",
+    "specs",
+    multiple=True,
+    metavar="ALLOCATOR",
+    help="under this one; repeatable (default: glibc)",
+)
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096")
-@click.option("--block", metavar="LIST",
-              help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8")  # fmt: skip
+@click.option(
+    "--block", metavar="LIST", help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8"
+)
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
-@click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
-              help="also this cache, by set, class, region and function; repeatable")  # fmt: skip
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME|BLOCK:SETS:WAYS",
+    help="also this cache, by set, class, region and function; repeatable",
+)
 @output_options
 @click.argument("command", nargs=-1)
-def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, causes: bool,
-             shapes: tuple[str, ...], json_path: str | None, csv_path: str | None,
-             html_path: str | None, command: tuple[str, ...]) -> int:  # fmt: skip
+def locality(
+    specs: tuple[str, ...],
+    page_size: str | None,
+    block: str | None,
+    causes: bool,
+    shapes: tuple[str, ...],
+    json_path: str | None,
+    csv_path: str | None,
+    html_path: str | None,
+    command: tuple[str, ...],
+) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
     need_command(command, "locality [-a ALLOCATOR]...")
     check_outputs(json_path, csv_path, html_path)
-    options = [f"--{name}={value}" for name, value in (("page-size", page_size), ("block", block))
-               if value is not None] + (["--causes"] if causes else [])  # fmt: skip
-    options += [f"--shape={shape}" for shape in shapes]
+    given = {"page-size": page_size, "block": block}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += [*(["--causes"] * causes), *(f"--shape={shape}" for shape in shapes)]
     to_stdout = "-" in (json_path, csv_path, html_path)
     runs: list[Document] = []
     interrupted = False
@@ -50,8 +70,8 @@ def locality(specs: tuple[str, ...], page_size: str | None, block: str | None, c
         click.echo(f"allotrope: interrupted; allocators measured: {under}", err=True)
         if not runs:
             raise
-    document = {"schema": SCHEMA, "command": list(command), "interrupted": interrupted,
-                "runs": runs}  # fmt: skip
+    about = {"schema": SCHEMA, "command": list(command)}
+    document = {**about, "interrupted": interrupted, "runs": runs}
 
     def page() -> str:
         from ..features.locality.page import locality_page

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`allotrope record`: a program's references, into a trace.
 
-The work is done by allotrope-trace-record (trace/references/record_main.c), which becomes this process.
+The work is done by allotrope-trace-record (trace/references/record_main.c), which becomes this
+process.
 """
 
 import os
@@ -15,15 +16,31 @@ from .words import TAKES_COMMAND, Word, need_command
 
 
 @click.command("record", cls=Word, context_settings=TAKES_COMMAND)
-@click.option("-o", "--output", required=True, metavar="FILE",
-              help="the trace to write; - is standard output; with %p, a process id, forks and "
-                   "execs are followed, each into a trace of its own")  # fmt: skip
-@click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",
-              help="record CMD under this allocator (default: its own)")  # fmt: skip
-@click.option("--level", type=click.IntRange(1, 19), default=1, show_default=True,
-              help="zstd's level: higher is smaller and slower")  # fmt: skip
-@click.option("--plain", is_flag=True,
-              help="preload nothing that tells the allocator's references from CMD's")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="the trace to write; - is standard output; with %p, a process id, forks and "
+    "execs are followed, each into a trace of its own",
+)
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    metavar="ALLOCATOR",
+    help="record CMD under this allocator (default: its own)",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(1, 19),
+    default=1,
+    show_default=True,
+    help="zstd's level: higher is smaller and slower",
+)
+@click.option(
+    "--plain", is_flag=True, help="preload nothing that tells the allocator's references from CMD's"
+)
 @click.argument("command", nargs=-1)
 def record(
     output: str, spec: str | None, level: int, plain: bool, command: tuple[str, ...]

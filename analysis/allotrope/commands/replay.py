@@ -15,14 +15,31 @@ from .words import Word
 
 @click.command("replay", cls=Word)
 @click.argument("recording")
-@click.option("-a", "--allocator", "specs", multiple=True, metavar="ALLOCATOR",
-              help="under this one; repeatable (default: glibc, each explicit one of ours, and "
-              "the installed peers)")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True,
-              help="how often each is timed")  # fmt: skip
+@click.option(
+    "-a",
+    "--allocator",
+    "specs",
+    multiple=True,
+    metavar="ALLOCATOR",
+    help="under this one; repeatable (default: glibc, each explicit one of ours, and "
+    "the installed peers)",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="how often each is timed",
+)
 @output_options
-def replay(recording: str, specs: tuple[str, ...], rounds: int, json_path: str | None,
-           csv_path: str | None, html_path: str | None) -> int:  # fmt: skip
+def replay(
+    recording: str,
+    specs: tuple[str, ...],
+    rounds: int,
+    json_path: str | None,
+    csv_path: str | None,
+    html_path: str | None,
+) -> int:
     """Play the allocations and frees of RECORDING (of `allotrope events` or `record`) under
     several allocators: heap, memory and time."""
     check_outputs(json_path, csv_path, html_path, recording)
@@ -32,8 +49,9 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, json_path: str |
         facts, warning = make_operations(recording, operations)
         if warning is not None:
             click.echo(f"allotrope: {warning}", err=True)
-        results = measure(Replayer(operations, Path(folder)), chosen, rounds,
-                          facts["most_live_bytes"])  # fmt: skip
+        results = measure(
+            Replayer(operations, Path(folder)), chosen, rounds, facts["most_live_bytes"]
+        )
     kept = {key: value for key, value in facts.items() if key not in ("schema", "maps")}
     document = {"schema": SCHEMA, "file": recording, "rounds": rounds, **kept, "results": results}
 

@@ -56,7 +56,7 @@ def from_anywhere(file: str) -> str:
     help="write a histogram of how long each call of malloc and free took, to standard error or "
     "FILE, as --stats",
 )
-@click.argument("command", nargs=-1)  # fmt: skip
+@click.argument("command", nargs=-1)
 def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
     """Run CMD under an allocator; nothing else changes for it."""
     need_command(command, "run -a ALLOCATOR")

@@ -63,10 +63,14 @@ def common_options(command: Any) -> Any:
         click.argument("trace"),
         output_options,
         click.option("--threads", type=int, help="default: the processors online"),
-        click.option("--error-over", type=int, metavar="N",
-                     help="hold a sample against the exact result over the first N references"),
+        click.option(
+            "--error-over",
+            type=int,
+            metavar="N",
+            help="hold a sample against the exact result over the first N references",
+        ),
         click.option("--count", type=int, metavar="N", help="the first N references only"),
-    ):  # fmt: skip
+    ):
         command = decorator(command)
     return command
 
@@ -75,13 +79,26 @@ def common_options(command: Any) -> Any:
 @common_options
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
-def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None,
-          csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
-          error_over: int | None) -> int:  # fmt: skip
+def pages(
+    trace: str,
+    page_size: str | None,
+    sample: bool,
+    json_path: str | None,
+    csv_path: str | None,
+    html_path: str | None,
+    count: int | None,
+    threads: int | None,
+    error_over: int | None,
+) -> int:
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
     valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    options = [("page-size", page_size), ("sample", sample), ("count", count),
-               ("threads", threads), ("error-over", error_over)]  # fmt: skip
+    options = [
+        ("page-size", page_size),
+        ("sample", sample),
+        ("count", count),
+        ("threads", threads),
+        ("error-over", error_over),
+    ]
     document, console, status = simulated(
         "pages", trace, options, page_rows, (json_path, csv_path, html_path)
     )
@@ -99,23 +116,48 @@ def pages(trace: str, page_size: str | None, sample: bool, json_path: str | None
 
 @simulate.command(cls=Word)
 @common_options
-@click.option("--block", metavar="LIST",
-              help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways")  # fmt: skip
+@click.option(
+    "--block",
+    metavar="LIST",
+    help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways",
+)
 @click.option("--sample", type=int, metavar="N", help="simulate N of 32 slices of the sets")
 @click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
-@click.option("--shape", "shapes", multiple=True, metavar="NAME|BLOCK:SETS:WAYS",
-              help="also this cache, in detail; repeatable")  # fmt: skip
-@click.option("--straddles-once", is_flag=True,
-              help="a straddling reference misses once in a --shape")  # fmt: skip
-def caches(trace: str, block: str | None, sample: int | None, no_causes: bool,
-           shapes: tuple[str, ...], straddles_once: bool, json_path: str | None,
-           csv_path: str | None, html_path: str | None, count: int | None, threads: int | None,
-           error_over: int | None) -> int:  # fmt: skip
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME|BLOCK:SETS:WAYS",
+    help="also this cache, in detail; repeatable",
+)
+@click.option(
+    "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
+)
+def caches(
+    trace: str,
+    block: str | None,
+    sample: int | None,
+    no_causes: bool,
+    shapes: tuple[str, ...],
+    straddles_once: bool,
+    json_path: str | None,
+    csv_path: str | None,
+    html_path: str | None,
+    count: int | None,
+    threads: int | None,
+    error_over: int | None,
+) -> int:
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    options = [("block", block), ("sample", sample), ("no-causes", no_causes),
-               ("straddles-once", straddles_once), ("count", count), ("threads", threads),
-               ("error-over", error_over)]  # fmt: skip
+    options = [
+        ("block", block),
+        ("sample", sample),
+        ("no-causes", no_causes),
+        ("straddles-once", straddles_once),
+        ("count", count),
+        ("threads", threads),
+        ("error-over", error_over),
+    ]
     options += [("shape", shape) for shape in shapes]
     document, console, status = simulated(
         "caches", trace, options, cache_rows, (json_path, csv_path, html_path)

@@ -29,13 +29,27 @@ MOST_FRAMES = 64  # as the library keeps at most
 
 
 @click.command("sites", cls=Word, context_settings=TAKES_COMMAND)
-@click.option("-a", "--allocator", "spec", metavar="ALLOCATOR",
-              help="see `allotrope list`; default: the first there")  # fmt: skip
-@click.option("--rate", metavar="BYTES",
-              help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
-              "as many as cost some hundredth of the time")  # fmt: skip
-@click.option("--frames", type=click.IntRange(1, MOST_FRAMES), default=32, show_default=True,
-              metavar="N", help="callers to keep of each")  # fmt: skip
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    metavar="ALLOCATOR",
+    help="see `allotrope list`; default: the first there",
+)
+@click.option(
+    "--rate",
+    metavar="BYTES",
+    help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
+    "as many as cost some hundredth of the time",
+)
+@click.option(
+    "--frames",
+    type=click.IntRange(1, MOST_FRAMES),
+    default=32,
+    show_default=True,
+    metavar="N",
+    help="callers to keep of each",
+)
 @click.option("--html", "html_file", metavar="FILE", help="write a page with flame graphs")
 @click.option("--pprof", "pprof_file", metavar="FILE", help="write a profile that pprof reads")
 @click.option("--json", "json_file", metavar="FILE", help="write everything as JSON")
@@ -99,10 +113,10 @@ def report(found: Sites) -> None:
         if not rows:
             continue
         table = Table(title=f"{title} ({sampling(found)})", title_justify="left")
-        for name, justify in (("bytes", "right"), ("share", "right"), ("blocks", "right"),
-                              ("allocated at", "left"), ("called by", "left")):  # fmt: skip
-            table.add_column(name, justify=justify, overflow="fold",  # type: ignore[arg-type]
-                             no_wrap=justify == "right")  # fmt: skip
+        for name in ("bytes", "share", "blocks"):
+            table.add_column(name, justify="right", overflow="fold", no_wrap=True)
+        for name in ("allocated at", "called by"):
+            table.add_column(name, justify="left", overflow="fold")
         for row in rows:
             table.add_row(*row)
         console.print(table, highlight=False, markup=False)

@@ -15,8 +15,14 @@ from ..system.errors import UserError
 @click.argument("pid", type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True, help=f"write JSON ({SCHEMA})")
 @click.option("--watch", is_flag=True, help="a line every --interval until it ends or Ctrl-C")
-@click.option("--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True,
-              metavar="SECONDS", help="with --watch")  # fmt: skip
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="with --watch",
+)
 @click.pass_context
 def stats(context: click.Context, pid: int, as_json: bool, watch: bool, interval: float) -> int:
     """Show the heap of the running process PID, which is under one of allotrope's allocators."""

@@ -47,8 +47,9 @@ def info(file: str, as_json: bool) -> None:
     allotrope trace info --json run.alt | jq .totals.by_class
     """
     need_trace(file)
-    done = subprocess.run([built(PLACES.tracer), "info", file],
-                          capture_output=True, text=True, errors="replace")  # fmt: skip
+    done = subprocess.run(
+        [built(PLACES.tracer), "info", file], capture_output=True, text=True, errors="replace"
+    )
     if not done.stdout:
         raise UserError(done.stderr.strip().removeprefix("allotrope: "), done.returncode)
     if as_json:
@@ -61,8 +62,14 @@ def info(file: str, as_json: bool) -> None:
 
 @trace.command("dump", cls=Word)
 @click.argument("file")
-@click.option("--format", "form", type=click.Choice(["csv", "din", "lackey"]), default="csv",
-              show_default=True, help="din is Dinero's, lackey Valgrind's")  # fmt: skip
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "din", "lackey"]),
+    default="csv",
+    show_default=True,
+    help="din is Dinero's, lackey Valgrind's",
+)
 @click.option("--events", is_flag=True, help="the events instead of the references, as CSV")
 def dump(file: str, form: str, events: bool) -> None:
     """Print a trace as text: a line for each reference.
@@ -80,8 +87,13 @@ def dump(file: str, form: str, events: bool) -> None:
 
 @trace.command("cut", cls=Word)
 @click.argument("file")
-@click.option("--count", type=click.IntRange(min=0), required=True, metavar="N",
-              help="keep the first N references")  # fmt: skip
+@click.option(
+    "--count",
+    type=click.IntRange(min=0),
+    required=True,
+    metavar="N",
+    help="keep the first N references",
+)
 @click.option("-o", "--output", required=True, metavar="FILE", help="- is standard output")
 def cut(file: str, count: int, output: str) -> None:
     """Write the beginning of a trace as a trace of its own; the totals of the run stay in it.

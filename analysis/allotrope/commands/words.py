@@ -46,6 +46,28 @@ class Words(click.Group):
         return command
 
 
+def given_options(context: click.Context) -> dict[str, str]:
+    """What stands on the command line: of each parameter its name in Python, and how it is written
+    there."""
+    given = {}
+    for one in context.command.params:
+        name = one.name or ""
+        source = context.get_parameter_source(name)
+        if source is click.core.ParameterSource.COMMANDLINE and context.params[name] != ():
+            given[name] = one.opts[0] if isinstance(one, click.Option) else "the command"
+    return given
+
+
+def only_draws(context: click.Context, output: str, written: str) -> None:
+    """--from measures nothing: refuses all beside it but `output`, which it needs."""
+    given = given_options(context)
+    for name in given:
+        if name not in ("source", output):
+            raise UserError(f"--from draws what was measured before; leave out {given[name]}")
+    if output not in given:
+        raise UserError(f"--from needs {written}, where the page is to go")
+
+
 def need_command(command: tuple[str, ...], usage: str) -> None:
     if not command:
         raise UserError(f"no command given; usage: allotrope {usage} -- CMD...")

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Callable, TextIO
 
 import click
@@ -25,6 +26,16 @@ def _writing(path: str) -> Iterator[TextIO]:
             yield output
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_json(path: str) -> Any:
+    """A document that a command wrote. Raises UserError for a file that cannot be read."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: it is no JSON ({error})") from None
 
 
 def write_csv(path: str, rows: Iterable[list[Any]]) -> None:

@@ -34,8 +34,10 @@ from ..system.errors import UserError
 from .sentences import Sentence
 
 SERIES = 8  # colours; further ones begin again with other symbols
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "x",
-           "pentagon", "hexagram")  # fmt: skip
+SYMBOLS = (
+    *("circle", "square", "diamond", "triangle-up", "cross"),
+    *("star", "triangle-down", "x", "pentagon", "hexagram"),
+)
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,17 @@ def layout(**more: Any) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": "var(--ink)"},
-        "hoverlabel": {"bgcolor": "var(--panel)", "bordercolor": "var(--line)",
-                       "font": {"color": "var(--ink)"}, "align": "left"},
+        "hoverlabel": {
+            "bgcolor": "var(--panel)",
+            "bordercolor": "var(--line)",
+            "font": {"color": "var(--ink)"},
+            "align": "left",
+        },
         "hovermode": "closest",
         "dragmode": False,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
         "showlegend": False,
-    }  # fmt: skip
+    }
     return look | more
 
 

@@ -45,6 +45,11 @@ def _bytes(number: int, value: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 
+def _numbers(fields: dict[int, int]) -> bytes:
+    """fields: value by field number."""
+    return b"".join(_number(number, value) for number, value in fields.items())
+
+
 def _packed(number: int, values: Iterable[int]) -> bytes:
     return _bytes(number, b"".join(_varint(value) for value in values))
 
@@ -66,28 +71,27 @@ class _Writer:
         if key not in self.functions:
             self.functions[key] = len(self.functions) + 1
             name, file = (self.string(text) for text in key)
-            self.function_bytes.append(
-                _number(1, self.functions[key]) + _number(2, name) + _number(3, name)
-                + _number(4, file)
-            )  # fmt: skip
+            fields = {1: self.functions[key], 2: name, 3: name, 4: file}
+            self.function_bytes.append(_numbers(fields))
         return self.functions[key]
 
     def location(self, frame: Frame) -> int:
         if frame.address not in self.locations:
             self.locations[frame.address] = len(self.locations) + 1
-            mapping = next(
-                (place for place, one in enumerate(self.profile.mappings, start=1)
-                 if one.start <= frame.address < one.end), 0
-            )  # fmt: skip
+            fields = {1: self.locations[frame.address], 2: self.mapping(frame), 3: frame.address}
             lines = [
                 _bytes(4, _number(1, self.function(place)) + _number(2, place.line or 0))
                 for place in frame.places
             ]
-            self.location_bytes.append(
-                _number(1, self.locations[frame.address]) + _number(2, mapping)
-                + _number(3, frame.address) + b"".join(lines)
-            )  # fmt: skip
+            self.location_bytes.append(_numbers(fields) + b"".join(lines))
         return self.locations[frame.address]
+
+    def mapping(self, frame: Frame) -> int:
+        """The number of the mapping that holds the frame, 0 for none."""
+        for place, one in enumerate(self.profile.mappings, start=1):
+            if one.start <= frame.address < one.end:
+                return place
+        return 0
 
     def value_type(self, kind: str, unit: str) -> bytes:
         return _number(1, self.string(kind)) + _number(2, self.string(unit))
@@ -99,11 +103,10 @@ class _Writer:
             locations = [self.location(frame) for frame in frames]
             parts.append(_bytes(2, _packed(1, locations) + _packed(2, values)))
         for place, one in enumerate(profile.mappings, start=1):
-            parts.append(
-                _bytes(3, _number(1, place) + _number(2, one.start) + _number(3, one.end)
-                       + _number(4, one.offset) + _number(5, self.string(one.path))
-                       + _number(7, 1) + _number(8, 1) + _number(9, 1))
-            )  # fmt: skip
+            fields = {1: place, 2: one.start, 3: one.end, 4: one.offset}
+            fields |= {5: self.string(one.path)}
+            fields |= {7: 1, 8: 1, 9: 1}  # it has functions, their files and lines
+            parts.append(_bytes(3, _numbers(fields)))
         parts += [_bytes(4, one) for one in self.location_bytes]
         parts += [_bytes(5, one) for one in self.function_bytes]
         parts.append(_bytes(11, self.value_type("space", "bytes")))

@@ -63,10 +63,11 @@ def lay_out(rows: Rows, width: int, left: Sequence[int] = (0,)) -> list[list[str
         return [[_line(row, widths, left)] for row in rows]
     titles = rows[0]
     label = max(map(cell_len, titles[1:]))
-    return [[], *(
-        [row[0], *(f"{GAP}{title:<{label}}{GAP}{cell}" for title, cell in zip(titles[1:], row[1:]))]
-        for row in rows[1:]
-    )]  # fmt: skip
+    paragraphs: list[list[str]] = [[]]  # the titles stand in front of each cell
+    for row in rows[1:]:
+        cells = zip(titles[1:], row[1:])
+        paragraphs.append([row[0], *(f"{GAP}{title:<{label}}{GAP}{cell}" for title, cell in cells)])
+    return paragraphs
 
 
 def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
@@ -77,8 +78,9 @@ def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str
     return GAP.join(cells).rstrip()
 
 
-def print_table(console: Console, rows: Rows, *, left: Sequence[int] = (0,),
-                styles: Sequence[str] = ()) -> None:  # fmt: skip
+def print_table(
+    console: Console, rows: Rows, *, left: Sequence[int] = (0,), styles: Sequence[str] = ()
+) -> None:
     """styles: of the rows behind the header."""
     for lines, style in zip(lay_out(rows, console.width, left), ["bold", *styles] or ["bold"]):
         for line in lines:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Figures for people: three digits or so, with a unit."""
 
+KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
+
 
 def format_bytes(size: float) -> str:
     """Three digits or so, in powers of 1024 as memory has it."""

@@ -27,8 +27,8 @@ def find_program(name: str) -> Path:
     if found is not None:
         missing = missing_interpreter(Path(found))
         if missing is not None:
-            raise UserError(f"{name}: cannot execute: its first line names {missing}, "
-                            "which is not there", STATUS_CANNOT_EXECUTE)  # fmt: skip
+            reason = f"its first line names {missing}, which is not there"
+            raise UserError(f"{name}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE)
         return Path(found)
     if "/" not in name or not Path(name).exists():
         raise UserError(f"{name}: command not found", STATUS_NOT_FOUND)

@@ -12,6 +12,7 @@
 
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/size_class.h"
+#include "vm/fork_chain.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -192,7 +193,7 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     char *block = blocks_alloc(bytes), *neighbour = blocks_alloc(bytes);
     memset(block, 1, bytes);
     block = blocks_resize(block, bytes += GRANULE_BYTES);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_MAPPING);
     uint64_t moves = page_calls.mremap;
     for (; bytes < (size_t)3 << 20; bytes += GRANULE_BYTES) {
         block = blocks_resize(block, bytes);
@@ -200,9 +201,9 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     }
     assert_in_range(page_calls.mremap - moves, 44, 3 * 44);
     block = blocks_resize(block, bytes - GRANULE_BYTES);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_MAPPING);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_MAPPING);
     block = blocks_resize(block, bytes / 4);
-    assert_int_equal(blocks_slab_of(block)->place, SLAB_RUN);
+    assert_int_equal(blocks_slab_of(block)->state, SLAB_RUN);
     assert_int_equal(block[99999], 1);
     blocks_free(block);
     blocks_free(neighbour);
@@ -399,10 +400,10 @@ static size_t fill_to(void **blocks, size_t count, size_t size, size_t bytes)
 static void assert_serves_another_size(size_t first, size_t second)
 {
     static void *blocks[MOST_BYTES / LEAST_SIZE];
-    blocks_fork_prepare();
+    fork_chain_prepare();
     pid_t child = fork();
     if (child == 0) {
-        blocks_fork_child();
+        fork_chain_child(blocks_fork_child);
         size_t count = fill_to(blocks, 0, first, FILLED_BYTES);
         setrlimit(RLIMIT_AS, &(struct rlimit){1, 1});
         count = fill_to(blocks, count, first, MOST_BYTES);
@@ -411,7 +412,7 @@ static void assert_serves_another_size(size_t first, size_t second)
         size_t again = fill_to(blocks, 0, second, MOST_BYTES);
         _exit(!blocks_is_valid() ? 1 : again * second < count * first / 32 * 31 ? 2 : 0);
     }
-    blocks_fork_parent();
+    fork_chain_parent();
     int status;
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);

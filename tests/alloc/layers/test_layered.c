@@ -20,11 +20,10 @@ enum { ARENAS = 2, CACHE_BYTES = 1 << 20, LARGE_BYTES = 1 << 18 };
 
 static void init(uint64_t arenas, uint64_t cache, uint64_t large)
 {
-    uint64_t options[HEAP_OPTIONS] = {0};
-    options[LAYERED_ARENAS] = arenas;
-    options[LAYERED_CACHE] = cache;
-    options[LAYERED_LARGE] = large;
-    require(heap->init(options));
+    static struct layered_options options;
+    options =
+        (struct layered_options){.arenas = arenas, .cache_bytes = cache, .large_bytes = large};
+    require(heap->init(&options));
 }
 
 static void *run_briefly(void *unused)

@@ -335,9 +335,9 @@ static void test_is_valid_sees_planted_corruption(void **state)
     uint64_t *header = bsd_header(blocks[1]), saved = *header;
     *header ^= 1; /* its state */
     assert_false(heap_is_valid());
-    *header = saved ^ 1ULL << 40; /* its seal */
+    *header = saved ^ 1ULL << 40; /* its magic */
     assert_false(heap_is_valid());
-    *header = sealed(header, 8, HEADER_LIVE); /* another class, correctly sealed */
+    *header = header_word(header, 8, HEADER_LIVE); /* another class, with the right magic */
     assert_false(heap_is_valid());
     *header = saved;
     assert_true(heap_is_valid());
@@ -345,7 +345,7 @@ static void test_is_valid_sees_planted_corruption(void **state)
     struct bsd_free_block *first = bsd->free[7], *second = first->next;
     first->next = second->next; /* one lost from its list */
     assert_false(heap_is_valid());
-    first->next = first; /* a ring */
+    first->next = first; /* a circular list */
     assert_false(heap_is_valid());
     first->next = (struct bsd_free_block *)bsd_header(blocks[1]); /* a live block on the list */
     assert_false(heap_is_valid());

@@ -53,7 +53,7 @@ static void test_knuth_begins_anew_where_memory_grows_and_nothing_is_free(void *
     assert_int_equal(statistics().free_blocks, 1);
     assert_int_equal(second - first, 8192);
     give(first);
-    give(second); /* two fences lie between */
+    give(second); /* two fenceposts lie between */
     assert_int_equal(statistics().free_blocks, 2);
 }
 

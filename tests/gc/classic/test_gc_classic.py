@@ -92,3 +92,10 @@ def test_a_pointer_that_is_no_start_is_named(fault: str, size: int) -> None:
     assert result.returncode == -signal.SIGABRT
     lines = [line for line in result.stderr.splitlines() if line.startswith("allotrope:")]
     assert len(lines) == 1 and "not the start of a block" in lines[0]
+
+
+def test_a_forked_child_reads_its_own_memory() -> None:
+    """Not its parent's, through what the parent had open: what the child alone holds is kept."""
+    traps = BUILD / "tests" / "gc" / "traps" / "world"
+    result = classic(",pointers=interior").run([str(traps), "mapped-after-fork"], timeout=120)
+    assert result.returncode == 0, result.stderr

@@ -177,8 +177,9 @@ def order_of_round(number: int, count: int) -> list[int]:
     comes directly after every other equally often, so that what one run leaves behind for the
     next (caches, free pages) favours nobody. An odd count needs each row's mirror image as well.
     Source: E. J. Williams, Australian Journal of Scientific Research A 2 (1949), 149-168."""
-    zigzag = [(place + 1) // 2 if place % 2 else (count - place // 2) % count
-              for place in range(count)]  # fmt: skip
+    zigzag = [
+        (place + 1) // 2 if place % 2 else (count - place // 2) % count for place in range(count)
+    ]
     shift = number // 2 if count % 2 else number
     row = [(start + shift) % count for start in zigzag]
     return row[::-1] if count % 2 and number % 2 else row
@@ -207,8 +208,9 @@ def check_plan(plan: Plan) -> None:
         raise UserError(f"{plan.command[0]}: this program {obstacle}; there is nothing to compare")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
-            raise UserError(f"LD_PRELOAD already loads {path}, under which nothing can be compared;"
-                            " unset it")  # fmt: skip
+            raise UserError(
+                f"LD_PRELOAD already loads {path}, under which nothing can be compared; unset it"
+            )
 
 
 def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Comparison:
@@ -362,8 +364,13 @@ class Runner:
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
 
-    def _attempt(self, contender: Contender, when: str, settings: dict[str, str] | None = None,
-                 fixed_addresses: bool = False) -> Run | None:  # fmt: skip
+    def _attempt(
+        self,
+        contender: Contender,
+        when: str,
+        settings: dict[str, str] | None = None,
+        fixed_addresses: bool = False,
+    ) -> Run | None:
         """One run that must end as under glibc; else the contender has failed, and None."""
         run = self._run(contender.allocator, when, settings, fixed_addresses)
         if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
@@ -379,8 +386,13 @@ class Runner:
         self._note_output(contender)
         return run
 
-    def _run(self, allocator: Allocator, when: str, settings: dict[str, str] | None = None,
-             fixed_addresses: bool = False) -> Run:  # fmt: skip
+    def _run(
+        self,
+        allocator: Allocator,
+        when: str,
+        settings: dict[str, str] | None = None,
+        fixed_addresses: bool = False,
+    ) -> Run:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)

@@ -86,9 +86,9 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
 
 
 CSV_COLUMNS = (
-    "allocator", "status", "quantity", "median", "low", "high",
-    "ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds",
-)  # fmt: skip
+    *("allocator", "status", "quantity", "median", "low", "high"),
+    *("ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds"),
+)
 
 
 def as_csv(comparison: Comparison) -> str:
@@ -266,8 +266,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     kept = columns_that_fit(rows, console.width, [*least_wanted, *LEAST_WANTED[1:]])
     styles = ["red" if status in ("failed", "different-output") else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
-    print_table(console, [[row[column] for column in kept] for row in rows], left=left,
-                styles=styles)  # fmt: skip
+    shown = [[row[column] for column in kept] for row in rows]
+    print_table(console, shown, left=left, styles=styles)
     for line in legend(comparison, [rows[0][column] for column in kept]):
         print_wrapped(console, line)
     if STATUS_COLUMN not in kept:

@@ -5,7 +5,8 @@ import shlex
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
-from ...output.units import format_bytes, format_count, format_nanoseconds, format_seconds
+from ...output.plots import WASTE_TITLES, interval_bar, legend, ratio_layout, stacked_layout
+from ...output.units import MEBIBYTE, format_bytes, format_count, format_nanoseconds, format_seconds
 from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import memory_quantity, recommend
@@ -13,7 +14,6 @@ from .witness import witness_lines, witness_rows
 
 Document = Mapping[str, Any]
 Result = dict[str, Any]
-MEBIBYTE = 1 << 20
 
 
 def _seconds(value: float) -> str:
@@ -34,11 +34,10 @@ QUANTITIES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 # What a heap's memory consists of when the program holds most, and the colour of each part.
 PARTS = (
     ("requested", "asked for by the program", "var(--part-0)"),
-    ("header", "headers", "var(--part-1)"),
-    ("rounding", "rounding", "var(--part-2)"),
-    ("alignment", "alignment", "var(--part-3)"),
-    ("external", "external", "var(--part-4)"),
-    ("cached", "cached", "var(--part-5)"),
+    *(
+        (key, title, f"var(--part-{place})")
+        for place, (key, title) in enumerate(WASTE_TITLES.items(), start=1)
+    ),
 )
 
 
@@ -100,7 +99,7 @@ def trade_off_section(document: Document, prefix: str) -> Section:
             xaxis=axis("peak memory, MiB", rangemode="normal"),
             yaxis=axis("CPU time, s"),
             showlegend=True,
-            legend={"orientation": "h", "y": -0.25, "yanchor": "top"},
+            legend=legend(-0.25),
         ),
         height=420,
     )
@@ -113,8 +112,10 @@ def _absent(document: Document) -> list[str]:
     for result in document["results"]:
         if result["status"] == "failed":
             failure = result["failure"]
-            lines.append(f"{result['spec']} is missing here: it failed in {failure['when']}, "
-                         f"{failure['ending']}.")  # fmt: skip
+            lines.append(
+                f"{result['spec']} is missing here: it failed in {failure['when']}, "
+                f"{failure['ending']}."
+            )
         elif result["cpu_seconds"] is None:
             lines.append(f"{result['spec']} is missing here: it was not measured.")
     return lines
@@ -213,8 +214,9 @@ def _why_missing(document: Document, quantity: str) -> str | None:
     return f"{base} had none in some round, so there is no ratio; see the table."
 
 
-def _strip(document: Document, prefix: str, quantity: str, title: str,
-           write: Callable[[float], str]) -> Figure:  # fmt: skip
+def _strip(
+    document: Document, prefix: str, quantity: str, title: str, write: Callable[[float], str]
+) -> Figure:
     """A line of dots for each allocator, first round on top, above the interval of their median."""
     results = document["results"]
     base = next(one for one in results if one["spec"] == document["baseline"])[quantity]
@@ -233,19 +235,14 @@ def _strip(document: Document, prefix: str, quantity: str, title: str,
         caption=f"Ratio to {document['baseline']} in the same round, first round on top. "
         f"Bar: {bar} of the median ratio; left of 1 is less.",
         data=data,
-        layout=layout(
-            xaxis=axis(f"times {document['baseline']}"),
-            yaxis=axis("", tickmode="array", tickvals=list(range(len(results))), ticktext=labels,
-                       range=[len(results) - 0.5, -0.5], showgrid=False),
-            shapes=[{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
-                     "line": {"color": "var(--muted)", "width": 1}}],
-        ),
+        layout=ratio_layout(labels, document["baseline"]),
         height=90 + 46 * len(results),
-    )  # fmt: skip
+    )
 
 
-def _dots(place: int, spec: str, summary: Result, base: Result,
-          write: Callable[[float], str]) -> list[dict[str, Any]]:  # fmt: skip
+def _dots(
+    place: int, spec: str, summary: Result, base: Result, write: Callable[[float], str]
+) -> list[dict[str, Any]]:
     rounds = [
         (number, value, value / other)
         for number, (value, other) in enumerate(zip(summary["rounds"], base["rounds"]), start=1)
@@ -262,22 +259,9 @@ def _dots(place: int, spec: str, summary: Result, base: Result,
         "marker": {"color": colour(place), "size": 5, "opacity": 0.55},
         "hovertemplate": f"<b>{name}</b><br>%{{text}}<extra></extra>",
     }
-    bar = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [summary["ratio_low"], summary["ratio"], summary["ratio_high"]],
-        "y": [place + 0.32] * 3,
-        "line": {"color": colour(place), "width": 3},
-        "marker": {
-            "color": colour(place),
-            "size": [1, 11, 1],
-            "symbol": symbol(place),
-            "opacity": 1,
-            "line": {"width": 0},
-        },
-        "hovertemplate": f"<b>{name}</b><br>{_with_interval(summary, write)}<extra></extra>",
-    }
-    return [dots, bar]
+    ratio = (summary["ratio_low"], summary["ratio"], summary["ratio_high"])
+    hover = f"<b>{name}</b><br>{_with_interval(summary, write)}<extra></extra>"
+    return [dots, interval_bar(place, place + 0.32, ratio, 11, hover)]
 
 
 # The heap
@@ -311,13 +295,7 @@ def waste_section(document: Document, prefix: str) -> Section:
         "blocks; cached is freed memory kept for reuse by size or by thread. "
         "Untouched parts of it may not be resident.",
         data=bars,
-        layout=layout(
-            barmode="stack",
-            xaxis=axis("MiB"),
-            yaxis=axis("", autorange="reversed", type="category"),
-            showlegend=True,
-            legend={"orientation": "h", "y": -0.3, "yanchor": "top", "traceorder": "normal"},
-        ),
+        layout=stacked_layout(legend(-0.3, traceorder="normal")),
         height=200 + 46 * len(known),
     )
     return Section("What the heap is made of", paragraphs, [figure], [_heap_table(known)])
@@ -332,26 +310,33 @@ def timeline_sections(document: Document, prefix: str) -> list[Section]:
     ]
     if not known:
         return []
-    figures = [
-        _over_time(f"{prefix}heap-over-time", "The heap", "mapped_bytes", known,
-                   "What each heap holds of the kernel's memory; grey: what the program has asked "
-                   "for and not freed. What lies between is waste."),
-        _over_time(f"{prefix}resident-over-time", "The heap, resident", "resident_bytes", known,
-                   "The part of each heap that is in memory; pages that were never touched, or "
-                   "were given back, are not."),
-    ]  # fmt: skip
-    paragraphs = ["Taken inside the program, in the run that keeps the account, which is slower "
-                  "than one without."]  # fmt: skip
-    return [Section("Over time", paragraphs, figures, [_timeline_table(known)])]
+    heap = _over_time(
+        f"{prefix}heap-over-time",
+        "The heap",
+        "mapped_bytes",
+        known,
+        "What each heap holds of the kernel's memory; grey: what the program has asked for and "
+        "not freed. What lies between is waste.",
+    )
+    resident = _over_time(
+        f"{prefix}resident-over-time",
+        "The heap, resident",
+        "resident_bytes",
+        known,
+        "The part of each heap that is in memory; pages that were never touched, or were given "
+        "back, are not.",
+    )
+    said = "Taken inside the program, in the run that keeps the account, which is slower than one "
+    return [Section("Over time", [f"{said}without."], [heap, resident], [_timeline_table(known)])]
 
 
 def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
     """The figures behind the pictures, at tenths of each run."""
+    titles = {"requested_bytes": "asked for", "mapped_bytes": "heap", "resident_bytes": "resident"}
     rows = []
     for _, one in known:
         times = one["heap"]["timeline"]
-        for key, title in (("requested_bytes", "asked for"), ("mapped_bytes", "heap"),
-                           ("resident_bytes", "resident")):  # fmt: skip
+        for key, title in titles.items():
             last = len(times["seconds"]) - 1
             values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
             rows.append([one["spec"], title, *map(format_bytes, values)])
@@ -359,8 +344,9 @@ def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
     return Table("At tenths of the points", header, rows, text_columns=2, folded=True)
 
 
-def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, Result]],
-               caption: str) -> Figure:  # fmt: skip
+def _over_time(
+    name: str, title: str, quantity: str, known: Sequence[tuple[int, Result]], caption: str
+) -> Figure:
     place, longest = max(known, key=lambda one: len(one[1]["heap"]["timeline"]["seconds"]))
     times = longest["heap"]["timeline"]
     data: list[dict[str, Any]] = [
@@ -378,6 +364,7 @@ def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, 
     ]
     for place, one in known:
         times = one["heap"]["timeline"]
+        dash = "solid" if place < SERIES else "dash"
         data.append(
             {
                 "type": "scatter",
@@ -385,12 +372,11 @@ def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, 
                 "name": one["spec"],
                 "x": times["seconds"],
                 "y": [value / MEBIBYTE for value in times[quantity]],
-                "line": {"color": colour(place), "width": 1.5,
-                         "dash": "solid" if place < SERIES else "dash", "shape": "hv"},
+                "line": {"color": colour(place), "width": 1.5, "dash": dash, "shape": "hv"},
                 "hovertemplate": f"<b>{plain(one['spec'])}</b><br>%{{x:.3f}} s: %{{y:.1f}} MiB"
                 "<extra></extra>",
             }
-        )  # fmt: skip
+        )
     return Figure(
         name=name,
         title=title,
@@ -400,7 +386,7 @@ def _over_time(name: str, title: str, quantity: str, known: Sequence[tuple[int, 
             xaxis=axis("s after the start"),
             yaxis=axis("MiB", rangemode="tozero"),
             showlegend=True,
-            legend={"orientation": "h", "y": -0.25, "yanchor": "top"},
+            legend=legend(-0.25),
         ),
         height=380,
     )
@@ -416,17 +402,23 @@ def collector_sections(document: Document, prefix: str) -> list[Section]:
     if not known:
         return []
     rows = [
-        [one["spec"], f"{gc['collections']:,}",
-         causes_in_words(gc["causes"]), given_up_in_words(gc),
-         format_nanoseconds(gc["pause_ns"]), format_nanoseconds(gc["longest_pause_ns"]),
-         _if_known(gc, "longest_stop_ns", format_nanoseconds),
-         _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
-         _spent(gc, "mark_ns", "marked_bytes"),
-         _if_known(gc, "marked_bytes", format_bytes), _if_known(gc, "freed_bytes", format_bytes)]
+        [
+            one["spec"],
+            f"{gc['collections']:,}",
+            causes_in_words(gc["causes"]),
+            given_up_in_words(gc),
+            format_nanoseconds(gc["pause_ns"]),
+            format_nanoseconds(gc["longest_pause_ns"]),
+            _if_known(gc, "longest_stop_ns", format_nanoseconds),
+            _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
+            _spent(gc, "mark_ns", "marked_bytes"),
+            _if_known(gc, "marked_bytes", format_bytes),
+            _if_known(gc, "freed_bytes", format_bytes),
+        ]
         for _, one, gc in known
-    ]  # fmt: skip
-    header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause",
-              "longest to stop", "reading roots", "marking", "marked", "reclaimed"]  # fmt: skip
+    ]
+    header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause"]
+    header += ["longest to stop", "reading roots", "marking", "marked", "reclaimed"]
     pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
     idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
     paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
@@ -476,17 +468,15 @@ def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) ->
             yaxis=axis("collections", rangemode="tozero"),
             bargap=0.2,
             showlegend=len(counts) > 1,
-            legend={"orientation": "h", "y": -0.2, "yanchor": "top"},
+            legend=legend(-0.2),
         ),
     )
 
 
 def sites_sections(document: Document, prefix: str) -> list[Section]:
     """Where the program allocates, and in what sizes: its own doing under every allocator."""
-    sizes = next(
-        (one["heap"]["sizes"] for one in document["results"]
-         if one.get("heap") and one["heap"].get("sizes")), None
-    )  # fmt: skip
+    heaps = (one.get("heap") or {} for one in document["results"])
+    sizes = next((heap["sizes"] for heap in heaps if heap.get("sizes")), None)
     found = document.get("sites")
     if not sizes and not found:
         return []
@@ -499,10 +489,14 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
         )
         for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
             rows = [
-                [row["place"], row["called_by"] or "–", format_bytes(row["bytes"]),
-                 f"{row['blocks']:,}"]
+                [
+                    row["place"],
+                    row["called_by"] or "–",
+                    format_bytes(row["bytes"]),
+                    f"{row['blocks']:,}",
+                ]
                 for row in found[moment]
-            ]  # fmt: skip
+            ]
             if rows:
                 header = ["allocated at", "called by", "bytes", "blocks"]
                 tables.append(Table(title, header, rows, text_columns=2))
@@ -549,8 +543,10 @@ def _no_account(document: Document, known: Sequence[str]) -> list[str]:
     foreign = [one["spec"] for one in without if not one["heap_missing"]]
     lines = [f"{one['spec']}: {one['heap_missing']}." for one in without if one["heap_missing"]]
     if foreign:
-        lines.append(f"No account of the heap exists for {', '.join(foreign)}; only allotrope's "
-                     "own allocators that ran keep one.")  # fmt: skip
+        lines.append(
+            f"No account of the heap exists for {', '.join(foreign)}; only allotrope's "
+            "own allocators that ran keep one."
+        )
     return lines
 
 
@@ -613,10 +609,14 @@ def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
 
 def allocators_table(document: Document) -> Table:
     rows = [
-        [one["spec"], one["version"] or "unknown", one["status"],
-         ", ".join(f"{key}={value}" for key, value in one["options"].items())]
+        [
+            one["spec"],
+            one["version"] or "unknown",
+            one["status"],
+            ", ".join(f"{key}={value}" for key, value in one["options"].items()),
+        ]
         for one in document["results"]
-    ]  # fmt: skip
+    ]
     header = ["allocator", "version", "status", "options"]
     return Table("What was compared", header, rows, words=True)
 

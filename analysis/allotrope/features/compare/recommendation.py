@@ -287,8 +287,8 @@ def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
             f" Intervals of CPU are up to {100 * blur:.0f}% wide, so a smaller difference may be "
             "there unseen; more rounds or a quieter machine would tell."
         )
-    return Sentence("undecided" if equals else "choice", "No difference" if equals else "Choice",
-                    text)  # fmt: skip
+    kind, title = ("undecided", "No difference") if equals else ("choice", "Choice")
+    return Sentence(kind, title, text)
 
 
 def _is_told_apart(evidence: Evidence, name: str) -> bool:
@@ -504,15 +504,18 @@ def _garbage(accounts: Mapping[str, Any]) -> list[Sentence]:
 def _made_of(heap: Mapping[str, Any]) -> str:
     """The greatest kinds of waste, at the moment for which they are known."""
     waste = heap["waste"] or {}
-    kinds = sorted(((waste[kind] or 0, words) for kind, words in WASTE_WORDS.items()
-                    if kind in waste), reverse=True)  # fmt: skip
+    known = ((waste[kind] or 0, words) for kind, words in WASTE_WORDS.items() if kind in waste)
+    kinds = sorted(known, reverse=True)
     named = [f"{format_bytes(size)} {words}" for size, words in kinds if size * 10 > _excess(heap)]
     return f" (when it asked for most: {', '.join(named[:3])})" if named else ""
 
 
 def _better_heap(name: str, accounts: Mapping[str, Any]) -> str:
-    others = {other: heap["mapped_peak_bytes"] for other, heap in accounts.items()
-              if other != name and heap["mapped_peak_bytes"]}  # fmt: skip
+    others = {
+        other: heap["mapped_peak_bytes"]
+        for other, heap in accounts.items()
+        if other != name and heap["mapped_peak_bytes"]
+    }
     leanest = min(others, key=lambda other: float(others[other]), default=None)
     if leanest is None or others[leanest] > 0.8 * accounts[name]["mapped_peak_bytes"]:
         return ""

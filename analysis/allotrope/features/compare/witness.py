@@ -84,10 +84,10 @@ def _ask_hyperfine(
 ) -> tuple[list[dict[str, Any]] | None, str | None]:
     plan, contenders = comparison.plan, _still_in(comparison)
     report = folder / "hyperfine.json"
-    options = ["--shell=none", "--style=none", f"--warmup={plan.warmup}",
-               f"--runs={max(plan.rounds, 2)}",
-               "--output", os.devnull if plan.check == "none" else str(folder / "stdout"),
-               "--export-json", str(report)]  # fmt: skip
+    options = ["--shell=none", "--style=none"]
+    options += [f"--warmup={plan.warmup}", f"--runs={max(plan.rounds, 2)}"]
+    options += ["--output", os.devnull if plan.check == "none" else str(folder / "stdout")]
+    options += ["--export-json", str(report)]
     if plan.prepare is not None:
         options += ["--prepare", shlex.join(["/bin/sh", "-c", plan.prepare])]
     if plan.ignore_failure:
@@ -165,13 +165,23 @@ def _sample(plan: Plan, allocator: Allocator, folder: Path) -> list[tuple[int, s
     data = folder / "perf.data"
     if plan.prepare is not None:
         subprocess.run(["/bin/sh", "-c", plan.prepare], capture_output=True)
-    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_SECOND),
-              "-o", str(data), "--", *command_line(plan, allocator)]  # fmt: skip
+    record = record_line(data, SAMPLES_PER_SECOND, command_line(plan, allocator))
     output = Path(os.devnull) if plan.check == "none" else folder / "stdout"
     with open(plan.input or os.devnull, "rb") as given, output.open("wb") as taken:
         done = subprocess.run(record, stdin=given, stdout=taken, stderr=subprocess.PIPE)
     if not data.exists() or (done.returncode != 0 and not plan.ignore_failure):
         return f"perf failed: {_complaint(done.stderr.decode(errors='replace'))}"
+    return take_samples(data)
+
+
+def record_line(data: Path, samples_per_second: int, command: Sequence[str]) -> list[str]:
+    """perf's command line that samples the CPU clock of a command."""
+    clock = ["-e", "cpu-clock", "-F", str(samples_per_second)]
+    return ["perf", "record", "-q", *clock, "-o", str(data), "--", *command]
+
+
+def take_samples(data: Path) -> list[tuple[int, str, str]]:
+    """What perf recorded: each sample's period in ns, symbol and library. The file is removed."""
     script = ["perf", "script", "-i", str(data), "-F", "period,ip,sym,dso"]
     told = subprocess.run(script, capture_output=True, text=True, errors="replace")
     data.unlink()
@@ -202,15 +212,25 @@ def share_result(
     if rounds:
         slack = min(rounds) * (1 - CPU_TOLERANCE), max(rounds) * (1 + CPU_TOLERANCE)
         agrees = slack[0] <= seconds <= slack[1]
-    result = {"spec": allocator.spec, "samples": len(samples), "cpu_seconds": seconds,
-              "our_cpu_seconds": ours and ours.median, "agrees": agrees,
-              "share": None, "share_low": None, "share_high": None}  # fmt: skip
+    result = {
+        "spec": allocator.spec,
+        "samples": len(samples),
+        "cpu_seconds": seconds,
+        "our_cpu_seconds": ours and ours.median,
+        "agrees": agrees,
+        "share": None,
+        "share_low": None,
+        "share_high": None,
+    }
     if known:
         from scipy import stats
 
         interval = stats.binomtest(inside, len(samples)).proportion_ci(method="wilson")
-        result |= {"share": inside / len(samples), "share_low": float(interval.low),
-                   "share_high": float(interval.high)}  # fmt: skip
+        result |= {
+            "share": inside / len(samples),
+            "share_low": float(interval.low),
+            "share_high": float(interval.high),
+        }
     return result
 
 
@@ -219,8 +239,8 @@ def share_result(
 
 def witness_rows(found: dict[str, Any]) -> list[list[str]]:
     """A table of what the witnesses say, header first."""
-    header = ["allocator", "wall by hyperfine", "by us", "", "CPU by perf", "by us", "",
-              "in the allocator"]  # fmt: skip
+    header = ["allocator", "wall by hyperfine", "by us", ""]
+    header += ["CPU by perf", "by us", "", "in the allocator"]
     walls = {one["spec"]: one for one in found["hyperfine"] or ()}
     shares = {one["spec"]: one for one in found["perf"] or ()}
     rows = [header]

@@ -13,13 +13,16 @@ from ...system.places import PLACES, built
 MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/protocol/event_pool.h
 
 
-def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
-                   frames: int = 1) -> list[str]:  # fmt: skip
+def recording_line(
+    output: str, command: tuple[str, ...], spec: str, level: int, frames: int = 1
+) -> list[str]:
     """The command line that records `command`; raises UserError where that cannot work."""
     chosen = allocators.choose(spec)
     if not chosen.ours:
-        raise UserError(f"-a {spec}: only allotrope's own allocators tell of events; the events "
-                        "are the program's, whichever of them serves it")  # fmt: skip
+        raise UserError(
+            f"-a {spec}: only allotrope's own allocators tell of events; the events "
+            "are the program's, whichever of them serves it"
+        )
     need_preloadable(command[0])
     description = {
         "command": list(command),
@@ -28,9 +31,9 @@ def recording_line(output: str, command: tuple[str, ...], spec: str, level: int,
         "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": os.uname().release,
     }
-    line = [str(built(PLACES.events)), "record", f"--output={output}", f"--level={level}",
-            f"--frames={frames}",
-            f"--description={json.dumps(description)}"]  # fmt: skip
+    line = [str(built(PLACES.events)), "record"]
+    line += [f"--output={output}", f"--level={level}", f"--frames={frames}"]
+    line += [f"--description={json.dumps(description)}"]
     environment = chosen.environment()
     if frames > 1:
         environment = allocators.with_unwinder(environment)

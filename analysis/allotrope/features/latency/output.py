@@ -6,8 +6,12 @@ from typing import Any, Mapping, Sequence
 from ...output.units import format_nanoseconds
 from .measure import CALLS
 
-QUANTILES = (("p50_ns", "half below"), ("p99_ns", "99% below"), ("p99.9_ns", "99.9% below"),
-             ("longest_ns", "longest"))  # fmt: skip
+QUANTILES = (
+    ("p50_ns", "half below"),
+    ("p99_ns", "99% below"),
+    ("p99.9_ns", "99.9% below"),
+    ("longest_ns", "longest"),
+)
 
 Result = Mapping[str, Any]
 
@@ -29,8 +33,9 @@ def latency_rows(results: Sequence[Result]) -> list[list[str]]:
 def latency_words(results: Sequence[Result]) -> list[str]:
     """What the reader of the figures must know, and who has none."""
     known = [one for one in results if one["latency"]]
-    lines = [f"{one['spec']}: {one['latency_missing']}." for one in results
-             if one["latency_missing"]]  # fmt: skip
+    lines = [
+        f"{one['spec']}: {one['latency_missing']}." for one in results if one["latency_missing"]
+    ]
     if not known:
         return lines
     costs = {one["latency"]["own_cost_ns_subtracted"] for one in known}

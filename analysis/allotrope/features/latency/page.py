@@ -4,6 +4,7 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.page import Figure, Section, Table, axis, colour, layout, plain
+from ...output.plots import legend
 from ...output.units import format_nanoseconds
 from .measure import CALLS, count_calls
 from .output import Result, latency_rows, latency_words
@@ -40,16 +41,19 @@ def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
             "x": [time for time, _ in curve],
             "y": [share for _, share in curve],
             "line": {"color": colour(place), "width": 1.5, "shape": "hv"},
-            "text": [f"{share:.3g} of the calls took {format_nanoseconds(time)} or longer"
-                     for time, share in curve],
+            "text": [
+                f"{share:.3g} of the calls took {format_nanoseconds(time)} or longer"
+                for time, share in curve
+            ],
             "hovertemplate": f"<b>{plain(results[place]['spec'])}</b><br>%{{text}}<extra></extra>",
         }
         for place, curve in curves.items()
-    ]  # fmt: skip
+    ]
     longest = max(time for curve in curves.values() for time, _ in curve)
     rarest = min(share for curve in curves.values() for _, share in curve)
     times = _powers(10, longest)
     shares = _powers(1, 1 / rarest)
+    one_in = {"tickvals": [1 / one for one in shares], "ticktext": [*map(_short, shares)]}
     return Figure(
         name=f"{prefix}latency-{call}",
         title=call,
@@ -58,21 +62,20 @@ def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
         data=data,
         layout=layout(
             xaxis=axis("", type="log", tickvals=times, ticktext=[*map(format_nanoseconds, times)]),
-            yaxis=axis("one in", type="log", tickvals=[1 / one for one in shares],
-                       ticktext=[_short(one) for one in shares]),
+            yaxis=axis("one in", type="log", **one_in),
             showlegend=True,
-            legend={"orientation": "h", "y": -0.2, "yanchor": "top"},
+            legend=legend(-0.2),
         ),
         height=380,
-    )  # fmt: skip
+    )
 
 
 def share_above(histogram: Mapping[str, Any]) -> list[tuple[float, float]]:
     """Times in nanoseconds, each with the share of the calls that took as long or longer."""
     left = calls = histogram["calls"]
     points = [(1.0, 1.0)]
-    for end, count in sorted((int(end), count) for end, count in
-                             histogram["calls_below_ns"].items()):  # fmt: skip
+    below = histogram["calls_below_ns"].items()
+    for end, count in sorted((int(end), count) for end, count in below):
         left -= count
         if left > 0 and end > 1:
             points.append((float(end), left / calls))

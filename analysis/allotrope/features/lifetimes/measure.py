@@ -29,9 +29,12 @@ NEVER = np.iinfo(np.uint64).max
 
 # struct life of trace/events/main.c.
 LIFE = np.dtype(
-    [("born_clock", "<u8"), ("died_clock", "<u8"), ("born_bytes", "<u8"), ("died_bytes", "<u8"),
-     ("size", "<u8"), ("stack", "<u8"), ("born_thread", "<u4"), ("died_thread", "<u4")]
-)  # fmt: skip
+    [
+        *((name, "<u8") for name in ("born_clock", "died_clock", "born_bytes", "died_bytes")),
+        *((name, "<u8") for name in ("size", "stack")),
+        *((name, "<u4") for name in ("born_thread", "died_thread")),
+    ]
+)
 
 Numbers = NDArray[np.float64]
 
@@ -80,8 +83,8 @@ def read_lives(path: str | Path) -> Lives:
     line, _, rest = done.stdout.partition(b"\n")
     message = done.stderr.decode(errors="replace").strip().removeprefix("allotrope: ")
     if not line:
-        raise UserError(message or f"{path}: cannot be read (status {done.returncode})",
-                        max(done.returncode, 1))  # fmt: skip
+        message = message or f"{path}: cannot be read (status {done.returncode})"
+        raise UserError(message, max(done.returncode, 1))
     facts = json.loads(line)
     objects = np.frombuffer(rest, LIFE, count=facts["objects"])
     stacks = _stacks(np.frombuffer(rest, "<u8", offset=objects.nbytes).tolist())
@@ -115,8 +118,12 @@ class Survival:
         return float(self.shares[place]) if place >= 0 else 1.0
 
 
-def survival(lives: Lives, clock: str = "bytes", weight: str = "objects",
-             chosen: NDArray[np.bool_] | None = None) -> Survival:  # fmt: skip
+def survival(
+    lives: Lives,
+    clock: str = "bytes",
+    weight: str = "objects",
+    chosen: NDArray[np.bool_] | None = None,
+) -> Survival:
     """The survival function, exact at every age at which something dies.
 
     clock: `bytes` or `clock`. weight: `objects` or `bytes`. chosen: of these objects alone."""
@@ -242,16 +249,16 @@ def document(lives: Lives, path: str) -> dict[str, Any]:
         for weight in ("objects", "bytes"):
             curve = survival(lives, clock, weight)
             longest = float(curve.ages[-1]) if len(curve.ages) else 0.0
+            steps = age_steps(name, longest)
             curves.append(
                 {
                     "clock": name,
                     "weight": weight,
                     "never_freed": curve.never_freed,
-                    "at": [{"age": age, "share": curve.share_at(age)}
-                           for age in age_steps(name, longest)],
+                    "at": [{"age": age, "share": curve.share_at(age)} for age in steps],
                     "points": curve_points(curve),
                 }
-            )  # fmt: skip
+            )
     return {
         "schema": "allotrope.lifetimes/1",
         "file": path,

@@ -2,6 +2,7 @@
 """The tables and CSV of `allotrope lifetimes`."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from rich.cells import cell_len
@@ -33,9 +34,11 @@ def clock_text(clock: str, value: float) -> str:
     return f"{value:.0f} {unit_of}".strip()
 
 
+CLOCK_TITLES = {"bytes": "bytes allocated meanwhile", "nanoseconds": "time"}
+
+
 def title_of(clock: str) -> str:
-    return {"bytes": "bytes allocated meanwhile", "instructions": "instructions",
-            "nanoseconds": "time"}[clock]  # fmt: skip
+    return CLOCK_TITLES.get(clock, clock)
 
 
 def rows(found: Document) -> Iterator[list[Any]]:
@@ -43,17 +46,16 @@ def rows(found: Document) -> Iterator[list[Any]]:
     yield ["what", "clock_or_weight", "key", "objects", "bytes", "never_freed", "share"]
     for curve in found["survival"]:
         for point in curve["points"]:
-            yield [f"survival of {curve['weight']}", curve["clock"], point["age"], "", "", "",
-                   point["share"]]  # fmt: skip
+            what = f"survival of {curve['weight']}"
+            yield [what, curve["clock"], point["age"], *[""] * 3, point["share"]]
+    counts = itemgetter("objects", "bytes", "never_freed")
     for row in found["sizes"]:
-        yield ["size up to", "bytes", row["to"], row["objects"], row["bytes"],
-               row["never_freed"], ""]  # fmt: skip
+        yield ["size up to", "bytes", row["to"], *counts(row), ""]
     for row in found["sites"]:
-        yield ["site", f"{row['site']:#x}", stack_text(row), row["objects"], row["bytes"],
-               row["never_freed"], ""]  # fmt: skip
+        yield ["site", f"{row['site']:#x}", stack_text(row), *counts(row), ""]
+    in_part = itemgetter("until", "allocated", "allocated_bytes", "live")
     for row in found["rates"]:
-        yield ["allocated until", found["clock"], row["until"], row["allocated"],
-               row["allocated_bytes"], row["live"], ""]  # fmt: skip
+        yield ["allocated until", found["clock"], *in_part(row), ""]
 
 
 def survival_tables(found: Document) -> Iterator[tuple[str, list[list[str]]]]:
@@ -62,13 +64,8 @@ def survival_tables(found: Document) -> Iterator[tuple[str, list[list[str]]]]:
         clock = first["clock"]
         table = [["age", "objects", "bytes"]]
         for objects, of_bytes in zip(first["at"], second["at"]):
-            table.append(
-                [
-                    clock_text(clock, objects["age"]),
-                    f"{objects['share']:.3%}",
-                    f"{of_bytes['share']:.3%}",
-                ]
-            )
+            shares = [f"{share:.3%}" for share in (objects["share"], of_bytes["share"])]
+            table.append([clock_text(clock, objects["age"]), *shares])
         table.append(["never freed", f"{first['never_freed']:.3%}", f"{second['never_freed']:.3%}"])
         yield f"Share that outlives, by {title_of(clock)}", table
 
@@ -116,8 +113,10 @@ def summary(found: Document) -> list[str]:
     ]
     if found["threads"] > 1:
         share = found["freed_by_another_thread"] / max(found["objects"], 1)
-        lines.append(f"{found['threads']} threads; {share:.2%} of the objects were freed by "
-                     "another thread than allocated them.")  # fmt: skip
+        lines.append(
+            f"{found['threads']} threads; {share:.2%} of the objects were freed by "
+            "another thread than allocated them."
+        )
     return lines
 
 

@@ -5,14 +5,18 @@ import shlex
 from typing import Any
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain
+from ...output.plots import legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
-from ...output.units import format_bytes
+from ...output.units import MEBIBYTE, format_bytes
 from .output import clock_text, stack_text, summary, title_of
 
 Document = dict[str, Any]
-MEBIBYTE = 1 << 20
 MOST_SITES = 40
-LEGEND = {"orientation": "h", "y": -0.25, "yanchor": "top"}
+LEGEND = legend(-0.25)
+SITE_NAMES = (
+    "Named by the function that holds the call, or by the place in the file where that has no "
+    "names."
+)
 
 
 def lifetimes_page(found: Document) -> Page:
@@ -27,12 +31,10 @@ def lifetimes_page(found: Document) -> Page:
             Section("Survival", figures=survival_figures(found)),
             Section("Over the run", figures=rate_figures(found)),
             Section("By size", figures=[size_figure(found)], tables=[size_table(found)]),
-            Section("By site", ["Named by the function that holds the call, or by the place in "
-                                "the file where that has no names."],
-                    [site_figure(found)], [site_table(found)]),
+            Section("By site", [SITE_NAMES], [site_figure(found)], [site_table(found)]),
             Section("Figures", tables=[survival_table(found), totals_table(found)]),
         ],
-    )  # fmt: skip
+    )
 
 
 def advice(found: Document) -> list[Sentence]:
@@ -73,12 +75,12 @@ def survival_figures(found: Document) -> list[Figure]:
                 "name": f"share of {curve['weight']}",
                 "x": [point["age"] for point in curve["points"]],
                 "y": [100 * point["share"] for point in curve["points"]],
-                "line": {"color": colour(place), "width": 2, "shape": "hv",
-                         "dash": "solid" if place == 0 else "dash"},
+                "line": {"color": colour(place), "width": 2, "shape": "hv", "dash": dash},
                 "hovertemplate": "%{x:.3s}: %{y:.4g} %<extra></extra>",
             }
-            for place, curve in enumerate(pair)
-        ]  # fmt: skip
+            for place, (curve, dash) in enumerate(zip(pair, ("solid", "dash")))
+        ]
+        unit = ", ns" if clock == "nanoseconds" else ""
         figures.append(
             Figure(
                 name=f"survival-{clock}",
@@ -87,16 +89,14 @@ def survival_figures(found: Document) -> list[Figure]:
                 "freed stays to the right.",
                 data=data,
                 layout=layout(
-                    xaxis=axis(f"age: {title_of(clock)}"
-                               + (", ns" if clock == "nanoseconds" else ""), type="log",
-                               exponentformat="power"),
+                    xaxis=axis(f"age: {title_of(clock)}{unit}", type="log", exponentformat="power"),
                     yaxis=axis("survive, %", type="log"),
                     showlegend=True,
                     legend=LEGEND,
                 ),
                 height=380,
             )
-        )  # fmt: skip
+        )
     return figures
 
 
@@ -121,11 +121,21 @@ def rate_figures(found: Document) -> list[Figure]:
         "hovertemplate": "%{x:.3g}: %{y:,} objects<extra></extra>",
     }
     return [
-        Figure("live", "Live bytes", "What the program holds, in bytes asked for.", [live],
-               layout(xaxis=axis(unit), yaxis=axis("MiB", rangemode="tozero"))),
-        Figure("rate", "Allocations", "Objects allocated in each hundredth of the run.", [rate],
-               layout(xaxis=axis(unit), yaxis=axis("objects"), bargap=0)),
-    ]  # fmt: skip
+        Figure(
+            "live",
+            "Live bytes",
+            "What the program holds, in bytes asked for.",
+            [live],
+            layout(xaxis=axis(unit), yaxis=axis("MiB", rangemode="tozero")),
+        ),
+        Figure(
+            "rate",
+            "Allocations",
+            "Objects allocated in each hundredth of the run.",
+            [rate],
+            layout(xaxis=axis(unit), yaxis=axis("objects"), bargap=0),
+        ),
+    ]
 
 
 def size_figure(found: Document) -> Figure:
@@ -142,41 +152,50 @@ def size_figure(found: Document) -> Figure:
         }
         for place, key in enumerate(("objects", "bytes"))
     ]
-    return Figure("sizes", "Sizes", "The largest size that each object was asked for.", data,
-                  layout(xaxis=axis("", type="category"), yaxis=axis("%"), showlegend=True,
-                         legend=LEGEND))  # fmt: skip
+    return Figure(
+        "sizes",
+        "Sizes",
+        "The largest size that each object was asked for.",
+        data,
+        layout(xaxis=axis("", type="category"), yaxis=axis("%"), showlegend=True, legend=LEGEND),
+    )
 
 
 def site_figure(found: Document) -> Figure:
     shown = found["sites"][:15]
     lost = [row["never_freed_bytes"] for row in shown]
     freed = [row["bytes"] - row["never_freed_bytes"] for row in shown]
+    names = [f"{place + 1}. {plain(row['name'])[:40]}" for place, row in enumerate(shown)]
+    parts = (("freed", "var(--part-0)", freed), ("never freed", "var(--part-4)", lost))
     data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": [f"{place + 1}. {plain(row['name'])[:40]}" for place, row in enumerate(shown)],
-            "x": [value / MEBIBYTE for value in values],
-            "marker": {"color": fill},
-            "hovertemplate": f"%{{y}}: %{{x:.4g}} MiB {name}<extra></extra>",
-        }
-        for name, fill, values in (
-            ("freed", "var(--part-0)", freed),
-            ("never freed", "var(--part-4)", lost),
+        stacked_bars(
+            title,
+            names,
+            [value / MEBIBYTE for value in values],
+            fill,
+            f"%{{y}}: %{{x:.4g}} MiB {title}<extra></extra>",
         )
+        for title, fill, values in parts
     ]
-    return Figure("sites", "Bytes by site", "The fifteen sites that asked for most.", data,
-                  layout(barmode="stack", xaxis=axis("MiB"),
-                         yaxis=axis("", autorange="reversed", type="category"), showlegend=True,
-                         legend=LEGEND), height=140 + 24 * len(shown))  # fmt: skip
+    return Figure(
+        "sites",
+        "Bytes by site",
+        "The fifteen sites that asked for most.",
+        data,
+        stacked_layout(LEGEND),
+        height=140 + 24 * len(shown),
+    )
 
 
 def _cells(row: Document) -> list[str]:
     median = row["median_age_bytes"]
-    return [f"{row['objects']:,}", format_bytes(row["bytes"]),
-            "never" if median is None else format_bytes(median), f"{row['never_freed']:,}",
-            format_bytes(row["never_freed_bytes"])]  # fmt: skip
+    return [
+        f"{row['objects']:,}",
+        format_bytes(row["bytes"]),
+        "never" if median is None else format_bytes(median),
+        f"{row['never_freed']:,}",
+        format_bytes(row["never_freed_bytes"]),
+    ]
 
 
 HEADINGS = ["objects", "bytes", "median life", "never freed", "bytes never freed"]
@@ -195,16 +214,21 @@ def site_table(found: Document) -> Table:
 
 def survival_table(found: Document) -> Table:
     rows = [
-        [title_of(curve["clock"]), curve["weight"], clock_text(curve["clock"], point["age"]),
-         f"{point['share']:.4%}"]
-        for curve in found["survival"] for point in curve["at"]
-    ]  # fmt: skip
-    return Table("Share that outlives an age", ["clock", "of", "age", "share"], rows,
-                 text_columns=2)  # fmt: skip
+        [
+            title_of(curve["clock"]),
+            curve["weight"],
+            clock_text(curve["clock"], point["age"]),
+            f"{point['share']:.4%}",
+        ]
+        for curve in found["survival"]
+        for point in curve["at"]
+    ]
+    header = ["clock", "of", "age", "share"]
+    return Table("Share that outlives an age", header, rows, text_columns=2)
 
 
 def totals_table(found: Document) -> Table:
-    keys = ("objects", "frees", "resizes", "bytes", "live_objects", "live_bytes",
-            "most_live_objects", "most_live_bytes", "threads", "freed_by_another_thread",
-            "unknown_frees", "lost_frees")  # fmt: skip
+    keys = ["objects", "frees", "resizes", "bytes", "live_objects", "live_bytes"]
+    keys += ["most_live_objects", "most_live_bytes"]
+    keys += ["threads", "freed_by_another_thread", "unknown_frees", "lost_frees"]
     return Table("Totals", [], [[key.replace("_", " "), f"{found[key]:,}"] for key in keys])

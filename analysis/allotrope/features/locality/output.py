@@ -2,6 +2,7 @@
 """The tables and CSV of `allotrope locality`."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
@@ -53,14 +54,14 @@ def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> f
 def rows(runs: list[Document]) -> Iterator[list[Any]]:
     """Everything in one table: faults by frames, and misses by sets and ways."""
     yield ["allocator", "what", "unit", "sets", "ways", "faults_or_misses", "cold_or_write_backs"]
+    of_cache = itemgetter("block", "sets", "ways", "misses", "write_backs")
     for run in runs:
         for page in run["pages"]["pages"]:
             for point in page["curve"]:
-                yield [run["allocator"], "page faults", page["page_size"], 1, point["frames"],
-                       point["faults"], point["cold"]]  # fmt: skip
+                found = [point["frames"], point["faults"], point["cold"]]
+                yield [run["allocator"], "page faults", page["page_size"], 1, *found]
         for result in run["caches"]["results"]:
-            yield [run["allocator"], "cache misses", result["block"], result["sets"],
-                   result["ways"], result["misses"], result["write_backs"]]  # fmt: skip
+            yield [run["allocator"], "cache misses", *of_cache(result)]
 
 
 def print_runs(runs: list[Document]) -> None:
@@ -69,11 +70,9 @@ def print_runs(runs: list[Document]) -> None:
         print_in_parts(console, table, title)
     for run in runs:
         counts = run["pages"]
-        line = (
-            f"{run['allocator']}: {counts['references']:,} references, exit status {run['status']}"
-        )
-        shares = [f"{part['class']} {part['references'] / counts['references']:.1%}"
-                  for part in counts["classes"]]  # fmt: skip
+        whole, classes = counts["references"], counts["classes"]
+        line = f"{run['allocator']}: {whole:,} references, exit status {run['status']}"
+        shares = [f"{part['class']} {part['references'] / whole:.1%}" for part in classes]
         print_wrapped(console, f"{line}; {', '.join(shares)}")
     if any(run["pages"]["threaded"] for run in runs):
         print_wrapped(console, THREADED)

@@ -5,18 +5,18 @@ All three are pages of runs: one for each allocator, or the one of a trace. A ru
 `caches`, or both."""
 
 import shlex
+from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.plots import legend
 from ...output.sentences import Sentence
-from ...output.units import format_bytes
+from ...output.units import KIBIBYTE, MEBIBYTE, format_bytes
 from .simulate import faults_with
 
 Document = dict[str, Any]
-MEBIBYTE = 1 << 20
-KIBIBYTE = 1 << 10
-LEGEND = {"orientation": "h", "y": -0.2, "yanchor": "top"}
+LEGEND = legend(-0.2)
 THREADED = "one cache, Valgrind's interleaving, no coherence"
 CAUSES = (("cold", "var(--part-0)"), ("capacity", "var(--part-1)"), ("conflict", "var(--part-2)"))
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -32,9 +32,8 @@ def locality_page(document: Document) -> Page:
 def simulation_page(trace: str, kind: str, document: Document) -> Page:
     """Of allotrope.simulate.pages/1 or .caches/1; kind: `pages` or `caches`."""
     title = "Page faults" if kind == "pages" else "Cache misses"
-    return _page(
-        [{"allocator": trace, kind: document}], title, f"allotrope simulate {kind} {trace}"
-    )
+    run = {"allocator": trace, kind: document}
+    return _page([run], title, f"allotrope simulate {kind} {trace}")
 
 
 def _page(runs: list[Document], title: str, command: str) -> Page:
@@ -58,9 +57,11 @@ def _page(runs: list[Document], title: str, command: str) -> Page:
     )
 
 
-PAGES = ("A fault is a touch of a page that is not in a memory of so many pages, the least "
-         "recently used of which makes room. First touches happen in every memory and are left "
-         "out: a program that fits shows none.")  # fmt: skip
+PAGES = (
+    "A fault is a touch of a page that is not in a memory of so many pages, the least "
+    "recently used of which makes room. First touches happen in every memory and are left "
+    "out: a program that fits shows none."
+)
 
 
 def _any(run: Document) -> Document:
@@ -70,19 +71,20 @@ def _any(run: Document) -> Document:
 
 def _labelled(section: Section) -> Section:
     """The same with every picture saying what it means for a threaded program."""
-    note = {"text": THREADED, "showarrow": False, "xref": "paper", "yref": "paper", "x": 1, "y": 1,
-            "xanchor": "right", "yanchor": "bottom", "font": {"size": 11}}  # fmt: skip
+    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1}
+    corner |= {"xanchor": "right", "yanchor": "bottom"}
+    note = {"text": THREADED, "showarrow": False, **corner, "font": {"size": 11}}
+    more = {"annotations": [note], "margin": {"l": 8, "r": 12, "t": 28, "b": 8}}
     figures = [
-        Figure(one.name, one.title, f"Threads: {THREADED}. {one.caption}", one.data,
-               one.layout | {"annotations": [note], "margin": {"l": 8, "r": 12, "t": 28, "b": 8}},
-               one.height)
+        replace(one, caption=f"Threads: {THREADED}. {one.caption}", layout={**one.layout, **more})
         for one in section.figures
-    ]  # fmt: skip
-    return Section(section.title, section.paragraphs, figures, section.tables)
+    ]
+    return replace(section, figures=figures)
 
 
-def _line(name: str, x: Sequence[float], y: Sequence[float], place: int, text: str,
-          **more: Any) -> Document:  # fmt: skip
+def _line(
+    name: str, x: Sequence[float], y: Sequence[float], place: int, text: str, **more: Any
+) -> Document:
     look = {"color": colour(place), "width": 2, "dash": DASHES[place // 8 % len(DASHES)]}
     return {
         "type": "scatter",
@@ -113,36 +115,38 @@ def thin(points: list[Document], most: int = 300) -> list[Document]:
 def _fault_line(name: str, part: Document, size: int, references: int, place: int) -> Document:
     points = thin(part["curve"])
     faults = [1e6 * (point["faults"] - part["cold"]) / references for point in points]
-    return _line(name, [point["frames"] * size / MEBIBYTE for point in points],
-                 [fault if fault > 0 else None for fault in faults], place,
-                 "%{x:.4g} MiB: %{y:.4g} faults per million references",
-                 line={"shape": "hv"}, mode="lines")  # fmt: skip
+    memory = [point["frames"] * size / MEBIBYTE for point in points]
+    shown = [fault if fault > 0 else None for fault in faults]
+    hover = "%{x:.4g} MiB: %{y:.4g} faults per million references"
+    return _line(name, memory, shown, place, hover, line={"shape": "hv"}, mode="lines")
 
 
 def _fault_layout() -> Document:
-    return layout(xaxis=axis("memory, MiB", type="log"),
-                  yaxis=axis("replacement faults per million references", type="log"),
-                  showlegend=True, legend=LEGEND)  # fmt: skip
+    return layout(
+        xaxis=axis("memory, MiB", type="log"),
+        yaxis=axis("replacement faults per million references", type="log"),
+        showlegend=True,
+        legend=LEGEND,
+    )
 
 
 def _page_figures(runs: list[Document]) -> Iterator[Figure]:
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
+        pages = [run["pages"]["pages"][number] for run in runs]
         yield Figure(
             name=f"faults-{size}",
             title=f"Replacement faults, pages of {format_bytes(size)}",
             caption="Each line ends at the memory from which on nothing is replaced: what the "
             "program touches in all. Down and left is better.",
             data=[
-                _fault_line(run["allocator"], run["pages"]["pages"][number], size,
-                            run["pages"]["references"], place)
-                for place, run in enumerate(runs)
+                _fault_line(run["allocator"], page, size, run["pages"]["references"], place)
+                for place, (run, page) in enumerate(zip(runs, pages))
             ],
             layout=_fault_layout(),
             height=430,
-        )  # fmt: skip
-        for place, run in enumerate(runs):
-            page = run["pages"]["pages"][number]
+        )
+        for place, (run, page) in enumerate(zip(runs, pages)):
             if len(page["by_class"]) < 2:
                 continue
             yield Figure(
@@ -174,20 +178,21 @@ def _cache_sections(runs: list[Document]) -> Iterator[Section]:
         )
 
 
-CAUSES_TEXT = ("Cold: the first touch of a block. Capacity: what a fully associative cache of the "
-               "same size misses beyond that. Conflict: the rest; it is negative where limited "
-               "associativity does better than that.")  # fmt: skip
+CAUSES_TEXT = (
+    "Cold: the first touch of a block. Capacity: what a fully associative cache of the "
+    "same size misses beyond that. Conflict: the rest; it is negative where limited "
+    "associativity does better than that."
+)
 
 
 def _results(run: Document, block: int, ways: int) -> list[Document]:
-    return [one for one in run["caches"]["results"]
-            if one["block"] == block and one["ways"] == ways]  # fmt: skip
+    results = run["caches"]["results"]
+    return [one for one in results if (one["block"], one["ways"]) == (block, ways)]
 
 
 def _touches(run: Document, block: int) -> int:
-    return next(
-        (int(one["touches"]) for one in run["caches"]["blocks"] if one["block"] == block), 0
-    )
+    blocks = run["caches"]["blocks"]
+    return next((int(one["touches"]) for one in blocks if one["block"] == block), 0)
 
 
 def _associativities(runs: list[Document], block: int) -> list[int]:
@@ -205,32 +210,44 @@ def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
             data = []
             for place, run in enumerate(runs):
                 results, touches = _results(run, block, ways), _touches(run, block)
+                sizes = [one["bytes"] / KIBIBYTE for one in results]
                 rates = [100 * one["misses"] / touches for one in results]
-                data.append(
-                    _line(run["allocator"], [one["bytes"] / KIBIBYTE for one in results],
-                          rates, place, "%{x:,} KiB: %{y:.4g} %")
-                )  # fmt: skip
+                data.append(_line(run["allocator"], sizes, rates, place, "%{x:,} KiB: %{y:.4g} %"))
             yield Figure(
                 name=f"misses-{block}-{ways}",
                 title=f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
                 caption="Each cache stands alone and sees every reference. A share of the touches "
                 "of blocks.",
                 data=data,
-                layout=layout(xaxis=axis("cache, KiB", type="log"),
-                              yaxis=axis("misses, %", type="log"), showlegend=True,
-                              legend=LEGEND),
+                layout=layout(
+                    xaxis=axis("cache, KiB", type="log"),
+                    yaxis=axis("misses, %", type="log"),
+                    showlegend=True,
+                    legend=LEGEND,
+                ),
                 height=430,
-            )  # fmt: skip
+            )
 
 
 def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Document:
-    return {"type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": fill},
-            "hovertemplate": f"%{{x}}: %{{y:.4g}} {name}<extra></extra>"}  # fmt: skip
+    return {
+        "type": "bar",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "marker": {"color": fill},
+        "hovertemplate": f"%{{x}}: %{{y:.4g}} {name}<extra></extra>",
+    }
 
 
 def _stacked(title: str) -> Document:
-    return layout(barmode="relative", xaxis=axis("", type="category"), yaxis=axis(title),
-                  showlegend=True, legend=LEGEND)  # fmt: skip
+    return layout(
+        barmode="relative",
+        xaxis=axis("", type="category"),
+        yaxis=axis(title),
+        showlegend=True,
+        legend=LEGEND,
+    )
 
 
 def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
@@ -258,52 +275,80 @@ def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
     names = [plain(run["allocator"]) for run in runs]
     millions = [run["caches"]["references"] / 1e6 for run in runs]
 
-    def bars(name: str, title: str, caption: str, keys: Sequence[str],
-             value: Callable[[Document, str], float], fills: Sequence[str]) -> Figure:  # fmt: skip
+    def bars(name: str, title: str, caption: str, parts: Parts, fills: Mapping[str, str]) -> Figure:
+        """parts: the misses of each part of a shape."""
+        shares = [
+            {key: misses / count for key, misses in parts(shape).items()}
+            for shape, count in zip(shapes, millions)
+        ]
         data = [
-            _stack(key, names, [value(one, key) / count for one, count in zip(shapes, millions)],
-                   fill)
-            for key, fill in zip(keys, fills)
-        ]  # fmt: skip
-        return Figure(f"shape-{number}-{name}", title, caption, data,
-                      _stacked("misses per million references"))  # fmt: skip
+            _stack(key, names, [share.get(key, 0.0) for share in shares], fill)
+            for key, fill in fills.items()
+        ]
+        look = _stacked("misses per million references")
+        return Figure(f"shape-{number}-{name}", title, caption, data, look)
 
     if all(shape["cold"] is not None for shape in shapes):
-        yield bars("causes", "Misses by cause", "Cold, capacity and conflict.",
-                   [cause for cause, _ in CAUSES], lambda shape, key: float(shape[key]),
-                   [fill for _, fill in CAUSES])  # fmt: skip
-    classes = list(dict.fromkeys(key for shape in shapes for key in shape["misses_by_class"]))
-    yield bars("classes", "Misses by whose reference", "Program, allocator, or the collector's "
-               "phases.", classes,
-               lambda shape, key: float(shape["misses_by_class"].get(key, 0)),
-               [colour(place) for place in range(len(classes))])  # fmt: skip
-    regions = list(dict.fromkeys(
-        f"{one['class']}, {one['region']}" for shape in shapes
-        for one in shape.get("misses_by_region") or []))  # fmt: skip
-    if regions:
-        yield bars("regions", "Misses by class and region", "Whose reference, and what it touched.",
-                   regions, _misses_of_region,
-                   [colour(place) for place in range(len(regions))])  # fmt: skip
-    yield Figure(
+        said = "Cold, capacity and conflict."
+        yield bars("causes", "Misses by cause", said, _by_cause, dict(CAUSES))
+    said = "Program, allocator, or the collector's phases."
+    fills = _colours(shapes, _by_class)
+    yield bars("classes", "Misses by whose reference", said, _by_class, fills)
+    if fills := _colours(shapes, _by_region):
+        said = "Whose reference, and what it touched."
+        yield bars("regions", "Misses by class and region", said, _by_region, fills)
+    yield _sets_figure(runs, number)
+
+
+Parts = Callable[[Document], dict[str, float]]
+
+
+def _colours(shapes: list[Document], parts: Parts) -> dict[str, str]:
+    """A colour for each part that any of the shapes has."""
+    keys = dict.fromkeys(key for shape in shapes for key in parts(shape))
+    return {key: colour(place) for place, key in enumerate(keys)}
+
+
+def _by_cause(shape: Document) -> dict[str, float]:
+    return {cause: float(shape[cause]) for cause, _ in CAUSES}
+
+
+def _by_class(shape: Document) -> dict[str, float]:
+    return {key: float(misses) for key, misses in shape["misses_by_class"].items()}
+
+
+def _by_region(shape: Document) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in shape.get("misses_by_region") or []:
+        key = f"{one['class']}, {one['region']}"
+        found[key] = found.get(key, 0.0) + one["misses"]
+    return found
+
+
+def _sets_figure(runs: list[Document], number: int) -> Figure:
+    caption = "Even is good: peaks are blocks that fight for the same places."
+    if runs[0]["caches"]["shapes"][number]["sets"] > MOST_SETS:
+        caption += " The most of each group of sets."
+    hover = "set %{x}: %{y:.4g} per million references"
+    data = []
+    for place, run in enumerate(runs):
+        misses = run["caches"]["shapes"][number]["misses_by_set"]
+        curve = _by_set(misses, run["caches"]["references"] / 1e6)
+        thin_line = {"width": 1.5}
+        data.append(_line(run["allocator"], *curve, place, hover, mode="lines", line=thin_line))
+    return Figure(
         f"shape-{number}-sets",
         "Misses by set",
-        "Even is good: peaks are blocks that fight for the same places."
-        + ("" if shapes[0]["sets"] <= MOST_SETS else " The most of each group of sets."),
-        [
-            _line(run["allocator"], *_by_set(shape["misses_by_set"], count), place,
-                  "set %{x}: %{y:.4g} per million references", mode="lines",
-                  line={"width": 1.5})
-            for place, (run, shape, count) in enumerate(zip(runs, shapes, millions))
-        ],
-        layout(xaxis=axis("set"), yaxis=axis("misses per million references", rangemode="tozero"),
-               showlegend=True, legend=LEGEND),
+        caption,
+        data,
+        layout(
+            xaxis=axis("set"),
+            yaxis=axis("misses per million references", rangemode="tozero"),
+            showlegend=True,
+            legend=LEGEND,
+        ),
         height=430,
-    )  # fmt: skip
-
-
-def _misses_of_region(shape: Document, key: str) -> float:
-    return float(sum(one["misses"] for one in shape.get("misses_by_region") or []
-                     if f"{one['class']}, {one['region']}" == key))  # fmt: skip
+    )
 
 
 def _by_set(misses: list[int], millions: float) -> tuple[list[int], list[float]]:
@@ -321,47 +366,53 @@ def _function_table(runs: list[Document], number: int) -> Table:
         shape = run["caches"]["shapes"][number]
         worst = sorted(shape["misses_by_function"], key=itemgetter("misses"), reverse=True)
         for one in worst[: MOST_FUNCTIONS if len(runs) == 1 else 8]:
+            name = one["name"] or f"function {one['function']}"
             share = one["misses"] / shape["misses"]
-            rows.append([run["allocator"], one["name"] or f"function {one['function']}",
-                         f"{one['misses']:,}", f"{share:.2%}"])  # fmt: skip
-    return Table("Functions that miss most", ["allocator", "function", "misses", "share"], rows,
-                 text_columns=2, folded=True)  # fmt: skip
+            rows.append([run["allocator"], name, f"{one['misses']:,}", f"{share:.2%}"])
+    header = ["allocator", "function", "misses", "share"]
+    return Table("Functions that miss most", header, rows, text_columns=2, folded=True)
 
 
 def _tables(runs: list[Document]) -> Iterator[Table]:
-    allocators = [run["allocator"] for run in runs]
     if "pages" in runs[0]:
-        for number, first in enumerate(runs[0]["pages"]["pages"]):
-            size = first["page_size"]
-            parts = [run["pages"]["pages"][number] for run in runs]
-            most = max(part["curve"][-1]["frames"] for part in parts)
-            rows = [
-                [format_bytes(size << power),
-                 *(f"{faults_with(part['curve'], 1 << power) - part['cold']:,}" for part in parts)]
-                for power in range(most.bit_length() + 1)
-            ]  # fmt: skip
-            rows.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
-            yield Table(f"Replacement faults, pages of {format_bytes(size)}",
-                        ["memory", *allocators], rows)  # fmt: skip
+        yield from _fault_tables(runs)
     if "caches" in runs[0]:
-        for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
-            for ways in _associativities(runs, block):
-                columns = [_results(run, block, ways) for run in runs]
-                rows = [
-                    [format_bytes(columns[0][row]["bytes"]),
-                     *(f"{column[row]['misses'] / _touches(run, block):.4%}"
-                       for run, column in zip(runs, columns))]
-                    for row in range(len(columns[0]))
-                ]  # fmt: skip
-                yield Table(f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
-                            ["cache", *allocators], rows)  # fmt: skip
-    rows = [
-        [run["allocator"], part["class"], f"{part['references']:,}",
-         f"{part['references'] / _any(run)['references']:.2%}", f"{part['stores']:,}"]
-        for run in runs for part in _any(run)["classes"]
-    ]  # fmt: skip
-    yield Table("References by class", ["allocator", "class", "references", "share", "stores"],
-                rows, text_columns=2)  # fmt: skip
+        yield from _miss_tables(runs)
+    rows = []
+    for run in runs:
+        whole = _any(run)["references"]
+        for part in _any(run)["classes"]:
+            references = [f"{part['references']:,}", f"{part['references'] / whole:.2%}"]
+            rows.append([run["allocator"], part["class"], *references, f"{part['stores']:,}"])
+    header = ["allocator", "class", "references", "share", "stores"]
+    yield Table("References by class", header, rows, text_columns=2)
+
+
+def _fault_tables(runs: list[Document]) -> Iterator[Table]:
+    for number, first in enumerate(runs[0]["pages"]["pages"]):
+        size = first["page_size"]
+        parts = [run["pages"]["pages"][number] for run in runs]
+        most = max(part["curve"][-1]["frames"] for part in parts)
+        rows = []
+        for power in range(most.bit_length() + 1):
+            faults = [faults_with(part["curve"], 1 << power) - part["cold"] for part in parts]
+            rows.append([format_bytes(size << power), *(f"{count:,}" for count in faults)])
+        rows.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
+        header = ["memory", *(run["allocator"] for run in runs)]
+        yield Table(f"Replacement faults, pages of {format_bytes(size)}", header, rows)
+
+
+def _miss_tables(runs: list[Document]) -> Iterator[Table]:
+    header = ["cache", *(run["allocator"] for run in runs)]
+    for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
+        touches = [_touches(run, block) for run in runs]
+        for ways in _associativities(runs, block):
+            columns = [_results(run, block, ways) for run in runs]
+            rows = []
+            for row, first in enumerate(columns[0]):
+                rates = [column[row]["misses"] / of for column, of in zip(columns, touches)]
+                rows.append([format_bytes(first["bytes"]), *(f"{rate:.4%}" for rate in rates)])
+            yield Table(f"Miss rate, {kind_of(ways)}, blocks of {block} bytes", header, rows)
 
 
 # Words
@@ -372,21 +423,30 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         page = runs[0]["pages"]["pages"][0]["page_size"]
         touched = {run["allocator"]: run["pages"]["pages"][0]["cold"] for run in runs}
         least, most = _extremes(touched)
-        yield Sentence("choice", "Memory touched", f"least under {least} "
-                       f"({format_bytes(touched[least] * page)}), most under {most} "
-                       f"({format_bytes(touched[most] * page)}).")  # fmt: skip
+        yield Sentence(
+            "choice",
+            "Memory touched",
+            f"least under {least} ({format_bytes(touched[least] * page)}), most under {most} "
+            f"({format_bytes(touched[most] * page)}).",
+        )
     if len(runs) > 1 and "caches" in runs[0]:
         yield from _best_caches(runs)
     for run in runs:
-        shares = {part["class"]: part["references"] / _any(run)["references"]
-                  for part in _any(run)["classes"]}  # fmt: skip
+        shares = {
+            part["class"]: part["references"] / _any(run)["references"]
+            for part in _any(run)["classes"]
+        }
         if len(shares) > 1:
             listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             yield Sentence("finding", f"References under {run['allocator']}", f"{listed}.")
     if threaded:
         yield Sentence("note", "Threads", f"the program has several: {THREADED}.")
-    yield Sentence("note", "What is seen", "data references of the program's own code, by virtual "
-                   "address; the kernel's and instruction fetches are not.")  # fmt: skip
+    yield Sentence(
+        "note",
+        "What is seen",
+        "data references of the program's own code, by virtual address; the kernel's and "
+        "instruction fetches are not.",
+    )
 
 
 def _extremes(of: dict[str, Any]) -> tuple[str, str]:
@@ -407,7 +467,10 @@ def _best_caches(runs: list[Document]) -> Iterator[Sentence]:
                 rates[run["allocator"]] = fits[0]["misses"] / _touches(run, block)
         if rates and min(rates.values()) > 0:
             least, most = _extremes(rates)
-            yield Sentence("finding", f"{format_bytes(size)}, {kind_of(ways)}",
-                           f"fewest misses under {least} ({rates[least]:.3%} of touches), most "
-                           f"under {most} ({rates[most]:.3%}, {rates[most] / rates[least]:.2f} "
-                           "times as many).")  # fmt: skip
+            yield Sentence(
+                "finding",
+                f"{format_bytes(size)}, {kind_of(ways)}",
+                f"fewest misses under {least} ({rates[least]:.3%} of touches), most "
+                f"under {most} ({rates[most]:.3%}, {rates[most] / rates[least]:.2f} "
+                "times as many).",
+            )

@@ -33,8 +33,12 @@ def die_with_parent() -> None:
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    done = subprocess.run([built(PLACES.simulator), *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, preexec_fn=die_with_parent)  # fmt: skip
+    done = subprocess.run(
+        [built(PLACES.simulator), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=die_with_parent,
+    )
     message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
     if done.returncode < 0:
         raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
@@ -66,9 +70,8 @@ def page_rows(document: Document) -> Iterator[list[Any]]:
                 yield [page["page_size"], name, point["frames"], point["faults"], point["cold"]]
 
 
-CACHE_COLUMNS = [
-    "block", "sets", "ways", "bytes", "misses", "write_backs", "cold", "capacity", "conflict",
-]  # fmt: skip
+CACHE_COLUMNS = ["block", "sets", "ways", "bytes", "misses", "write_backs"]
+CACHE_COLUMNS += ["cold", "capacity", "conflict"]
 
 
 def cache_rows(document: Document) -> Iterator[list[Any]]:
@@ -95,15 +98,9 @@ def page_table(page: Document, references: int) -> list[list[str]]:
     frames, curve = 1, page["curve"]
     while True:
         faults = faults_with(curve, frames)
-        table.append(
-            [
-                f"{frames:,}",
-                binary_size(frames * page["page_size"]),
-                f"{faults:,}",
-                f"{faults - page['cold']:,}",
-                f"{1e6 * faults / references:,.1f}",
-            ]
-        )
+        memory = binary_size(frames * page["page_size"])
+        counts = [f"{faults:,}", f"{faults - page['cold']:,}", f"{1e6 * faults / references:,.1f}"]
+        table.append([f"{frames:,}", memory, *counts])
         if faults == page["cold"]:
             return table
         frames *= 2
@@ -160,7 +157,10 @@ def need_references(document: Document, trace: str, warning: str | None) -> None
 def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> list[str]:
     """The simulator's command line; options that were not given are left to it."""
     flags = [f"--{name}" for name, value in options if value is True]
-    given = [f"--{name}={value}" for name, value in options
-             if value is not None and not isinstance(value, bool)]  # fmt: skip
+    given = [
+        f"--{name}={value}"
+        for name, value in options
+        if value is not None and not isinstance(value, bool)
+    ]
     # A path that begins with a dash is a path all the same.
     return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]

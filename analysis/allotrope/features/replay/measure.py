@@ -88,16 +88,21 @@ def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int)
         order = range(len(chosen)) if number % 2 == 0 else reversed(range(len(chosen)))
         for place in order:
             runs[place].append(replayer.play(chosen[place]))
-    return [summary(allocator, heap, played, live)
-            for allocator, heap, played in zip(chosen, heaps, runs)]  # fmt: skip
+    return [
+        summary(allocator, heap, played, live)
+        for allocator, heap, played in zip(chosen, heaps, runs)
+    ]
 
 
 def summary(
     allocator: Allocator, heap: Document | None, played: list[Document], live: int
 ) -> Document:
     failure = next((run["failure"] for run in played if run["failure"] is not None), None)
-    result: Document = {"allocator": allocator.spec, "version": allocator.version,
-                        "failure": failure}  # fmt: skip
+    result: Document = {
+        "allocator": allocator.spec,
+        "version": allocator.version,
+        "failure": failure,
+    }
     peak = heap["mapped_peak_bytes"] if heap else None
     result["heap_peak_bytes"] = peak
     result["heap_to_live"] = peak / live if peak is not None and live else None
@@ -124,17 +129,21 @@ def notes(document: Document) -> list[str]:
     """What a reader of the figures must know."""
     lines = []
     if document["threads"] > 1:
-        lines.append(f"The program had {document['threads']} threads; their events are played by "
-                     "one thread, in the order recorded.")  # fmt: skip
+        lines.append(
+            f"The program had {document['threads']} threads; their events are played by "
+            "one thread, in the order recorded."
+        )
     if any(one["allocator"].split(":")[0] == COLLECTOR for one in document["results"]):
         lines.append(
             "Under the collector the player's table of live objects is the root: it "
             "holds each object until the program freed it, and objects point nowhere."
         )
     if document["unknown_frees"]:
-        lines.append(f"{document['unknown_frees']:,} frees of blocks from before the recording "
-                     "were left out.")  # fmt: skip
+        count = document["unknown_frees"]
+        lines.append(f"{count:,} frees of blocks from before the recording were left out.")
     if document["lost_frees"]:
-        lines.append(f"{document['lost_frees']:,} blocks were handed out again without a free "
-                     "that was seen; a free was put in.")  # fmt: skip
+        lines.append(
+            f"{document['lost_frees']:,} blocks were handed out again without a free "
+            "that was seen; a free was put in."
+        )
     return lines

@@ -10,8 +10,8 @@ from ...output.terminal import print_table, print_wrapped
 from ...output.units import format_bytes
 from .measure import Document, notes
 
-COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes", "cpu_seconds",
-           "minor_faults", "failure"]  # fmt: skip
+COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes"]
+COLUMNS += ["cpu_seconds", "minor_faults", "failure"]
 
 
 def rows(document: Document) -> Iterator[list[Any]]:
@@ -21,9 +21,8 @@ def rows(document: Document) -> Iterator[list[Any]]:
 
 
 def print_results(document: Document, console: Console) -> None:
-    live = document["most_live_bytes"]
-    print_wrapped(console, f"{document['objects']:,} objects, at most {format_bytes(live)} in "
-                  f"{document['most_live_objects']:,} live")  # fmt: skip
+    most = f"{format_bytes(document['most_live_bytes'])} in {document['most_live_objects']:,}"
+    print_wrapped(console, f"{document['objects']:,} objects, at most {most} live")
     table = [["allocator", "heap peak", "of live", "RSS growth", "CPU, s", "faults"]]
     for one in document["results"]:
         peak = one["heap_peak_bytes"]

@@ -6,16 +6,12 @@ from operator import itemgetter
 from typing import Any
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
-from ...output.units import format_bytes
+from ...output.units import MEBIBYTE, format_bytes
 from .measure import notes
 
 Document = dict[str, Any]
-MEBIBYTE = 1 << 20
-PARTS = (("header", "headers"), ("rounding", "rounding"), ("alignment", "alignment"),
-         ("external", "external"), ("cached", "cached"))  # fmt: skip
-
-
 NOT_PLAYED = (
     "what the program does between its calls is not played, so caches are warmer than its own. "
     "allotrope compare runs it whole."
@@ -81,37 +77,40 @@ def trade_off(played: list[Document]) -> Figure:
         }
         for place, one in enumerate(played)
     ]
-    return Figure("trade-off", "Processor time against resident memory",
-                  "Down is faster, left is leaner.", data,
-                  layout(xaxis=axis("RSS growth, MiB", rangemode="tozero"),
-                         yaxis=axis("s", rangemode="tozero"), showlegend=True,
-                         legend={"orientation": "h", "y": -0.25, "yanchor": "top"}),
-                  height=400)  # fmt: skip
+    return Figure(
+        "trade-off",
+        "Processor time against resident memory",
+        "Down is faster, left is leaner.",
+        data,
+        layout(
+            xaxis=axis("RSS growth, MiB", rangemode="tozero"),
+            yaxis=axis("s", rangemode="tozero"),
+            showlegend=True,
+            legend=legend(-0.25),
+        ),
+        height=400,
+    )
 
 
 def heap_figure(document: Document, played: list[Document]) -> Figure:
     known = [one for one in played if one["waste"] is not None]
     names = [plain(one["allocator"]) for one in known]
     live = document["most_live_bytes"] / MEBIBYTE
-    data: list[dict[str, Any]] = [
-        {"type": "bar", "orientation": "h", "name": "asked for", "y": names,
-         "x": [live] * len(known), "marker": {"color": "var(--part-0)"},
-         "hovertemplate": "%{y}: %{x:.4g} MiB<extra></extra>"}
-    ]  # fmt: skip
-    for place, (key, title) in enumerate(PARTS, start=1):
-        data.append(
-            {"type": "bar", "orientation": "h", "name": title, "y": names,
-             "x": [(one["waste"].get(key) or 0) / MEBIBYTE for one in known],
-             "marker": {"color": f"var(--part-{place})"},
-             "hovertemplate": f"%{{y}}, {title}: %{{x:.4g}} MiB<extra></extra>"}
-        )  # fmt: skip
-    return Figure("heap", "The heap when the program asked for most",
-                  "Only allotrope's own allocators keep this account.", data,
-                  layout(barmode="stack", xaxis=axis("MiB"),
-                         yaxis=axis("", autorange="reversed", type="category"), showlegend=True,
-                         legend={"orientation": "h", "y": -0.3, "yanchor": "top",
-                                 "traceorder": "normal"}),
-                  height=160 + 34 * len(known))  # fmt: skip
+    hover = "%{x:.4g} MiB<extra></extra>"
+    asked = [live] * len(known)
+    data = [stacked_bars("asked for", names, asked, "var(--part-0)", f"%{{y}}: {hover}")]
+    for place, (key, title) in enumerate(WASTE_TITLES.items(), start=1):
+        sizes = [(one["waste"].get(key) or 0) / MEBIBYTE for one in known]
+        fill = f"var(--part-{place})"
+        data.append(stacked_bars(title, names, sizes, fill, f"%{{y}}, {title}: {hover}"))
+    return Figure(
+        "heap",
+        "The heap when the program asked for most",
+        "Only allotrope's own allocators keep this account.",
+        data,
+        stacked_layout(legend(-0.3, traceorder="normal")),
+        height=160 + 34 * len(known),
+    )
 
 
 def results_table(document: Document) -> Table:
@@ -124,8 +123,15 @@ def results_table(document: Document) -> Table:
             rows.append([one["allocator"], "failed", one["failure"], "", "", ""])
             continue
         ratio = one["heap_to_live"]
-        rows.append([one["allocator"], size(one["heap_peak_bytes"]),
-                     "–" if ratio is None else f"{ratio:.2f}", size(one["rss_growth_bytes"]),
-                     f"{one['cpu_seconds']:.3f} s", f"{one['minor_faults']:,}"])  # fmt: skip
+        rows.append(
+            [
+                one["allocator"],
+                size(one["heap_peak_bytes"]),
+                "–" if ratio is None else f"{ratio:.2f}",
+                size(one["rss_growth_bytes"]),
+                f"{one['cpu_seconds']:.3f} s",
+                f"{one['minor_faults']:,}",
+            ]
+        )
     header = ["allocator", "heap peak", "of live", "RSS growth", "CPU", "minor faults"]
     return Table("What each allocator needed", header, rows)

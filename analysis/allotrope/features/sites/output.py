@@ -140,8 +140,8 @@ def summarize_sites(found: Sites) -> dict[str, Any]:
 
 
 def as_profile(found: Sites) -> Profile:
-    types = [(f"{moment}_{what}", unit) for moment in MOMENTS
-             for what, unit in (("objects", "count"), ("space", "bytes"))]  # fmt: skip
+    kinds = (("objects", "count"), ("space", "bytes"))
+    types = [(f"{moment}_{what}", unit) for moment in MOMENTS for what, unit in kinds]
     profile = Profile(types, "peak_space", found.symbols.mappings, period=found.raw["rate_bytes"])
     for site in found.sites:
         tallies = [site.at(moment) for moment in MOMENTS]

@@ -6,7 +6,7 @@ from typing import Sequence
 
 from ...output.page import Figure, Page, Section, Table, layout
 from ...output.units import format_bytes
-from .measure import Site, Sites
+from .measure import Site, Sites, Tally
 from .output import callers, sentences, share
 
 MOST_ROWS = 30
@@ -111,13 +111,17 @@ def short(name: str) -> str:
     return bare if len(bare) <= 60 else bare[:57] + "..."
 
 
+def figures_of(tally: Tally, whole: int) -> list[str]:
+    """Bytes, their share, and blocks."""
+    return [format_bytes(tally.bytes), share(tally.bytes, whole), f"{tally.blocks:,}"]
+
+
 def table(found: Sites, moment: str) -> Table:
     whole = sum(site.at(moment).bytes for site in found.sites)
     rows = [
-        [name, format_bytes(tally.bytes), share(tally.bytes, whole), f"{tally.blocks:,}",
-         callers(site) or "–"]
+        [name, *figures_of(tally, whole), callers(site) or "–"]
         for name, tally, site in found.by_place(moment)[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     header = ["allocated at", "bytes", "share", "blocks", "called by (of the largest)"]
     return Table("By place of allocation", header, rows, folded=moment == "total")
 
@@ -148,8 +152,8 @@ def sites_page(found: Sites, command: str, date: str) -> Page:
         ["bytes between samples, at the end", format_bytes(found.raw["rate_bytes"])],
         ["callers kept", str(found.raw["frames"])],
     ]
-    sections.append(Section("How it was looked at", tables=[Table("Sampling", [], settings,
-                                                                  words=True)]))  # fmt: skip
+    sampled = Table("Sampling", [], settings, words=True)
+    sections.append(Section("How it was looked at", tables=[sampled]))
     return Page(
         title="Where the memory is",
         subtitle=f"{date}, under {allocator}; {sampling(found)}",
@@ -163,7 +167,6 @@ def as_terminal_rows(found: Sites, moment: str, most: int) -> list[list[str]]:
     """The table's first rows for a terminal: bytes, share, blocks, place and callers."""
     whole = sum(site.at(moment).bytes for site in found.sites)
     return [
-        [format_bytes(tally.bytes), share(tally.bytes, whole), f"{tally.blocks:,}", name,
-         callers(site, 2)]
+        [*figures_of(tally, whole), name, callers(site, 2)]
         for name, tally, site in found.by_place(moment)[:most]
-    ]  # fmt: skip
+    ]

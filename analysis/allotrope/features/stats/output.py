@@ -12,15 +12,15 @@ def as_lines(found: dict[str, Any]) -> list[str]:
     if found["preset"] != "default":
         allocator += f":{found['preset']}"
     calls = ", ".join(f"{count} {name}" for name, count in found["system_calls"].items() if count)
+    most = format_bytes(found["mapped_peak_bytes"])
     rows = [
         ("process", f"{found['command']}, pid {found['pid']}, under {allocator}"),
-        ("heap", f"{format_bytes(found['mapped_bytes'])}, at most "
-                 f"{format_bytes(found['mapped_peak_bytes'])}"),
+        ("heap", f"{format_bytes(found['mapped_bytes'])}, at most {most}"),
         ("of it resident", format_bytes(found["heap_resident_bytes"])),
         ("of it metadata", format_bytes(found["metadata_bytes"])),
         ("process resident", format_bytes(found["process_resident_bytes"])),
         ("system calls", calls or "none"),
-    ]  # fmt: skip
+    ]
     live = found["live"]
     if live is None:
         rows.append(("program holds", "not counted; start it with `run --stats` to know"))
@@ -28,12 +28,12 @@ def as_lines(found: dict[str, Any]) -> list[str]:
         over = live["heap_over_requested"]
         ratio = f"; the heap is {over:.2f} times as large" if over else ""
         made = sum(live["calls"].values()) - live["calls"]["free"]
+        held = format_bytes(live["requested_bytes"])
         rows += [
-            ("program holds", f"{format_bytes(live['requested_bytes'])} in {live['blocks']:,} "
-                              f"blocks{ratio}"),
+            ("program holds", f"{held} in {live['blocks']:,} blocks{ratio}"),
             ("program held at most", format_bytes(live["most_requested_bytes"])),
             ("calls so far", f"{made:,} allocations, {live['calls']['free']:,} frees"),
-        ]  # fmt: skip
+        ]
     return [f"{name:<22}{text}" for name, text in rows]
 
 

@@ -44,8 +44,10 @@ from ..compare.measure import (
 
 STATE_SCHEMA = "allotrope.suite-state/2"
 # What programs of a suite see of our environment.
-INHERITED = ("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM",
-             "LD_LIBRARY_PATH", "LD_PRELOAD")  # fmt: skip
+INHERITED = (
+    *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD"),
+)
 SUITE_KEYS = {"title", "environment", "program"}
 # What each key of a program must be.
 PROGRAM_KEYS: dict[str, tuple[type, ...]] = {
@@ -122,8 +124,8 @@ def read_suite(file: Path) -> Suite:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--suite: {file} is no TOML: {error}") from None
     if unknown := set(table) - SUITE_KEYS:
-        raise UserError(f"--suite: {file}: unknown key '{min(unknown)}'; valid are: "
-                        f"{', '.join(sorted(SUITE_KEYS))}")  # fmt: skip
+        valid = ", ".join(sorted(SUITE_KEYS))
+        raise UserError(f"--suite: {file}: unknown key '{min(unknown)}'; valid are: {valid}")
     entries = table.get("program")
     if not isinstance(entries, list) or not entries:
         raise UserError(f"--suite: {file} has no [[program]]")
@@ -183,8 +185,8 @@ def choose_programs(suite: Suite, names: Sequence[str]) -> Suite:
     known = [program.name for program in suite.programs]
     for name in names:
         if name not in known:
-            raise UserError(f"--only: no program '{name}' in {suite.file}; there are: "
-                            f"{'; '.join(known)}")  # fmt: skip
+            there = "; ".join(known)
+            raise UserError(f"--only: no program '{name}' in {suite.file}; there are: {there}")
     kept = [program for program in suite.programs if not names or program.name in names]
     return dataclasses.replace(suite, programs=kept)
 
@@ -276,8 +278,13 @@ def measure_suite(
             return
 
 
-def _measure(run: SuiteRun, scratch: Path, saved: dict[str, Any] | None,
-             announce: Callable[[str], None], progress: Callable[[str], None]) -> None:  # fmt: skip
+def _measure(
+    run: SuiteRun,
+    scratch: Path,
+    saved: dict[str, Any] | None,
+    announce: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> None:
     for part in run.parts:
         _begin(run, part, scratch / folder_of(part.program), saved, progress)
         _save_state(run)
@@ -295,8 +302,8 @@ def _measure(run: SuiteRun, scratch: Path, saved: dict[str, Any] | None,
     for number in range(run.settings.rounds):
         due = [part for part in begun if part.is_in() and part.rounds() <= number]
         if due:
-            announce(f"round {number + 1} of {run.settings.rounds}, "
-                     f"about {duration(run.seconds_left())} left")  # fmt: skip
+            left = duration(run.seconds_left())
+            announce(f"round {number + 1} of {run.settings.rounds}, about {left} left")
         for part in due:
             _guarded(part, lambda runner: runner.measure_round(number))
             _save_state(run)
@@ -314,8 +321,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _begin(run: SuiteRun, part: Part, folder: Path, saved: dict[str, Any] | None,
-           progress: Callable[[str], None]) -> None:  # fmt: skip
+def _begin(
+    run: SuiteRun,
+    part: Part,
+    folder: Path,
+    saved: dict[str, Any] | None,
+    progress: Callable[[str], None],
+) -> None:
     """Makes the program's folder and either takes up its saved state or runs its references."""
     missing = [name for name in part.program.packages if package_version(name) is None]
     if missing:
@@ -358,8 +370,8 @@ def _set_up(program: Program, plan: Plan) -> None:
     )
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UserError(f"setup ended with status {done.returncode}"
-                        + (f" ({said[-1]})" if said else ""))  # fmt: skip
+        last = f" ({said[-1]})" if said else ""
+        raise UserError(f"setup ended with status {done.returncode}{last}")
 
 
 def _guarded(part: Part, step: Callable[[Runner], object]) -> None:
@@ -419,8 +431,10 @@ def _load_state(run: SuiteRun) -> dict[str, Any]:
         raise UserError(f"--resume: {run.state} is not the state of a suite")
     for key, now in fingerprint(run).items():
         if saved["fingerprint"].get(key) != now:
-            raise UserError(f"--resume: {run.state} was begun with other {key}; give the same, or "
-                            "remove the file and begin anew")  # fmt: skip
+            raise UserError(
+                f"--resume: {run.state} was begun with other {key}; give the same, or "
+                "remove the file and begin anew"
+            )
     run.started = saved["started"]
     return saved
 
@@ -432,8 +446,12 @@ def _save_state(run: SuiteRun) -> None:
         for part in run.parts
         if part.comparison is not None and part.status == "measured"
     }
-    state = {"schema": STATE_SCHEMA, "fingerprint": fingerprint(run), "started": run.started,
-             "programs": programs}  # fmt: skip
+    state = {
+        "schema": STATE_SCHEMA,
+        "fingerprint": fingerprint(run),
+        "started": run.started,
+        "programs": programs,
+    }
     fresh = run.state.with_name(f"{run.state.name}.new")
     try:
         with fresh.open("w", encoding="utf-8") as file:

@@ -41,8 +41,13 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
         "resampling": {"replicates": REPLICATES, "seed": SEED},
         "interrupted": run.interrupted,
         "allocators": [
-            {"spec": one.spec, "allocator": one.name, "preset": one.preset,
-             "options": one.options, "version": one.version}
+            {
+                "spec": one.spec,
+                "allocator": one.name,
+                "preset": one.preset,
+                "options": one.options,
+                "version": one.version,
+            }
             for one in allocators
         ],
         "programs": [
@@ -56,7 +61,7 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
             }
             for part in run.parts
         ],
-    }  # fmt: skip
+    }
     document["means"] = means(document)
     return document
 
@@ -233,8 +238,9 @@ def means_rows(document: Document) -> list[list[str]]:
     rows = [["allocator", "CPU", "wall", "peak memory", "faults", "programs"]]
     for spec, found in document["means"].items():
         cpu = found["cpu_seconds"]
-        cells = ["baseline" if spec == document["baseline"] and found[quantity]
-                 else format_mean(found[quantity]) for quantity in QUANTITIES]  # fmt: skip
+        cells = [format_mean(found[quantity]) for quantity in QUANTITIES]
+        if spec == document["baseline"]:
+            cells = ["baseline" if found[quantity] else "–" for quantity in QUANTITIES]
         rows.append([spec, *cells, str(cpu["programs"]) if cpu else "0"])
     return rows
 
@@ -266,8 +272,9 @@ def as_csv(document: Document) -> str:
     """One line per program, allocator and quantity; the means have the program's name empty."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["program", "allocator", "status", "quantity", "median", "ratio", "ratio_low",
-                    "ratio_high"])  # fmt: skip
+    lines.writerow(
+        ["program", "allocator", "status", "quantity", "median", "ratio", "ratio_low", "ratio_high"]
+    )
     for spec, found in document["means"].items():
         for quantity, mean in found.items():
             values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
@@ -277,6 +284,6 @@ def as_csv(document: Document) -> str:
             for quantity, value in result.items():
                 if isinstance(value, dict) and "ratio_low" in value:
                     known = [value[key] for key in ("median", "ratio", "ratio_low", "ratio_high")]
-                    lines.writerow([entry["name"], result["spec"], result["status"], quantity,
-                                    *("" if one is None else one for one in known)])  # fmt: skip
+                    whose = [entry["name"], result["spec"], result["status"], quantity]
+                    lines.writerow([*whose, *("" if one is None else one for one in known)])
     return text.getvalue()

@@ -2,9 +2,10 @@
 """The page of a suite, from its JSON (docs/suites.md): means on top, each program below."""
 
 import shlex
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.page import Figure, Page, Section, Table, plain
+from ...output.plots import interval_bar, ratio_layout
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
 from .output import LEAST_ROUNDS, means_rows, program_rows, recommend_suite
@@ -47,10 +48,12 @@ def _means_section(document: Document) -> Section:
     ]
     rows = means_rows(document)
     table = Table("Geometric means", rows[0], rows[1:])
-    missing = [title for quantity, title in TITLES.items()
-               if not any(found[quantity] for found in document["means"].values())]  # fmt: skip
-    said = [f"{title}: no mean, for want of rounds in which every program has some."
-            for title in missing]  # fmt: skip
+    shown = {figure.title for figure in figures}
+    said = [
+        f"{title}: no mean, for want of rounds in which every program has some."
+        for title in TITLES.values()
+        if title not in shown
+    ]
     return Section("Over all programs", said, figures, [table])
 
 
@@ -72,7 +75,7 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         title=title,
         caption=f"Geometric mean of the ratios to {base} with its {interval}; left of 1 is less.",
         data=data,
-        layout=_strip_layout(labels, base),
+        layout=ratio_layout(labels, base),
         height=90 + 32 * len(specs),
     )
 
@@ -81,32 +84,11 @@ def _interval(
     place: int, name: str, row: float, ratio: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
     """A symbol with a bar, in the colour of the allocator in this place."""
-    low, high = ratio.get("low"), ratio.get("high")
-    if "ratio_low" in ratio:
-        low, high = ratio["ratio_low"], ratio["ratio_high"]
+    ends = ("ratio_low", "ratio_high") if "ratio_low" in ratio else ("low", "high")
+    low, high = (ratio[end] for end in ends)
     text = f"{ratio['ratio']:.3f} [{low:.3f}, {high:.3f}]"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [low, ratio["ratio"], high],
-        "y": [row] * 3,
-        "line": {"color": colour(place), "width": 3},
-        "marker": {"color": colour(place), "size": [1, 10, 1], "symbol": symbol(place),
-                   "opacity": 1, "line": {"width": 0}},
-        "hovertemplate": f"<b>{name}</b><br>{text}<extra></extra>",
-    } | more  # fmt: skip
-
-
-def _strip_layout(labels: Sequence[str], base: str, **more: Any) -> dict[str, Any]:
-    return layout(
-        xaxis=axis(f"times {base}"),
-        yaxis=axis("", tickmode="array", tickvals=list(range(len(labels))), ticktext=labels,
-                   range=[len(labels) - 0.5, -0.5], showgrid=False),
-        shapes=[{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
-                 "line": {"color": "var(--muted)", "width": 1}}],
-        **more,
-    )  # fmt: skip
+    hover = f"<b>{name}</b><br>{text}<extra></extra>"
+    return interval_bar(place, row, (low, ratio["ratio"], high), 10, hover, name=name) | more
 
 
 def _programs_section(document: Document) -> Section:
@@ -149,7 +131,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
         caption=f"Median ratio to {document['baseline']} with its interval, program by program; "
         "left of 1 is less.",
         data=data,
-        layout=_strip_layout(labels, document["baseline"], showlegend=True, legend=legend),
+        layout=ratio_layout(labels, document["baseline"], showlegend=True, legend=legend),
         height=150 + (24 + 9 * len(specs)) * len(entries),
     )
 

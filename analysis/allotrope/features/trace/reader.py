@@ -4,9 +4,9 @@
     for batch in read("run.alt"):
         stores = batch.references[batch.references["kind"] == STORE]
 
-Decoding is done by allotrope-trace in a process of its own (trace/format/reader.c); what comes through
-the pipe is its structs as they are in memory. A damaged trace raises TraceError after everything
-before the damage has been delivered.
+Decoding is done by allotrope-trace in a process of its own (trace/format/reader.c); what comes
+through the pipe is its structs as they are in memory. A damaged trace raises TraceError after
+everything before the damage has been delivered.
 """
 
 import subprocess
@@ -21,22 +21,34 @@ from ...system.places import PLACES
 
 LOAD, STORE = 0, 1
 CLASSES = ("program", "allocator", "collector", "roots", "mark", "sweep")
-EVENTS = ("", "class", "thread", "thread_start", "thread_end", "malloc", "realloc", "free",
-          "map", "unmap", "signal", "signal_return", "collection_begin", "collection_end",
-          "mark")  # fmt: skip
+EVENTS = (
+    *("", "class", "thread", "thread_start", "thread_end", "malloc", "realloc", "free"),
+    *("map", "unmap", "signal", "signal_return", "collection_begin", "collection_end", "mark"),
+)
 
 # struct trace_reference and struct trace_event (without its name) of trace/format/format.h.
 REFERENCE = np.dtype(
     [("address", "<u8"), ("function", "<u4"), ("size", "<u2"), ("kind", "u1"), ("class", "u1")]
 )
 EVENT = np.dtype(
-    [("reference", "<u8"), ("instruction", "<u8"), ("allocated_bytes", "<u8"), ("thread", "<u4"),
-     ("type", "<u4"), ("value", "<u8", (4,))]
-)  # fmt: skip
+    [
+        ("reference", "<u8"),
+        ("instruction", "<u8"),
+        ("allocated_bytes", "<u8"),
+        ("thread", "<u4"),
+        ("type", "<u4"),
+        ("value", "<u8", (4,)),
+    ]
+)
 HEADER = np.dtype(
-    [("first_reference", "<u8"), ("instruction", "<u8"), ("thread", "<u4"), ("events", "<u4"),
-     ("references", "<u8")]
-)  # fmt: skip
+    [
+        ("first_reference", "<u8"),
+        ("instruction", "<u8"),
+        ("thread", "<u4"),
+        ("events", "<u4"),
+        ("references", "<u8"),
+    ]
+)
 
 
 class TraceError(Exception):

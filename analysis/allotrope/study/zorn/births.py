@@ -8,8 +8,7 @@ from ...features.lifetimes.measure import Lives, read_lives, survival
 from ...features.trace.reader import CLASSES, EVENTS, read
 
 POINTS_PER_DECADE = 8
-CLASS, MALLOC, REALLOC, FREE = (EVENTS.index(name) for name in
-                                ("class", "malloc", "realloc", "free"))  # fmt: skip
+CLASS, MALLOC, REALLOC, FREE = map(EVENTS.index, ("class", "malloc", "realloc", "free"))
 PROGRAM = CLASSES.index("program")
 CALLS = {MALLOC: "malloc", REALLOC: "realloc", FREE: "free"}
 
@@ -64,5 +63,5 @@ def instructions(trace: Path, whole: int) -> dict[str, int]:
 def _events(trace: Path) -> Iterator[tuple[int, int, int]]:
     for batch in read(trace):
         found = batch.events
-        yield from zip(found["instruction"].tolist(), found["type"].tolist(),
-                       found["value"][:, 0].tolist())  # fmt: skip
+        columns = (found["instruction"], found["type"], found["value"][:, 0])
+        yield from zip(*(column.tolist() for column in columns))

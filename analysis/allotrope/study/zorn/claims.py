@@ -19,6 +19,7 @@ from typing import Callable, Iterator, Sequence
 
 from ...statistics.intervals import Estimate
 from . import paper
+from .explanations import Explanation
 from .paper import Range
 from .plan import BASELINE
 from .results import Results
@@ -26,38 +27,6 @@ from .sheets import ABSENT, UNDEFINED
 from .tables import ALL_1992, BSD, COLLECTED, EXPLICIT, UNOPTIMISED_BSD, page_start_share
 
 INFINITY = float("inf")
-# What was found when parts outside their range were followed up, with what showed it:
-# docs/measurements/study.md.
-EXPLAINED = {
-    "1a": "gawk without its own lists asks for each node, 38 million blocks where with them it "
-    "asks for 4.6 million, about the paper's number; the share of instructions is as high.",
-    "2a": "the heap begins with 256 KiB and hardly grows where nearly all is dead at each "
-    "collection: gawk has 18,000 of them, and begun with 4 MiB a twentieth of that.",
-    "2c": "the heap never grows, for nearly all is dead at each collection, and hundreds of them "
-    "read the roots again and again; and counting costs little today.",
-    "4b": "only BSD, which rounds to powers of two, takes more there.",
-    "4c": "this router drops a whole routing for every number of tracks that it tries, so nearly "
-    "all that it never freed is garbage.",
-    "5a": "rounding to powers of two, as in 6e.",
-    "5b": "in yacr, which never frees, time is that of fresh memory, and rounding to powers of two "
-    "touches half as much again; in user time BSD is the fastest there.",
-    "6b": "gawk's own lists spare it seven of eight mallocs today.",
-    "6e": "rounding to powers of two is the difference; today's blocks and 8-byte headers fall "
-    "worse on them.",
-    "7a": "in gawk all that BSD uses again just fits the memory, while the collector goes through "
-    "its whole heap from one collection to the next: with few collections most faults remain.",
-    "7b": "at this memory hardly a fault is left in either; at each smaller power of two the "
-    "unoptimised program has more.",
-    "7c": "today's gawk needs less than 1 MiB under either; up to 512 KiB the collector is worse.",
-    "8a": "most of what cfrac and gawk miss more the collections miss themselves: they read roots "
-    "and blocks of more than the cache; with fewer collections it is less.",
-    "8b": "all of them fit 2 MiB, under either; what is missed beyond first touches falls on the "
-    "same sets by chance of addresses, and is all but gone in 8 ways.",
-    "10a": "espresso works 2,800 instructions for each birth, so 100,000 are few births: of its "
-    "objects 0.5% outlive 100,000 bytes; ghostscript hardly allocates today.",
-    "10b": "no object dies between some 4,000 and 24,000 instructions: a third are passing values, "
-    "the others live as long as their line of output, so the share depends on its width.",
-}
 NOTHING = math.nan  # the value of an undefined ratio
 # Ratios that are exact (counts of one deterministic run) have no interval but themselves.
 Measured = Estimate | float | None
@@ -135,6 +104,7 @@ class Claim:
     text: str  # in our words
     rule: str  # what was compared
     parts: Sequence[Part] = field(default_factory=list)
+    explanation: Explanation | None = None
 
     @property
     def verdict(self) -> str:
@@ -150,10 +120,11 @@ class Claim:
 
     def why(self) -> str:
         """Why parts are out, where that has been found; nothing of programs that are not."""
-        text = EXPLAINED.get(self.number, "")
         out = {part.about for part in self.parts if part.standing() == "out"}
-        named = {name for name in paper.PROGRAMS if name in text}
-        return text if out and (not named or named & out) else ""
+        if self.explanation is None or not out:
+            return ""
+        named = set(self.explanation.programs)
+        return self.explanation.text if not named or named & out else ""
 
 
 def all_claims(results: Results) -> list[Claim]:
@@ -167,8 +138,9 @@ def _programs(results: Results, without: Sequence[str] = ()) -> list[str]:
     return [name for name in wanted if name not in without]
 
 
-def _each(results: Results, wanted: Range, value: Callable[[str], Measured],
-          without: Sequence[str] = ()) -> list[Part]:  # fmt: skip
+def _each(
+    results: Results, wanted: Range, value: Callable[[str], Measured], without: Sequence[str] = ()
+) -> list[Part]:
     return [Part(name, value(name), wanted) for name in _programs(results, without)]
 
 
@@ -187,29 +159,39 @@ def _malloc_time(results: Results) -> Iterator[Claim]:
     def share(name: str) -> Measured:
         return results.share_in_allocator(name, "unoptimised", "cartesian:classic")
 
-    yield Claim("1a", "Programs that allocate much spend 23 to 38% of their time in storage "
-                "management.", "share of CPU-clock samples in the allocator, program without its "
-                "own allocator under cartesian:classic; ghostscript and yacr allocate little "
-                "today", _each(results, paper.MALLOC_SHARE, share,
-                               (*UNINFORMATIVE, "yacr")))  # fmt: skip
+    yield Claim(
+        "1a",
+        "Programs that allocate much spend 23 to 38% of their time in storage management.",
+        "share of CPU-clock samples in the allocator, program without its "
+        "own allocator under cartesian:classic; ghostscript and yacr allocate little "
+        "today",
+        _each(results, paper.MALLOC_SHARE, share, (*UNINFORMATIVE, "yacr")),
+    )
 
     def freeing(name: str) -> Measured:
         followed = results.followed(name)
         found = followed and followed["instructions"]
         return _quotient(found["free"], found["malloc"]) if found else None
 
-    yield Claim("1b", "Freeing costs more than allocating (yacr excepted).",
-                "instructions in free over those in malloc, the same programs",
-                _each(results, Range(1, INFINITY), freeing, (*UNINFORMATIVE, "yacr")))  # fmt: skip
+    yield Claim(
+        "1b",
+        "Freeing costs more than allocating (yacr excepted).",
+        "instructions in free over those in malloc, the same programs",
+        _each(results, Range(1, INFINITY), freeing, (*UNINFORMATIVE, "yacr")),
+    )
 
 
 def _collector_cpu(results: Results) -> Iterator[Claim]:
     def ratio(name: str) -> Measured:
         return results.ratio(name, COLLECTED, BASELINE)
 
-    yield Claim("2a", "The collector's CPU time is 0.70 to 1.27 of SunOS's.",
-                "gc:classic on the program without its own allocator, to cartesian:classic on the "
-                "optimised one", _each(results, paper.COLLECTOR_CPU, ratio))  # fmt: skip
+    yield Claim(
+        "2a",
+        "The collector's CPU time is 0.70 to 1.27 of SunOS's.",
+        "gc:classic on the program without its own allocator, to cartesian:classic on the "
+        "optimised one",
+        _each(results, paper.COLLECTOR_CPU, ratio),
+    )
     slowest, fastest, known = 0, 0, 0
     for name in _programs(results):
         found = [results.seconds(name, *pair) for pair in ALL_1992]
@@ -220,15 +202,24 @@ def _collector_cpu(results: Results) -> Iterator[Claim]:
         slowest += medians[-1] == max(medians)
         fastest += medians[-1] == min(medians)
     missing = known < len(_programs(results)) or known == 0
-    yield Claim("2b", "The collector is slowest of all in one program of six and fastest in one.",
-                "ranks of medians among the four explicit allocators and gc:classic",
-                [Part("programs in which it is slowest", None if missing else float(slowest),
-                      Range(1, 1)),
-                 Part("fastest", None if missing else float(fastest), Range(1, 1))])  # fmt: skip
-    yield Claim("2c", "cfrac gains about 20% under the collector, because reference counting goes.",
-                "CPU time of cfrac uncounted under gc:classic to that of the counted program under "
-                "SunOS's, 0.75 to 0.85 taken as about 20%",
-                [Part("cfrac", ratio("cfrac"), Range(0.75, 0.85))])  # fmt: skip
+    yield Claim(
+        "2b",
+        "The collector is slowest of all in one program of six and fastest in one.",
+        "ranks of medians among the four explicit allocators and gc:classic",
+        [
+            Part(
+                "programs in which it is slowest", None if missing else float(slowest), Range(1, 1)
+            ),
+            Part("fastest", None if missing else float(fastest), Range(1, 1)),
+        ],
+    )
+    yield Claim(
+        "2c",
+        "cfrac gains about 20% under the collector, because reference counting goes.",
+        "CPU time of cfrac uncounted under gc:classic to that of the counted program under "
+        "SunOS's, 0.75 to 0.85 taken as about 20%",
+        [Part("cfrac", ratio("cfrac"), Range(0.75, 0.85))],
+    )
 
 
 def _program_rules(results: Results) -> Iterator[Claim]:
@@ -247,11 +238,13 @@ def _program_rules(results: Results) -> Iterator[Claim]:
         between_programs = float(table.std(axis=0).mean())
         between_algorithms = float(table.mean(axis=0).std())
         value = between_programs / between_algorithms if between_algorithms else None
-    yield Claim("3", "CPU time depends more on the program than on the algorithm.",
-                "spread (standard deviation of log ratios) of an algorithm over the programs, in "
-                "the mean, over the spread of the algorithms' own means",
-                [Part("spread over programs / over algorithms", value,
-                      Range(1, INFINITY))])  # fmt: skip
+    yield Claim(
+        "3",
+        "CPU time depends more on the program than on the algorithm.",
+        "spread (standard deviation of log ratios) of an algorithm over the programs, in "
+        "the mean, over the spread of the algorithms' own means",
+        [Part("spread over programs / over algorithms", value, Range(1, INFINITY))],
+    )
 
 
 def _collector_memory(results: Results) -> Iterator[Claim]:
@@ -260,25 +253,38 @@ def _collector_memory(results: Results) -> Iterator[Claim]:
         known = [peak for peak in peaks if peak is not None]
         return _quotient(results.heap_peak(name, *COLLECTED), choose(known) if known else None)
 
-    yield Claim("4a", "The collector needs 30 to 150% more memory than the best explicit "
-                "allocator (yacr excepted).", "heap high-water mark of gc:classic to the smallest "
-                "of the four", _each(results, paper.COLLECTOR_MEMORY, lambda name: to(name, min),
-                                     ("yacr",)))  # fmt: skip
-    yield Claim("4b", "Every explicit allocator needs less than the collector (yacr excepted).",
-                "heap of gc:classic to the largest of the four",
-                _each(results, Range(1, INFINITY), lambda name: to(name, max),
-                      ("yacr",)))  # fmt: skip
-    yield Claim("4c", "yacr is reversed, 0.79, because it never frees.",
-                "heap of gc:classic to the smallest of the four: below 1, and 0.7 to 0.9 taken as "
-                "agreeing with 0.79",
-                [Part("reversed:", to("yacr", min), Range(0, 1)),
-                 Part("to 0.79:", to("yacr", min), Range(0.7, 0.9))])  # fmt: skip
+    yield Claim(
+        "4a",
+        "The collector needs 30 to 150% more memory than the best explicit "
+        "allocator (yacr excepted).",
+        "heap high-water mark of gc:classic to the smallest of the four",
+        _each(results, paper.COLLECTOR_MEMORY, lambda name: to(name, min), ("yacr",)),
+    )
+    yield Claim(
+        "4b",
+        "Every explicit allocator needs less than the collector (yacr excepted).",
+        "heap of gc:classic to the largest of the four",
+        _each(results, Range(1, INFINITY), lambda name: to(name, max), ("yacr",)),
+    )
+    yield Claim(
+        "4c",
+        "yacr is reversed, 0.79, because it never frees.",
+        "heap of gc:classic to the smallest of the four: below 1, and 0.7 to 0.9 taken as "
+        "agreeing with 0.79",
+        [
+            Part("reversed:", to("yacr", min), Range(0, 1)),
+            Part("to 0.79:", to("yacr", min), Range(0.7, 0.9)),
+        ],
+    )
 
 
 def _bsd(results: Results) -> Iterator[Claim]:
-    yield Claim("5a", "BSD takes up to 42% more space.", "heap of bsd:classic to cartesian:classic",
-                _each(results, paper.BSD_SPACE,
-                      lambda name: results.heap_ratio(name, BSD, BASELINE)))  # fmt: skip
+    yield Claim(
+        "5a",
+        "BSD takes up to 42% more space.",
+        "heap of bsd:classic to cartesian:classic",
+        _each(results, paper.BSD_SPACE, lambda name: results.heap_ratio(name, BSD, BASELINE)),
+    )
 
     def advantage(name: str) -> Measured:
         others = [results.seconds(name, *pair) for pair in EXPLICIT if pair != BSD]
@@ -290,21 +296,31 @@ def _bsd(results: Results) -> Iterator[Claim]:
         return Estimate(own.median / best, own.low / best, own.high / best)
 
     parts = _each(results, Range(0, 1), advantage)
-    yield Claim("5b", "BSD is consistently the fastest (the paper's text).",
-                "CPU time of bsd:classic, with its interval, to the fastest other explicit "
-                "allocator's median", parts)  # fmt: skip
-    yield Claim("5c", "BSD is fastest in three of six (the paper's Table 3).",
-                "how often its median is the smallest of the four; the interval: in how many "
-                "programs the ratio's interval lies below 1, and in how many it reaches below it",
-                [Part("programs", _fastest_in(parts), Range(3, 3))])  # fmt: skip
+    yield Claim(
+        "5b",
+        "BSD is consistently the fastest (the paper's text).",
+        "CPU time of bsd:classic, with its interval, to the fastest other explicit "
+        "allocator's median",
+        parts,
+    )
+    yield Claim(
+        "5c",
+        "BSD is fastest in three of six (the paper's Table 3).",
+        "how often its median is the smallest of the four; the interval: in how many "
+        "programs the ratio's interval lies below 1, and in how many it reaches below it",
+        [Part("programs", _fastest_in(parts), Range(3, 3))],
+    )
 
 
 def _fastest_in(parts: Sequence[Part]) -> Measured:
     known = [part.measured for part in parts if isinstance(part.measured, Estimate)]
     if len(known) < len(parts):
         return None
-    return Estimate(sum(one.median <= 1 for one in known), sum(one.high < 1 for one in known),
-                    sum(one.low <= 1 for one in known))  # fmt: skip
+    return Estimate(
+        sum(one.median <= 1 for one in known),
+        sum(one.high < 1 for one in known),
+        sum(one.low <= 1 for one in known),
+    )
 
 
 WITHOUT_SWITCH = ("ghostscript", "yacr")  # have no form without an allocator of their own
@@ -319,26 +335,56 @@ def _domain(results: Results) -> Iterator[Claim]:
         one = results.ratio(name, ("unoptimised", spec), ("optimised", spec))
         return one and Estimate(one.median - 1, one.low - 1, one.high - 1)
 
-    yield Claim("6a", "A domain-specific allocator gains up to 60% (cfrac under SunOS).",
-                "CPU time without it over that with it, less 1; 0.4 to 0.8 taken as about 60%",
-                [Part("cfrac", gain("cfrac", "cartesian:classic"), Range(0.4, 0.8))])  # fmt: skip
-    yield Claim("6b", "Under BSD it gains 2 to 7%.", "the same under bsd:classic",
-                [Part(name, gain(name, "bsd:classic"), paper.DOMAIN_GAIN_BSD)
-                 for name in _having(results)])  # fmt: skip
-    yield Claim("6c", "It gains nothing in memory.",
-                "heap with it over that without, under cartesian:classic; from 0.98 on",
-                [Part(name, results.heap_ratio(name, BASELINE, ("unoptimised", BASELINE[1])),
-                      Range(0.98, INFINITY)) for name in _having(results)])  # fmt: skip
-    yield Claim("6d", "The unoptimised program under BSD is up to 20% faster than the optimised "
-                "one under SunOS.", "CPU time of the first over the second",
-                [Part(name, results.ratio(name, UNOPTIMISED_BSD, BASELINE), Range(0.8, 1.0))
-                 for name in _having(results)])  # fmt: skip
-    yield Claim("6e", "and takes some 10% more space.", "heap of the first over the second; "
-                "1 to 1.2 taken as some 10%",
-                [Part(name, results.heap_ratio(name, UNOPTIMISED_BSD, BASELINE), Range(1.0, 1.2))
-                 for name in _having(results)])  # fmt: skip
-    yield Claim("6f", "In ghostscript it is harmful.", "Debian's ghostscript has no switch",
-                [Part("ghostscript", None, Range(0, 1))])  # fmt: skip
+    yield Claim(
+        "6a",
+        "A domain-specific allocator gains up to 60% (cfrac under SunOS).",
+        "CPU time without it over that with it, less 1; 0.4 to 0.8 taken as about 60%",
+        [Part("cfrac", gain("cfrac", "cartesian:classic"), Range(0.4, 0.8))],
+    )
+    yield Claim(
+        "6b",
+        "Under BSD it gains 2 to 7%.",
+        "the same under bsd:classic",
+        [Part(name, gain(name, "bsd:classic"), paper.DOMAIN_GAIN_BSD) for name in _having(results)],
+    )
+    yield Claim(
+        "6c",
+        "It gains nothing in memory.",
+        "heap with it over that without, under cartesian:classic; from 0.98 on",
+        [
+            Part(
+                name,
+                results.heap_ratio(name, BASELINE, ("unoptimised", BASELINE[1])),
+                Range(0.98, INFINITY),
+            )
+            for name in _having(results)
+        ],
+    )
+    yield Claim(
+        "6d",
+        "The unoptimised program under BSD is up to 20% faster than the optimised "
+        "one under SunOS.",
+        "CPU time of the first over the second",
+        [
+            Part(name, results.ratio(name, UNOPTIMISED_BSD, BASELINE), Range(0.8, 1.0))
+            for name in _having(results)
+        ],
+    )
+    yield Claim(
+        "6e",
+        "and takes some 10% more space.",
+        "heap of the first over the second; 1 to 1.2 taken as some 10%",
+        [
+            Part(name, results.heap_ratio(name, UNOPTIMISED_BSD, BASELINE), Range(1.0, 1.2))
+            for name in _having(results)
+        ],
+    )
+    yield Claim(
+        "6f",
+        "In ghostscript it is harmful.",
+        "Debian's ghostscript has no switch",
+        [Part("ghostscript", None, Range(0, 1))],
+    )
 
 
 def _page_faults(results: Results) -> Iterator[Claim]:
@@ -347,44 +393,72 @@ def _page_faults(results: Results) -> Iterator[Claim]:
         if memory is None:  # both measured, no memory at which both have faults
             known = results.traced(name, *BSD) and results.traced(name, *COLLECTED)
             return NOTHING if known else None
-        return _quotient(results.replacement_faults(name, *pair, memory),
-                         results.replacement_faults(name, *BSD, memory))  # fmt: skip
+        return _quotient(
+            results.replacement_faults(name, *pair, memory),
+            results.replacement_faults(name, *BSD, memory),
+        )
 
-    yield Claim("7a", "At a tight memory the collector has one to two orders of magnitude more "
-                "page faults, in every program.", "replacement faults of gc:classic to BSD's at "
-                "the memory size of largest spread (Figure 4)",
-                _each(results, paper.COLLECTOR_FAULTS,
-                      lambda name: at_tight(name, COLLECTED)))  # fmt: skip
-    yield Claim("7b", "Unoptimised BSD has slightly more page faults than optimised BSD.",
-                "the same quotient, 1 to 2 taken as slightly above",
-                [Part(name, at_tight(name, UNOPTIMISED_BSD), Range(1, 2))
-                 for name in _having(results)])  # fmt: skip
+    yield Claim(
+        "7a",
+        "At a tight memory the collector has one to two orders of magnitude more "
+        "page faults, in every program.",
+        "replacement faults of gc:classic to BSD's at "
+        "the memory size of largest spread (Figure 4)",
+        _each(results, paper.COLLECTOR_FAULTS, lambda name: at_tight(name, COLLECTED)),
+    )
+    yield Claim(
+        "7b",
+        "Unoptimised BSD has slightly more page faults than optimised BSD.",
+        "the same quotient, 1 to 2 taken as slightly above",
+        [Part(name, at_tight(name, UNOPTIMISED_BSD), Range(1, 2)) for name in _having(results)],
+    )
     faults = results.replacement_faults("gawk", *COLLECTED, paper.MEMORY_1992)
     base = results.replacement_faults("gawk", *BSD, paper.MEMORY_1992)
     worse = None if faults is None or base is None else float(faults - base)
-    yield Claim("7c", "gawk is worse off under the collector up to 2 MB.",
-                "replacement faults at 2 MiB, collector less BSD",
-                [Part("gawk", worse, Range(1, INFINITY))])  # fmt: skip
+    yield Claim(
+        "7c",
+        "gawk is worse off under the collector up to 2 MB.",
+        "replacement faults at 2 MiB, collector less BSD",
+        [Part("gawk", worse, Range(1, INFINITY))],
+    )
 
 
 def _cache_misses(results: Results) -> Iterator[Claim]:
     def ratio(name: str, size: int) -> Measured:
-        return _quotient(results.miss_rate(name, *COLLECTED, size),
-                         results.miss_rate(name, *BSD, size))  # fmt: skip
+        return _quotient(
+            results.miss_rate(name, *COLLECTED, size), results.miss_rate(name, *BSD, size)
+        )
 
-    yield Claim("8a", "In a direct-mapped cache of 128 KB the collector misses 3 to 10 times as "
-                "often as BSD (ghostscript and yacr excepted).", "misses per data reference, "
-                "32-byte blocks", _each(results, paper.COLLECTOR_MISSES,
-                                        lambda name: ratio(name, paper.CACHE_1992),
-                                        paper.COLLECTOR_MISSES_EXCEPT))  # fmt: skip
-    yield Claim("8b", "The collector's misses are still high at 2 MB.",
-                "misses per data reference to BSD's in a direct-mapped cache of 2 MiB; from 2 on "
-                "taken as high", _each(results, Range(2, INFINITY),
-                                       lambda name: ratio(name, paper.MEMORY_1992),
-                                       paper.COLLECTOR_MISSES_EXCEPT))  # fmt: skip
-    yield Claim("8c", "ghostscript's own allocators cost it 25.9% more misses over BSD.",
-                "Debian's ghostscript has no switch",
-                [Part("ghostscript", None, Range(0, 1))])  # fmt: skip
+    yield Claim(
+        "8a",
+        "In a direct-mapped cache of 128 KB the collector misses 3 to 10 times as "
+        "often as BSD (ghostscript and yacr excepted).",
+        "misses per data reference, 32-byte blocks",
+        _each(
+            results,
+            paper.COLLECTOR_MISSES,
+            lambda name: ratio(name, paper.CACHE_1992),
+            paper.COLLECTOR_MISSES_EXCEPT,
+        ),
+    )
+    yield Claim(
+        "8b",
+        "The collector's misses are still high at 2 MB.",
+        "misses per data reference to BSD's in a direct-mapped cache of 2 MiB; from 2 on "
+        "taken as high",
+        _each(
+            results,
+            Range(2, INFINITY),
+            lambda name: ratio(name, paper.MEMORY_1992),
+            paper.COLLECTOR_MISSES_EXCEPT,
+        ),
+    )
+    yield Claim(
+        "8c",
+        "ghostscript's own allocators cost it 25.9% more misses over BSD.",
+        "Debian's ghostscript has no switch",
+        [Part("ghostscript", None, Range(0, 1))],
+    )
 
 
 def _headers(results: Results) -> Iterator[Claim]:
@@ -400,20 +474,28 @@ def _headers(results: Results) -> Iterator[Claim]:
         conflicts = one["conflict"] / references - base["conflict"] / others
         return conflicts / more if more > 0 else None
 
-    yield Claim("9a", "What the collector misses more are conflicts.",
-                "conflict misses beyond BSD's over all misses beyond BSD's, at 128 KiB; more than "
-                "half", _each(results, Range(0.5, INFINITY), excess))  # fmt: skip
+    yield Claim(
+        "9a",
+        "What the collector misses more are conflicts.",
+        "conflict misses beyond BSD's over all misses beyond BSD's, at 128 KiB; more than half",
+        _each(results, Range(0.5, INFINITY), excess),
+    )
 
     def at_page_starts(name: str) -> float | None:
         shape, base = results.shape(name, *COLLECTED), results.shape(name, *BSD)
         if shape is None or base is None:
             return None
-        return _quotient(page_start_share(shape["misses_by_set"]),
-                         page_start_share(base["misses_by_set"]))  # fmt: skip
+        return _quotient(
+            page_start_share(shape["misses_by_set"]), page_start_share(base["misses_by_set"])
+        )
 
-    yield Claim("9b", "They conflict where page-aligned headers meet.",
-                "share of misses in the sets of the first 64 bytes of a page, gc:classic to BSD; "
-                "from 2 on", _each(results, Range(2, INFINITY), at_page_starts))  # fmt: skip
+    yield Claim(
+        "9b",
+        "They conflict where page-aligned headers meet.",
+        "share of misses in the sets of the first 64 bytes of a page, gc:classic to BSD; "
+        "from 2 on",
+        _each(results, Range(2, INFINITY), at_page_starts),
+    )
 
 
 def _survival(results: Results) -> Iterator[Claim]:
@@ -424,20 +506,44 @@ def _survival(results: Results) -> Iterator[Claim]:
         passed = [share for point, share in followed["survival"]["instructions"] if point <= age]
         return passed[-1] if passed else 1.0
 
-    yield Claim("10a", "Fewer than 10% of objects outlive 100,000 cycles (yacr excepted).",
-                "age in instructions, Figure 8; ghostscript allocates little today",
-                _each(results, Range(0, paper.SURVIVORS_AT_100_000),
-                      lambda name: alive(name, 100_000),
-                      paper.SURVIVORS_AT_100_000_EXCEPT))  # fmt: skip
-    yield Claim("10b", "About half of perl's are alive after 10,000.", "the same, 40 to 60%",
-                [Part("perl", alive("perl", 10_000), Range(0.4, 0.6))])  # fmt: skip
+    yield Claim(
+        "10a",
+        "Fewer than 10% of objects outlive 100,000 cycles (yacr excepted).",
+        "age in instructions, Figure 8; ghostscript allocates little today",
+        _each(
+            results,
+            Range(0, paper.SURVIVORS_AT_100_000),
+            lambda name: alive(name, 100_000),
+            paper.SURVIVORS_AT_100_000_EXCEPT,
+        ),
+    )
+    yield Claim(
+        "10b",
+        "About half of perl's are alive after 10,000.",
+        "the same, 40 to 60%",
+        [Part("perl", alive("perl", 10_000), Range(0.4, 0.6))],
+    )
 
 
 def _generations(results: Results) -> Iterator[Claim]:
-    yield Claim("11", "Generational collection would cut the locality cost (a prediction).",
-                "no generational preset is measured here",
-                [Part("any program", None, Range(0, 1))])  # fmt: skip
+    yield Claim(
+        "11",
+        "Generational collection would cut the locality cost (a prediction).",
+        "no generational preset is measured here",
+        [Part("any program", None, Range(0, 1))],
+    )
 
 
-_CLAIMS = (_malloc_time, _collector_cpu, _program_rules, _collector_memory, _bsd, _domain,
-           _page_faults, _cache_misses, _headers, _survival, _generations)  # fmt: skip
+_CLAIMS = (
+    _malloc_time,
+    _collector_cpu,
+    _program_rules,
+    _collector_memory,
+    _bsd,
+    _domain,
+    _page_faults,
+    _cache_misses,
+    _headers,
+    _survival,
+    _generations,
+)

@@ -47,8 +47,14 @@ class Workshop:
         self.folder = folder
         self.output, self.errors = folder / "stdout", folder / "stderr"
 
-    def run(self, form: Form, allocator: Allocator | None, timeout: float,
-            command: Sequence[str] | None = None, **settings: str) -> Run:  # fmt: skip
+    def run(
+        self,
+        form: Form,
+        allocator: Allocator | None,
+        timeout: float,
+        command: Sequence[str] | None = None,
+        **settings: str,
+    ) -> Run:
         home = {"HOME": str(self.folder), "TMPDIR": str(self.folder)}
         chosen = allocator.environment() if allocator else {}
         return launch(
@@ -74,12 +80,23 @@ class Workshop:
         return run.ending() + (f" ({lines[-1][:160]})" if lines else "")
 
 
-def run_group(words: Sequence[str], given: IO[bytes], taken: IO[bytes] | int, timeout: float,
-              environment: Mapping[str, str] | None = None) -> tuple[int | None, str]:  # fmt: skip
+def run_group(
+    words: Sequence[str],
+    given: IO[bytes],
+    taken: IO[bytes] | int,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int | None, str]:
     """Runs a command of several processes: its status (None: out of time) and what it wrote to
     standard error. Whatever ends it ends all of them."""
-    child = subprocess.Popen(words, stdin=given, stdout=taken, stderr=subprocess.PIPE,
-                             env=environment, start_new_session=True)  # fmt: skip
+    child = subprocess.Popen(
+        words,
+        stdin=given,
+        stdout=taken,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
     try:
         _, errors = child.communicate(timeout=timeout)
     except BaseException as reason:
@@ -110,8 +127,9 @@ def was_stopped(run: Run) -> bool:
     return run.timed_out and run.cpu_seconds < run.wall_seconds / 2
 
 
-def measure_round(planned: Planned, workshop: Workshop, known: Mapping[str, Any],
-                  failed: Mapping[str, str]) -> Result:  # fmt: skip
+def measure_round(
+    planned: Planned, workshop: Workshop, known: Mapping[str, Any], failed: Mapping[str, str]
+) -> Result:
     """Every configuration once, in the order of a comparison's rounds. `known`: the probes by
     form; `failed`: what need not be tried again."""
     found: Result = {}
@@ -132,10 +150,15 @@ def measure_round(planned: Planned, workshop: Workshop, known: Mapping[str, Any]
             found[str(one)] = {"failure": "writes something else than under glibc"}
         else:
             found[str(one)] = {
-                "cpu": run.cpu_seconds, "user": run.user_seconds, "system": run.system_seconds,
-                "wall": run.wall_seconds, "rss": run.peak_rss_bytes, "faults": run.minor_faults,
-            } | ({"again": "was given up once: it had waited most of its time"} if again else {}
-                 )  # fmt: skip
+                "cpu": run.cpu_seconds,
+                "user": run.user_seconds,
+                "system": run.system_seconds,
+                "wall": run.wall_seconds,
+                "rss": run.peak_rss_bytes,
+                "faults": run.minor_faults,
+            }
+            if again:
+                found[str(one)]["again"] = "was given up once: it had waited most of its time"
     return found
 
 
@@ -144,8 +167,12 @@ def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     one = planned.configurations[0]
     folder = workshop.folder / "account"
     folder.mkdir(exist_ok=True)
-    run = workshop.run(planned.program.forms[one.form], allocator_of(one, planned.program), timeout,
-                       ALLOTROPE_STATS=str(folder / "%p.json"))  # fmt: skip
+    run = workshop.run(
+        planned.program.forms[one.form],
+        allocator_of(one, planned.program),
+        timeout,
+        ALLOTROPE_STATS=str(folder / "%p.json"),
+    )
     if failure := workshop.failure(run):
         return {"failure": failure}
     heap = read_accounts(folder)
@@ -155,8 +182,13 @@ def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     largest = max(accounts, key=lambda each: int(each["calls"]["malloc"]))
     for file in folder.iterdir():
         file.unlink()
-    return {"heap": heap, "calls": largest["calls"], "total": largest.get("total"),
-            "peak": largest["peak"], "gc": largest.get("gc")}  # fmt: skip
+    return {
+        "heap": heap,
+        "calls": largest["calls"],
+        "total": largest.get("total"),
+        "peak": largest["peak"],
+        "gc": largest.get("gc"),
+    }
 
 
 def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
@@ -168,8 +200,7 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     )
     form = planned.program.forms[one.form]
     data = workshop.folder / "perf.data"
-    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_SECOND),
-              "-o", str(data), "--", *form.command]  # fmt: skip
+    record = witness.record_line(data, SAMPLES_PER_SECOND, form.command)
     environment = {**os.environ, **form.environment, **allocator.environment()}
     for name in OWN_VARIABLES:
         if name not in allocator.environment():
@@ -182,10 +213,7 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     if status != 0:
         said = errors.strip().splitlines()
         return {"failure": f"perf: {said[-1] if said else status or 'took too long'}"}
-    told = subprocess.run(["perf", "script", "-i", str(data), "-F", "period,ip,sym,dso"],
-                          capture_output=True, text=True, errors="replace")  # fmt: skip
-    data.unlink()
-    found = witness.read_samples(told.stdout)
+    found = witness.take_samples(data)
     inside = sum(witness.is_allocator(allocator, symbol, library) for _, symbol, library in found)
     return {"samples": len(found), "in_allocator": inside}
 
@@ -197,10 +225,17 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
-        words = [str(built(PLACES.simulator)), "locality", f"--output={document}",
-                 *LOCALITY_OPTIONS, f"--shape={SHAPE_1992}", f"--tools={recorder_tools()}",
-                 *(f"--env={name}={value}" for name, value in settings.items()),
-                 "--", *form.traced]  # fmt: skip
+        words = [
+            str(built(PLACES.simulator)),
+            "locality",
+            f"--output={document}",
+            *LOCALITY_OPTIONS,
+            f"--shape={SHAPE_1992}",
+            f"--tools={recorder_tools()}",
+            *(f"--env={name}={value}" for name, value in settings.items()),
+            "--",
+            *form.traced,
+        ]
         with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
             status, errors = run_group(words, given, taken, timeout)
         if status is None:
@@ -215,8 +250,7 @@ def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     for shape in found["caches"]["shapes"]:
         worst = sorted(shape["misses_by_function"], key=lambda each: -int(each["misses"]))
         shape["misses_by_function"] = worst[:20]
-    return {"output": workshop.output_digest(), "pages": found["pages"],
-            "caches": found["caches"]}  # fmt: skip
+    return {"output": workshop.output_digest(), "pages": found["pages"], "caches": found["caches"]}
 
 
 def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
@@ -228,9 +262,16 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         trace = Path(folder, "run.alt")
-        words = [str(built(PLACES.recorder)), "--tools", recorder_tools(), "--output", str(trace),
-                 *(f"--env={name}={value}" for name, value in settings.items()),
-                 "--", *form.traced]  # fmt: skip
+        words = [
+            str(built(PLACES.recorder)),
+            "--tools",
+            recorder_tools(),
+            "--output",
+            str(trace),
+            *(f"--env={name}={value}" for name, value in settings.items()),
+            "--",
+            *form.traced,
+        ]
         with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
             status, errors = run_group(words, given, taken, timeout)
         said = errors.strip().splitlines()
@@ -246,5 +287,5 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
 
 def needs_probe(program: Program, known: Mapping[str, Any]) -> str | None:
     """Why the program cannot be measured, from its probes by form."""
-    return next((f"{program.name} fails under glibc: {found['failure']}"
-                 for found in known.values() if "failure" in found), None)  # fmt: skip
+    failures = [found["failure"] for found in known.values() if "failure" in found]
+    return f"{program.name} fails under glibc: {failures[0]}" if failures else None

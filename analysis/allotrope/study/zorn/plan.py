@@ -66,11 +66,17 @@ class Extent:
     def timed(self, program: Program) -> list[Configuration]:
         """Whose CPU time and memory are measured."""
         if self.quick:
-            pairs = [("optimised", self.QUICK_CLASSIC), ("unoptimised", self.QUICK_CLASSIC),
-                     ("collected", self.QUICK_COLLECTORS)]  # fmt: skip
+            pairs = [
+                ("optimised", self.QUICK_CLASSIC),
+                ("unoptimised", self.QUICK_CLASSIC),
+                ("collected", self.QUICK_COLLECTORS),
+            ]
         elif program.row == "1992":
-            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("unoptimised", CLASSIC),
-                     ("collected", COLLECTORS)]  # fmt: skip
+            pairs = [
+                ("optimised", CLASSIC + DEFAULT + MODERN),
+                ("unoptimised", CLASSIC),
+                ("collected", COLLECTORS),
+            ]
         elif program.row == "today":
             pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:2])]
             if "unoptimised" in program.forms:
@@ -85,11 +91,10 @@ class Extent:
         if program.row != "1992":
             return []
         if self.quick:
-            return _resolve(program, [("optimised", self.QUICK_CLASSIC),
-                                      ("collected", self.QUICK_COLLECTORS)])  # fmt: skip
-        return _resolve(program, [("optimised", CLASSIC + MODERN),
-                                  ("unoptimised", ("bsd:classic",)),
-                                  ("collected", COLLECTORS[:2])])  # fmt: skip
+            pairs = [("optimised", self.QUICK_CLASSIC), ("collected", self.QUICK_COLLECTORS)]
+            return _resolve(program, pairs)
+        pairs = [("optimised", CLASSIC + MODERN), ("unoptimised", ("bsd:classic",))]
+        return _resolve(program, [*pairs, ("collected", COLLECTORS[:2])])
 
     def sampled(self, program: Program) -> list[Configuration]:
         """Whose time in malloc and free is sampled: Table 2 speaks of the unoptimised programs."""
@@ -99,14 +104,16 @@ class Extent:
 
     def followed(self, program: Program) -> list[Configuration]:
         """Whose allocations are followed from birth to death."""
-        return _resolve(program, [("unoptimised", ("cartesian:classic",))]) if (
-            program.row == "1992") else []  # fmt: skip
+        if program.row != "1992":
+            return []
+        return _resolve(program, [("unoptimised", ("cartesian:classic",))])
 
 
 def _resolve(program: Program, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[Configuration]:
     """Configurations, each once, with the forms that the program has."""
-    found = [Configuration(program.form_name(form), spec) for form, specs in pairs
-             for spec in specs]  # fmt: skip
+    found = [
+        Configuration(program.form_name(form), spec) for form, specs in pairs for spec in specs
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -168,13 +175,16 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
     def available(wanted: Sequence[Configuration]) -> list[Configuration]:
         return [one for one in wanted if chosen[one.spec] is not None]
 
-    def of(program: Program, one: Configuration, kind: str, factor: float, which: str,
-           **more: Any) -> Planned:  # fmt: skip
+    def needs(program: Program, one: Configuration) -> dict[str, Any]:
+        return depends(program, program.forms[one.form], choose(one.spec, program.pointers))
+
+    def of(
+        program: Program, one: Configuration, kind: str, factor: float, which: str, **more: Any
+    ) -> Planned:
         known = probe(program, one.form) or {"timed": 1.0, "traced": 1.0}
-        allocator = choose(one.spec, program.pointers)
-        needs = depends(program, program.forms[one.form], allocator) | more
         name = f"{program.name} {one}"
-        return Planned(Step(kind, name, needs, known[which] * factor), program, [one])
+        step = Step(kind, name, needs(program, one) | more, known[which] * factor)
+        return Planned(step, program, [one])
 
     for program in programs:
         for one in available(extent.timed(program)):
@@ -184,19 +194,17 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
         for one in available(extent.followed(program)):
             yield of(program, one, "events", EVENTS_SLOWDOWN, "traced", recorder=_recorder())
         for one in available(extent.traced(program)):
-            yield of(program, one, "locality", TRACED_SLOWDOWN, "traced",
-                     options=LOCALITY_OPTIONS, recorder=_recorder())  # fmt: skip
+            more = {"options": LOCALITY_OPTIONS, "recorder": _recorder()}
+            yield of(program, one, "locality", TRACED_SLOWDOWN, "traced", **more)
     for program in programs:
         for one in available(extent.sampled(program)):
             yield of(program, one, "samples", 2, "timed")
     for number in range(extent.rounds):
         for program in programs:
             timed = available(extent.timed(program))
-            needs = {str(one): depends(program, program.forms[one.form],
-                                       choose(one.spec, program.pointers))
-                     for one in timed}  # fmt: skip
+            all_needs = {str(one): needs(program, one) for one in timed}
             seconds = sum((probe(program, one.form) or {"timed": 1.0})["timed"] for one in timed)
-            step = Step("round", f"{program.name} {number + 1}", needs, 1.3 * seconds)
+            step = Step("round", f"{program.name} {number + 1}", all_needs, 1.3 * seconds)
             yield Planned(step, program, timed, number)
 
 

@@ -55,8 +55,10 @@ def _read(described: dict[str, Any]) -> Program:
     else:
         absent = next(filter(None, (form.missing() for form in forms.values())), None)
         if absent is not None:
-            missing = (f"{absent} is missing: run ./bootstrap study, or "
-                       f"bench_programs/setup.py prepare {described['name']}")  # fmt: skip
+            missing = (
+                f"{absent} is missing: run ./bootstrap study, or "
+                f"bench_programs/setup.py prepare {described['name']}"
+            )
     return Program(
         name=described["name"],
         row=described["row"],
@@ -71,8 +73,10 @@ def _read(described: dict[str, Any]) -> Program:
 def read_programs(table: str | None) -> list[Program]:
     """All programs of study.toml, or of another table."""
     if not SETUP.exists():
-        raise UserError("the study's programs are part of the source tree; run ./allotrope zorn "
-                        "there, after make")  # fmt: skip
+        raise UserError(
+            "the study's programs are part of the source tree; run ./allotrope zorn "
+            "there, after make"
+        )
     build = PLACES.launcher.resolve().parent
     words = [sys.executable, str(SETUP), "--build", str(build)]
     if table is not None:

@@ -5,14 +5,16 @@ import csv
 import io
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ...output.units import format_bytes
 from .claims import Claim, all_claims
+from .explanations import Explanation, file_beside, read_explanations
 from .figures import all_figures
-from .paper import ALGORITHMS
+from .measurements import read_measurements
+from .paper import ALGORITHMS, PROGRAMS
 from .results import Results
 from .sheets import Sheet
 from .store import SCHEMA, write_whole
@@ -37,10 +39,22 @@ class Report:
         return "indication" if indicates else "verdict"
 
 
-def make_report(results: Results) -> Report:
+def report_from(file: Path) -> Report:
+    """From measurements.json, and what explains them beside it."""
+    results = read_measurements(file)
+    claims = [claim.number for claim in all_claims(results)]
+    # Part of a study may have been asked for; what explains the others is no fault.
+    programs = list(dict.fromkeys([*PROGRAMS, *(one.name for one in results.programs)]))
+    return make_report(results, read_explanations(file_beside(file), claims, programs))
+
+
+def make_report(results: Results, explanations: Mapping[str, Explanation] | None = None) -> Report:
+    known = explanations or {}
     return Report(
         study=dict(results.study),
-        claims=all_claims(results),
+        claims=[
+            replace(claim, explanation=known.get(claim.number)) for claim in all_claims(results)
+        ],
         tables=list(all_tables(results)),
         figures=list(all_figures(results)),
         beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
@@ -53,8 +67,10 @@ def as_csv(sheet: Sheet) -> str:
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     for record in sheet.records:
-        writer.writerow({key: json.dumps(value) if isinstance(value, (dict, list)) else value
-                         for key, value in record.items()})  # fmt: skip
+        values = record.items()
+        writer.writerow(
+            {key: json.dumps(one) if isinstance(one, (dict, list)) else one for key, one in values}
+        )
     return out.getvalue()
 
 

@@ -58,8 +58,9 @@ class Results:
         values = self.values(name, form, spec, "cpu")
         return estimate(values) if values else None
 
-    def ratio(self, name: str, one: tuple[str, str], base: tuple[str, str],
-              quantity: str = "cpu") -> Estimate | None:  # fmt: skip
+    def ratio(
+        self, name: str, one: tuple[str, str], base: tuple[str, str], quantity: str = "cpu"
+    ) -> Estimate | None:
         """Median ratio round by round, with its interval."""
         values = self.values(name, *one, quantity)
         others = self.values(name, *base, quantity)
@@ -110,25 +111,30 @@ class Results:
         pages: list[Result] = found["pages"]["pages"]
         return next(page for page in pages if page["page_size"] == page_size)
 
-    def replacement_faults(self, name: str, form: str, spec: str, memory: int,
-                           page_size: int = 4096) -> int | None:  # fmt: skip
+    def replacement_faults(
+        self, name: str, form: str, spec: str, memory: int, page_size: int = 4096
+    ) -> int | None:
         page = self.page_curve(name, form, spec, page_size)
         if page is None:
             return None
         return int(faults_with(page["curve"], max(1, memory // page_size)) - page["cold"])
 
-    def cache(self, name: str, form: str, spec: str, size: int, block: int = 32,
-              ways: int = 1) -> Result | None:  # fmt: skip
+    def cache(
+        self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
+    ) -> Result | None:
         """Misses of one cache, with their causes."""
         found = self.traced(name, form, spec)
         if found is None:
             return None
-        return next((one for one in found["caches"]["results"]
-                     if (one["bytes"], one["block"], one["ways"]) == (size, block, ways)),
-                    None)  # fmt: skip
+        results: list[Result] = found["caches"]["results"]
+        for one in results:
+            if (one["bytes"], one["block"], one["ways"]) == (size, block, ways):
+                return one
+        return None
 
-    def miss_rate(self, name: str, form: str, spec: str, size: int, block: int = 32,
-                  ways: int = 1) -> float | None:  # fmt: skip
+    def miss_rate(
+        self, name: str, form: str, spec: str, size: int, block: int = 32, ways: int = 1
+    ) -> float | None:
         """Misses per data reference."""
         one = self.cache(name, form, spec, size, block, ways)
         references = self.references(name, form, spec)
@@ -150,8 +156,9 @@ class Results:
         total = sum(classes.values())
         return {one: count / total for one, count in classes.items()}
 
-    def tight_memory(self, name: str, specs: Sequence[tuple[str, str]],
-                     page_size: int = 4096) -> int | None:  # fmt: skip
+    def tight_memory(
+        self, name: str, specs: Sequence[tuple[str, str]], page_size: int = 4096
+    ) -> int | None:
         """The memory size of the largest spread: of all powers of two, the largest at which the
         most and the fewest replacement faults differ most as a ratio, the fewest being at least
         one in a million references."""

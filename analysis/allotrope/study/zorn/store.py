@@ -91,25 +91,37 @@ class Store:
             write_whole(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
             return []
         if not resume:
-            raise UserError(f"{self.folder} holds a study; continue it with --resume, or name "
-                            "another folder with --out")  # fmt: skip
+            raise UserError(
+                f"{self.folder} holds a study; continue it with --resume, or name "
+                "another folder with --out"
+            )
         was = self.study()
         if was.get("quick") != question["quick"]:
             begun = "with" if was.get("quick") else "without"
-            raise UserError(f"--resume: the study in {self.folder} was begun {begun} --quick; "
-                            f"continue it {begun} --quick, or name another --out")  # fmt: skip
+            raise UserError(
+                f"--resume: the study in {self.folder} was begun {begun} --quick; "
+                f"continue it {begun} --quick, or name another --out"
+            )
         if was.get("machine") != question["machine"]:
             here = question["machine"]
-            other = [f"{key} {value}, here {here.get(key)}" for key, value in
-                     (was.get("machine") or {}).items() if here.get(key) != value]  # fmt: skip
-            raise UserError(f"--resume: the study in {self.folder} is another machine's "
-                            f"({'; '.join(other)}); begin anew with another --out")  # fmt: skip
+            other = [
+                f"{key} {value}, here {here.get(key)}"
+                for key, value in (was.get("machine") or {}).items()
+                if here.get(key) != value
+            ]
+            raise UserError(
+                f"--resume: the study in {self.folder} is another machine's "
+                f"({'; '.join(other)}); begin anew with another --out"
+            )
         changed = [key for key in ASKED if key in question and was.get(key) != question[key]]
         if changed:
             now = was | {key: question[key] for key in changed}
             write_whole(file, json.dumps(now, indent=1) + "\n")
-        return [f"{key}: begun with {_said(was[key])}, now {_said(question[key])}"
-                for key in changed if key in was]  # fmt: skip
+        return [
+            f"{key}: begun with {_said(was[key])}, now {_said(question[key])}"
+            for key in changed
+            if key in was
+        ]
 
     def study(self) -> dict[str, Any]:
         file = self.folder / "study.json"

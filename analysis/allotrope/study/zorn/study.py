@@ -33,8 +33,9 @@ from .store import Store
 
 TOOLS = {"perf": "linux-perf", "valgrind": "valgrind"}
 # What makes a machine another one; its load does not.
-MACHINE_KEYS = ("cpu", "cpus", "memory_bytes", "kernel", "distribution", "libc",
-                "transparent_huge_pages")  # fmt: skip
+MACHINE_KEYS = tuple(
+    "cpu cpus memory_bytes kernel distribution libc transparent_huge_pages".split()
+)
 
 Announce = Callable[[str], None]
 
@@ -42,8 +43,12 @@ Announce = Callable[[str], None]
 def question(extent: Extent, table: str | None) -> dict[str, Any]:
     """What a study is about: kept in its study.json. `table`: of other programs."""
     facts = machine_facts()
-    versions = {spec: one.version for spec in CLASSIC[:1] + MODERN + (LIBGC,)
-                if (one := choose(spec)) is not None}  # fmt: skip
+    versions = {
+        spec: one.version
+        for spec in CLASSIC[:1] + MODERN + (LIBGC,)
+        if (one := choose(spec)) is not None
+    }
+    versions |= {tool: allocators.package_version(package) for tool, package in TOOLS.items()}
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "begun": now.isoformat(timespec="seconds"),
@@ -52,14 +57,14 @@ def question(extent: Extent, table: str | None) -> dict[str, Any]:
         "only": list(extent.only),
         "programs": table,
         "machine": {key: facts[key] for key in MACHINE_KEYS},
-        "versions": versions | {tool: allocators.package_version(package)
-                                for tool, package in TOOLS.items()},
-    }  # fmt: skip
+        "versions": versions,
+    }
 
 
 class Study:
-    def __init__(self, store: Store, extent: Extent, programs: Sequence[Program],
-                 announce: Announce) -> None:  # fmt: skip
+    def __init__(
+        self, store: Store, extent: Extent, programs: Sequence[Program], announce: Announce
+    ) -> None:
         self.store, self.extent, self.programs = store, extent, programs
         self.announce = announce
         self.probes: dict[str, dict[str, Result]] = {}
@@ -75,15 +80,18 @@ class Study:
             if found is not None:
                 self._keep(planned, found)
         if outdated := self._outdated(known):
-            self.announce(f"{outdated} results are of other programs, allocators or simulators "
-                          "than are here now; the page shows them as they are")  # fmt: skip
+            self.announce(
+                f"{outdated} results are of other programs, allocators or simulators "
+                "than are here now; the page shows them as they are"
+            )
         return self.results
 
     def _outdated(self, known: Sequence[Planned]) -> int:
         """How many steps were measured in other circumstances."""
-        return sum(self.store.get(one.step) is None
-                   and self.store.get(one.step, as_it_is=True) is not None
-                   for one in known)  # fmt: skip
+        return sum(
+            self.store.get(one.step) is None and self.store.get(one.step, as_it_is=True) is not None
+            for one in known
+        )
 
     def run(self) -> Results:
         """Measures what is not measured yet."""
@@ -100,8 +108,10 @@ class Study:
                 + f"; about {duration(self._left(waiting))}"
             )
             if outdated := self._outdated(waiting):
-                self.announce(f"{outdated} were measured with other programs, allocators or "
-                              "simulators than are here now: measured anew")  # fmt: skip
+                self.announce(
+                    f"{outdated} were measured with other programs, allocators or "
+                    "simulators than are here now: measured anew"
+                )
             for planned in todo:
                 self._settle(planned, waiting, Path(folder))
         return self.results
@@ -115,8 +125,9 @@ class Study:
         for program in self.programs:
             reason = program.missing
             if reason is None:
-                found = {form: self._probe(probe_step(program, form), folder)
-                         for form in program.forms}  # fmt: skip
+                found = {
+                    form: self._probe(probe_step(program, form), folder) for form in program.forms
+                }
                 reason = measure.needs_probe(program, found)
                 self.probes[program.name] = found
             if reason is None:
@@ -194,8 +205,8 @@ class Study:
                 if "failure" in each and planned.number == 0:
                     self.announce(f"{name} {one}: {each['failure']}")
             return
-        where = getattr(self.results, {"account": "accounts"}.get(planned.step.kind,
-                                                                  planned.step.kind))  # fmt: skip
+        kind = planned.step.kind
+        where = getattr(self.results, "accounts" if kind == "account" else kind)
         where[name, str(planned.configurations[0])] = found
         if "failure" in found:
             self.announce(f"{name} {planned.configurations[0]}: {found['failure']}")

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * traced.c: see traced.h.
+ * recorder.c: see recorder.h.
  *
  * Inside Valgrind the program and the recorder share one address space, and Valgrind's own memory,
  * its copy of the program's code and the ring of addresses that were referenced last among it, is
  * full of words that look like pointers.
  */
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 
 #include "vm/private_memory.h"
 
@@ -16,7 +16,7 @@ enum { MOST_RANGES = 4096 };
 static uint64_t (*ranges)[2];
 static size_t range_count;
 
-bool traced_init(void)
+bool recorder_init(void)
 {
     if (doorbell_recorder_ranges(NULL, 0) == 0)
         return true;
@@ -24,13 +24,13 @@ bool traced_init(void)
     return ranges != NULL;
 }
 
-bool traced_look_for_recorder(void)
+bool recorder_refresh_ranges(void)
 {
     range_count = ranges ? doorbell_recorder_ranges(ranges, MOST_RANGES) : 0;
     return range_count <= MOST_RANGES;
 }
 
-const uint64_t (*traced_recorder_ranges(size_t *count))[2]
+const uint64_t (*recorder_ranges(size_t *count))[2]
 {
     *count = range_count;
     return (const uint64_t(*)[2])ranges;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_block_state.c: one byte says whether a block starts at a unit, and of which bin it is.
+ * test_shadow_byte.c: one byte says whether a block starts at a unit, and of which bin it is.
  */
 #include "tests/unit/unit.h"
 
-#include "alloc/layers/block_state.h"
+#include "alloc/layers/shadow_byte.h"
 
 static void test_a_live_block_is_known_at_its_own_unit_only(void **state)
 {
@@ -12,11 +12,11 @@ static void test_a_live_block_is_known_at_its_own_unit_only(void **state)
     for (unsigned shift = 4; shift <= 5; shift++)
         for (size_t unit = 0; unit < 4; unit++)
             for (unsigned bin = 0; bin <= UNBINNED; bin++) {
-                uint8_t byte = state_live(bin, unit, shift);
-                assert_int_equal(state_bin(byte, unit, shift), bin);
+                uint8_t byte = shadow_live(bin, unit, shift);
+                assert_int_equal(shadow_bin(byte, unit, shift), bin);
                 /* The other half of 32 bytes shares the byte, and is no block. */
                 if (shift == 5)
-                    assert_true(state_bin(byte, unit ^ 1, shift) > UNBINNED);
+                    assert_true(shadow_bin(byte, unit ^ 1, shift) > UNBINNED);
             }
 }
 
@@ -25,7 +25,7 @@ static void test_a_zero_byte_names_no_bin(void **state)
     (void)state;
     for (unsigned shift = 4; shift <= 5; shift++)
         for (size_t unit = 0; unit < 2; unit++)
-            assert_true(state_bin(0, unit, shift) > UNBINNED);
+            assert_true(shadow_bin(0, unit, shift) > UNBINNED);
 }
 
 int main(void)
