@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_stop.c: every other thread stops, tells where it is, and goes on as if nothing had been.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "gc/world/stop.h"
+#include "vm/kernel/process.h"
+
+enum { THREADS = 4 };
+
+static int open_stop(void **state)
+{
+    (void)state;
+    return process_open() && stop_init() ? 0 : -1;
+}
+
+/* Whatever comes, in a stopped world no handler may run: of glibc's own signals too. */
+static uint64_t block_all_signals(void)
+{
+    uint64_t all = UINT64_MAX, before = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    return before;
+}
+
+static void restore_signals(uint64_t mask)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+}
+
+/* On a busy machine a thread may not be given a processor in time. */
+static enum stop_failure stop_patiently(void)
+{
+    enum stop_failure failure = STOP_TIMEOUT;
+    for (int attempt = 0; attempt < 20 && failure == STOP_TIMEOUT; attempt++)
+        failure = stop_world();
+    return failure;
+}
+
+/* Threads that count. */
+
+static _Atomic uint64_t counts[THREADS];
+static _Atomic bool enough;
+static pthread_t threads[THREADS];
+static char *_Atomic frames[THREADS];
+
+static void *count_on(void *argument)
+{
+    size_t number = (size_t)argument;
+    frames[number] = __builtin_frame_address(0);
+    while (!enough)
+        counts[number]++;
+    return NULL;
+}
+
+static int start_counting(void **state)
+{
+    (void)state;
+    enough = false;
+    for (size_t i = 0; i < THREADS; i++) {
+        counts[i] = 0;
+        if (pthread_create(&threads[i], NULL, count_on, (void *)i) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        while (counts[i] == 0)
+            sched_yield();
+    return 0;
+}
+
+static int end_counting(void **state)
+{
+    (void)state;
+    enough = true;
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
+static void test_nobody_goes_on_in_a_stopped_world(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        uint64_t before[THREADS], after[THREADS], mask = block_all_signals();
+        enum stop_failure failure = stop_patiently();
+        for (int i = 0; i < THREADS; i++)
+            before[i] = counts[i];
+        usleep(2000);
+        for (int i = 0; i < THREADS; i++)
+            after[i] = counts[i];
+        size_t stopped = stopped_count();
+        resume_world();
+        restore_signals(mask);
+        assert_int_equal(failure, STOP_DONE);
+        assert_int_equal(stopped, THREADS);
+        assert_memory_equal(before, after, sizeof before);
+        for (int i = 0; i < THREADS; i++)
+            while (counts[i] == after[i])
+                sched_yield(); /* for ever, if it does not go on */
+    }
+}
+
+static void test_a_stopped_thread_tells_of_its_stack_and_its_control_block(void **state)
+{
+    (void)state;
+    struct stopped_thread stopped[THREADS];
+    uint64_t mask = block_all_signals();
+    assert_int_equal(stop_patiently(), STOP_DONE);
+    for (size_t i = 0; i < THREADS; i++)
+        stopped[i] = stopped_thread(i);
+    resume_world();
+    restore_signals(mask);
+    for (size_t i = 0; i < THREADS; i++) {
+        size_t found = 0;
+        for (size_t j = 0; j < THREADS; j++) {
+            uintptr_t frame = (uintptr_t)frames[j];
+            if (stopped[i].thread_pointer != (uintptr_t)threads[j])
+                continue;
+            found++;
+            assert_in_range(stopped[i].stack_pointer, frame - 4096, frame);
+            assert_in_range(stopped[i].frame, frame - 65536, stopped[i].stack_pointer);
+            assert_int_equal(stopped[i].alternate_start, stopped[i].alternate_end);
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+/* Threads that come and go. */
+
+static void *go_at_once(void *unused)
+{
+    for (int i = 0; i < 1000; i++)
+        counts[0]++;
+    return unused;
+}
+
+static void *let_come_and_go(void *unused)
+{
+    while (!enough) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, go_at_once, NULL) == 0)
+            pthread_join(thread, NULL);
+    }
+    return unused;
+}
+
+static void test_threads_that_come_and_go_are_no_obstacle(void **state)
+{
+    (void)state;
+    pthread_t makers[2];
+    int done = 0, gone_on = 0;
+    enough = false;
+    counts[0] = 0;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&makers[i], NULL, let_come_and_go, NULL), 0);
+    for (int round = 0; round < 300; round++) {
+        uint64_t mask = block_all_signals();
+        if (stop_world() == STOP_DONE) {
+            done++;
+            uint64_t count = counts[0];
+            usleep(300);
+            gone_on += counts[0] != count;
+            resume_world();
+        }
+        restore_signals(mask);
+    }
+    uint64_t count = counts[0];
+    while (counts[0] == count)
+        sched_yield();
+    enough = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(makers[i], NULL);
+    assert_in_range(done, 250, 300); /* see stop_patiently */
+    assert_int_equal(gone_on, 0);
+}
+
+/* Threads that wait: what the program sees is that the wait went on. */
+
+static int ends[2];
+static sem_t semaphore;
+static _Atomic int waiting;
+static _Atomic long results[3];
+
+static void *wait_to_read(void *unused)
+{
+    char byte = 0;
+    waiting++;
+    results[0] = read(ends[0], &byte, 1) == 1 ? byte : -errno;
+    return unused;
+}
+
+static void *wait_to_poll(void *unused)
+{
+    struct pollfd watched = {.fd = ends[0], .events = POLLPRI};
+    waiting++;
+    results[1] = poll(&watched, 1, -1) == 1 ? watched.revents : -errno;
+    return unused;
+}
+
+static void *wait_for_semaphore(void *unused)
+{
+    waiting++;
+    results[2] = sem_wait(&semaphore) == 0 ? 1 : -errno;
+    return unused;
+}
+
+static void test_waits_without_a_limit_go_on(void **state)
+{
+    (void)state;
+    void *(*const waits[])(void *) = {wait_to_read, wait_to_poll, wait_for_semaphore};
+    assert_int_equal(pipe(ends), 0);
+    sem_init(&semaphore, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        results[i] = 0;
+        pthread_create(&threads[i], NULL, waits[i], NULL);
+    }
+    while (waiting < 3)
+        sched_yield();
+    for (int round = 0; round < 50; round++) {
+        usleep(1000);
+        uint64_t mask = block_all_signals();
+        assert_int_equal(stop_patiently(), STOP_DONE);
+        resume_world();
+        restore_signals(mask);
+    }
+    wait_for_resumed();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(results[i], 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    sem_post(&semaphore);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[2], NULL);
+    close(ends[1]); /* which poll tells of */
+    pthread_join(threads[1], NULL);
+    assert_int_equal(results[0], 'x');
+    assert_int_equal(results[1], POLLHUP);
+    assert_int_equal(results[2], 1);
+    close(ends[0]);
+}
+
+/* A thread that does not answer. */
+
+static void *block_everything(void *unused)
+{
+    uint64_t mask = block_all_signals();
+    waiting = 1;
+    while (!enough)
+        usleep(1000);
+    restore_signals(mask);
+    return unused;
+}
+
+static void test_where_one_does_not_stop_all_go_on(void **state)
+{
+    (void)state;
+    pthread_t deaf;
+    waiting = 0;
+    assert_int_equal(pthread_create(&deaf, NULL, block_everything, NULL), 0);
+    while (!waiting)
+        sched_yield();
+    uint64_t mask = block_all_signals();
+    assert_int_equal(stop_world(), STOP_TIMEOUT);
+    restore_signals(mask);
+    for (int i = 0; i < THREADS; i++) {
+        uint64_t count = counts[i];
+        while (counts[i] == count)
+            sched_yield();
+    }
+    end_counting(state);
+    pthread_join(deaf, NULL);
+    start_counting(state);
+    mask = block_all_signals();
+    assert_int_equal(stop_patiently(),
+                     STOP_DONE); /* and the next is not disturbed by what was sent */
+    resume_world();
+    restore_signals(mask);
+}
+
+#define WITH_COUNTING(test) cmocka_unit_test_setup_teardown(test, start_counting, end_counting)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_COUNTING(test_nobody_goes_on_in_a_stopped_world),
+        WITH_COUNTING(test_a_stopped_thread_tells_of_its_stack_and_its_control_block),
+        cmocka_unit_test(test_threads_that_come_and_go_are_no_obstacle),
+        cmocka_unit_test(test_waits_without_a_limit_go_on),
+        WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
+    };
+    return cmocka_run_group_tests(tests, open_stop, NULL);
+}
