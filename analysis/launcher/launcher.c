@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* launcher.c: runs one command and reports what that very run cost.
+/* SPDX-License-Identifier: MIT
+ *
+ * launcher.c: runs one command and reports what that very run cost.
  *
  *     allotrope-launch --report run.json --env LD_PRELOAD=/lib/heap.so -- gawk -f fill.awk
  *
@@ -18,9 +19,6 @@
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
-#include "analysis/launcher/memory_cgroup.h"
-#include "analysis/launcher/process_tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,6 +35,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "analysis/launcher/memory_cgroup.h"
+#include "analysis/launcher/process_tree.h"
 
 enum {
     NANOSECONDS = 1000 * 1000 * 1000,
@@ -111,7 +112,7 @@ static long long parse_seconds(const char *option, const char *text)
 /* Settings reach the command through our own environment, which we ourselves read no more. */
 static void set_environment(const char *setting)
 {
-    if (strchr(setting, '=') == NULL || *setting == '=')
+    if (!strchr(setting, '=') || *setting == '=')
         fail("--env: '%s' is not of the form NAME=VALUE", setting);
     if (putenv((char *)setting) != 0)
         fail("--env: no memory");
@@ -178,7 +179,7 @@ static struct plan parse_arguments(int argc, char **argv)
             exit(STATUS_USAGE); /* getopt has named the option */
         }
     }
-    if (argv[optind] == NULL)
+    if (!argv[optind])
         fail("no command given; see --help");
     plan.command = argv + optind;
     return plan;
@@ -188,7 +189,7 @@ static struct plan parse_arguments(int argc, char **argv)
 static int redirect(const struct plan *plan)
 {
     for (int target = 0; target < 3; target++) {
-        if (plan->redirects[target] == NULL)
+        if (!plan->redirects[target])
             continue;
         int flags = target == 0 ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
         int file = open(plan->redirects[target], flags, 0666);
@@ -230,8 +231,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
 
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
-    run->owns_terminal = run->plan->redirects[0] == NULL && isatty(STDIN_FILENO) &&
-                         tcgetpgrp(STDIN_FILENO) == getpgrp();
+    run->owns_terminal =
+        !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
@@ -492,7 +493,7 @@ int main(int argc, char **argv)
 {
     struct plan plan = parse_arguments(argc, argv);
     FILE *report = stderr;
-    if (plan.report != NULL && (report = fopen(plan.report, "we")) == NULL)
+    if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     struct outcome outcome = launch(&plan);
     print_report(report, &outcome);

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* replay_player.c: allotrope-replay, which makes the allocations and frees of a recording in this
+/* SPDX-License-Identifier: MIT
+ *
+ * replay_player.c: allotrope-replay, which makes the allocations and frees of a recording in this
  * process, under whatever allocator it was started with, and tells on standard output (JSON) what
  * they cost.
  *

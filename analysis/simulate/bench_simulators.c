@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* bench_simulators.c: how many million references a second each simulator takes, on one core.
+/* SPDX-License-Identifier: MIT
+ *
+ * bench_simulators.c: how many million references a second each simulator takes, on one core.
  *
  *   bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]
  *
@@ -262,7 +263,7 @@ static double run_cachegrind(char **command, int words, bool simulate, double *r
     memcpy(line + 5, command, (size_t)words * sizeof *line);
     pid_t child = fork();
     if (child == 0) {
-        if (freopen("/dev/null", "w", stdout) != NULL)
+        if (freopen("/dev/null", "w", stdout))
             execvp(line[0], line);
         _exit(127);
     }
@@ -272,8 +273,8 @@ static double run_cachegrind(char **command, int words, bool simulate, double *r
         fail("the command does not succeed under valgrind --tool=cachegrind");
     FILE *text = fdopen(file, "r");
     char *found, row[256];
-    while (fgets(row, sizeof row, text) != NULL)
-        if (references != NULL && (found = strstr(row, "D   refs:")) != NULL) {
+    while (fgets(row, sizeof row, text))
+        if (references && (found = strstr(row, "D   refs:")) != NULL) {
             *references = 0;
             for (char *digit = found + 9; *digit != '('; digit++)
                 if (*digit >= '0' && *digit <= '9')
@@ -302,16 +303,16 @@ static struct input read_input(const char *path, size_t most)
 {
     const char *error;
     struct reference_source *source = reference_source_open(path, &error);
-    if (source == NULL)
+    if (!source)
         fail(error);
     struct input input = {.reference = malloc(most * sizeof *input.reference)};
-    if (input.reference == NULL)
+    if (!input.reference)
         fail("memory is short for so many references; choose a smaller --count");
     size_t got;
     while (input.count < most && (got = reference_source_next(source, input.reference + input.count,
                                                               NULL, most - input.count)) > 0)
         input.count += got;
-    if (reference_source_error(source) != NULL)
+    if (reference_source_error(source))
         fail(reference_source_error(source));
     if (input.count == 0)
         fail("the trace holds no references");
@@ -362,7 +363,7 @@ int main(int argc, char **argv)
         fail(USAGE);
     struct input input = read_input(argv[optind], most);
     char **command = argv + optind + 1;
-    if (*command != NULL && strcmp(*command, "--") == 0)
+    if (*command && strcmp(*command, "--") == 0)
         command++;
     int words = (int)(argv + argc - command);
 
@@ -372,7 +373,7 @@ int main(int argc, char **argv)
         for (unsigned vectors = 0; vectors < 2; vectors++) {
             dispatch_allow_avx512(vectors);
             for (unsigned i = 0; i < BENCHES; i++)
-                if (strstr(benches[i].name, only) != NULL && (vectors || benches[i].has_vectors))
+                if (strstr(benches[i].name, only) && (vectors || benches[i].has_vectors))
                     rates[vectors][i][round] = (double)input.count / benches[i].run(&input) / 1e6;
         }
         if (words > 0) {
@@ -389,7 +390,7 @@ int main(int argc, char **argv)
         print_rate("cachegrind's own simulation, one configuration", cachegrind, cachegrind);
     for (unsigned i = 0; i < BENCHES; i++) {
         char name[64];
-        if (strstr(benches[i].name, only) == NULL)
+        if (!strstr(benches[i].name, only))
             continue;
         print_rate(benches[i].name, median(rates[1][i], rounds), cachegrind);
         snprintf(name, sizeof name, "%s, no vectors", benches[i].name);

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* main.c: allotrope-simulate, the program behind `allotrope simulate` and `locality`.
+/* SPDX-License-Identifier: MIT
+ *
+ * main.c: allotrope-simulate, the program behind `allotrope simulate` and `locality`.
  *
  *   allotrope-simulate pages    [options] TRACE            page faults for every memory size
  *   allotrope-simulate caches   [options] TRACE            misses for every cache size
@@ -106,8 +107,8 @@ static void take_blocks(struct simulate_options *options, char *text)
         char *size = strsep(&item, ":");
         struct simulate_block block = {
             .bytes = (unsigned)power_of_two("block", size, 32, 4096),
-            .ways = item == NULL ? CACHES_LARGEST_WAYS
-                                 : (unsigned)number("block", item, 1, CACHES_LARGEST_WAYS),
+            .ways = item ? (unsigned)number("block", item, 1, CACHES_LARGEST_WAYS)
+                         : CACHES_LARGEST_WAYS,
         };
         for (size_t i = 0; i < options->block_count; i++)
             if (options->blocks[i].bytes == block.bytes)
@@ -119,7 +120,7 @@ static void take_blocks(struct simulate_options *options, char *text)
 static void refuse_shape(const char *text)
 {
     char names[512] = "";
-    for (const struct shape *shape = shapes_named; shape->name != NULL; shape++)
+    for (const struct shape *shape = shapes_named; shape->name; shape++)
         snprintf(names + strlen(names), sizeof names - strlen(names), " %s", shape->name);
     refuse("--shape: \"%s\" is neither BLOCK:SETS:WAYS (block a power of two from 32 to 4096, sets "
            "1 to 4194304, ways 1 to 1024) nor one of:%s",
@@ -128,13 +129,13 @@ static void refuse_shape(const char *text)
 
 static struct shape shape_of(const char *text)
 {
-    for (const struct shape *shape = shapes_named; shape->name != NULL; shape++)
+    for (const struct shape *shape = shapes_named; shape->name; shape++)
         if (strcmp(shape->name, text) == 0)
             return *shape;
     struct shape shape = {.name = text};
     int length = -1;
     sscanf(text, "%u:%" SCNu64 ":%u%n", &shape.block_bytes, &shape.sets, &shape.ways, &length);
-    if (length < 0 || text[length] != '\0' || strchr(text, '-') != NULL || shape.block_bytes < 32 ||
+    if (length < 0 || text[length] != '\0' || strchr(text, '-') || shape.block_bytes < 32 ||
         shape.block_bytes > 4096 || (shape.block_bytes & (shape.block_bytes - 1)) != 0 ||
         shape.sets < 1 || shape.sets > 1 << 22 || shape.ways < 1 || shape.ways > 1024)
         refuse_shape(text);
@@ -220,7 +221,7 @@ static const struct option options_of[][16] = {
 
 static void take_setting(struct simulate_options *options, char *setting)
 {
-    if (strchr(setting, '=') == NULL || setting[0] == '=')
+    if (!strchr(setting, '=') || setting[0] == '=')
         refuse("--env: \"%s\" is not NAME=VALUE", setting);
     if (options->environment_count == SIMULATE_SETTINGS)
         refuse("--env: more than %d settings", SIMULATE_SETTINGS);
@@ -250,7 +251,7 @@ static void take_option(struct simulate_options *options, int option, char *valu
         break;
     case SAMPLE:
         options->sampled = true;
-        if (value != NULL)
+        if (value)
             options->slices = (unsigned)number("sample", value, 1, CACHES_SLICES - 1);
         break;
     case CAUSES:
@@ -304,7 +305,7 @@ static struct simulate_options read_options(int argc, char **argv, enum word wor
 static FILE *open_output(const char *path)
 {
     FILE *output = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (output == NULL)
+    if (!output)
         refuse("cannot write %s: %s", path, strerror(errno));
     return output;
 }
@@ -313,10 +314,10 @@ static struct reference_source *open_source(const struct simulate_options *optio
 {
     const char *error;
     struct reference_source *source =
-        options->command == NULL ? reference_source_open(options->path, &error)
-                                 : reference_source_start(options->tools, options->environment,
-                                                          options->command, &error);
-    if (source == NULL)
+        options->command
+            ? reference_source_start(options->tools, options->environment, options->command, &error)
+            : reference_source_open(options->path, &error);
+    if (!source)
         refuse("%s", error);
     return source;
 }
@@ -343,16 +344,16 @@ static const char *simulate(struct reference_source *source, const struct simula
         (options->block_count > 0 && (caches = cache_jobs_make(options, &simulations)) == NULL) ||
         simulate_all(source, options->count, &simulations, options->threads) < 0)
         return "memory is short";
-    const char *error = pages != NULL ? page_jobs_finish(pages) : NULL;
-    if (error == NULL && caches != NULL)
+    const char *error = pages ? page_jobs_finish(pages) : NULL;
+    if (!error && caches)
         error = cache_jobs_finish(caches);
-    for (size_t i = 0; i < simulations.count && error == NULL; i++)
+    for (size_t i = 0; i < simulations.count && !error; i++)
         error = simulations.list[i].failed ? "memory is short" : NULL;
-    if (error != NULL)
+    if (error)
         return error;
-    if (options->command != NULL)
+    if (options->command)
         print_locality(output, pages, caches, source);
-    else if (pages != NULL)
+    else if (pages)
         page_jobs_print(output, pages, source);
     else
         cache_jobs_print(output, caches, source);
@@ -376,12 +377,12 @@ int main(int argc, char **argv)
     struct simulate_options options = read_options(argc - 1, argv + 1, word);
     FILE *output = open_output(options.output);
     struct reference_source *source = open_source(&options);
-    const char *name = options.command != NULL ? options.command[0] : options.path;
+    const char *name = options.command ? options.command[0] : options.path;
     const char *error = simulate(source, &options, output);
     int status = 1;
-    if (error != NULL)
+    if (error)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
-    else if (reference_source_error(source) != NULL)
+    else if (reference_source_error(source))
         fprintf(stderr, "allotrope-simulate: %s: %s\n", name, reference_source_error(source));
     else if (fflush(output) != 0)
         fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));

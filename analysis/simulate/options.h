@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* options.h: what is asked of allotrope-simulate. */
+/* SPDX-License-Identifier: MIT
+ *
+ * options.h: what is asked of allotrope-simulate.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
 

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* output.c: numbers, fixed words, and names of functions. */
+/* SPDX-License-Identifier: MIT
+ *
+ * output.c: numbers, fixed words, and names of functions.
+ */
 #include "analysis/simulate/output.h"
 
 #include <inttypes.h>
@@ -27,7 +29,7 @@ struct reference_totals class_totals_sum(const struct class_totals *totals)
 void print_class_name(FILE *output, unsigned class)
 {
     const char *name = reference_source_class_name(class);
-    if (name != NULL)
+    if (name)
         fprintf(output, "\"%s\"", name);
     else
         fprintf(output, "\"class %u\"", class);
@@ -46,7 +48,7 @@ void print_head(FILE *output, const char *schema, const struct class_totals *tot
     fprintf(output, "\"schema\": \"%s\", ", schema);
     print_counts(output, class_totals_sum(totals));
     fprintf(output, ", \"whole\": %s, \"threaded\": %s, \"classes\": [",
-            reference_source_error(source) == NULL ? "true" : "false",
+            reference_source_error(source) ? "false" : "true",
             answers[reference_source_threaded(source) + 1]);
     const char *separator = "";
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* output.h: the parts of the JSON that pages and caches share. */
+/* SPDX-License-Identifier: MIT
+ *
+ * output.h: the parts of the JSON that pages and caches share.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_OUTPUT_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_OUTPUT_H
 

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
- * Valgrind's lackey, or a program that runs under the recorder meanwhile. */
+/* SPDX-License-Identifier: MIT
+ *
+ * reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
+ * Valgrind's lackey, or a program that runs under the recorder meanwhile.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
 

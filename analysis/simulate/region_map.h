@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: MIT */
-/* region_map.h: what lies at an address while a program runs: heap, static data, stack, or memory
+/* SPDX-License-Identifier: MIT
+ *
+ * region_map.h: what lies at an address while a program runs: heap, static data, stack, or memory
  * that was mapped otherwise (threads' stacks among it). Told by the events of a trace; a mapping
- * is heap from the first block that malloc hands out of it. */
+ * is heap from the first block that malloc hands out of it.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_REGION_MAP_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_REGION_MAP_H
 

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
  * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses.
  *
  * Causes, after Hill and Smith 1989: cold misses are first touches of a block; capacity misses
@@ -13,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/simulate/region_map.h"
 #include "analysis/simulate/output.h"
+#include "analysis/simulate/region_map.h"
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
@@ -88,7 +89,7 @@ static bool feed_caches(void *argument, const struct references *references)
 {
     struct block_job *job = argument;
     struct references rest = *references;
-    if (job->exact != NULL) {
+    if (job->exact) {
         struct references first = rest;
         first.count = first.count < job->left ? first.count : job->left;
         if (!caches_feed(job->caches, &first) || !caches_feed(job->exact, &first))
@@ -133,7 +134,7 @@ static bool make_block_job(const struct simulate_options *options, struct block_
         simulations_add(simulations, feed_blocks, job);
     }
     simulations_add(simulations, feed_caches, job);
-    return job->caches != NULL && (job->exact != NULL) == options->sampled &&
+    return job->caches && (job->exact != NULL) == options->sampled &&
            (job->blocks != NULL) == options->causes;
 }
 
@@ -143,7 +144,7 @@ static bool sum_capacity(struct block_job *job)
     struct lru_histogram sum = {0};
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         const struct lru_histogram *one = pages_histogram(job->blocks, class);
-        if (one == NULL || !lru_histogram_reach(&sum, one->length - 1))
+        if (!one || !lru_histogram_reach(&sum, one->length - 1))
             return false;
         job->cold += one->cold;
         for (size_t distance = 0; distance < one->length; distance++)
@@ -160,7 +161,7 @@ static bool sum_capacity(struct block_job *job)
 static void print_causes(FILE *output, const struct block_job *job, uint64_t blocks,
                          uint64_t misses)
 {
-    if (job == NULL || job->blocks == NULL) {
+    if (!job || !job->blocks) {
         fputs("\"cold\": null, \"capacity\": null, \"conflict\": null", output);
         return;
     }
@@ -270,7 +271,7 @@ static void print_functions(FILE *output, const struct shape_counts *counts,
         if (counts->misses_of_function[function] != 0) {
             fprintf(output, "%s{\"function\": %zu, \"name\": ", separator, function);
             const char *name = reference_source_function_name(source, (uint32_t)function);
-            if (name != NULL)
+            if (name)
                 print_json_string(output, name);
             else
                 fputs("null", output);
@@ -341,14 +342,14 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
                                    struct simulations *simulations)
 {
     struct cache_jobs *jobs = calloc(1, sizeof *jobs);
-    if (jobs == NULL)
+    if (!jobs)
         return NULL;
     jobs->options = options;
     for (size_t i = 0; i < options->shape_count; i++) {
         struct shape_job *job = &jobs->shapes[i];
         job->shape = options->shapes[i];
         job->cache = shape_cache_new(&job->shape, options->straddles_once);
-        if (job->cache == NULL)
+        if (!job->cache)
             return NULL;
         simulations_add(simulations, feed_shape, job);
         simulations->with_regions = true;
@@ -363,13 +364,13 @@ const char *cache_jobs_finish(struct cache_jobs *jobs)
 {
     for (size_t i = 0; i < jobs->options->block_count; i++) {
         struct block_job *job = &jobs->blocks[i];
-        if (caches_error(job->caches) != NULL)
+        if (caches_error(job->caches))
             return caches_error(job->caches);
-        if (job->exact != NULL)
+        if (job->exact)
             compare(job);
-        if (job->blocks != NULL && pages_error(job->blocks) != NULL)
+        if (job->blocks && pages_error(job->blocks))
             return pages_error(job->blocks);
-        if (job->blocks != NULL && !sum_capacity(job))
+        if (job->blocks && !sum_capacity(job))
             return "memory is short";
     }
     return NULL;

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_caches.h: cache misses and write-backs of a stream of references, as JSON. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_caches.h: cache misses and write-backs of a stream of references, as JSON.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
 

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_pages.c: one simulator for each page size; beside a sampled one, an exact one over the
- * first references, from which the sample's error is taken. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_pages.c: one simulator for each page size; beside a sampled one, an exact one over the
+ * first references, from which the sample's error is taken.
+ */
 #include "analysis/simulate/simulate_pages.h"
 
 #include <inttypes.h>
@@ -40,7 +42,7 @@ static size_t gather(struct pages *pages, int class, uint64_t **distances, uint6
     unsigned last = class < 0 ? REFERENCE_CLASSES - 1 : (unsigned)class;
     for (unsigned i = first; i <= last; i++) {
         const struct lru_histogram *one = pages_histogram(pages, i);
-        if (one == NULL || !lru_histogram_reach(&sum, one->length - 1)) {
+        if (!one || !lru_histogram_reach(&sum, one->length - 1)) {
             free(sum.of_distance);
             return 0;
         }
@@ -95,7 +97,7 @@ static bool feed(void *argument, const struct references *references)
 {
     struct page_job *job = argument;
     struct references rest = *references;
-    if (job->exact != NULL) {
+    if (job->exact) {
         struct references first = rest;
         first.count = first.count < job->left ? first.count : job->left;
         if (!feed_one(job, job->pages, &first) || !feed_one(job, job->exact, &first))
@@ -106,7 +108,7 @@ static bool feed(void *argument, const struct references *references)
         if (job->left == 0)
             compare(job);
     }
-    return job->failure == NULL && feed_one(job, job->pages, &rest);
+    return !job->failure && feed_one(job, job->pages, &rest);
 }
 
 /* Prints the points of a curve: the first, and wherever one frame more saves faults. */
@@ -161,7 +163,7 @@ struct page_jobs *page_jobs_make(const struct simulate_options *options,
                                  struct simulations *simulations)
 {
     struct page_jobs *jobs = calloc(1, sizeof *jobs);
-    if (jobs == NULL)
+    if (!jobs)
         return NULL;
     jobs->options = options;
     for (size_t i = 0; i < options->page_size_count; i++) {
@@ -172,7 +174,7 @@ struct page_jobs *page_jobs_make(const struct simulate_options *options,
         job->left = options->error_over;
         job->pages = pages_new(&one);
         job->exact = options->sampled ? pages_new(&exact) : NULL;
-        if (job->pages == NULL || (job->exact != NULL) != options->sampled)
+        if (!job->pages || (job->exact != NULL) != options->sampled)
             return NULL;
         simulations_add(simulations, feed, job);
     }
@@ -184,13 +186,13 @@ const char *page_jobs_finish(struct page_jobs *jobs)
     for (size_t i = 0; i < jobs->options->page_size_count; i++) {
         struct page_job *job = &jobs->list[i];
         uint64_t *distances = NULL, cold;
-        if (job->failure == NULL && job->exact != NULL)
+        if (!job->failure && job->exact)
             compare(job);
         /* What printing needs later is tried now. */
-        if (job->failure == NULL && gather(job->pages, -1, &distances, &cold) == 0)
+        if (!job->failure && gather(job->pages, -1, &distances, &cold) == 0)
             job->failure = "memory is short";
         free(distances);
-        if (job->failure != NULL)
+        if (job->failure)
             return job->failure;
     }
     return NULL;

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_pages.h: page faults of a stream of references, as JSON. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_pages.h: page faults of a stream of references, as JSON.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
 

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* allocations.c: see allocations.h. */
+/* SPDX-License-Identifier: MIT
+ *
+ * allocations.c: see allocations.h.
+ */
 #include "trace/events/allocations.h"
 
 #include <errno.h>
@@ -12,8 +14,8 @@
 
 #include "trace/events/chunk.h"
 #include "trace/events/file.h"
-#include "trace/protocol/event_pool.h"
 #include "trace/format/format.h"
+#include "trace/protocol/event_pool.h"
 
 /* How long an event waits for one of another thread that must come before it, in ticks of the
  * time stamp counter: some milliseconds. */
@@ -304,7 +306,7 @@ static bool take_event(struct allocations *all, uint32_t thread, struct allocati
                                       .frame_count = event->frame_count};
     switch (event->type) {
     case EVENT_FREE:
-        all->counts.unknown_frees += live == NULL;
+        all->counts.unknown_frees += !live;
         if (live)
             happens_free(all, allocation, live);
         return live != NULL;

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* chunk.h: what the writer and the reader of event files share beyond events/file.h. */
+/* SPDX-License-Identifier: MIT
+ *
+ * chunk.h: what the writer and the reader of event files share beyond events/file.h.
+ */
 #ifndef ALLOTROPE_TRACE_EVENTS_CHUNK_H
 #define ALLOTROPE_TRACE_EVENTS_CHUNK_H
 

@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: MIT */
-/* file.h: writing and reading files of allocation events (docs/events-format.md).
+/* SPDX-License-Identifier: MIT
+ *
+ * file.h: writing and reading files of allocation events (docs/events-format.md).
  *
  * A file is a sequence of chunks, each of one thread's events as they stood in its buffers
  * (event_pool.h), so writing is a matter of compressing. The reader gives each thread's events in
- * their order; allocations.h puts the threads together. */
+ * their order; allocations.h puts the threads together.
+ */
 #ifndef ALLOTROPE_TRACE_EVENTS_FILE_H
 #define ALLOTROPE_TRACE_EVENTS_FILE_H
 

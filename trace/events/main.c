@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* main.c: allotrope-events, the program behind `allotrope events`, `lifetimes` and
+/* SPDX-License-Identifier: MIT
+ *
+ * main.c: allotrope-events, the program behind `allotrope events`, `lifetimes` and
  * `replay`.
  *
  *   allotrope-events record [options] -- COMMAND...   runs it and records its events
@@ -8,7 +9,8 @@
  *   allotrope-events lives FILE                       JSON, a struct for each object, their stacks
  *   allotrope-events operations FILE OUTPUT           for the replay's player (operations.h)
  *
- * FILE is a recording of `record`, or a trace. */
+ * FILE is a recording of `record`, or a trace.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -20,10 +22,10 @@
 #include <xxhash.h>
 
 #include "trace/events/allocations.h"
-#include "trace/protocol/event_pool.h"
-#include "trace/events/record.h"
 #include "trace/events/operations.h"
+#include "trace/events/record.h"
 #include "trace/format/write.h"
+#include "trace/protocol/event_pool.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 

@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: MIT */
-/* reader.c: see events/file.h.
+/* SPDX-License-Identifier: MIT
+ *
+ * reader.c: see events/file.h.
  *
  * Opening walks from header to header and notes where each thread's chunks lie; a chunk's content
- * is read, checked and expanded when its thread comes to it. */
-#include "trace/events/file.h"
-
+ * is read, checked and expanded when its thread comes to it.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include <zstd.h>
 
 #include "trace/events/chunk.h"
+#include "trace/events/file.h"
 #include "trace/protocol/event_pool.h"
 
 /* No chunk that was ever written is larger; a size beyond it is damage. */

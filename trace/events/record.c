@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* record.c: see record.h.
+/* SPDX-License-Identifier: MIT
+ *
+ * record.c: see record.h.
  *
  * One thread looks over the ring's buffers again and again, a thousand times a second while they
  * fill, and appends what is full to the file of its process: some buffers of a thread make up a
@@ -27,8 +28,8 @@
 #include <unistd.h>
 
 #include "trace/events/file.h"
-#include "trace/protocol/event_pool.h"
 #include "trace/format/write.h"
+#include "trace/protocol/event_pool.h"
 
 enum { CHUNK_BYTES = 16 * EVENT_BUFFER_BYTES, SHORT_SLEEP_MS = 1, LONG_SLEEP_MS = 16 };
 

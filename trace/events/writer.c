@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* writer.c: see events/file.h. */
-#include "trace/events/file.h"
-
+/* SPDX-License-Identifier: MIT
+ *
+ * writer.c: see events/file.h.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include <zstd.h>
 
 #include "trace/events/chunk.h"
+#include "trace/events/file.h"
 #include "trace/format/write.h"
 
 struct event_writer {

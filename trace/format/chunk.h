@@ -1,13 +1,15 @@
-/* SPDX-License-Identifier: MIT */
-/* chunk.h: what writer and reader must agree on; docs/trace-format.md says it in words. */
+/* SPDX-License-Identifier: MIT
+ *
+ * chunk.h: what writer and reader must agree on; docs/trace-format.md says it in words.
+ */
 #ifndef ALLOTROPE_TRACE_FORMAT_CHUNK_H
 #define ALLOTROPE_TRACE_FORMAT_CHUNK_H
-
-#include "trace/format/format.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trace/format/format.h"
 
 /* All numbers of a file are little-endian, which is this machine's own order. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "x86-64 only, so far");

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* format.h: reading and writing traces (docs/trace-format.md describes the file).
+/* SPDX-License-Identifier: MIT
+ *
+ * format.h: reading and writing traces (docs/trace-format.md describes the file).
  *
  * A trace is a sequence of chunks. Each decodes alone: it restates the superblocks, functions,
  * mappings and clocks that it needs. The reader turns chunks into batches of plain references,
@@ -18,8 +19,8 @@
 #ifndef ALLOTROPE_TRACE_FORMAT_FORMAT_H
 #define ALLOTROPE_TRACE_FORMAT_FORMAT_H
 
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { TRACE_VERSION = 1, TRACE_ERROR_BYTES = 256 };
 

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* range_map.c: see range_map.h. */
+/* SPDX-License-Identifier: MIT
+ *
+ * range_map.c: see range_map.h.
+ */
 #include "trace/format/range_map.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* range_map.h: what lies where, while mappings come and go. A sorted array: programs have some
- * hundred mappings. */
+/* SPDX-License-Identifier: MIT
+ *
+ * range_map.h: what lies where, while mappings come and go. A sorted array: programs have some
+ * hundred mappings.
+ */
 #ifndef ALLOTROPE_TRACE_FORMAT_RANGE_MAP_H
 #define ALLOTROPE_TRACE_FORMAT_RANGE_MAP_H
 

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* reader.c: decodes chunks into batches of references.
+/* SPDX-License-Identifier: MIT
+ *
+ * reader.c: decodes chunks into batches of references.
  *
  * Mirrors writer.c: the same predictions, made from what has been decoded so far. What comes
  * from the file is checked before it is used: hashes first, then every count, number and
@@ -10,8 +11,6 @@
  * half of a finished reference already (function, size, kind); per reference remains an
  * addition, two stores, and for executions that were not predicted a code.
  */
-#include "trace/format/chunk.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,6 +18,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
+
+#include "trace/format/chunk.h"
 
 enum {
     /* Larger sizes in a header are damage, not data. */

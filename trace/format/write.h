@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* write.h: what the writers of files and of JSON share. */
+/* SPDX-License-Identifier: MIT
+ *
+ * write.h: what the writers of files and of JSON share.
+ */
 #ifndef ALLOTROPE_TRACE_FORMAT_WRITE_H
 #define ALLOTROPE_TRACE_FORMAT_WRITE_H
 

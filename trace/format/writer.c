@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* writer.c: encodes executions of superblocks into chunks.
+/* SPDX-License-Identifier: MIT
+ *
+ * writer.c: encodes executions of superblocks into chunks.
  *
  * Programs repeat themselves: after the same path comes mostly the same path, and a slot's
  * address is mostly its last address, or moves by a steady stride, or moves as another slot
@@ -10,12 +11,12 @@
  * Value prediction for trace compression: Burtscher, "VPC3: A Fast and Effective
  * Trace-Compression Algorithm", SIGMETRICS 2004.
  */
-#include "trace/format/chunk.h"
-#include "trace/format/write.h"
-
 #include <errno.h>
 #include <xxhash.h>
 #include <zstd.h>
+
+#include "trace/format/chunk.h"
+#include "trace/format/write.h"
 
 struct writer_superblock {
     uint64_t address;

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* event_pool.h: what the library in a recorded program and `allotrope-events` share while the
+/* SPDX-License-Identifier: MIT
+ *
+ * event_pool.h: what the library in a recorded program and `allotrope-events` share while the
  * program runs, and how an event is written. docs/events-format.md describes the file.
  *
  * Shared memory of fixed size: a head, then buffers of words. A thread of the program takes a

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* reference_ring.h: how the recorder, inside Valgrind, hands its raw stream to another process.
+/* SPDX-License-Identifier: MIT
+ *
+ * reference_ring.h: how the recorder, inside Valgrind, hands its raw stream to another process.
  *
  * One file (a memfd) is mapped by both: a page of state, then equal slots. The recorder's
  * inline code writes straight into the current slot; a full slot is published, the consumer

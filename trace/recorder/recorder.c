@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
-/* recorder.c: the Valgrind tool that records every data reference of a program.
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * recorder.c: the Valgrind tool that records every data reference of a program.
  *
  * Each superblock that Valgrind translates gets a number and a description; the code added to
  * it stores the number and then, before each access, the address, straight into the ring

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* raw.c: from the recorder's words to executions, events and classes.
+/* SPDX-License-Identifier: MIT
+ *
+ * raw.c: from the recorder's words to executions, events and classes.
  *
  * A superblock that can be left in several ways is pending until it is known where its thread
  * went on. Doorbells divide it: what stands before one is executed, then the bell is rung.
@@ -9,8 +10,6 @@
  * another frame takes off what was entered in frames below its target: those are dead.
  */
 #include "trace/references/raw.h"
-#include "trace/protocol/doorbell.h"
-#include "trace/protocol/reference_ring.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trace/protocol/doorbell.h"
+#include "trace/protocol/reference_ring.h"
 
 enum {
     /* A jump farther than this leads to another stack, and says nothing of this one. */

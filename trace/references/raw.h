@@ -1,10 +1,12 @@
-/* SPDX-License-Identifier: MIT */
-/* raw.h: understands the recorder's raw stream (protocol/reference_ring.h) and tells a sink what it
+/* SPDX-License-Identifier: MIT
+ *
+ * raw.h: understands the recorder's raw stream (protocol/reference_ring.h) and tells a sink what it
  * says.
  *
  * The sink is a trace writer, or whatever uses references while they are made. It numbers
  * superblocks and paths as it likes, from 0; see trace_writer_superblock() and its kin, whose
- * meaning its functions share. */
+ * meaning its functions share.
+ */
 #ifndef ALLOTROPE_TRACE_REFERENCES_RAW_H
 #define ALLOTROPE_TRACE_REFERENCES_RAW_H
 

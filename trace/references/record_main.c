@@ -1,13 +1,11 @@
-/* SPDX-License-Identifier: MIT */
-/* record_main.c: allotrope-trace-record, which runs a program under the recorder and writes
+/* SPDX-License-Identifier: MIT
+ *
+ * record_main.c: allotrope-trace-record, which runs a program under the recorder and writes
  * its trace to a file or pipe. The program's output is its own; ours goes to standard error.
  *
  * With %p in the trace's name, forks and execs are followed: each recorder starts this program
- * anew, as its consumer (--consume), and the first one waits for all of them. */
-#include "trace/format/format.h"
-#include "trace/references/stream.h"
-#include "trace/references/raw.h"
-
+ * anew, as its consumer (--consume), and the first one waits for all of them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -22,6 +20,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "trace/format/format.h"
+#include "trace/references/raw.h"
+#include "trace/references/stream.h"
 
 enum { EXIT_FAILED = 125, MOST_SETTINGS = 256, CONSUME = 256, PID };
 

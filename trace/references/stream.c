@@ -1,8 +1,9 @@
-/* SPDX-License-Identifier: MIT */
-/* stream.c: the consumer's end of the ring, and the recorder's parent. See
- * protocol/reference_ring.h for the ring. */
+/* SPDX-License-Identifier: MIT
+ *
+ * stream.c: the consumer's end of the ring, and the recorder's parent. See
+ * protocol/reference_ring.h for the ring.
+ */
 #include "trace/references/stream.h"
-#include "trace/protocol/reference_ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "trace/protocol/reference_ring.h"
 
 struct trace_stream {
     struct trace_ring *ring;

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* stream.h: runs a program under the recorder and hands out its raw stream while it runs.
+/* SPDX-License-Identifier: MIT
+ *
+ * stream.h: runs a program under the recorder and hands out its raw stream while it runs.
  *
  * Owner of the ring and parent of the recorder. When the owner dies, however it dies, the
  * recorder is killed with it; when the recorder dies, what it had recorded can still be taken.
@@ -7,10 +8,10 @@
 #ifndef ALLOTROPE_TRACE_REFERENCES_STREAM_H
 #define ALLOTROPE_TRACE_REFERENCES_STREAM_H
 
-#include "trace/format/format.h"
-
 #include <stdbool.h>
 #include <sys/types.h>
+
+#include "trace/format/format.h"
 
 struct trace_stream;
 

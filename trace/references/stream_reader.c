@@ -1,16 +1,18 @@
-/* SPDX-License-Identifier: MIT */
-/* stream_reader.c: batches of references from a program that is running, as reader.c makes them
+/* SPDX-License-Identifier: MIT
+ *
+ * stream_reader.c: batches of references from a program that is running, as reader.c makes them
  * from a file. The raw stream's executions become references in the caller's array, as many as it
- * holds; nothing is encoded or copied. */
-#include "trace/references/stream.h"
-#include "trace/references/raw.h"
-#include "trace/protocol/reference_ring.h"
-
+ * holds; nothing is encoded or copied.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trace/protocol/reference_ring.h"
+#include "trace/references/raw.h"
+#include "trace/references/stream.h"
 
 struct superblock {
     uint32_t slot_count;

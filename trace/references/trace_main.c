@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* trace_main.c: allotrope-trace, which tells what is in a trace, prints it, and cuts it.
- * `allotrope trace` is its friendlier face. */
-#include "trace/format/format.h"
-#include "trace/format/range_map.h"
-
+/* SPDX-License-Identifier: MIT
+ *
+ * trace_main.c: allotrope-trace, which tells what is in a trace, prints it, and cuts it.
+ * `allotrope trace` is its friendlier face.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "trace/format/format.h"
+#include "trace/format/range_map.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* caches.c: a cascade of filters, one for each number of sets, the coarsest first.
+/* SPDX-License-Identifier: MIT
+ *
+ * caches.c: a cascade of filters, one for each number of sets, the coarsest first.
  *
  * A block that was the last one touched in its set among 2^k sets was so among 2^(k+1) too
  * (Hill and Smith's inclusion). So the touches of a batch run through the coarsest sets first,
@@ -95,13 +96,13 @@ static bool make_level(struct level *level, size_t sets, unsigned lanes)
 {
     level->recent = calloc(sets, sizeof *level->recent);
     level->outcomes = calloc((size_t)REFERENCE_CLASSES * OUTCOMES, sizeof *level->outcomes);
-    if (level->recent == NULL || level->outcomes == NULL)
+    if (!level->recent || !level->outcomes)
         return false;
     if (lanes == 0)
         return true;
     size_t entries = sets * lanes;
     level->stacks = aligned_alloc(64, entries * sizeof *level->stacks);
-    if (level->stacks == NULL)
+    if (!level->stacks)
         return false;
     /* Tag 0 names no block, and what is not there is clean at every level. */
     for (size_t entry = 0; entry < entries; entry++)
@@ -112,7 +113,7 @@ static bool make_level(struct level *level, size_t sets, unsigned lanes)
 struct caches *caches_new(const struct caches_options *options)
 {
     struct caches *caches = aligned_alloc(64, (sizeof *caches + 63) / 64 * 64);
-    if (caches == NULL)
+    if (!caches)
         return NULL;
     memset(caches, 0, sizeof *caches);
     caches->options = *options;
@@ -130,7 +131,7 @@ struct caches *caches_new(const struct caches_options *options)
 
 void caches_free(struct caches *caches)
 {
-    if (caches == NULL)
+    if (!caches)
         return;
     for (unsigned i = 0; i < CACHES_LEVELS; i++) {
         free(caches->levels[i].recent);
@@ -181,7 +182,7 @@ static void number_chunk_of_name(struct caches *caches, uint32_t name)
 static bool begin_renaming(struct caches *caches)
 {
     caches->chunks = calloc(CHUNK_TABLE, sizeof *caches->chunks);
-    if (caches->chunks == NULL)
+    if (!caches->chunks)
         return false;
     number_chunk_of_name(caches, 0);
     for (unsigned i = 0; i < CACHES_LEVELS; i++) {
@@ -217,7 +218,7 @@ static uint32_t number_of_chunk(struct caches *caches, uint64_t chunk)
 /* Puts the names' values, less FIRST_NAME, in the place of the blocks' numbers. */
 static void rename_blocks(struct caches *caches, size_t count)
 {
-    for (size_t i = 0; i < count && caches->error == NULL; i++) {
+    for (size_t i = 0; i < count && !caches->error; i++) {
         uint64_t block = touch_unit(caches->touches[i]) + FIRST_NAME;
         uint32_t name = number_of_chunk(caches, block >> CHUNK_SHIFT) << CHUNK_SHIFT |
                         (block & ((1U << CHUNK_SHIFT) - 1));
@@ -231,7 +232,7 @@ static bool name_large(struct caches *caches, size_t count)
         fail(caches, "memory is short", 0);
     else
         rename_blocks(caches, count);
-    return caches->error == NULL;
+    return !caches->error;
 }
 
 /* Keeps the touches of the slices that are simulated. */
@@ -569,7 +570,7 @@ AVX512 static void run_batch_avx512(struct caches *caches, size_t count)
 bool caches_feed(struct caches *caches, const struct references *references)
 {
     size_t position = 0;
-    while (position < references->count && caches->error == NULL) {
+    while (position < references->count && !caches->error) {
         size_t count = touches_take(&caches->source, references, &position, caches->touches);
         if (caches->options.slices != UINT32_MAX)
             count = select_slices(caches->options.slices, caches->touches, count);
@@ -583,7 +584,7 @@ bool caches_feed(struct caches *caches, const struct references *references)
             fail(caches, "address 0x%" PRIx64 " is no user's address (2^56 or above)",
                  caches->source.bad_address);
     }
-    return caches->error == NULL;
+    return !caches->error;
 }
 
 uint64_t caches_misses(const struct caches *caches, unsigned sets_log2, unsigned ways,

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* dispatch.h: which instructions the simulators may use, asked once at run time.
+/* SPDX-License-Identifier: MIT
+ *
+ * dispatch.h: which instructions the simulators may use, asked once at run time.
  *
  * The build runs on any x86-64; a function marked AVX512 is called only where dispatch_avx512()
  * says so.

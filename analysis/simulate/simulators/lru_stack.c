@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* lru_stack.c: the most recent units in vector registers, the next in a short row, all others in
+/* SPDX-License-Identifier: MIT
+ *
+ * lru_stack.c: the most recent units in vector registers, the next in a short row, all others in
  * a long row of marks.
  *
  * Real programs find most of their units among the last few. So the stack is cut in three:
@@ -82,7 +83,7 @@ static void empty_slots(struct lru_stack *stack)
 static struct entry *new_table(size_t size)
 {
     struct entry *table = malloc(size * sizeof *table);
-    for (size_t i = 0; table != NULL && i < size; i++)
+    for (size_t i = 0; table && i < size; i++)
         table[i] = (struct entry){.unit = NO_UNIT, .left = NOWHERE};
     return table;
 }
@@ -90,13 +91,13 @@ static struct entry *new_table(size_t size)
 struct lru_stack *lru_stack_new(void)
 {
     struct lru_stack *stack = aligned_alloc(64, (sizeof *stack + 63) / 64 * 64);
-    if (stack == NULL)
+    if (!stack)
         return NULL;
     memset(stack, 0, sizeof *stack);
     empty_slots(stack);
     stack->table_size = SMALLEST_TABLE;
     stack->table = new_table(stack->table_size);
-    if (stack->table == NULL || !recency_init(&stack->behind, SMALLEST_ROW)) {
+    if (!stack->table || !recency_init(&stack->behind, SMALLEST_ROW)) {
         lru_stack_free(stack);
         return NULL;
     }
@@ -105,7 +106,7 @@ struct lru_stack *lru_stack_new(void)
 
 void lru_stack_free(struct lru_stack *stack)
 {
-    if (stack == NULL)
+    if (!stack)
         return;
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         free(stack->of_class[class].of_distance);
@@ -139,7 +140,7 @@ static bool rebuild_table(struct lru_stack *stack, size_t size)
     struct entry *old = stack->table;
     size_t old_size = stack->table_size;
     struct entry *table = new_table(size);
-    if (table == NULL)
+    if (!table)
         return false;
     stack->table = table;
     stack->table_size = size;
@@ -182,7 +183,7 @@ bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance)
     while (length <= distance)
         length *= 2;
     uint64_t *longer = realloc(histogram->of_distance, length * sizeof *longer);
-    if (longer == NULL)
+    if (!longer)
         return false;
     memset(longer + histogram->length, 0, (length - histogram->length) * sizeof *longer);
     histogram->of_distance = longer;
@@ -363,7 +364,7 @@ static inline void swap_with_middle(struct lru_stack *stack, struct absent absen
 static bool bring_from_behind(struct lru_stack *stack, struct absent absent, unsigned oldest)
 {
     struct entry *entry = take_from_behind(stack, absent.touch);
-    if (entry == NULL)
+    if (!entry)
         return false;
     if (stack->in_front < FRONT) {
         stack->in_front++;

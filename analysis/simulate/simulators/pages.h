@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* pages.h: page faults under LRU for every memory size, in one pass.
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.h: page faults under LRU for every memory size, in one pass.
  *
  * A memory of F frames faults at the first touch of a page (cold) and wherever F or more other
  * pages were touched since the page was touched last (replacement). Both are counted by the class

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* shapes.c: each set is a row of blocks, the most recent first; a touch searches the row and
+/* SPDX-License-Identifier: MIT
+ *
+ * shapes.c: each set is a row of blocks, the most recent first; a touch searches the row and
  * moves its block to the front. Nothing is shared with caches.c, so each checks the other.
  *
  *   entry:  | dirty 63 | block 62..0 |
@@ -38,7 +39,7 @@ struct shape_cache {
 struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_once)
 {
     struct shape_cache *cache = calloc(1, sizeof *cache);
-    if (cache == NULL)
+    if (!cache)
         return NULL;
     size_t entries = shape->sets * shape->ways;
     cache->shape = *shape;
@@ -47,7 +48,7 @@ struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_on
     cache->set_mask = (shape->sets & (shape->sets - 1)) == 0 ? shape->sets - 1 : 0;
     cache->entries = malloc(entries * sizeof *cache->entries);
     cache->misses_of_set = calloc(shape->sets, sizeof *cache->misses_of_set);
-    if (cache->entries == NULL || cache->misses_of_set == NULL) {
+    if (!cache->entries || !cache->misses_of_set) {
         shape_cache_free(cache);
         return NULL;
     }
@@ -58,7 +59,7 @@ struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_on
 
 void shape_cache_free(struct shape_cache *cache)
 {
-    if (cache == NULL)
+    if (!cache)
         return;
     free(cache->entries);
     free(cache->misses_of_set);
@@ -103,7 +104,7 @@ static bool count_function(struct shape_cache *cache, uint32_t function)
         while (length <= function)
             length *= 2;
         uint64_t *longer = realloc(cache->misses_of_function, length * sizeof *longer);
-        if (longer == NULL)
+        if (!longer)
             return false;
         memset(longer + counts->functions, 0, (length - counts->functions) * sizeof *longer);
         cache->misses_of_function = longer;
@@ -119,7 +120,7 @@ static bool count_miss(struct shape_cache *cache, const struct references *refer
     struct shape_counts *counts = &cache->counts;
     counts->misses++;
     counts->misses_of_class[references->reference[i].class]++;
-    if (references->region != NULL)
+    if (references->region)
         counts->misses_of_region[references->reference[i].class][references->region[i]]++;
     cache->misses_of_set[set_of(cache, block)]++;
     return count_function(cache, references->reference[i].function);

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* touches.c: one pass over the references, eight at a time where the machine has AVX-512.
+/* SPDX-License-Identifier: MIT
+ *
+ * touches.c: one pass over the references, eight at a time where the machine has AVX-512.
  *
  * A group of eight takes the vector path when all are of the current class and none spans more
  * than two units; whatever else comes goes through take_one, which knows every case. In the
