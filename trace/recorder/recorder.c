@@ -63,7 +63,7 @@ extern Addr VG_(brk_limit);
 extern Addr VG_(clstk_start_base);
 extern Addr VG_(clstk_end);
 
-static struct trace_ring *ring;
+static struct reference_ring *ring;
 /* Next word to write, and where a slot is full. While client code runs both live in the
  * thread's shadow registers, which translations reach as cheaply as the registers proper. */
 static Addr cursor;
@@ -89,22 +89,22 @@ static Int option_follow_level = 1;
 
 static Addr slot_address(UInt slot)
 {
-    return (Addr)ring + TRACE_RING_STATE_BYTES + (Addr)slot * TRACE_RING_SLOT_BYTES;
+    return (Addr)ring + REFERENCE_RING_STATE_BYTES + (Addr)slot * REFERENCE_RING_SLOT_BYTES;
 }
 
 static void begin_slot(UInt slot)
 {
     cursor = slot_address(slot);
-    limit = cursor + TRACE_RING_FULL_BYTES;
+    limit = cursor + REFERENCE_RING_FULL_BYTES;
 }
 
 /* Room is looked for whenever client code is entered, and at the start of superblocks of more
  * than SMALL_SUPERBLOCK slots. Valgrind leaves client code after QUANTUM superblocks at the
  * latest; what small ones write till then has room behind the limit. */
 enum { QUANTUM = 100000, SMALL_SUPERBLOCK = 32, EVENT_COUNTER_OFFSET = 8 };
-_Static_assert(TRACE_RING_FULL_BYTES +
-                       8 * (QUANTUM * (SMALL_SUPERBLOCK + 1) + 2 * TRACE_RING_MAX_SLOTS) <
-                   TRACE_RING_SLOT_BYTES,
+_Static_assert(REFERENCE_RING_FULL_BYTES +
+                       8 * (QUANTUM * (SMALL_SUPERBLOCK + 1) + 2 * REFERENCE_RING_MAX_SLOTS) <
+                   REFERENCE_RING_SLOT_BYTES,
                "a quantum fits behind the limit");
 
 static void limit_quantum(ThreadId thread)
@@ -140,7 +140,7 @@ static void give_cursor(ThreadId thread)
 static void record_to_nothing(void)
 {
     SysRes mapped =
-        VG_(am_do_mmap_NO_NOTIFY)((Addr)ring, TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
+        VG_(am_do_mmap_NO_NOTIFY)((Addr)ring, REFERENCE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
                                   VKI_MAP_FIXED | VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS, -1, 0);
     tl_assert(!sr_isError(mapped));
     to_nothing = True;
@@ -164,7 +164,7 @@ static void wait_for_slot(void)
     UInt published = ring->published;
     while (True) {
         UInt released = __atomic_load_n(&ring->released, __ATOMIC_ACQUIRE);
-        if (published - released < TRACE_RING_SLOTS)
+        if (published - released < REFERENCE_RING_SLOTS)
             return;
         struct vki_timespec tenth = {0, 100 * 1000 * 1000};
         VG_(do_syscall)
@@ -178,7 +178,7 @@ static void wait_for_slot(void)
 
 static void publish_slot(void)
 {
-    UInt slot = ring->published % TRACE_RING_SLOTS;
+    UInt slot = ring->published % REFERENCE_RING_SLOTS;
     ring->used_bytes[slot] = cursor - slot_address(slot);
     __atomic_store_n(&ring->published, ring->published + 1, __ATOMIC_RELEASE);
     futex_wake(&ring->published);
@@ -190,7 +190,7 @@ static void publish(void)
         publish_slot();
         wait_for_slot();
     }
-    begin_slot(to_nothing ? 0 : ring->published % TRACE_RING_SLOTS);
+    begin_slot(to_nothing ? 0 : ring->published % REFERENCE_RING_SLOTS);
 }
 
 /* Called by translations when the slot is full. */
@@ -331,9 +331,9 @@ struct builder {
     Bool silent;            /* the instruction at hand only rings */
     UInt slots;
     UInt paths;
-    ULong slot[TRACE_RING_MAX_SLOTS];
-    struct path path[TRACE_RING_MAX_SLOTS];
-    Addr instruction[TRACE_RING_MAX_SLOTS];
+    ULong slot[REFERENCE_RING_MAX_SLOTS];
+    struct path path[REFERENCE_RING_MAX_SLOTS];
+    Addr instruction[REFERENCE_RING_MAX_SLOTS];
     /* Temporaries that hold a stack pointer of some other frame's making. */
     UChar *foreign;
 };
@@ -416,7 +416,7 @@ static void begin_part(struct builder *b, Addr entry)
     b->first_instruction = b->instructions;
     b->slots = 0;
     b->paths = 0;
-    tl_assert(b->id < RAW_HEADER_MASK - TRACE_RING_MAX_SLOTS);
+    tl_assert(b->id < RAW_HEADER_MASK - REFERENCE_RING_MAX_SLOTS);
 
     if (most_slots(b->in) > SMALL_SUPERBLOCK)
         add_check(b);
@@ -657,7 +657,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
                         IRType guest_word, IRType host_word)
 {
     /* A part ends early when another statement could go past what it may hold. */
-    enum { MOST_SLOTS = TRACE_RING_MAX_SLOTS - 8 };
+    enum { MOST_SLOTS = REFERENCE_RING_MAX_SLOTS - 8 };
     static struct builder builder; /* too large for Valgrind's stack */
     struct builder *b = &builder;
 
@@ -980,23 +980,23 @@ static void start_consumer(Addr where)
     Int ends[2], pid = VG_(getpid)(), status;
     SysRes file = VG_(do_syscall)(__NR_memfd_create, (UWord) "allotrope-ring", 0, 0, 0, 0, 0, 0, 0);
     if (sr_isError(file) ||
-        sr_isError(
-            VG_(do_syscall)(__NR_ftruncate, sr_Res(file), TRACE_RING_BYTES, 0, 0, 0, 0, 0, 0)) ||
+        sr_isError(VG_(do_syscall)(__NR_ftruncate, sr_Res(file), REFERENCE_RING_BYTES, 0, 0, 0, 0,
+                                   0, 0)) ||
         sr_isError(VG_(do_syscall)(__NR_socketpair, VKI_AF_UNIX, VKI_SOCK_STREAM, 0, (UWord)ends, 0,
                                    0, 0, 0))) {
         VG_(umsg)("error: no ring for process %d\n", pid);
         VG_(exit)(1);
     }
     Int ring_fd = sr_Res(file);
-    SysRes mapped =
-        where ? VG_(am_do_mmap_NO_NOTIFY)(where, TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
-                                          VKI_MAP_FIXED | VKI_MAP_SHARED, ring_fd, 0)
-              : VG_(am_shared_mmap_file_float_valgrind)(TRACE_RING_BYTES,
-                                                        VKI_PROT_READ | VKI_PROT_WRITE, ring_fd, 0);
+    SysRes mapped = where ? VG_(am_do_mmap_NO_NOTIFY)(where, REFERENCE_RING_BYTES,
+                                                      VKI_PROT_READ | VKI_PROT_WRITE,
+                                                      VKI_MAP_FIXED | VKI_MAP_SHARED, ring_fd, 0)
+                          : VG_(am_shared_mmap_file_float_valgrind)(
+                                REFERENCE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, ring_fd, 0);
     tl_assert(!sr_isError(mapped));
-    ring = (struct trace_ring *)sr_Res(mapped);
-    ring->magic = TRACE_RING_MAGIC;
-    ring->version = TRACE_RING_VERSION;
+    ring = (struct reference_ring *)sr_Res(mapped);
+    ring->magic = REFERENCE_RING_MAGIC;
+    ring->version = REFERENCE_RING_VERSION;
     Int child = VG_(fork)();
     if (child == 0) {
         if (VG_(fork)() == 0) {
@@ -1021,23 +1021,23 @@ static void map_ring(void)
         return;
     }
     if (option_ring_fd < 0) {
-        ring = VG_(am_shadow_alloc)(TRACE_RING_BYTES);
+        ring = VG_(am_shadow_alloc)(REFERENCE_RING_BYTES);
         to_nothing = True;
         begin_slot(0);
         return;
     }
     SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(
-        TRACE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, option_ring_fd, 0);
+        REFERENCE_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, option_ring_fd, 0);
     if (sr_isError(mapped)) {
         VG_(umsg)
         ("error: --ring-fd=%d cannot be mapped (error %lu)\n", option_ring_fd, sr_Err(mapped));
         VG_(exit)(1);
     }
-    ring = (struct trace_ring *)sr_Res(mapped);
+    ring = (struct reference_ring *)sr_Res(mapped);
     VG_(close)(option_ring_fd);
-    if (ring->magic != TRACE_RING_MAGIC || ring->version != TRACE_RING_VERSION) {
+    if (ring->magic != REFERENCE_RING_MAGIC || ring->version != REFERENCE_RING_VERSION) {
         VG_(umsg)
-        ("error: --ring-fd=%d is no ring of version %d\n", option_ring_fd, TRACE_RING_VERSION);
+        ("error: --ring-fd=%d is no ring of version %d\n", option_ring_fd, REFERENCE_RING_VERSION);
         VG_(exit)(1);
     }
     ring->recorder_base = (Addr)ring;
@@ -1142,7 +1142,7 @@ static void finish(Int exit_status)
         record_interruption(running_thread);
     settle();
     publish_slot();
-    ring->end = TRACE_RING_FINISHED;
+    ring->end = REFERENCE_RING_FINISHED;
     futex_wake(&ring->published);
 }
 
@@ -1150,13 +1150,13 @@ static void finish(Int exit_status)
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count)
 {
     if (number == __NR_execve || number == __NR_execveat)
-        ring->end = TRACE_RING_EXEC;
+        ring->end = REFERENCE_RING_EXEC;
 }
 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result)
 {
     if (number == __NR_execve || number == __NR_execveat)
-        ring->end = TRACE_RING_OPEN;
+        ring->end = REFERENCE_RING_OPEN;
 }
 
 static void before_options(void)

@@ -90,7 +90,7 @@ struct raw_stream {
     size_t header_count, header_capacity;
     uint32_t pending; /* header number; NONE */
     const uint64_t *pending_slots;
-    uint64_t kept_slots[TRACE_RING_MAX_SLOTS];
+    uint64_t kept_slots[REFERENCE_RING_MAX_SLOTS];
     struct thread **threads;
     size_t thread_count;
     uint32_t threads_started;
@@ -317,7 +317,7 @@ static int prepare_way(struct raw_stream *stream, const struct superblock *super
 static int describe_superblock(struct raw_stream *stream, struct superblock *superblock,
                                uint64_t address, uint32_t function)
 {
-    struct trace_slot slots[TRACE_RING_MAX_SLOTS];
+    struct trace_slot slots[REFERENCE_RING_MAX_SLOTS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < superblock->slot_count; i++) {
         uint64_t slot = superblock->slots[i];
@@ -412,8 +412,8 @@ static int fill_superblock(struct raw_stream *stream, struct superblock *superbl
 static int define(struct raw_stream *stream, const uint64_t *words, size_t count)
 {
     uint32_t slots = count >= 4 ? (uint32_t)words[3] : 0, paths = count >= 4 ? words[3] >> 32 : 0;
-    if (count < 4 || words[0] != stream->header_count || slots > TRACE_RING_MAX_SLOTS ||
-        paths == 0 || paths > TRACE_RING_MAX_SLOTS || count != 4 + slots + 2 * (size_t)paths)
+    if (count < 4 || words[0] != stream->header_count || slots > REFERENCE_RING_MAX_SLOTS ||
+        paths == 0 || paths > REFERENCE_RING_MAX_SLOTS || count != 4 + slots + 2 * (size_t)paths)
         return fail(stream, "definition of superblock", words[0]);
     struct superblock *superblock = calloc(1, sizeof *superblock);
     if (!superblock)

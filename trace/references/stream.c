@@ -26,7 +26,7 @@
 #include "trace/protocol/reference_ring.h"
 
 struct trace_stream {
-    struct trace_ring *ring;
+    struct reference_ring *ring;
     int socket;
     pid_t recorder;
     bool reaped;
@@ -88,19 +88,19 @@ static void become_recorder(const char *tool_directory, int ring_fd, int socket_
     _exit(127);
 }
 
-static struct trace_ring *make_ring(int *fd)
+static struct reference_ring *make_ring(int *fd)
 {
     *fd = memfd_create("allotrope-ring", 0);
     if (*fd < 0)
         return NULL;
-    if (ftruncate(*fd, TRACE_RING_BYTES) < 0)
+    if (ftruncate(*fd, REFERENCE_RING_BYTES) < 0)
         return NULL;
-    struct trace_ring *ring =
-        mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    struct reference_ring *ring =
+        mmap(NULL, REFERENCE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (ring == MAP_FAILED)
         return NULL;
-    ring->magic = TRACE_RING_MAGIC;
-    ring->version = TRACE_RING_VERSION;
+    ring->magic = REFERENCE_RING_MAGIC;
+    ring->version = REFERENCE_RING_VERSION;
     return ring;
 }
 
@@ -148,7 +148,7 @@ struct trace_stream *trace_stream_adopt(int ring_fd, int socket_fd)
     struct trace_stream *live = calloc(1, sizeof *live);
     if (!live)
         return NULL;
-    live->ring = mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
+    live->ring = mmap(NULL, REFERENCE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
     if (live->ring == MAP_FAILED) {
         free(live);
         return NULL;
@@ -167,13 +167,13 @@ static bool recorder_is_gone(const struct trace_stream *live)
 
 static const uint64_t *slot_words(const struct trace_stream *live, uint32_t slot)
 {
-    return (const uint64_t *)((const char *)live->ring + TRACE_RING_STATE_BYTES +
-                              (size_t)slot * TRACE_RING_SLOT_BYTES);
+    return (const uint64_t *)((const char *)live->ring + REFERENCE_RING_STATE_BYTES +
+                              (size_t)slot * REFERENCE_RING_SLOT_BYTES);
 }
 
 static void release_slot(struct trace_stream *live)
 {
-    struct trace_ring *ring = live->ring;
+    struct reference_ring *ring = live->ring;
     __atomic_store_n(&ring->released, ring->released + 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &ring->released, FUTEX_WAKE, 1, NULL, NULL, 0);
     live->holds_slot = false;
@@ -182,7 +182,7 @@ static void release_slot(struct trace_stream *live)
 /* Waits until a slot is published; false when none will be any more. */
 static bool wait_for_slot(struct trace_stream *live)
 {
-    struct trace_ring *ring = live->ring;
+    struct reference_ring *ring = live->ring;
     bool gone = false;
     while (true) {
         uint32_t published = __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE);
@@ -201,13 +201,13 @@ static bool wait_for_slot(struct trace_stream *live)
 /* What a recorder that was killed left in the slot it was writing, as far as it is complete. */
 static int take_rest(struct trace_stream *live, const uint64_t **words, size_t *count)
 {
-    const struct trace_ring *ring = live->ring;
-    uint32_t slot = ring->published % TRACE_RING_SLOTS;
-    uint64_t start =
-        ring->recorder_base + TRACE_RING_STATE_BYTES + (uint64_t)slot * TRACE_RING_SLOT_BYTES;
+    const struct reference_ring *ring = live->ring;
+    uint32_t slot = ring->published % REFERENCE_RING_SLOTS;
+    uint64_t start = ring->recorder_base + REFERENCE_RING_STATE_BYTES +
+                     (uint64_t)slot * REFERENCE_RING_SLOT_BYTES;
     live->took_rest = true;
-    if (ring->end == TRACE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
-        ring->cursor - start > TRACE_RING_SLOT_BYTES)
+    if (ring->end == REFERENCE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
+        ring->cursor - start > REFERENCE_RING_SLOT_BYTES)
         return 0;
     *words = slot_words(live, slot);
     *count = (ring->cursor - start) / sizeof **words;
@@ -216,14 +216,14 @@ static int take_rest(struct trace_stream *live, const uint64_t **words, size_t *
 
 int trace_stream_next(struct trace_stream *live, const uint64_t **words, size_t *count)
 {
-    struct trace_ring *ring = live->ring;
+    struct reference_ring *ring = live->ring;
     if (live->holds_slot)
         release_slot(live);
     if (live->took_rest)
         return 0;
     if (!wait_for_slot(live))
         return take_rest(live, words, count);
-    uint32_t slot = ring->released % TRACE_RING_SLOTS;
+    uint32_t slot = ring->released % REFERENCE_RING_SLOTS;
     *words = slot_words(live, slot);
     *count = ring->used_bytes[slot] / sizeof **words;
     live->holds_slot = true;
@@ -237,12 +237,12 @@ pid_t trace_stream_pid(const struct trace_stream *live)
 
 int trace_stream_finished(const struct trace_stream *live)
 {
-    return live->ring->end != TRACE_RING_OPEN;
+    return live->ring->end != REFERENCE_RING_OPEN;
 }
 
 int trace_stream_replaced(const struct trace_stream *live)
 {
-    return live->ring->end == TRACE_RING_EXEC;
+    return live->ring->end == REFERENCE_RING_EXEC;
 }
 
 int trace_stream_status(struct trace_stream *live)
@@ -262,7 +262,7 @@ void trace_stream_close(struct trace_stream *live)
         kill(live->recorder, SIGKILL);
         trace_stream_status(live);
     }
-    munmap(live->ring, TRACE_RING_BYTES);
+    munmap(live->ring, REFERENCE_RING_BYTES);
     close(live->socket);
     free(live);
 }

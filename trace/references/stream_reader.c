@@ -60,7 +60,8 @@ struct trace_stream_reader {
 enum { AHEAD_REFERENCES = 64 };
 
 /* A superblock that is pending, the last that is taken, and a reference that did not take place. */
-_Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * TRACE_RING_MAX_SLOTS + 1, "what is taken finds room");
+_Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * REFERENCE_RING_MAX_SLOTS + 1,
+               "what is taken finds room");
 
 static void *append(struct table *table, size_t more, size_t element_bytes)
 {
