@@ -322,15 +322,15 @@ static struct reference_source *open_source(const struct simulate_options *optio
     return source;
 }
 
-static void print_locality(FILE *output, struct page_jobs *pages, struct cache_jobs *caches,
-                           struct reference_source *source)
+static void put_locality(struct json *json, struct page_jobs *pages, struct cache_jobs *caches,
+                         struct reference_source *source)
 {
-    fprintf(output, "{\"schema\": \"allotrope.simulate.locality/1\", \"status\": %d, \"pages\": ",
-            reference_source_status(source));
-    page_jobs_print(output, pages, source);
-    fputs(", \"caches\": ", output);
-    cache_jobs_print(output, caches, source);
-    fputs("}", output);
+    json_open(json, NULL);
+    json_text(json, "schema", "allotrope.simulate.locality/1");
+    json_integer(json, "status", reference_source_status(source));
+    page_jobs_put(json, "pages", pages, source);
+    cache_jobs_put(json, "caches", caches, source);
+    json_close(json);
 }
 
 /* Simulates and prints. Returns NULL, or one line that says why there is no result. */
@@ -351,12 +351,13 @@ static const char *simulate(struct reference_source *source, const struct simula
         error = simulations.list[i].failed ? "memory is short" : NULL;
     if (error)
         return error;
+    struct json json = {.output = output};
     if (options->command)
-        print_locality(output, pages, caches, source);
+        put_locality(&json, pages, caches, source);
     else if (pages)
-        page_jobs_print(output, pages, source);
+        page_jobs_put(&json, NULL, pages, source);
     else
-        cache_jobs_print(output, caches, source);
+        cache_jobs_put(&json, NULL, caches, source);
     fputs("\n", output);
     return NULL;
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "trace/format/format.h"
-#include "trace/format/range_map.h"
+#include "trace/base/range_map.h"
 
 enum region_class { REGION_OTHER, REGION_HEAP, REGION_STATIC, REGION_STACK, REGION_CLASSES };
 

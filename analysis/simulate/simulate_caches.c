@@ -10,7 +10,6 @@
  */
 #include "analysis/simulate/simulate_caches.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,6 @@
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
-#include "trace/format/write.h"
 
 struct block_job {
     unsigned block_bytes;
@@ -157,33 +155,30 @@ static bool sum_capacity(struct block_job *job)
     return true;
 }
 
-/* Prints `"cold": ..., "capacity": ..., "conflict": ...` of a cache of `blocks` blocks. */
-static void print_causes(FILE *output, const struct block_job *job, uint64_t blocks,
-                         uint64_t misses)
+/* "cold", "capacity" and "conflict" of a cache of `blocks` blocks. */
+static void put_causes(struct json *json, const struct block_job *job, uint64_t blocks,
+                       uint64_t misses)
 {
     if (!job || !job->blocks) {
-        fputs("\"cold\": null, \"capacity\": null, \"conflict\": null", output);
+        json_null(json, "cold");
+        json_null(json, "capacity");
+        json_null(json, "conflict");
         return;
     }
     uint64_t capacity = blocks < job->sizes ? job->capacity[blocks] : 0;
-    int64_t conflict = (int64_t)(misses - job->cold - capacity);
-    fprintf(output, "\"cold\": %" PRIu64 ", \"capacity\": %" PRIu64 ", \"conflict\": %" PRId64,
-            job->cold, capacity, conflict);
+    json_number(json, "cold", job->cold);
+    json_number(json, "capacity", capacity);
+    json_integer(json, "conflict", (int64_t)(misses - job->cold - capacity));
 }
 
-static void print_misses_of_classes(FILE *output, const uint64_t *misses)
+static void put_misses_by_class(struct json *json, const uint64_t *misses)
 {
-    fputs("\"misses_by_class\": {", output);
-    const char *separator = "";
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        if (misses[class] == 0)
-            continue;
-        fputs(separator, output);
-        print_class_name(output, class);
-        fprintf(output, ": %" PRIu64, misses[class]);
-        separator = ", ";
-    }
-    fputs("}", output);
+    char room[CLASS_NAME_BYTES];
+    json_open(json, "misses_by_class");
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+        if (misses[class] != 0)
+            json_number(json, class_name(class, room), misses[class]);
+    json_close(json);
 }
 
 static uint64_t scaled(const struct block_job *job, uint64_t count)
@@ -191,8 +186,8 @@ static uint64_t scaled(const struct block_job *job, uint64_t count)
     return job->scale == 1 ? count : (uint64_t)((double)count * job->scale + 0.5);
 }
 
-static void print_cache(FILE *output, const struct block_job *job, unsigned sets_log2,
-                        unsigned ways)
+static void put_cache(struct json *json, const struct block_job *job, unsigned sets_log2,
+                      unsigned ways)
 {
     uint64_t of_class[REFERENCE_CLASSES], misses = 0;
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
@@ -200,49 +195,44 @@ static void print_cache(FILE *output, const struct block_job *job, unsigned sets
         misses += of_class[class];
     }
     uint64_t blocks = (uint64_t)ways << sets_log2;
-    fprintf(output,
-            "{\"block\": %u, \"sets\": %llu, \"ways\": %u, \"bytes\": %" PRIu64
-            ", \"misses\": %" PRIu64 ", \"write_backs\": %" PRIu64 ", ",
-            job->block_bytes, 1ULL << sets_log2, ways, blocks * job->block_bytes, misses,
-            scaled(job, caches_write_backs(job->caches, sets_log2, ways)));
-    print_causes(output, job, blocks, misses);
-    fputs(", ", output);
-    print_misses_of_classes(output, of_class);
-    fputs("}", output);
+    json_open(json, NULL);
+    json_number(json, "block", job->block_bytes);
+    json_number(json, "sets", 1ULL << sets_log2);
+    json_number(json, "ways", ways);
+    json_number(json, "bytes", blocks * job->block_bytes);
+    json_number(json, "misses", misses);
+    json_number(json, "write_backs", scaled(job, caches_write_backs(job->caches, sets_log2, ways)));
+    put_causes(json, job, blocks, misses);
+    put_misses_by_class(json, of_class);
+    json_close(json);
 }
 
-static void print_blocks(FILE *output, const struct cache_jobs *jobs)
+static void put_block(struct json *json, const struct block_job *job,
+                      const struct simulate_options *options)
 {
-    fputs(", \"blocks\": [", output);
-    for (size_t i = 0; i < jobs->options->block_count; i++) {
-        const struct block_job *job = &jobs->blocks[i];
-        struct class_totals totals = totals_of(job->caches);
-        fprintf(output, "%s\n{\"block\": %u, \"touches\": %" PRIu64 ", ", i > 0 ? "," : "",
-                job->block_bytes, class_totals_sum(&totals).touches);
-        if (jobs->options->sampled) {
-            fprintf(output, "\"sample\": {\"slices\": %u, \"of\": %d, ", jobs->options->slices,
-                    CACHES_SLICES);
-            print_sample_error(output, &job->error);
-            fputs("}}", output);
-        } else {
-            fputs("\"sample\": null}", output);
-        }
+    struct class_totals totals = totals_of(job->caches);
+    json_open(json, NULL);
+    json_number(json, "block", job->block_bytes);
+    json_number(json, "touches", class_totals_sum(&totals).touches);
+    if (options->sampled) {
+        json_open(json, "sample");
+        json_number(json, "slices", options->slices);
+        json_number(json, "of", CACHES_SLICES);
+        put_sample_error(json, &job->error);
+        json_close(json);
+    } else {
+        json_null(json, "sample");
     }
-    fputs("]", output);
+    json_close(json);
 }
 
-static void print_results(FILE *output, const struct cache_jobs *jobs)
+static void put_results(struct json *json, const struct block_job *job)
 {
-    fputs(",\n\"results\": [", output);
-    const char *separator = "";
-    for (size_t i = 0; i < jobs->options->block_count; i++)
-        for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
-            for (unsigned ways = 1; ways <= jobs->blocks[i].ways; ways++) {
-                fprintf(output, "%s\n", separator);
-                print_cache(output, &jobs->blocks[i], sets, ways);
-                separator = ",";
-            }
-    fputs("]", output);
+    for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
+        for (unsigned ways = 1; ways <= job->ways; ways++) {
+            json_new_line(json);
+            put_cache(json, job, sets, ways);
+        }
 }
 
 static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsigned block_bytes)
@@ -253,89 +243,103 @@ static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsig
     return NULL;
 }
 
-static void print_row(FILE *output, const char *name, const uint64_t *counts, size_t length)
+static void put_misses_by_set(struct json *json, const struct shape_counts *counts, uint64_t sets)
 {
-    fprintf(output, ",\n\"%s\": [", name);
-    for (size_t i = 0; i < length; i++)
-        fprintf(output, "%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
-    fputs("]", output);
+    json_new_line(json);
+    json_open_list(json, "misses_by_set");
+    for (uint64_t set = 0; set < sets; set++)
+        json_number(json, NULL, counts->misses_of_set[set]);
+    json_close_list(json);
 }
 
-/* Prints the functions that missed. */
-static void print_functions(FILE *output, const struct shape_counts *counts,
-                            const struct reference_source *source)
+/* The functions that missed. */
+static void put_misses_by_function(struct json *json, const struct shape_counts *counts,
+                                   const struct reference_source *source)
 {
-    fputs(",\n\"misses_by_function\": [", output);
-    const char *separator = "";
-    for (size_t function = 0; function < counts->functions; function++)
-        if (counts->misses_of_function[function] != 0) {
-            fprintf(output, "%s{\"function\": %zu, \"name\": ", separator, function);
-            const char *name = reference_source_function_name(source, (uint32_t)function);
-            if (name)
-                print_json_string(output, name);
-            else
-                fputs("null", output);
-            fprintf(output, ", \"misses\": %" PRIu64 "}", counts->misses_of_function[function]);
-            separator = ", ";
-        }
-    fputs("]", output);
+    json_new_line(json);
+    json_open_list(json, "misses_by_function");
+    for (size_t function = 0; function < counts->functions; function++) {
+        if (counts->misses_of_function[function] == 0)
+            continue;
+        json_open(json, NULL);
+        json_number(json, "function", function);
+        json_bytes(json, "name", reference_source_function_name(source, (uint32_t)function));
+        json_number(json, "misses", counts->misses_of_function[function]);
+        json_close(json);
+    }
+    json_close_list(json);
 }
 
-static void print_regions(FILE *output, const struct shape_counts *counts,
-                          const struct reference_source *source)
+static void put_misses_by_region(struct json *json, const struct shape_counts *counts,
+                                 const struct reference_source *source)
 {
+    json_new_line(json);
     if (!reference_source_has_regions(source)) {
-        fputs(",\n\"misses_by_region\": null", output);
+        json_null(json, "misses_by_region");
         return;
     }
-    fputs(",\n\"misses_by_region\": [", output);
-    const char *separator = "";
+    json_open_list(json, "misses_by_region");
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         for (unsigned region = 0; region < REGION_CLASSES; region++) {
             if (counts->misses_of_region[class][region] == 0)
                 continue;
-            fprintf(output, "%s{\"class\": ", separator);
-            print_class_name(output, class);
-            fprintf(output, ", \"region\": \"%s\", \"misses\": %" PRIu64 "}",
-                    region_class_name(region), counts->misses_of_region[class][region]);
-            separator = ", ";
+            json_open(json, NULL);
+            put_class(json, class);
+            json_text(json, "region", region_class_name(region));
+            json_number(json, "misses", counts->misses_of_region[class][region]);
+            json_close(json);
         }
-    fputs("]", output);
+    json_close_list(json);
 }
 
-static void print_shape(FILE *output, const struct cache_jobs *jobs, const struct shape_job *job,
-                        const struct reference_source *source)
+static void put_shape(struct json *json, const struct cache_jobs *jobs, const struct shape_job *job,
+                      const struct reference_source *source)
 {
     const struct shape *shape = &job->shape;
     const struct shape_counts *counts = shape_cache_counts(job->cache);
     uint64_t blocks = shape->sets * shape->ways;
-    fprintf(output,
-            "{\"shape\": \"%s\", \"block\": %u, \"sets\": %" PRIu64 ", \"ways\": %u, \"bytes\": "
-            "%" PRIu64 ", \"misses\": %" PRIu64 ", \"write_backs\": %" PRIu64 ", ",
-            shape->name, shape->block_bytes, shape->sets, shape->ways, blocks * shape->block_bytes,
-            counts->misses, counts->write_backs);
-    print_causes(output, block_job_of(jobs, shape->block_bytes), blocks, counts->misses);
-    fputs(", ", output);
-    print_misses_of_classes(output, counts->misses_of_class);
-    print_regions(output, counts, source);
-    print_row(output, "misses_by_set", counts->misses_of_set, shape->sets);
-    print_functions(output, counts, source);
-    fputs("}", output);
+    json_open(json, NULL);
+    json_text(json, "shape", shape->name);
+    json_number(json, "block", shape->block_bytes);
+    json_number(json, "sets", shape->sets);
+    json_number(json, "ways", shape->ways);
+    json_number(json, "bytes", blocks * shape->block_bytes);
+    json_number(json, "misses", counts->misses);
+    json_number(json, "write_backs", counts->write_backs);
+    put_causes(json, block_job_of(jobs, shape->block_bytes), blocks, counts->misses);
+    put_misses_by_class(json, counts->misses_of_class);
+    put_misses_by_region(json, counts, source);
+    put_misses_by_set(json, counts, shape->sets);
+    put_misses_by_function(json, counts, source);
+    json_close(json);
 }
 
-void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct reference_source *source)
+void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
+                    const struct reference_source *source)
 {
+    const struct simulate_options *options = jobs->options;
     struct class_totals totals = totals_of(jobs->blocks[0].caches);
-    fputs("{", output);
-    print_head(output, "allotrope.simulate.caches/1", &totals, source);
-    print_blocks(output, jobs);
-    print_results(output, jobs);
-    fputs(",\n\"shapes\": [", output);
-    for (size_t i = 0; i < jobs->options->shape_count; i++) {
-        fputs(i > 0 ? ",\n" : "\n", output);
-        print_shape(output, jobs, &jobs->shapes[i], source);
+    json_open(json, key);
+    put_head(json, "allotrope.simulate.caches/1", &totals, source);
+    json_open_list(json, "blocks");
+    for (size_t i = 0; i < options->block_count; i++) {
+        json_new_line(json);
+        put_block(json, &jobs->blocks[i], options);
     }
-    fputs("]}", output);
+    json_close_list(json);
+    json_new_line(json);
+    json_open_list(json, "results");
+    for (size_t i = 0; i < options->block_count; i++)
+        put_results(json, &jobs->blocks[i]);
+    json_close_list(json);
+    json_new_line(json);
+    json_open_list(json, "shapes");
+    for (size_t i = 0; i < options->shape_count; i++) {
+        json_new_line(json);
+        put_shape(json, jobs, &jobs->shapes[i], source);
+    }
+    json_close_list(json);
+    json_close(json);
 }
 
 struct cache_jobs *cache_jobs_make(const struct simulate_options *options,

@@ -5,7 +5,6 @@
  */
 #include "analysis/simulate/simulate_pages.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analysis/simulate/output.h"
@@ -111,52 +110,62 @@ static bool feed(void *argument, const struct references *references)
     return !job->failure && feed_one(job, job->pages, &rest);
 }
 
-/* Prints the points of a curve: the first, and wherever one frame more saves faults. */
-static void print_curve(FILE *output, struct pages *pages, int class)
+/* The points of a curve: the first, and wherever one frame more saves faults. */
+static void put_curve(struct json *json, struct pages *pages, int class)
 {
     uint64_t *distances = NULL, cold = 0;
     size_t length = gather(pages, class, &distances, &cold);
     uint64_t faults = cold;
     for (size_t distance = 1; distance < length; distance++)
         faults += distances[distance];
-    fprintf(output, "\"cold\": %" PRIu64 ", \"curve\": [", cold);
+    json_number(json, "cold", cold);
+    json_open_list(json, "curve");
     for (size_t frames = 1; frames < length; frames++) {
-        if (frames == 1 || distances[frames - 1] != 0)
-            fprintf(output, "%s{\"frames\": %zu, \"faults\": %" PRIu64 ", \"cold\": %" PRIu64 "}",
-                    frames == 1 ? "" : ", ", frames, faults, cold);
+        if (frames == 1 || distances[frames - 1] != 0) {
+            json_open(json, NULL);
+            json_number(json, "frames", frames);
+            json_number(json, "faults", faults);
+            json_number(json, "cold", cold);
+            json_close(json);
+        }
         faults -= distances[frames];
     }
-    fputs("]", output);
+    json_close_list(json);
     free(distances);
 }
 
-static void print_job(FILE *output, struct page_job *job, bool sampled)
+static void put_sample(struct json *json, const struct page_job *job)
+{
+    json_open(json, "sample");
+    json_number(json, "of", 1ULL << pages_halvings(job->pages));
+    json_number(json, "pages", pages_followed(job->pages));
+    put_sample_error(json, &job->error);
+    json_close(json);
+}
+
+static void put_job(struct json *json, struct page_job *job, bool sampled)
 {
     struct class_totals totals = totals_of(job->pages);
-    fprintf(output, "{\"page_size\": %" PRIu64 ", \"touches\": %" PRIu64 ", ", job->page_bytes,
-            class_totals_sum(&totals).touches);
-    if (sampled) {
-        fprintf(output, "\"sample\": {\"of\": %llu, \"pages\": %zu, ",
-                1ULL << pages_halvings(job->pages), pages_followed(job->pages));
-        print_sample_error(output, &job->error);
-        fputs("}, ", output);
-    } else {
-        fputs("\"sample\": null, ", output);
-    }
-    print_curve(output, job->pages, -1);
-    fputs(", \"by_class\": [", output);
-    const char *separator = "";
+    json_open(json, NULL);
+    json_number(json, "page_size", job->page_bytes);
+    json_number(json, "touches", class_totals_sum(&totals).touches);
+    if (sampled)
+        put_sample(json, job);
+    else
+        json_null(json, "sample");
+    put_curve(json, job->pages, -1);
+    json_open_list(json, "by_class");
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         if (totals.of[class].touches == 0)
             continue;
-        fprintf(output, "%s{\"class\": ", separator);
-        print_class_name(output, class);
-        fprintf(output, ", \"touches\": %" PRIu64 ", ", totals.of[class].touches);
-        print_curve(output, job->pages, (int)class);
-        fputs("}", output);
-        separator = ", ";
+        json_open(json, NULL);
+        put_class(json, class);
+        json_number(json, "touches", totals.of[class].touches);
+        put_curve(json, job->pages, (int)class);
+        json_close(json);
     }
-    fputs("]}", output);
+    json_close_list(json);
+    json_close(json);
 }
 
 struct page_jobs *page_jobs_make(const struct simulate_options *options,
@@ -198,16 +207,18 @@ const char *page_jobs_finish(struct page_jobs *jobs)
     return NULL;
 }
 
-void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source)
+void page_jobs_put(struct json *json, const char *key, struct page_jobs *jobs,
+                   const struct reference_source *source)
 {
     struct class_totals totals = totals_of(jobs->list[0].pages);
-    size_t count = jobs->options->page_size_count;
-    fputs("{", output);
-    print_head(output, "allotrope.simulate.pages/1", &totals, source);
-    fputs(", \"pages\": [\n", output);
-    for (size_t i = 0; i < count; i++) {
-        print_job(output, &jobs->list[i], jobs->options->sampled);
-        fputs(i + 1 < count ? ",\n" : "\n", output);
+    json_open(json, key);
+    put_head(json, "allotrope.simulate.pages/1", &totals, source);
+    json_open_list(json, "pages");
+    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
+        json_new_line(json);
+        put_job(json, &jobs->list[i], jobs->options->sampled);
     }
-    fputs("]}", output);
+    json_new_line(json);
+    json_close_list(json);
+    json_close(json);
 }

@@ -21,10 +21,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "trace/base/json.h"
 #include "trace/events/allocations.h"
 #include "trace/events/operations.h"
 #include "trace/events/record.h"
-#include "trace/format/write.h"
 #include "trace/protocol/event_pool.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
@@ -75,23 +75,28 @@ static int close_file(struct allocations *all, const char *path)
 static void print_facts(struct allocations *all)
 {
     const struct allocation_counts *counts = allocations_counts(all);
-    const char *description = allocations_description(all), *end = allocations_end(all);
-    printf("{\"schema\": \"allotrope.events/1\", \"clock\": \"%s\", \"length\": %" PRIu64
-           ", \"objects\": %" PRIu64 ", \"frees\": %" PRIu64 ", \"resizes\": %" PRIu64
-           ", \"bytes\": %" PRIu64,
-           allocations_clock(all), allocations_now(all), counts->objects, counts->frees,
-           counts->resizes, counts->bytes);
-    printf(", \"live_objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64
-           ", \"most_live_objects\": %" PRIu64 ", \"most_live_bytes\": %" PRIu64,
-           counts->live_objects, counts->live_bytes, counts->most_live_objects,
-           counts->most_live_bytes);
-    printf(", \"unknown_frees\": %" PRIu64 ", \"lost_frees\": %" PRIu64 ", \"threads\": %" PRIu32
-           ", \"whole\": %s, \"description\": %s, \"end\": %s, \"maps\": ",
-           counts->unknown_frees, counts->lost_frees, counts->threads,
-           allocations_error(all) ? "false" : "true", *description ? description : "null",
-           *end ? end : "null");
-    print_json_string(stdout, allocations_maps(all));
-    puts("}");
+    struct json json = {.output = stdout};
+    json_open(&json, NULL);
+    json_text(&json, "schema", "allotrope.events/1");
+    json_text(&json, "clock", allocations_clock(all));
+    json_number(&json, "length", allocations_now(all));
+    json_number(&json, "objects", counts->objects);
+    json_number(&json, "frees", counts->frees);
+    json_number(&json, "resizes", counts->resizes);
+    json_number(&json, "bytes", counts->bytes);
+    json_number(&json, "live_objects", counts->live_objects);
+    json_number(&json, "live_bytes", counts->live_bytes);
+    json_number(&json, "most_live_objects", counts->most_live_objects);
+    json_number(&json, "most_live_bytes", counts->most_live_bytes);
+    json_number(&json, "unknown_frees", counts->unknown_frees);
+    json_number(&json, "lost_frees", counts->lost_frees);
+    json_number(&json, "threads", counts->threads);
+    json_bool(&json, "whole", !allocations_error(all));
+    json_raw(&json, "description", allocations_description(all));
+    json_raw(&json, "end", allocations_end(all));
+    json_bytes(&json, "maps", allocations_maps(all));
+    json_close(&json);
+    putchar('\n');
 }
 
 static int info(const char *path)

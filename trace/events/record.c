@@ -27,8 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trace/base/json.h"
 #include "trace/events/file.h"
-#include "trace/format/write.h"
 #include "trace/protocol/event_pool.h"
 
 enum { CHUNK_BYTES = 16 * EVENT_BUFFER_BYTES, SHORT_SLEEP_MS = 1, LONG_SLEEP_MS = 16 };
@@ -80,17 +80,14 @@ static void report(const char *format, const char *name, int error)
 
 /* Names and descriptions. */
 
-/* A JSON string. */
+/* A JSON string; NULL when memory is short. */
 static char *quote(const char *text)
 {
-    char *quoted = NULL;
-    size_t length;
-    FILE *stream = open_memstream(&quoted, &length);
-    if (!stream)
+    struct json_memory memory;
+    if (!json_memory_begin(&memory))
         return NULL;
-    print_json_string(stream, text);
-    fclose(stream);
-    return quoted;
+    json_bytes(&memory.json, NULL, text);
+    return json_memory_end(&memory);
 }
 
 /* The output's name with the process's number in the place of each %p. */
@@ -113,18 +110,47 @@ static char *name_for(const char *pattern, pid_t pid)
     return name;
 }
 
+static double seconds(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+/* The given description, completed; NULL when memory is short. */
 static char *describe(const struct recorder *recorder, const struct recording *recording)
 {
     const char *given = recorder->options->description;
-    size_t length = strlen(given);
-    char *text = NULL;
-    if (length < 2)
+    struct json_memory memory;
+    if (strlen(given) < 2 || !json_memory_begin(&memory))
         return NULL;
-    if (asprintf(&text, "%.*s%s\"pid\": %d, \"program\": %s, \"frames\": %u, \"replaced\": [%s]}",
-                 (int)length - 1, given, length > 2 ? ", " : "", recording->pid, recording->program,
-                 recorder->ring->frames, recording->replaced) < 0)
+    json_open_with(&memory.json, NULL, given);
+    json_integer(&memory.json, "pid", recording->pid);
+    json_raw(&memory.json, "program", recording->program);
+    json_number(&memory.json, "frames", recorder->ring->frames);
+    json_open_list(&memory.json, "replaced");
+    if (*recording->replaced)
+        json_raw(&memory.json, NULL, recording->replaced);
+    json_close_list(&memory.json);
+    json_close(&memory.json);
+    return json_memory_end(&memory);
+}
+
+/* How the recording ended: of the command itself it is known. NULL when memory is short. */
+static char *describe_end(const struct recorder *recorder, const struct recording *recording)
+{
+    struct json_memory memory;
+    if (!json_memory_begin(&memory))
         return NULL;
-    return text;
+    json_open(&memory.json, NULL);
+    if (recording->pid == recorder->child && recorder->child_ended) {
+        json_integer(&memory.json, "status", recorder->status);
+        json_number(&memory.json, "declined", atomic_load(&recorder->ring->declined));
+        json_seconds(&memory.json, "user_seconds", seconds(recorder->usage.ru_utime));
+        json_seconds(&memory.json, "system_seconds", seconds(recorder->usage.ru_stime));
+    } else {
+        json_null(&memory.json, "status");
+    }
+    json_close(&memory.json);
+    return json_memory_end(&memory);
 }
 
 /* Recordings. */
@@ -347,27 +373,17 @@ static void collect_dead_threads(struct recorder *recorder)
     }
 }
 
-static double seconds(struct timeval time)
-{
-    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
-}
-
 static void finish(struct recorder *recorder, struct recording *recording)
 {
     uint32_t place = (uint32_t)(recording - recorder->recordings);
     save_buffers(recorder, recording, true);
     for (uint32_t i = 0; i < recording->thread_count; i++)
         flush(recorder, recording, i);
-    char end[256] = "{\"status\": null}";
-    if (recording->pid == recorder->child && recorder->child_ended)
-        snprintf(end, sizeof end,
-                 "{\"status\": %d, \"declined\": %u, \"user_seconds\": %.6f, "
-                 "\"system_seconds\": %.6f}",
-                 recorder->status, atomic_load(&recorder->ring->declined),
-                 seconds(recorder->usage.ru_utime), seconds(recorder->usage.ru_stime));
     if (recording->writer) {
-        if (event_writer_close(recording->writer, end) < 0)
+        char *end = describe_end(recorder, recording);
+        if (event_writer_close(recording->writer, end ? end : "{}") < 0)
             fail(recorder, recording);
+        free(end);
         uint64_t bytes = (uint64_t)lseek(recording->fd, 0, SEEK_CUR);
         if (!recording->failed && !recorder->options->quiet)
             fprintf(stderr, "allotrope: %s: the events of %s, %" PRIu64 " bytes\n", recording->name,

@@ -9,9 +9,9 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "trace/base/write_all.h"
 #include "trace/events/chunk.h"
 #include "trace/events/file.h"
-#include "trace/format/write.h"
 
 struct event_writer {
     int fd;

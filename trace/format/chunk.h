@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/base/array.h"
 #include "trace/format/format.h"
 
 /* All numbers of a file are little-endian, which is this machine's own order. */
@@ -191,25 +192,6 @@ static inline bool bytes_reserve(struct bytes *bytes, size_t more)
         return false;
     bytes->data = data;
     bytes->capacity = capacity;
-    return true;
-}
-
-/* Room for an element of index `count` in a growing array whose new elements are zero; `array`
- * is the address of its pointer. */
-static inline bool array_reserve(void *array, size_t *capacity, size_t count, size_t element_bytes)
-{
-    if (count < *capacity)
-        return true;
-    size_t larger = *capacity ? *capacity * 2 : 64;
-    while (larger <= count)
-        larger *= 2;
-    void **where = array;
-    char *moved = realloc(*where, larger * element_bytes);
-    if (!moved)
-        return false;
-    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
-    *where = moved;
-    *capacity = larger;
     return true;
 }
 

@@ -15,8 +15,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "trace/base/write_all.h"
 #include "trace/format/chunk.h"
-#include "trace/format/write.h"
 
 struct writer_superblock {
     uint64_t address;

@@ -13,8 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/base/json.h"
+#include "trace/base/range_map.h"
 #include "trace/format/format.h"
-#include "trace/format/range_map.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
@@ -41,8 +42,8 @@ static const char *const event_names[TRACE_EVENT_TYPES] = {
 
 /* Regions and counts. */
 
-/* A kind of mapping that a trace does not know: one that malloc hands out. */
-enum { HEAP = TRACE_REGIONS };
+/* Kinds that a trace does not know: a mapping that malloc hands out, and what lies in none. */
+enum { HEAP = TRACE_REGIONS, NO_MAPPING };
 
 struct account {
     uint32_t kind;
@@ -180,61 +181,73 @@ static void count_batch(struct census *census, const struct trace_batch *batch)
 
 /* Info. */
 
-static void put_json_string(const char *text)
+static void put_classes(struct json *json, const char *key, const uint64_t *by_class)
 {
-    putchar('"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
-static void put_totals(const char *name, const struct trace_totals *totals)
-{
-    printf("\"%s\": {\"references\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"stores\": %" PRIu64
-           ", \"instructions\": %" PRIu64 ", \"superblocks\": %" PRIu64 ", \"events\": %" PRIu64
-           ", \"allocated_bytes\": %" PRIu64 ", \"by_class\": {",
-           name, totals->references, totals->references - totals->stores, totals->stores,
-           totals->instructions, totals->superblocks, totals->events, totals->allocated_bytes);
+    json_open(json, key);
     for (int i = 0; i < TRACE_CLASSES; i++)
-        printf("%s\"%s\": %" PRIu64, i ? ", " : "", class_names[i], totals->by_class[i]);
-    printf("}}");
+        json_number(json, class_names[i], by_class[i]);
+    json_close(json);
 }
 
-static void put_census(const struct census *census)
+static void put_totals(struct json *json, const char *key, const struct trace_totals *totals)
 {
-    printf(", \"threads\": [");
-    for (size_t i = 0; i < census->thread_count; i++)
-        printf("%s{\"thread\": %u, \"references\": %" PRIu64 "}", i ? ", " : "",
-               census->threads[i].thread, census->threads[i].references);
-    printf("], \"events\": {");
-    bool first = true;
-    for (int i = 1; i < TRACE_EVENT_TYPES; i++) {
-        if (census->event_counts[i] == 0)
-            continue;
-        printf("%s\"%s\": %" PRIu64, first ? "" : ", ", event_names[i], census->event_counts[i]);
-        first = false;
+    json_open(json, key);
+    json_number(json, "references", totals->references);
+    json_number(json, "loads", totals->references - totals->stores);
+    json_number(json, "stores", totals->stores);
+    json_number(json, "instructions", totals->instructions);
+    json_number(json, "superblocks", totals->superblocks);
+    json_number(json, "events", totals->events);
+    json_number(json, "allocated_bytes", totals->allocated_bytes);
+    put_classes(json, "by_class", totals->by_class);
+    json_close(json);
+}
+
+static void put_threads(struct json *json, const struct census *census)
+{
+    json_open_list(json, "threads");
+    for (size_t i = 0; i < census->thread_count; i++) {
+        json_open(json, NULL);
+        json_number(json, "thread", census->threads[i].thread);
+        json_number(json, "references", census->threads[i].references);
+        json_close(json);
     }
-    printf("}, \"regions\": [");
+    json_close_list(json);
+}
+
+static void put_events(struct json *json, const struct census *census)
+{
+    json_open(json, "events");
+    for (int i = 1; i < TRACE_EVENT_TYPES; i++)
+        if (census->event_counts[i] != 0)
+            json_number(json, event_names[i], census->event_counts[i]);
+    json_close(json);
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    switch (kind) {
+    case NO_MAPPING:
+        return "unmapped";
+    case HEAP:
+        return "heap";
+    default:
+        return region_names[kind];
+    }
+}
+
+static void put_regions(struct json *json, const struct census *census)
+{
+    json_open_list(json, "regions");
     for (size_t i = 0; i < census->account_count; i++) {
         const struct account *account = &census->accounts[i];
-        printf("%s{\"kind\": \"%s\", \"name\": ", i ? ", " : "",
-               i == 0                  ? "unmapped"
-               : account->kind == HEAP ? "heap"
-                                       : region_names[account->kind]);
-        put_json_string(account->name);
-        printf(", \"references\": {");
-        for (int j = 0; j < TRACE_CLASSES; j++)
-            printf("%s\"%s\": %" PRIu64, j ? ", " : "", class_names[j], account->references[j]);
-        printf("}}");
+        json_open(json, NULL);
+        json_text(json, "kind", kind_name(account->kind));
+        json_text(json, "name", account->name);
+        put_classes(json, "references", account->references);
+        json_close(json);
     }
-    printf("]");
+    json_close_list(json);
 }
 
 /* Prints what there is, also of a damaged trace: that it is damaged stands beside it. */
@@ -243,27 +256,26 @@ static int info(struct trace_reader *reader, int64_t file_bytes)
     struct census census = {0};
     struct trace_batch batch;
     int status;
-    account_of(&census, TRACE_REGIONS + 1, "");
+    account_of(&census, NO_MAPPING, "");
     while ((status = trace_reader_next(reader, &batch)) > 0)
         count_batch(&census, &batch);
-    printf("{\"schema\": \"allotrope.trace.info/1\", \"bytes\": ");
+    struct json json = {.output = stdout};
+    json_open(&json, NULL);
+    json_text(&json, "schema", "allotrope.trace.info/1");
     if (file_bytes < 0)
-        printf("null");
+        json_null(&json, "bytes");
     else
-        printf("%" PRId64, file_bytes);
-    printf(", \"description\": %s, ", trace_reader_description(reader));
-    put_totals("totals", trace_reader_totals(reader));
-    if (trace_reader_whole(reader)) {
-        printf(", ");
-        put_totals("run", trace_reader_whole(reader));
-    }
-    put_census(&census);
-    printf(", \"error\": ");
-    if (status < 0)
-        put_json_string(trace_reader_error(reader));
-    else
-        printf("null");
-    printf("}\n");
+        json_integer(&json, "bytes", file_bytes);
+    json_raw(&json, "description", trace_reader_description(reader));
+    put_totals(&json, "totals", trace_reader_totals(reader));
+    if (trace_reader_whole(reader))
+        put_totals(&json, "run", trace_reader_whole(reader));
+    put_threads(&json, &census);
+    put_events(&json, &census);
+    put_regions(&json, &census);
+    json_text(&json, "error", status < 0 ? trace_reader_error(reader) : NULL);
+    json_close(&json);
+    putchar('\n');
     return status;
 }
 
@@ -410,7 +422,7 @@ static int dump_events(struct trace_reader *reader)
                    event->reference, event->instruction, event->allocated_bytes, event->thread,
                    event_names[event->type], event->value[0], event->value[1], event->value[2],
                    event->value[3]);
-            put_json_string(event->name ? event->name : "");
+            json_text(&(struct json){.output = stdout}, NULL, event->name ? event->name : "");
             putchar('\n');
         }
     }

@@ -2,7 +2,7 @@
  *
  * Random ranges against an array that has an entry for each address.
  */
-#include "trace/format/range_map.h"
+#include "trace/base/range_map.h"
 
 #include "tests/unit/unit.h"
 

@@ -2,7 +2,7 @@
  *
  * range_map.c: see range_map.h.
  */
-#include "trace/format/range_map.h"
+#include "trace/base/range_map.h"
 
 #include <stdlib.h>
 #include <string.h>
