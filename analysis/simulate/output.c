@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "trace/format/names.h"
+
 void sample_error_add(struct sample_error *error, double estimate, double exact, double touches)
 {
     double difference = touches > 0 ? (estimate - exact) / touches : 0;
@@ -28,7 +30,7 @@ struct reference_totals class_totals_sum(const struct class_totals *totals)
 
 const char *class_name(unsigned class, char *room)
 {
-    const char *name = reference_source_class_name(class);
+    const char *name = trace_class_name(class);
     if (name)
         return name;
     snprintf(room, CLASS_NAME_BYTES, "class %u", class);

@@ -17,7 +17,7 @@
 
 #include "analysis/simulate/lackey_text.h"
 #include "analysis/simulate/region_map.h"
-#include "trace/format/format.h"
+#include "trace/format/reader.h"
 #include "trace/references/stream.h"
 
 _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
@@ -297,14 +297,4 @@ const char *reference_source_function_name(const struct reference_source *source
     if (source->program)
         name = trace_stream_reader_function(source->program, function, &object);
     return name && strcmp(name, "?") != 0 ? name : NULL;
-}
-
-const char *reference_source_class_name(unsigned class)
-{
-    static const char *const names[] = {
-        [TRACE_CLASS_PROGRAM] = "program",     [TRACE_CLASS_ALLOCATOR] = "allocator",
-        [TRACE_CLASS_COLLECTOR] = "collector", [TRACE_CLASS_ROOTS] = "roots",
-        [TRACE_CLASS_MARK] = "mark",           [TRACE_CLASS_SWEEP] = "sweep",
-    };
-    return class < sizeof names / sizeof *names ? names[class] : NULL;
 }

@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "trace/format/format.h"
+#include "trace/format/copy.h"
 
 #include <errno.h>
 #include <stdbool.h>

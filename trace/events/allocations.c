@@ -14,7 +14,7 @@
 
 #include "trace/events/chunk.h"
 #include "trace/events/file.h"
-#include "trace/format/format.h"
+#include "trace/format/reader.h"
 #include "trace/protocol/event_pool.h"
 
 /* How long an event waits for one of another thread that must come before it, in ticks of the

@@ -10,7 +10,7 @@
 #ifndef ALLOTROPE_TRACE_REFERENCES_RAW_H
 #define ALLOTROPE_TRACE_REFERENCES_RAW_H
 
-#include "trace/format/format.h"
+#include "trace/format/writer.h"
 
 /* A path was taken, with these addresses for its slots. */
 struct raw_execution {

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "trace/format/format.h"
+#include "trace/format/writer.h"
 #include "trace/references/raw.h"
 #include "trace/references/stream.h"
 

@@ -15,30 +15,11 @@
 
 #include "trace/base/json.h"
 #include "trace/base/range_map.h"
-#include "trace/format/format.h"
+#include "trace/format/copy.h"
+#include "trace/format/names.h"
+#include "trace/format/reader.h"
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
-
-static const char *const class_names[TRACE_CLASSES] = {"program", "allocator", "collector",
-                                                       "roots",   "mark",      "sweep"};
-static const char *const region_names[TRACE_REGIONS] = {"anonymous", "file", "break", "stack",
-                                                        "data"};
-static const char *const event_names[TRACE_EVENT_TYPES] = {
-    [TRACE_EVENT_CLASS] = "class",
-    [TRACE_EVENT_THREAD] = "thread",
-    [TRACE_EVENT_THREAD_START] = "thread_start",
-    [TRACE_EVENT_THREAD_END] = "thread_end",
-    [TRACE_EVENT_MALLOC] = "malloc",
-    [TRACE_EVENT_REALLOC] = "realloc",
-    [TRACE_EVENT_FREE] = "free",
-    [TRACE_EVENT_MAP] = "map",
-    [TRACE_EVENT_UNMAP] = "unmap",
-    [TRACE_EVENT_SIGNAL] = "signal",
-    [TRACE_EVENT_SIGNAL_RETURN] = "signal_return",
-    [TRACE_EVENT_COLLECTION_BEGIN] = "collection_begin",
-    [TRACE_EVENT_COLLECTION_END] = "collection_end",
-    [TRACE_EVENT_MARK] = "mark",
-};
 
 /* Regions and counts. */
 
@@ -185,7 +166,7 @@ static void put_classes(struct json *json, const char *key, const uint64_t *by_c
 {
     json_open(json, key);
     for (int i = 0; i < TRACE_CLASSES; i++)
-        json_number(json, class_names[i], by_class[i]);
+        json_number(json, trace_class_name((uint32_t)i), by_class[i]);
     json_close(json);
 }
 
@@ -220,7 +201,7 @@ static void put_events(struct json *json, const struct census *census)
     json_open(json, "events");
     for (int i = 1; i < TRACE_EVENT_TYPES; i++)
         if (census->event_counts[i] != 0)
-            json_number(json, event_names[i], census->event_counts[i]);
+            json_number(json, trace_event_name((uint32_t)i), census->event_counts[i]);
     json_close(json);
 }
 
@@ -232,7 +213,7 @@ static const char *kind_name(uint32_t kind)
     case HEAP:
         return "heap";
     default:
-        return region_names[kind];
+        return trace_region_name(kind);
     }
 }
 
@@ -336,7 +317,7 @@ static char *csv_line(char *out, const struct trace_reader *reader,
     *out++ = ',';
     out = put_number(out, reference->size);
     *out++ = ',';
-    out = put_text(out, class_names[reference->class]);
+    out = put_text(out, trace_class_name(reference->class));
     *out++ = ',';
     out = put_quoted(out, trace_reader_function(reader, reference->function, NULL));
     *out++ = '\n';
@@ -420,7 +401,7 @@ static int dump_events(struct trace_reader *reader)
             printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%s,0x%" PRIx64 ",0x%" PRIx64
                    ",0x%" PRIx64 ",0x%" PRIx64 ",",
                    event->reference, event->instruction, event->allocated_bytes, event->thread,
-                   event_names[event->type], event->value[0], event->value[1], event->value[2],
+                   trace_event_name(event->type), event->value[0], event->value[1], event->value[2],
                    event->value[3]);
             json_text(&(struct json){.output = stdout}, NULL, event->name ? event->name : "");
             putchar('\n');
