@@ -18,7 +18,7 @@
 #include "analysis/simulate/lackey_text.h"
 #include "analysis/simulate/region_map.h"
 #include "trace/format/reader.h"
-#include "trace/references/stream.h"
+#include "trace/references/stream_reader.h"
 
 _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
                    offsetof(struct reference, address) ==
@@ -38,7 +38,7 @@ struct reference_source {
     struct lackey_text *text; /* one of these three is not NULL */
     struct trace_reader *trace;
     struct trace_stream_reader *program;
-    struct trace_stream *live; /* with `program` */
+    struct trace_stream *stream; /* with `program` */
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
     struct region_map regions;
@@ -117,14 +117,14 @@ struct reference_source *reference_source_start(const char *tools, char *const *
     if (!source)
         return refuse(NULL, command[0], "memory is short", error);
     source->file = -1;
-    source->live = trace_stream_start(tools, environment, NULL, command);
-    if (!source->live)
+    source->stream = trace_stream_start(tools, environment, NULL, command);
+    if (!source->stream)
         return refuse(source, "the recorder", strerror(errno), error);
-    program_started = trace_stream_pid(source->live);
+    program_started = trace_stream_pid(source->stream);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, pass_on);
     signal(SIGHUP, pass_on);
-    source->program = trace_stream_reader_open(source->live);
+    source->program = trace_stream_reader_open(source->stream);
     return source->program ? source : refuse(source, command[0], "memory is short", error);
 }
 
@@ -141,8 +141,8 @@ void reference_source_close(struct reference_source *source)
         trace_reader_close(source->trace);
     if (source->program)
         trace_stream_reader_close(source->program);
-    if (source->live)
-        trace_stream_close(source->live);
+    if (source->stream)
+        trace_stream_close(source->stream);
     region_map_free(&source->regions);
     free(source);
 }
@@ -166,9 +166,9 @@ static void end(struct reference_source *source, int status)
         snprintf(source->error, sizeof source->error, "%s",
                  source->trace ? trace_reader_error(source->trace)
                                : trace_stream_reader_error(source->program));
-    else if (source->live && !trace_stream_finished(source->live))
+    else if (source->stream && !trace_stream_finished(source->stream))
         strcpy(source->error, "the recorder was killed");
-    else if (source->live && trace_stream_replaced(source->live))
+    else if (source->stream && trace_stream_replaced(source->stream))
         strcpy(source->error,
                "became another program (exec), which is not recorded; run that program "
                "itself");
@@ -276,9 +276,9 @@ const char *reference_source_error(const struct reference_source *source)
 
 int reference_source_status(struct reference_source *source)
 {
-    if (!source->live)
+    if (!source->stream)
         return 0;
-    int status = trace_stream_status(source->live);
+    int status = trace_stream_status(source->stream);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -41,6 +41,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "trace/protocol": set(),
     "trace/format": {"trace/base"},
     "trace/references": TRACE,
+    "trace/inspect": {"trace/base", "trace/format"},
     "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
     "analysis/launcher": {"trace/base", "trace/events"},
