@@ -27,7 +27,7 @@ from .symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
 
-# struct life of trace/events/main.c.
+# struct life of trace/events/lives.c.
 LIFE = np.dtype(
     [("born_clock", "<u8"), ("died_clock", "<u8"), ("born_bytes", "<u8"), ("died_bytes", "<u8"),
      ("size", "<u8"), ("stack", "<u8"), ("born_thread", "<u4"), ("died_thread", "<u4")]

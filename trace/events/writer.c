@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * writer.c: see events/file.h.
+ * writer.c: see writer.h.
  */
+#include "trace/events/writer.h"
+
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,8 +13,6 @@
 #include <zstd.h>
 
 #include "trace/base/write_all.h"
-#include "trace/events/chunk.h"
-#include "trace/events/file.h"
 
 struct event_writer {
     int fd;
