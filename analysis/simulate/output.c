@@ -8,15 +8,6 @@
 
 #include "trace/format/names.h"
 
-void sample_error_add(struct sample_error *error, double estimate, double exact, double touches)
-{
-    double difference = touches > 0 ? (estimate - exact) / touches : 0;
-    difference = difference < 0 ? -difference : difference;
-    error->compared++;
-    error->mean += (difference - error->mean) / (double)error->compared;
-    error->largest = difference > error->largest ? difference : error->largest;
-}
-
 struct reference_totals class_totals_sum(const struct class_totals *totals)
 {
     struct reference_totals sum = {0};
@@ -76,17 +67,4 @@ void put_head(struct json *json, const char *schema, const struct class_totals *
     else
         json_bool(json, "threaded", threaded);
     put_classes(json, totals);
-}
-
-void put_sample_error(struct json *json, const struct sample_error *error)
-{
-    if (error->compared == 0) {
-        json_null(json, "error");
-        return;
-    }
-    json_open(json, "error");
-    json_number(json, "references", error->references);
-    json_real(json, "mean", error->mean);
-    json_real(json, "largest", error->largest);
-    json_close(json);
 }

@@ -13,16 +13,6 @@ struct class_totals {
     struct reference_totals of[REFERENCE_CLASSES];
 };
 
-/* Difference between a sample and the exact result, as shares of all touches. */
-struct sample_error {
-    uint64_t references; /* over which both were run */
-    uint64_t compared;   /* results that were compared */
-    double mean, largest;
-};
-
-/* Notes one difference between estimate and exact count. */
-void sample_error_add(struct sample_error *error, double estimate, double exact, double touches);
-
 struct reference_totals class_totals_sum(const struct class_totals *totals);
 
 enum { CLASS_NAME_BYTES = 24 };
@@ -35,7 +25,5 @@ void put_class(struct json *json, unsigned class);
 /* "schema", "references", "loads", "stores", "whole", "threaded" and "classes". */
 void put_head(struct json *json, const char *schema, const struct class_totals *totals,
               const struct reference_source *source);
-/* "error": null where nothing was compared. */
-void put_sample_error(struct json *json, const struct sample_error *error);
 
 #endif

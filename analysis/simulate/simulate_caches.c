@@ -15,6 +15,7 @@
 
 #include "analysis/simulate/output.h"
 #include "analysis/simulate/region_map.h"
+#include "analysis/simulate/sample.h"
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
@@ -23,10 +24,8 @@ struct block_job {
     unsigned block_bytes;
     unsigned ways; /* the largest associativity */
     struct caches *caches;
-    struct caches *exact; /* NULL when nothing is sampled, or once compared */
+    struct sample sample;
     double scale;         /* of a sample */
-    uint64_t left;        /* references until they are compared */
-    struct sample_error error;
     struct pages *blocks; /* NULL without causes */
     uint64_t cold;        /* first touches of a block */
     uint64_t *capacity; /* [sizes]: further misses of a fully associative cache of so many blocks */
@@ -69,36 +68,32 @@ static uint64_t misses_of_all(const struct caches *caches, unsigned sets_log2, u
     return sum;
 }
 
-static void compare(struct block_job *job)
+static bool compare(void *argument)
 {
-    struct class_totals totals = totals_of(job->exact);
+    struct block_job *job = argument;
+    struct caches *exact = job->sample.exact;
+    struct class_totals totals = totals_of(exact);
     struct reference_totals sum = class_totals_sum(&totals);
     for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
         for (unsigned ways = 1; ways <= job->ways; ways++)
-            sample_error_add(&job->error,
+            sample_error_add(&job->sample.error,
                              job->scale * (double)misses_of_all(job->caches, sets, ways),
-                             (double)misses_of_all(job->exact, sets, ways), (double)sum.touches);
-    job->error.references = sum.references;
-    caches_free(job->exact);
-    job->exact = NULL;
+                             (double)misses_of_all(exact, sets, ways), (double)sum.touches);
+    job->sample.error.references = sum.references;
+    caches_free(exact);
+    job->sample.exact = NULL;
+    return true;
 }
 
-static bool feed_caches(void *argument, const struct references *references)
+static bool feed_caches(void *caches, const struct references *references)
+{
+    return caches_feed(caches, references);
+}
+
+static bool feed_job(void *argument, const struct references *references)
 {
     struct block_job *job = argument;
-    struct references rest = *references;
-    if (job->exact) {
-        struct references first = rest;
-        first.count = first.count < job->left ? first.count : job->left;
-        if (!caches_feed(job->caches, &first) || !caches_feed(job->exact, &first))
-            return false;
-        job->left -= first.count;
-        rest.count -= first.count;
-        rest.reference += first.count;
-        if (job->left == 0)
-            compare(job);
-    }
-    return caches_feed(job->caches, &rest);
+    return sample_feed(&job->sample, references);
 }
 
 static bool feed_blocks(void *argument, const struct references *references)
@@ -122,32 +117,33 @@ static bool make_block_job(const struct simulate_options *options, struct block_
         part.slices = choose_slices(options->slices);
     job->block_bytes = block.bytes;
     job->ways = block.ways;
-    job->left = options->error_over;
     job->scale = options->sampled ? (double)CACHES_SLICES / options->slices : 1;
     job->caches = caches_new(&part);
-    job->exact = options->sampled ? caches_new(&whole) : NULL;
+    job->sample = (struct sample){
+        .feed = feed_caches,
+        .compare = compare,
+        .job = job,
+        .sampled = job->caches,
+        .exact = options->sampled ? caches_new(&whole) : NULL,
+        .left = options->error_over,
+    };
     if (options->causes) {
         struct pages_options blocks = {block.bytes, false};
         job->blocks = pages_new(&blocks);
         simulations_add(simulations, feed_blocks, job);
     }
-    simulations_add(simulations, feed_caches, job);
-    return job->caches && (job->exact != NULL) == options->sampled &&
-           (job->blocks != NULL) == options->causes;
+    simulations_add(simulations, feed_job, job);
+    return job->caches && (job->sample.exact || !options->sampled) &&
+           (job->blocks || !options->causes);
 }
 
 /* Sums up what fully associative caches of every size miss beyond cold misses. */
 static bool sum_capacity(struct block_job *job)
 {
-    struct lru_histogram sum = {0};
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        const struct lru_histogram *one = pages_histogram(job->blocks, class);
-        if (!one || !lru_histogram_reach(&sum, one->length - 1))
-            return false;
-        job->cold += one->cold;
-        for (size_t distance = 0; distance < one->length; distance++)
-            sum.of_distance[distance] += one->of_distance[distance];
-    }
+    struct lru_histogram sum;
+    if (!pages_sum_histograms(job->blocks, &sum))
+        return false;
+    job->cold = sum.cold;
     for (size_t size = sum.length - 1; size-- > 0;)
         sum.of_distance[size] += sum.of_distance[size + 1];
     job->capacity = sum.of_distance;
@@ -218,7 +214,7 @@ static void put_block(struct json *json, const struct block_job *job,
         json_open(json, "sample");
         json_number(json, "slices", options->slices);
         json_number(json, "of", CACHES_SLICES);
-        put_sample_error(json, &job->error);
+        put_sample_error(json, &job->sample.error);
         json_close(json);
     } else {
         json_null(json, "sample");
@@ -370,7 +366,7 @@ const char *cache_jobs_finish(struct cache_jobs *jobs)
         struct block_job *job = &jobs->blocks[i];
         if (caches_error(job->caches))
             return caches_error(job->caches);
-        if (job->exact)
+        if (job->sample.exact)
             compare(job);
         if (job->blocks && pages_error(job->blocks))
             return pages_error(job->blocks);

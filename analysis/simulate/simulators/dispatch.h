@@ -14,6 +14,10 @@
     __attribute__(( \
         target("avx512f,avx512vl,avx512bw,avx512dq,avx512cd,avx2,bmi,bmi2,popcnt,lzcnt")))
 
+/* For what is compiled into its callers: with their instructions, and with the constants that they
+ * hand over. */
+#define INLINE static inline __attribute__((always_inline))
+
 bool dispatch_avx512(void);
 
 /* Turns the vector paths off, so that tests and benchmarks can compare the two; or on again, as

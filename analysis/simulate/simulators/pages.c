@@ -139,6 +139,22 @@ const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
     return harvest(pages) ? &pages->scaled[class] : NULL;
 }
 
+bool pages_sum_histograms(struct pages *pages, struct lru_histogram *sum)
+{
+    *sum = (struct lru_histogram){0};
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
+        const struct lru_histogram *one = pages_histogram(pages, class);
+        if (!one || !lru_histogram_reach(sum, one->length - 1)) {
+            free(sum->of_distance);
+            return false;
+        }
+        sum->cold += one->cold;
+        for (size_t distance = 0; distance < one->length; distance++)
+            sum->of_distance[distance] += one->of_distance[distance];
+    }
+    return true;
+}
+
 struct reference_totals pages_class_totals(const struct pages *pages, unsigned class)
 {
     return pages->source.of_class[class];

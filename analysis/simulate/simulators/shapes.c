@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/simulate/simulators/counts.h"
+
 #define DIRTY (1ULL << 63)
 #define NO_BLOCK (DIRTY - 1)
 
@@ -98,18 +100,8 @@ static inline bool touch(struct shape_cache *cache, uint64_t block, bool store)
 
 static bool count_function(struct shape_cache *cache, uint32_t function)
 {
-    struct shape_counts *counts = &cache->counts;
-    if (function >= counts->functions) {
-        size_t length = counts->functions > 0 ? counts->functions : 256;
-        while (length <= function)
-            length *= 2;
-        uint64_t *longer = realloc(cache->misses_of_function, length * sizeof *longer);
-        if (!longer)
-            return false;
-        memset(longer + counts->functions, 0, (length - counts->functions) * sizeof *longer);
-        cache->misses_of_function = longer;
-        counts->functions = length;
-    }
+    if (!counts_reach(&cache->misses_of_function, &cache->counts.functions, 256, function))
+        return false;
     cache->misses_of_function[function]++;
     return true;
 }
