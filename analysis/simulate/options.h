@@ -12,6 +12,8 @@
 
 enum { SIMULATE_SIZES = 16, SIMULATE_SHAPES = 16, SIMULATE_SETTINGS = 64 };
 
+enum simulate_word { SIMULATE_PAGES, SIMULATE_CACHES, SIMULATE_LOCALITY };
+
 struct simulate_block {
     unsigned bytes;
     unsigned ways; /* the largest associativity */
@@ -38,5 +40,12 @@ struct simulate_options {
     size_t shape_count;
     bool straddles_once; /* in shapes */
 };
+
+/* The options of a word; argv[0] is passed over. Ends the program where they make no sense. */
+struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word);
+void simulate_usage(void);
+
+/* Ends the program with one line about what is wrong with the command. */
+_Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
