@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The page of one comparison, from its JSON (docs/compare-format.md)."""
 
+import re
 import shlex
 from typing import Any, Callable, Mapping, Sequence
 
@@ -438,10 +439,20 @@ def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
     return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
 
 
+def _by_exponent(histogram: Mapping[str, int]) -> dict[int, int]:
+    """The counts of a histogram of powers of two, whose keys are "2^07" or "from_2^07_us" (the
+    library's vm/number.h writes them), by the exponent."""
+    return {
+        int(exponent): count
+        for key, count in histogram.items()
+        for exponent in re.findall(r"2\^(\d\d)", key)
+    }
+
+
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
     """As the collector counts them: by powers of two of microseconds."""
     counts = [
-        (place, spec, {int(key[7:9]): count for key, count in pauses.items()})
+        (place, spec, _by_exponent(pauses))
         for place, spec, pauses in known
     ]
     every = [power for _, _, found in counts for power in found]
@@ -504,7 +515,7 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
 
 
 def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
-    powers = {int(key[2:]): count for key, count in sizes.items()}
+    powers = _by_exponent(sizes)
     span = range(min(powers), max(powers) + 1)
     names = [size_name(power) for power in span]
     return Figure(
