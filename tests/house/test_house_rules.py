@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import house_rules
+from under import SOURCE
 
-SOURCE = Path(__file__).resolve().parents[2]
 HEAD = "/* SPDX-License-Identifier: MIT */\n"
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -24,7 +24,7 @@ def faults_with(tree: Path, name: str, text: str) -> list[str]:
     return list(house_rules.faults_of(tree))
 
 
-def test_this_tree() -> None:
+def test_this_tree_keeps_the_rules() -> None:
     if not (SOURCE / ".git").exists():
         pytest.skip("not a git repository")
     assert list(house_rules.faults_of(SOURCE)) == []

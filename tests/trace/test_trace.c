@@ -272,13 +272,13 @@ static void test_reading_returns_what_was_written(void **state)
         check_identity(seed, seed * 100, (unsigned)(seed * 7 % 100));
 }
 
-static void test_many_chunks(void **state)
+static void test_a_trace_of_many_chunks_is_read_back(void **state)
 {
     (void)state;
     check_identity(99, 3000000, 1);
 }
 
-static void test_an_empty_trace(void **state)
+static void test_an_empty_trace_is_read_back(void **state)
 {
     (void)state;
     check_identity(5, 0, 0);
@@ -428,8 +428,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reading_returns_what_was_written),
-        cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_an_empty_trace),
+        cmocka_unit_test(test_a_trace_of_many_chunks_is_read_back),
+        cmocka_unit_test(test_an_empty_trace_is_read_back),
         cmocka_unit_test(test_a_truncated_trace_keeps_what_stands_before),
         cmocka_unit_test(test_a_damaged_trace_is_an_error),
         cmocka_unit_test(test_a_full_disk_is_reported),

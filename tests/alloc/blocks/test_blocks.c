@@ -219,7 +219,7 @@ static void test_blocks_of_no_bytes_are_distinct(void **state)
     blocks_free(second);
 }
 
-static void test_alignments_of_every_power(void **state)
+static void test_blocks_are_aligned_to_every_power_of_two(void **state)
 {
     (void)state;
     for (size_t alignment = 1; alignment <= (size_t)1 << 24; alignment *= 2)
@@ -452,7 +452,7 @@ int main(void)
         ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
         ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_blocks_of_no_bytes_are_distinct),
-        cmocka_unit_test(test_alignments_of_every_power),
+        cmocka_unit_test(test_blocks_are_aligned_to_every_power_of_two),
         cmocka_unit_test(test_faults_of_the_program_abort),
         cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),

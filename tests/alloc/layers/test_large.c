@@ -142,7 +142,7 @@ static void test_what_is_kept_gives_way_to_a_block_that_grows(void **state)
 }
 
 /* Size 0 counts as 1; what no address space can hold is refused. */
-static void test_sizes_at_the_edges(void **state)
+static void test_no_bytes_are_a_page_and_impossible_sizes_are_refused(void **state)
 {
     (void)state;
     char *least = large_alloc(16, 0, true);
@@ -169,7 +169,7 @@ static void assert_filled(const unsigned char *block, size_t bytes)
 }
 
 /* With its contents, its entries in the granule map, and the account. */
-static void test_growing_and_shrinking(void **state)
+static void test_resizing_keeps_contents_map_and_account(void **state)
 {
     (void)state;
     static const size_t sizes[] = {MIB,     MIB + 1,  2 * MIB,   64 * MIB,  63 * MIB, 300000,
@@ -407,8 +407,8 @@ int main(void)
         cmocka_unit_test(test_what_is_kept_is_bounded_and_the_oldest_goes_first),
         cmocka_unit_test(test_more_is_kept_beside_more_that_is_in_use),
         cmocka_unit_test(test_what_is_kept_gives_way_to_a_block_that_grows),
-        cmocka_unit_test(test_sizes_at_the_edges),
-        cmocka_unit_test(test_growing_and_shrinking),
+        cmocka_unit_test(test_no_bytes_are_a_page_and_impossible_sizes_are_refused),
+        cmocka_unit_test(test_resizing_keeps_contents_map_and_account),
         cmocka_unit_test(test_a_block_moves_when_its_way_is_barred),
         cmocka_unit_test(test_a_pointer_into_a_block_is_refused),
         cmocka_unit_test(test_agrees_with_a_model),

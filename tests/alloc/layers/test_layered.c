@@ -149,7 +149,7 @@ static void test_large_blocks_begin_at_the_option(void **state)
 }
 
 /* From here on with this process's own. */
-static void test_sizes_of_all_layers(void **state)
+static void test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked(void **state)
 {
     (void)state;
     init(ARENAS, CACHE_BYTES, LARGE_BYTES);
@@ -385,7 +385,7 @@ int main(void)
         cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
-        cmocka_unit_test(test_sizes_of_all_layers),
+        cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),
         ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
         ALLOCATOR_TEST(test_agrees_with_a_model, whole),

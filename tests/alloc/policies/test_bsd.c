@@ -82,7 +82,7 @@ static void test_a_refill_of_large_blocks_is_one_block(void **state)
     }
 }
 
-static void test_last_in_first_out(void **state)
+static void test_the_block_freed_last_is_taken_first(void **state)
 {
     (void)state;
     void *blocks[5];
@@ -131,7 +131,7 @@ static void test_realloc_stays_in_place_as_published(void **state)
     }
 }
 
-static void test_aligned_blocks(void **state)
+static void test_aligned_blocks_waste_what_is_skipped_and_come_back(void **state)
 {
     (void)state;
     void *blocks[200];
@@ -210,7 +210,7 @@ static void test_agrees_with_a_model(void **state)
                      handed_out() - 8 * heap.source.segment_count);
 }
 
-static void test_memory_may_come_apart(void **state)
+static void test_memory_may_come_in_segments_apart(void **state)
 {
     (void)state;
     void *blocks[60];
@@ -365,13 +365,13 @@ int main(void)
         HEAP_TEST(test_a_block_holds_its_class_at_both_boundaries, plain),
         HEAP_TEST(test_refill_is_2048_bytes_in_ascending_order, plain),
         HEAP_TEST(test_a_refill_of_large_blocks_is_one_block, plain),
-        HEAP_TEST(test_last_in_first_out, plain),
+        HEAP_TEST(test_the_block_freed_last_is_taken_first, plain),
         HEAP_TEST(test_blocks_are_never_merged_split_or_returned, plain),
         HEAP_TEST(test_realloc_stays_in_place_as_published, plain),
-        HEAP_TEST(test_aligned_blocks, plain),
+        HEAP_TEST(test_aligned_blocks_waste_what_is_skipped_and_come_back, plain),
         HEAP_TEST(test_impossible_alignments_and_sizes_are_refused, plain),
         HEAP_TEST(test_agrees_with_a_model, plain),
-        HEAP_TEST(test_memory_may_come_apart, plain),
+        HEAP_TEST(test_memory_may_come_in_segments_apart, plain),
         HEAP_TEST(test_refused_memory_leaves_the_heap_whole, plain),
         HEAP_TEST(test_what_is_no_live_block_is_refused, plain),
         HEAP_TEST(test_usable_size_of_what_is_no_block_is_nothing, plain),
