@@ -29,6 +29,7 @@ from ..features.suite.page import suite_page
 from ..output.files import need_writable, read_json, write_text
 from ..output.page import Page, check_page_modules, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
+from ..statistics.intervals import LEAST_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
@@ -53,7 +54,7 @@ from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
     type=click.IntRange(min=1),
     default=11,
     show_default=True,
-    help="how often each allocator is timed; an interval needs 6",
+    help=f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}",
 )
 @click.option(
     "--warmup",

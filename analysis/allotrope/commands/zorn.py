@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ..output.page import need_modules
+from ..statistics.intervals import LEAST_ROUNDS
 from ..system.errors import UserError
 from .words import Word, only_draws
 
@@ -26,7 +27,7 @@ MODULES = ("jinja2", "matplotlib", "scipy")  # of the page
     "--rounds",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs 6",
+    help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs {LEAST_ROUNDS}",
 )
 @click.option(
     "--programs",

@@ -29,6 +29,11 @@ def format_nanoseconds(time: float) -> str:
     return f"{time:.0f} {unit}" if time >= 99.5 or unit == "ns" else f"{time:.3g} {unit}"
 
 
+def format_ratio(ratio: float, low: float, high: float) -> str:
+    """A ratio with its interval."""
+    return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
+
+
 def format_count(count: float) -> str:
     """A number of faults."""
     if count < 10_000:

@@ -12,8 +12,14 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from ...output.terminal import columns_that_fit, print_table, print_wrapped
-from ...output.units import format_bytes, format_count, format_seconds
-from ...statistics.intervals import CONFIDENCE, Summary, interval_rank
+from ...output.units import format_bytes, format_count, format_ratio, format_seconds
+from ...statistics.intervals import (
+    CONFIDENCE,
+    LEAST_ROUNDS,
+    ORDER_STATISTIC,
+    Summary,
+    interval_rank,
+)
 from ...system import capabilities
 from ...system.machine import machine_facts
 from .collector import collections_line
@@ -134,11 +140,9 @@ def as_hyperfine_json(comparison: Comparison) -> str:
     return json.dumps({"results": results}, indent=2) + "\n"
 
 
-def format_ratio(summary: Summary | None) -> str:
-    """The ratio with its interval."""
-    if summary is None or summary.ratio is None:
-        return "–"
-    return f"{summary.ratio:.3f} [{summary.ratio_low:.3f}, {summary.ratio_high:.3f}]"
+def _ratio(summary: Summary | None) -> str:
+    ratio = summary and summary.ratio_interval()
+    return format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
 
 
 def _with_ratio(text: str, summary: Summary) -> str:
@@ -181,7 +185,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
             [
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
-                "baseline" if contender is comparison.baseline and cpu else format_ratio(cpu),
+                "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
@@ -199,8 +203,8 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
     rank = interval_rank(count)
     interval = (
         f"[{100 * rank.coverage:.1f}% interval]"
-        if rank.kind == "order-statistic"
-        else "[range; an interval needs 6 rounds]"
+        if rank.kind == ORDER_STATISTIC
+        else f"[range; an interval needs {LEAST_ROUNDS} rounds]"
     )
     rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
     lines = [

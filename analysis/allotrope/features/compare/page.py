@@ -7,7 +7,15 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from ...output.plots import WASTE_TITLES, interval_bar, legend, ratio_layout, stacked_layout
-from ...output.units import MEBIBYTE, format_bytes, format_count, format_nanoseconds, format_seconds
+from ...output.units import (
+    MEBIBYTE,
+    format_bytes,
+    format_count,
+    format_nanoseconds,
+    format_ratio,
+    format_seconds,
+)
+from ...statistics.intervals import RANGE
 from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import memory_quantity, recommend
@@ -184,7 +192,7 @@ def _with_interval(summary: Result, write: Callable[[float], str]) -> str:
 
 
 def _ratio(summary: Result) -> str:
-    return f"{summary['ratio']:.3f} [{summary['ratio_low']:.3f}, {summary['ratio_high']:.3f}]"
+    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
 
 
 # The quantities, round by round
@@ -229,7 +237,7 @@ def _strip(
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
     coverage = f"{100 * kind['coverage']:.1f}% interval"
-    bar = "range" if kind["interval"] == "range" else coverage
+    bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",
         title=title,

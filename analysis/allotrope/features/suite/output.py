@@ -9,8 +9,10 @@ import json
 from typing import Any, Mapping, Sequence
 
 from ...output.sentences import Sentence, enumerate_names
-from ...statistics.intervals import CONFIDENCE
+from ...output.units import format_ratio
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, RANGE
 from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
+from ...statistics.verdicts import leaves_out, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
@@ -20,8 +22,6 @@ from .measure import SuiteRun
 SCHEMA = "allotrope.suite/1"
 # The quantities of which means are taken; memory is whichever peak matters in each program.
 QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
-# Fewer rounds give no interval, in a comparison as in a suite.
-LEAST_ROUNDS = 6
 Document = Mapping[str, Any]
 
 
@@ -166,7 +166,7 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
         return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
-    if baseline["rounds"] < LEAST_ROUNDS:
+    if not tells_chance(baseline["rounds"]):
         text = (
             f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
             f"{LEAST_ROUNDS}, better 11."
@@ -231,7 +231,7 @@ def went_wrong(document: Document) -> bool:
 def format_mean(mean: Mapping[str, Any] | None) -> str:
     if mean is None:
         return "–"
-    return f"{mean['ratio']:.3f} [{mean['low']:.3f}, {mean['high']:.3f}]"
+    return format_ratio(mean["ratio"], mean["low"], mean["high"])
 
 
 def means_rows(document: Document) -> list[list[str]]:
@@ -264,8 +264,8 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
     summary = result[key]
     if summary is None or summary["ratio"] is None:
         return "–" if result["status"] == "ok" else str(result["status"])
-    told = summary["ratio_high"] < 1 or summary["ratio_low"] > 1
-    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != 'range' else ''}"
+    told = leaves_out((summary["ratio_low"], summary["ratio_high"]), 1)
+    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != RANGE else ''}"
 
 
 def as_csv(document: Document) -> str:

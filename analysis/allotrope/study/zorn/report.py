@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ...output.units import format_bytes
+from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.verdicts import Verdict, tells_chance
 from .claims import Claim, all_claims
 from .explanations import Explanation, file_beside, read_explanations
 from .figures import all_figures
@@ -21,7 +23,6 @@ from .store import SCHEMA, write_whole
 from .tables import all_tables, further_tables
 
 PAGE = "study.html"
-LEAST_ROUNDS = 6  # for an interval
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Report:
     @property
     def word(self) -> str:
         """A quick study, or one of too few rounds for an interval, indicates."""
-        indicates = self.study["quick"] or self.study["rounds"] < LEAST_ROUNDS
+        indicates = self.study["quick"] or not tells_chance(self.study["rounds"])
         return "indication" if indicates else "verdict"
 
 
@@ -121,11 +122,11 @@ def write_report(report: Report, folder: Path) -> Path:
 
 # Of one claim, and of several.
 VERDICTS = {
-    "holds": ("holds", "hold"),
-    "in part": ("holds in part", "hold in part"),
-    "does not hold": ("does not hold", "do not hold"),
-    "not decided": ("is not decided", "are not decided"),
-    "not measured": ("is not measured", "are not measured"),
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.IN_PART: ("holds in part", "hold in part"),
+    Verdict.FAILS: ("does not hold", "do not hold"),
+    Verdict.NOT_DECIDED: ("is not decided", "are not decided"),
+    Verdict.NOT_MEASURED: ("is not measured", "are not measured"),
 }
 
 
