@@ -195,9 +195,21 @@ def faults_of(tree: Path) -> Iterator[str]:
             yield f"{name}:{number}: {fault}"
 
 
+def unlisted_tests(tree: Path) -> Iterator[str]:
+    """A test that no automake fragment names is never run."""
+    paths = [path.relative_to(tree) for path in files_of(tree)]
+    fragments = "\n".join((tree / path).read_text() for path in paths if path.suffix == ".am")
+    for path in paths:
+        if not fragments or path.parts[0] != "tests" or not path.name.startswith("test_"):
+            continue
+        name = path.with_suffix("") if path.suffix == ".c" else path
+        if not re.search(rf"{re.escape(name.as_posix())}(?![\w.])", fragments):
+            yield f"{path}: no automake fragment names this test"
+
+
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    faults = list(faults_of(tree))
+    faults = [*faults_of(tree), *unlisted_tests(tree)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0
