@@ -438,10 +438,15 @@ def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
     return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
 
 
+def _power(key: str) -> int:
+    """The 7 of "from_2^07_us", the key of a bucket (write_power_key in vm/number.h)."""
+    return int(key.removeprefix("from_2^").removesuffix("_us"))
+
+
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
     """As the collector counts them: by powers of two of microseconds."""
     counts = [
-        (place, spec, {int(key[7:9]): count for key, count in pauses.items()})
+        (place, spec, {_power(key): count for key, count in pauses.items()})
         for place, spec, pauses in known
     ]
     every = [power for _, _, found in counts for power in found]
