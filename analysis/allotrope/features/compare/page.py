@@ -459,10 +459,7 @@ def _by_exponent(histogram: Mapping[str, int]) -> dict[int, int]:
 
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
     """As the collector counts them: by powers of two of microseconds."""
-    counts = [
-        (place, spec, _by_exponent(pauses))
-        for place, spec, pauses in known
-    ]
+    counts = [(place, spec, _by_exponent(pauses)) for place, spec, pauses in known]
     every = [power for _, _, found in counts for power in found]
     span = range(min(every), max(every) + 1)
     names = [format_nanoseconds(1000 * 2**power) for power in span]
