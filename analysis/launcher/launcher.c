@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* launcher.c: runs one command and reports what that very run cost.
+/* SPDX-License-Identifier: MIT
+ *
+ * launcher.c: runs one command and reports what that very run cost.
  *
  *     allotrope-launch --report run.json --env LD_PRELOAD=/lib/heap.so -- gawk -f fill.awk
  *
@@ -18,9 +19,6 @@
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
-#include "analysis/launcher/memory_cgroup.h"
-#include "analysis/launcher/process_tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,6 +35,10 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "analysis/launcher/memory_cgroup.h"
+#include "analysis/launcher/process_tree.h"
+#include "trace/base/json.h"
 
 enum {
     NANOSECONDS = 1000 * 1000 * 1000,
@@ -111,7 +113,7 @@ static long long parse_seconds(const char *option, const char *text)
 /* Settings reach the command through our own environment, which we ourselves read no more. */
 static void set_environment(const char *setting)
 {
-    if (strchr(setting, '=') == NULL || *setting == '=')
+    if (!strchr(setting, '=') || *setting == '=')
         fail("--env: '%s' is not of the form NAME=VALUE", setting);
     if (putenv((char *)setting) != 0)
         fail("--env: no memory");
@@ -178,7 +180,7 @@ static struct plan parse_arguments(int argc, char **argv)
             exit(STATUS_USAGE); /* getopt has named the option */
         }
     }
-    if (argv[optind] == NULL)
+    if (!argv[optind])
         fail("no command given; see --help");
     plan.command = argv + optind;
     return plan;
@@ -188,7 +190,7 @@ static struct plan parse_arguments(int argc, char **argv)
 static int redirect(const struct plan *plan)
 {
     for (int target = 0; target < 3; target++) {
-        if (plan->redirects[target] == NULL)
+        if (!plan->redirects[target])
             continue;
         int flags = target == 0 ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
         int file = open(plan->redirects[target], flags, 0666);
@@ -230,8 +232,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
 
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
-    run->owns_terminal = run->plan->redirects[0] == NULL && isatty(STDIN_FILENO) &&
-                         tcgetpgrp(STDIN_FILENO) == getpgrp();
+    run->owns_terminal =
+        !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
@@ -414,17 +416,12 @@ static struct outcome launch(const struct plan *plan)
     return outcome;
 }
 
-static const char *json_bool(bool value)
-{
-    return value ? "true" : "false";
-}
-
-static void print_number_or_null(FILE *to, const char *key, bool known, long long value)
+static void put_if(struct json *json, const char *key, bool known, long long value)
 {
     if (known)
-        fprintf(to, ", \"%s\": %lld", key, value);
+        json_integer(json, key, value);
     else
-        fprintf(to, ", \"%s\": null", key);
+        json_null(json, key);
 }
 
 static long long microseconds(struct timeval time)
@@ -432,48 +429,56 @@ static long long microseconds(struct timeval time)
     return time.tv_sec * 1000000LL + time.tv_usec;
 }
 
-static void print_tree_peak(FILE *to, const struct outcome *outcome)
+static void put_error(struct json *json, const struct outcome *outcome)
 {
-    if (outcome->cgroup_peak > 0)
-        fprintf(to, ", \"tree_peak\": {\"bytes\": %lld, \"method\": \"memory.peak\"}",
-                outcome->cgroup_peak);
-    else if (outcome->tree.peak_bytes >= 0)
-        fprintf(to, ", \"tree_peak\": {\"bytes\": %lld, \"method\": \"pss-sampled\"}",
-                outcome->tree.peak_bytes);
-    else
-        fputs(", \"tree_peak\": {\"bytes\": null, \"method\": null}", to);
+    if (outcome->exec_error == 0) {
+        json_null(json, "error");
+        return;
+    }
+    json_open(json, "error");
+    json_text(json, "stage", outcome->exec_stage);
+    json_integer(json, "errno", outcome->exec_error);
+    json_text(json, "message", strerror(outcome->exec_error));
+    json_close(json);
+}
+
+static void put_tree_peak(struct json *json, const struct outcome *outcome)
+{
+    bool by_cgroup = outcome->cgroup_peak > 0;
+    bool by_samples = !by_cgroup && outcome->tree.peak_bytes >= 0;
+    json_open(json, "tree_peak");
+    put_if(json, "bytes", by_cgroup || by_samples,
+           by_cgroup ? outcome->cgroup_peak : outcome->tree.peak_bytes);
+    json_text(json, "method", by_cgroup ? "memory.peak" : by_samples ? "pss-sampled" : NULL);
+    json_close(json);
 }
 
 static void print_report(FILE *to, const struct outcome *outcome)
 {
     const struct rusage *usage = &outcome->usage;
+    struct json json = {.output = to};
     bool ran = outcome->exec_error == 0;
-    bool exited = ran && WIFEXITED(outcome->status);
-    bool signalled = ran && WIFSIGNALED(outcome->status);
-    fprintf(to, "{\"schema\": \"allotrope.launch/1\", \"pid\": %d", (int)outcome->pid);
-    print_number_or_null(to, "exit_status", exited, WEXITSTATUS(outcome->status));
-    print_number_or_null(to, "signal", signalled, WTERMSIG(outcome->status));
-    if (ran)
-        fputs(", \"error\": null", to);
-    else
-        fprintf(to, ", \"error\": {\"stage\": \"%s\", \"errno\": %d, \"message\": \"%s\"}",
-                outcome->exec_stage, outcome->exec_error, strerror(outcome->exec_error));
-    fprintf(to, ", \"timed_out\": %s, \"leftovers\": %s", json_bool(outcome->timed_out),
-            json_bool(outcome->leftovers));
-    print_number_or_null(to, "interrupted_by", outcome->interrupted_by != 0,
-                         outcome->interrupted_by);
-    print_number_or_null(to, "wall_ns", ran, outcome->wall_nanoseconds);
-    print_number_or_null(to, "user_us", ran, microseconds(usage->ru_utime));
-    print_number_or_null(to, "system_us", ran, microseconds(usage->ru_stime));
-    print_number_or_null(to, "peak_rss_bytes", ran, usage->ru_maxrss * 1024LL);
-    print_number_or_null(to, "minor_faults", ran, usage->ru_minflt);
-    print_number_or_null(to, "major_faults", ran, usage->ru_majflt);
-    print_number_or_null(to, "voluntary_switches", ran, usage->ru_nvcsw);
-    print_number_or_null(to, "involuntary_switches", ran, usage->ru_nivcsw);
-    print_number_or_null(to, "processes", outcome->tree.most_processes > 0,
-                         outcome->tree.most_processes);
-    print_tree_peak(to, outcome);
-    fputs("}\n", to);
+    json_open(&json, NULL);
+    json_text(&json, "schema", "allotrope.launch/1");
+    json_integer(&json, "pid", outcome->pid);
+    put_if(&json, "exit_status", ran && WIFEXITED(outcome->status), WEXITSTATUS(outcome->status));
+    put_if(&json, "signal", ran && WIFSIGNALED(outcome->status), WTERMSIG(outcome->status));
+    put_error(&json, outcome);
+    json_bool(&json, "timed_out", outcome->timed_out);
+    json_bool(&json, "leftovers", outcome->leftovers);
+    put_if(&json, "interrupted_by", outcome->interrupted_by != 0, outcome->interrupted_by);
+    put_if(&json, "wall_ns", ran, outcome->wall_nanoseconds);
+    put_if(&json, "user_us", ran, microseconds(usage->ru_utime));
+    put_if(&json, "system_us", ran, microseconds(usage->ru_stime));
+    put_if(&json, "peak_rss_bytes", ran, usage->ru_maxrss * 1024LL);
+    put_if(&json, "minor_faults", ran, usage->ru_minflt);
+    put_if(&json, "major_faults", ran, usage->ru_majflt);
+    put_if(&json, "voluntary_switches", ran, usage->ru_nvcsw);
+    put_if(&json, "involuntary_switches", ran, usage->ru_nivcsw);
+    put_if(&json, "processes", outcome->tree.most_processes > 0, outcome->tree.most_processes);
+    put_tree_peak(&json, outcome);
+    json_close(&json);
+    fputc('\n', to);
 }
 
 static int exit_status(const struct outcome *outcome)
@@ -492,7 +497,7 @@ int main(int argc, char **argv)
 {
     struct plan plan = parse_arguments(argc, argv);
     FILE *report = stderr;
-    if (plan.report != NULL && (report = fopen(plan.report, "we")) == NULL)
+    if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     struct outcome outcome = launch(&plan);
     print_report(report, &outcome);

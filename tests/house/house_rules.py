@@ -19,6 +19,7 @@ from typing import Iterator, Sequence
 VM = {"vm", "vm/kernel"}
 ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}
+TRACE = {"trace/base", "trace/protocol", "trace/format"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "vm": set(),
     "vm/kernel": {"vm"},
@@ -37,14 +38,16 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/observers": {"vm", "shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
     "shim/symbols": {"vm", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
+    "trace/base": set(),
     "trace/protocol": set(),
-    "trace/format": set(),
-    "trace/references": {"trace/protocol", "trace/format"},
-    "trace/events": {"trace/protocol", "trace/format"},
+    "trace/format": {"trace/base"},
+    "trace/references": TRACE,
+    "trace/inspect": {"trace/base", "trace/format"},
+    "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
-    "analysis/launcher": {"trace/events"},
+    "analysis/launcher": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
-    "analysis/simulate": {"analysis/simulate/simulators", "trace/format", "trace/references"},
+    "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
 }
 FLOORS = {folder.split("/")[0] for folder in MAY_INCLUDE}
 # What configure makes, and what Valgrind's headers include each other as.

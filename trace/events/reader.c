@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: MIT */
-/* reader.c: see events/file.h.
+/* SPDX-License-Identifier: MIT
+ *
+ * reader.c: see reader.h.
  *
  * Opening walks from header to header and notes where each thread's chunks lie; a chunk's content
- * is read, checked and expanded when its thread comes to it. */
-#include "trace/events/file.h"
+ * is read, checked and expanded when its thread comes to it.
+ */
+#include "trace/events/reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,11 +17,11 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "trace/events/chunk.h"
+#include "trace/base/array.h"
 #include "trace/protocol/event_pool.h"
 
 /* No chunk that was ever written is larger; a size beyond it is damage. */
-#define MOST_CHUNK_BYTES (UINT64_C(1) << 30)
+enum { MOST_CHUNK_BYTES = 1 << 30 };
 
 struct place {
     uint64_t offset; /* of the payload */
@@ -40,6 +42,7 @@ struct event_reader {
     int fd;
     struct thread *threads;
     uint32_t thread_count;
+    size_t thread_capacity;
     char *description, *end, *maps;
     uint64_t first_stamp, first_nanoseconds, last_stamp, last_nanoseconds;
     char error[EVENT_FILE_ERROR_BYTES];
@@ -101,24 +104,14 @@ static void *read_content(struct event_reader *reader, const struct place *place
 static bool note_place(struct event_reader *reader, const struct place *place)
 {
     uint32_t number = place->chunk.thread;
-    if (number >= reader->thread_count) {
-        size_t count = (size_t)number + 1;
-        struct thread *more = reallocarray(reader->threads, count, sizeof *more);
-        if (!more)
-            return fault(reader, "memory is short");
-        memset(more + reader->thread_count, 0, (count - reader->thread_count) * sizeof *more);
-        reader->threads = more;
+    if (!array_reserve(&reader->threads, &reader->thread_capacity, number, sizeof *reader->threads))
+        return fault(reader, "memory is short");
+    if (number >= reader->thread_count)
         reader->thread_count = number + 1;
-    }
     struct thread *thread = &reader->threads[number];
-    if (thread->place_count == thread->capacity) {
-        size_t capacity = thread->capacity ? 2 * thread->capacity : 16;
-        struct place *more = reallocarray(thread->places, capacity, sizeof *more);
-        if (!more)
-            return fault(reader, "memory is short");
-        thread->places = more;
-        thread->capacity = capacity;
-    }
+    if (!array_reserve(&thread->places, &thread->capacity, thread->place_count,
+                       sizeof *thread->places))
+        return fault(reader, "memory is short");
     thread->places[thread->place_count++] = *place;
     return true;
 }

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* caches.h: misses and write-backs of every cache of 2^5 to 2^17 sets and 1 to 16 ways, in one
+/* SPDX-License-Identifier: MIT
+ *
+ * caches.h: misses and write-backs of every cache of 2^5 to 2^17 sets and 1 to 16 ways, in one
  * pass over the references.
  *
  * All caches are LRU, write back, allocate on a write miss, and are indexed by the address's low

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* lru_stack.h: exact LRU stack distances of a stream of touches.
+/* SPDX-License-Identifier: MIT
+ *
+ * lru_stack.h: exact LRU stack distances of a stream of touches.
  *
  * The distance of a touch is the number of other units touched since its unit was touched last;
  * the first touch of a unit is cold and has none. A fully associative LRU memory of F units

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* recency.h: a growing row of marks, of which those behind a given one can be counted.
+/* SPDX-License-Identifier: MIT
+ *
+ * recency.h: a growing row of marks, of which those behind a given one can be counted.
  *
  * Each unit that is not among the most recent has one mark, at the time it left them. The marks
  * are bits; above them lie counts of marks in blocks of 512 bits and in strides of 16 blocks, the

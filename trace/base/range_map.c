@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* range_map.c: see range_map.h. */
-#include "trace/format/range_map.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * range_map.c: see range_map.h.
+ */
+#include "trace/base/range_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The recorder's figures: make && make tests/trace/churning && trace/references/measure.py [ROUNDS]
+"""The recorder's figures: make && make tests/trace/churning && tests/measure/recorder.py [ROUNDS]
 
 Each program under --tool=none, recorded to nothing, and recorded to a file, in turn; medians of
 CPU seconds (the encoder's own are in the last) and of elapsed time."""
