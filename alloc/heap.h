@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "alloc/options.h"
+
 enum { BLOCK_ALIGNMENT = 16 };
 
 /* In place of sbrk. */
@@ -76,26 +78,17 @@ struct heap_statistics {
     uint64_t tree_depth;         /* deepest node now */
 };
 
-enum { HEAP_OPTIONS = 12 };
-
-/* One key=value of a specification. Keyword options have names in place of a range. */
-struct option_description {
-    const char *key;
-    const char *title;
-    uint64_t minimum, maximum, initial;
-    const char *const *keywords; /* NULL-terminated; the value is the index */
-};
-
 struct heap_policy {
     const char *name;   /* "bsd" */
     const char *title;  /* one line for people */
     const char *source; /* literature */
     size_t heap_bytes;  /* size of the state */
-    /* Options of the algorithm itself, ended by a NULL key; at most HEAP_OPTIONS. May be NULL. */
+    /* Options of the algorithm itself, as published: those of the classic preset. May be NULL. */
     const struct option_description *options;
 
-    /* state is zero. options: a value for each description, in order. Takes no memory yet. */
-    void (*init)(void *heap, struct page_source *pages, const uint64_t *options);
+    /* state is zero. options: the heap's own struct, struct knuth_options say; NULL if it has none.
+     * Takes no memory yet. */
+    void (*init)(void *heap, struct page_source *pages, const void *options);
 
     /* At least `size` bytes (0 counts as 1), aligned to 16; NULL when the source refuses. Sizes
      * above PTRDIFF_MAX are refused by the callers. */

@@ -5,7 +5,7 @@ when installed. Run as a folder it needs no PYTHONPATH, which programs under tes
 import sys
 
 try:
-    from allotrope.cli import main
+    from allotrope.commands.cli import main
 
     main()
 except KeyboardInterrupt:  # while the modules are still being read

@@ -24,7 +24,7 @@ BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", ".")).resolve()
 SOURCE = Path(__file__).resolve().parent.parent
 LIBRARY = str(BUILD / ".libs" / "liballotrope.so")
 sys.path.insert(0, str(SOURCE / "analysis"))
-from allotrope.intervals import estimate  # noqa: E402
+from allotrope.statistics.intervals import estimate  # noqa: E402
 
 MIMALLOC = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"
 

@@ -17,9 +17,9 @@ import click
 SOURCE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SOURCE / "analysis"))
 
-from allotrope.allocators import glibc  # noqa: E402
-from allotrope.compare import Plan, compare  # noqa: E402
-from allotrope.intervals import Summary, interval_rank  # noqa: E402
+from allotrope.features.compare.measure import Plan, compare  # noqa: E402
+from allotrope.statistics.intervals import Summary, interval_rank  # noqa: E402
+from allotrope.system.allocators import glibc  # noqa: E402
 
 QUANTITIES = ("cpu_seconds", "wall_seconds", "peak_rss_bytes", "minor_faults")
 GAWK_JOB = (

@@ -44,8 +44,13 @@ class Browser:
     def open(self, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> None:
         """Loads a page and waits until its pictures are drawn."""
         width, height = size
-        self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                 deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
+        self.cdp(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         self.scheme(scheme)
         self.driver.get_log("browser")
         self.driver.get_log("performance")
@@ -69,17 +74,24 @@ class Browser:
 
     def errors(self) -> list[str]:
         """What went wrong in the page's scripts or was refused by its policy."""
-        return [entry["message"] for entry in self.driver.get_log("browser")
-                if entry["level"] in ("SEVERE", "WARNING")]  # fmt: skip
+        return [
+            entry["message"]
+            for entry in self.driver.get_log("browser")
+            if entry["level"] in ("SEVERE", "WARNING")
+        ]
 
     def requests(self) -> list[str]:
         """Every address that a page of ours asked for, its own included; data and blob are no
         requests, and the browser's own start page may still be loading."""
-        messages = [json.loads(entry["message"])["message"]
-                    for entry in self.driver.get_log("performance")]  # fmt: skip
-        asked = [message["params"]["request"]["url"] for message in messages
-                 if message["method"] == "Network.requestWillBeSent"
-                 and not message["params"]["documentURL"].startswith("chrome:")]  # fmt: skip
+        messages = [
+            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
+        ]
+        asked = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+            and not message["params"]["documentURL"].startswith("chrome:")
+        ]
         return [address for address in asked if not address.startswith(("data:", "blob:"))]
 
     def print_pdf(self) -> bytes:

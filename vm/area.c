@@ -11,10 +11,10 @@
 #include "vm/pages.h"
 #include "vm/window.h"
 
-/* A chunk is an eighth of what is in use, so that system calls stay rare while a heap grows; less
+/* An extent is an eighth of what is in use, so that system calls stay rare while a heap grows; less
  * than the one saves little, more than the other saves nothing more. */
-enum { CHUNK_SHARE = 8 };
-static const size_t CHUNK_LEAST = (size_t)1 << 20, CHUNK_MOST = (size_t)64 << 20;
+enum { EXTENT_SHARE = 8 };
+static const size_t EXTENT_LEAST = (size_t)1 << 20, EXTENT_MOST = (size_t)64 << 20;
 
 /* The fields that area_segment reads. A holder of a block may look at it without the lock that
  * growing takes: it must meet whole values, and which of them does not matter to it. */
@@ -46,29 +46,29 @@ static bool finish_segment(struct area *area)
     return true;
 }
 
-/* Enters a chunk that was taken. One that cannot be entered is lost to the area, and harmless. */
-static bool add_chunk(struct area *area, char *chunk, size_t bytes)
+/* Enters an extent that was taken. One that cannot be entered is lost to the area, and harmless. */
+static bool add_extent(struct area *area, char *extent, size_t bytes)
 {
-    if (!granule_map_set(chunk, bytes, area->owner))
+    if (!granule_map_set(extent, bytes, area->owner))
         return false;
-    if (chunk != area->limit) {
+    if (extent != area->limit) {
         if (!finish_segment(area))
             return false;
-        publish(area->base, chunk);
-        publish(area->brk, chunk);
+        publish(area->base, extent);
+        publish(area->brk, extent);
         area->stale_end = NULL;
     }
-    area->limit = chunk + bytes;
+    area->limit = extent + bytes;
     return true;
 }
 
-/* Takes a chunk, the wanted size or by halves no less than `least`. */
-static bool take_chunk(struct area *area, size_t wanted, size_t least)
+/* Takes an extent, the wanted size or by halves no less than `least`. */
+static bool take_extent(struct area *area, size_t wanted, size_t least)
 {
     for (;;) {
-        char *chunk = window_take(wanted);
-        if (chunk)
-            return add_chunk(area, chunk, wanted);
+        char *extent = window_take(wanted);
+        if (extent)
+            return add_extent(area, extent, wanted);
         if (wanted == least)
             return false;
         wanted = round_down(wanted / 2, WINDOW_STEP);
@@ -87,15 +87,15 @@ static void account(ptrdiff_t bytes)
 
 static bool make_room(struct area *area, size_t bytes)
 {
-    size_t wanted = area->bytes / CHUNK_SHARE;
-    if (wanted < CHUNK_LEAST)
-        wanted = CHUNK_LEAST;
-    if (wanted > CHUNK_MOST)
-        wanted = CHUNK_MOST;
-    /* A chunk that adjoins adds to the room there is; one that does not must hold it all. */
+    size_t wanted = area->bytes / EXTENT_SHARE;
+    if (wanted < EXTENT_LEAST)
+        wanted = EXTENT_LEAST;
+    if (wanted > EXTENT_MOST)
+        wanted = EXTENT_MOST;
+    /* An extent that adjoins adds to the room there is; one that does not must hold it all. */
     while ((size_t)(area->limit - area->brk) < bytes) {
         size_t least = round_up(bytes - (size_t)(area->limit - area->brk), WINDOW_STEP);
-        if (!take_chunk(area, round_up(wanted > least ? wanted : least, WINDOW_STEP), least))
+        if (!take_extent(area, round_up(wanted > least ? wanted : least, WINDOW_STEP), least))
             return false;
     }
     return true;

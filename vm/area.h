@@ -4,14 +4,14 @@
  *
  * The historic allocators take their memory from the end of one contiguous stretch that only
  * grows at its end. The real brk cannot be relied on (other code moves it, randomisation and
- * tools limit it), so an area takes chunks of the window and moves a break of its own through
+ * tools limit it), so an area takes extents of the window and moves a break of its own through
  * them:
  *
  *   | handed out ........... | taken |
  *   base                    brk    limit
  *
- * While it is the only area, every chunk adjoins the last and the area is one segment; where
- * another has taken the next chunk, a new segment begins. A heap must therefore be ready for
+ * While it is the only area, every extent adjoins the last and the area is one segment; where
+ * another has taken the next extent, a new segment begins. A heap must therefore be ready for
  * memory that does not adjoin the last it was given. What the kernel refuses is asked for again
  * by halves. Every granule is entered in the granule map.
  *

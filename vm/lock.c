@@ -80,13 +80,13 @@ void lock_wake(struct lock *lock)
 /* How many locks of each rank this thread holds. Arenas share a rank, because fork takes them
  * all; outside fork a thread holds one at a time. A thread in fork holds them all and takes what
  * it likes. */
-static __thread uint8_t held[RANK_PAGES + 1] __attribute__((tls_model("initial-exec")));
+static __thread uint8_t held[LOCK_RANKS] __attribute__((tls_model("initial-exec")));
 
 void lock_note_acquired(const struct lock *lock)
 {
     if (lock->nested > 0)
         return;
-    for (uint32_t rank = lock->rank + 1; rank <= RANK_PAGES; rank++)
+    for (uint32_t rank = lock->rank + 1; rank < LOCK_RANKS; rank++)
         check(held[rank] == 0 || this_thread_forks());
     held[lock->rank]++;
 }

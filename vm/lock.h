@@ -19,13 +19,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the order in which they may be taken; fork takes them all in this order. */
-enum lock_rank { RANK_ACCOUNT = 1, RANK_REGISTRY, RANK_DEPOT, RANK_ARENA, RANK_LARGE, RANK_PAGES };
+/* In the order in which a thread may take them. Fork takes all of them in this order, see
+ * fork_chain.h. */
+enum lock_rank {
+    RANK_SITES = 1, /* the observer of allocation sites */
+    RANK_ACCOUNT,   /* the observer that keeps the statistics; resolving the route */
+    RANK_REGISTRY,  /* arenas and thread caches; in blocks the stock that threads share */
+    RANK_COLLECTOR, /* gc: one collection at a time */
+    RANK_DEPOT,     /* chains of free blocks between thread caches and arenas */
+    RANK_ARENA,     /* one heap: an arena's, that of blocks, that of gc:classic */
+    RANK_LARGE,     /* blocks that are mapped one by one */
+    RANK_PAGES,     /* metadata; the window */
+    LOCK_RANKS
+};
 
 struct lock {
     _Atomic uintptr_t state;
     uint32_t rank;
-    uint32_t nested; /* how often the thread that forks took it again; see below */
+    uint32_t nested;            /* how often the thread that forks took it again; see below */
+    struct lock *next_in_chain; /* of its rank; see fork_chain.h */
 };
 
 /* Thread pointers are aligned, which leaves the lowest bit. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 enum { REPORTED_FAULTS = 16 };
@@ -59,13 +60,9 @@ void message_begin(struct message *message)
 
 static void message_number(struct message *message, uint64_t number, unsigned base)
 {
-    char digits[20];
-    size_t length = 0;
-    do {
-        digits[sizeof digits - ++length] = "0123456789abcdef"[number % base];
-        number /= base;
-    } while (number > 0);
-    message_bytes(message, digits + sizeof digits - length, length);
+    char digits[DECIMAL_BYTES];
+    size_t length = write_number(digits, number, base, 1);
+    message_bytes(message, digits, length);
 }
 
 void message_decimal(struct message *message, uint64_t number)

@@ -14,18 +14,18 @@ struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
 
 /* What every process needs (the first arena with its lock) lies beside the locks: no mapping, and
  * one page for fork to write. */
-static char first_chunk[3072] __attribute__((aligned(64), section(".data")));
-static char *next_free = first_chunk, *chunk_end = first_chunk + sizeof first_chunk;
+static char first_extent[3072] __attribute__((aligned(64), section(".data")));
+static char *next_free = first_extent, *extent_end = first_extent + sizeof first_extent;
 
 static void *take(size_t bytes)
 {
-    if (bytes > (size_t)(chunk_end - next_free)) {
-        size_t chunk = round_up(bytes, GRANULE_BYTES);
-        char *start = pages_map(chunk, GRANULE_BYTES);
-        if (!start || !granule_map_enter(&beside_heaps, start, chunk, start))
+    if (bytes > (size_t)(extent_end - next_free)) {
+        size_t extent = round_up(bytes, GRANULE_BYTES);
+        char *start = pages_map(extent, GRANULE_BYTES);
+        if (!start || !granule_map_enter(&beside_heaps, start, extent, start))
             return NULL;
         next_free = start;
-        chunk_end = start + chunk;
+        extent_end = start + extent;
     }
     void *result = next_free;
     next_free += bytes;
@@ -41,8 +41,8 @@ void *metadata_alloc(size_t bytes)
     return result;
 }
 
-void metadata_first_chunk(const void **start, size_t *bytes)
+void metadata_first_extent(const void **start, size_t *bytes)
 {
-    *start = first_chunk;
-    *bytes = sizeof first_chunk;
+    *start = first_extent;
+    *bytes = sizeof first_extent;
 }

@@ -2,7 +2,7 @@
  *
  * metadata.h: small, permanent memory for the heaps' own records, apart from the blocks.
  *
- * Handed out from the start of 64 KiB chunks and never given back; whoever frees records keeps
+ * Handed out from the start of 64 KiB extents and never given back; whoever frees records keeps
  * them on a list of its own for the next use.
  */
 #ifndef ALLOTROPE_VM_METADATA_H
@@ -13,11 +13,11 @@
 /* `bytes` of zero, aligned to 64. NULL when the kernel refuses. Any thread; takes metadata_lock. */
 void *metadata_alloc(size_t bytes);
 
-/* The chunk that every process has, among the library's data; all others are in `beside_heaps`. The
- * records tell where blocks lie, or lay: to a collector they are no pointers. */
-void metadata_first_chunk(const void **start, size_t *bytes);
+/* The extent that every process has, among the library's data; all others are in `beside_heaps`.
+ * The records tell where blocks lie, or lay: to a collector they are no pointers. */
+void metadata_first_extent(const void **start, size_t *bytes);
 
-/* For fork: the lock's rank is RANK_PAGES. */
+/* Its rank is RANK_PAGES. window_init adds it to what fork takes. */
 extern struct lock metadata_lock;
 
 #endif

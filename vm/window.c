@@ -6,7 +6,9 @@
 
 #include <sys/auxv.h>
 
+#include "vm/fork_chain.h"
 #include "vm/lock.h"
+#include "vm/metadata.h"
 #include "vm/pages.h"
 #include "vm/sanitizer.h"
 
@@ -23,7 +25,7 @@ enum { DETOURS = 64 };
 static const size_t DETOUR_BYTES = (size_t)1 << 30;
 
 struct window window;
-struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
+static struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
 
 /* Where the kernel has put this library and its own, which is all that is random about a static
  * program: no system call. */
@@ -34,6 +36,8 @@ static uintptr_t random_bits(void)
 
 void window_init(unsigned shadow_shift)
 {
+    fork_chain_add(&metadata_lock); /* every heap stands on both */
+    fork_chain_add(&window_lock);
     window.base = LOWEST_BASE + round_down(random_bits() & (RANDOM_BYTES - 1), BASE_ALIGNMENT);
     window.shadow = (uint8_t *)window.base - (WINDOW_BYTES >> UNIT_SHIFT);
     window.shadow_shift = shadow_shift;

@@ -46,9 +46,6 @@ void window_init(unsigned shadow_shift);
  * taken before. NULL when the kernel refuses. Any thread; takes window_lock. */
 void *window_take(size_t bytes);
 
-/* For fork: the lock's rank is RANK_PAGES. */
-extern struct lock window_lock;
-
 /* The unit that begins at an address. Rotated, not shifted: for an address that is not the start
  * of a unit, or outside the used part, the number is one that window_holds refuses. */
 static inline size_t window_unit(const void *address)

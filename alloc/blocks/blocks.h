@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * blocks.h: today's segregated fit, and the heap under the collector; see blocks.c.
+ * blocks.h: today's segregated fit, and the heap under the collector. heap.h is its design, fast.c
+ * its fast paths.
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
 #define ALLOTROPE_ALLOC_BLOCKS_BLOCKS_H
@@ -19,8 +20,6 @@ void *blocks_resize(void *block, size_t size);
 size_t blocks_usable_size(const void *block);
 struct block_waste blocks_waste(const void *block);
 bool blocks_owns(const void *address);
-void blocks_fork_prepare(void);
-void blocks_fork_parent(void);
 void blocks_fork_child(void);
 void blocks_thread_exit(void);
 size_t blocks_trim(void);
@@ -35,13 +34,19 @@ bool blocks_is_valid(void);
     .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
     .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
 
-#define BLOCKS_OPTIONS                                                                            \
-    {                                                                                             \
-        "retain", "percent of the memory in use that may stay with the heap while it is free", 0, \
-            1000, 25, NULL                                                                        \
+struct blocks_options {
+    uint64_t retain_percent;
+};
+
+/* Rows of a preset's table. */
+#define BLOCKS_OPTIONS(at)                                                                       \
+    {                                                                                            \
+        "retain", "percent of the memory in use that may stay with the heap while it is free",   \
+            NUMBER_IN(at, struct blocks_options, retain_percent), .maximum = 1000, .initial = 25 \
     }
 
-/* What a collector on top is asked. It is called without any lock of this heap held. */
+/* What a collector on top is asked. The caller does not hold the heap's lock, but may hold the one
+ * of the common heap (heap.h). */
 enum growth {
     GROW,   /* take the memory */
     RETRY,  /* a collection has freed blocks: look again first */
@@ -66,11 +71,12 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
 /* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
 void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
 
-/* While the world is stopped: what threads have listed counts as free, and again as theirs. */
-void blocks_listed_are_free(bool free);
+/* While the world is stopped: sets the free bits of the blocks in all local free lists, so that
+ * what they link to is not kept; false: clears them again. */
+void blocks_set_local_free_bits(bool free);
 
-/* For the collector. Between these no slab comes, goes or changes its shape, and none of the
- * heap's locks is held by anyone else; bits change as slab.h says. */
+/* For the collector. Between these no slab comes, goes or changes its shape, and nobody else
+ * holds the heap's lock; bits change as heap.h says. */
 void blocks_lock(void);
 void blocks_unlock(void);
 
@@ -81,8 +87,9 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
 
-/* Puts the calling thread's slabs in their places after a sweep. No lock held. */
-void blocks_settle_thread(void);
+/* Gives the blocks in the calling thread's local free lists to their slabs, and rebins these after
+ * a sweep, so that what is empty serves any size. No lock held. */
+void blocks_flush_thread(void);
 
 /* Bytes taken from the heap's space, by whole granules, large blocks included. */
 size_t blocks_used_bytes(void);

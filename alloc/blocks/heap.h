@@ -1,42 +1,151 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap.h: what the files of `blocks` share; nobody else includes it.
+ * heap.h: the structures of `blocks`, and the rules by which threads, signal handlers and a
+ * collector meet in them. Only the files of this folder include it; docs/architecture.md draws
+ * which of them calls which.
+ *
+ *     thread_heap   a bin for each size class (bin.h); a remote free queue     one for each thread
+ *     blocks_heap   abandoned slabs, by size class; runs of granules (runs.h);
+ *                   records of slabs and thread heaps (records.c)              one, with a lock
+ *     fast_table    live bits and bins, by address (fast_table.h)              one, without a lock
+ *
+ * A slab belongs to a thread heap, and this to a thread: the slab's owning thread. Two kinds of
+ * slabs have none; whoever holds a lock stands for it:
+ *
+ *     abandoned slabs               thread_heap is NULL                           blocks_heap.lock
+ *     slabs of the common heap      of threads that have no heap of their own     common_lock
+ *
+ * Who writes what. "Owning thread": or the holder of the lock that stands for it. "Stopped": the
+ * collector, while it has stopped all other threads.
+ *
+ *     word                              written by                           how
+ *     slab_word.free                    owning thread; stopped               one instruction
+ *     slab_word.remote                  any thread sets                      fetch_or, release
+ *                                       owning thread clears                 exchange, acquire
+ *     slab_word.retired                 any thread sets; stopped: clears     one instruction
+ *     slab_word.mark                    stopped                              the collector's matter
+ *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
+ *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
+ *     a bin; state, frees_until_rebin,  owning thread                        not atomic
+ *       next, previous of its slabs
+ *     slab.thread_heap                  owning thread; new: with `lock`      store, release
+ *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
+ *       reciprocal, capacity
+ *     slab.queued                       any thread sets                      exchange, seq_cst
+ *                                       owning thread clears, which has      store, seq_cst
+ *                                       taken the slab from a queue
+ *     slab.next_queued                  who pushes the slab                  before the push
+ *     a remote free queue               any thread pushes                    compare-exchange,
+ *                                                                            release
+ *                                       owning thread takes all              exchange, acquire
+ *     blocks_heap                       holder of `lock`                     some fields atomic
+ *
+ * What holds between any two instructions. Functions name what they rely on.
+ *
+ * [owning thread writes]
+ *     Free bits, live bits and what a bin leads to have one writer at a time, so malloc and free
+ *     need no lock and no atomic instruction.
+ *
+ * [single instruction]
+ *     A change of free bits is one instruction on memory. A thread that is stopped has made it or
+ *     not. A sweep may set other bits of the word meanwhile; they stay. The bit that the thread
+ *     is about to clear is still set when it goes on, since a sweep only sets.
+ *
+ * [on its way]
+ *     A block that moves between free bits, local free list and program is neither free nor
+ *     remote for a few instructions, and looks like the program's. Its address is in a register
+ *     of the thread. A collection finds it there and keeps the block. A block that the owning
+ *     thread has just taken from the remote bits looks the same, but no register need hold its
+ *     address. A sweep may set its free bit first; the thread then sets a bit that is set. Nobody
+ *     hands the block out between, because only the owning thread could.
+ *
+ * [whole list]
+ *     A local free list is whole between any two instructions. While the world is stopped the
+ *     free bits of the blocks in it are set (blocks_set_local_free_bits), so that a link in a
+ *     free block keeps nothing, and no block of the list is swept.
+ *
+ * [late live bit]
+ *     A thread that is stopped between the load and the store of a word of live bits writes back
+ *     the live bits that a sweep has cleared in the word. Harmless: the word belongs to one slab,
+ *     and so to one writer. The swept block is free and nobody has its address, so nobody frees
+ *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
+ *     for the free bit too (block_is_live). What is left of it when the slab is given up is
+ *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
+ *     pointer.
+ *
+ * [no stopped holder]
+ *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock
+ *     guards is whole, the shape of slabs included (base, block_bytes, granules, reciprocal,
+ *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
+ *     of it, which keeps it; of one that has neither, see the next.
+ *
+ * [NULL is always allowed]
+ *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
+ *     slab, or is about to give it up. NULL sends a free to the slow path, which is always right.
+ *     So any thread may store NULL: late, and even for another slab's granules, when it has just
+ *     freed the last block of a slab and reads the shape of a record that is used again.
+ *
+ * [bit before queue]
+ *     A remote free sets the block's bit, then asks `queued`. The owning thread takes the slab
+ *     from the queue, clears `queued`, and only then looks at the bits. Either the bit is seen or
+ *     the slab is queued again. While a slab is queued its entries in fast_table.bins are NULL,
+ *     so that the owning thread's free of a block that another thread has freed looks at the
+ *     remote bit. (The owning thread may overwrite a NULL that comes at the same time. Then this
+ *     fault is not detected; nothing else depends on it.)
+ *
+ * [queue is a hint]
+ *     A slab is in one remote free queue; or about to be pushed to one, by the thread that set
+ *     `queued`; or in none. Since it was pushed it may have been abandoned, adopted or given up,
+ *     or its record used again; `queued` and next_queued outlive that. Whoever takes it from the
+ *     queue looks at its thread_heap, and passes it on if that is another. A thread that is
+ *     stopped before it pushes delays the hint, no more: the remote bits are set, and whoever
+ *     needs blocks of the slab takes them.
+ *
+ * [one operation]
+ *     A signal handler must not call malloc or free while they change bins and slabs:
+ *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells. A
+ *     block that is handed out twice so is found when it is freed twice.
+ *
+ * Locks: common_lock, then lock, then those of metadata and window (vm/lock.h).
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_HEAP_H
 #define ALLOTROPE_ALLOC_BLOCKS_HEAP_H
 
+#include "alloc/blocks/bin.h"
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/runs.h"
 #include "alloc/blocks/size_class.h"
+#include "vm/granule_map.h"
 #include "vm/lock.h"
-#include "vm/window.h"
 
-/* A thread's stock of one size class. The next block is the one that was freed last, or comes from
- * a word of free bits of the current slab; a bin without one points to a word that is always zero.
- */
-struct bin {
-    void *listed;    /* freed blocks of the thread's slabs, linked through their first word */
-    uint64_t *free;  /* the word */
-    char *word_base; /* the block that its bit 0 stands for */
-    uint32_t block_bytes;
-    int32_t room; /* how many blocks more may be listed */
-    struct slab *current;
-    struct slab *available, *full; /* lists by slab->next */
-    uint64_t sweep;                /* the last sweep after which it was settled */
+/* A remote free queue: the slabs that other threads have freed blocks of since it was last taken,
+ * linked through next_queued, the newest first. */
+struct remote_queue {
+    struct slab *_Atomic newest;
 };
 
-_Static_assert(sizeof(struct bin) == 64, "a cache line");
-
-struct blocks_thread {
+struct thread_heap {
     struct bin bins[SIZE_CLASSES];
-    struct slab *_Atomic inbox; /* slabs with remote frees since it was last emptied */
-    struct blocks_thread *next; /* of those without a thread */
-    bool alive;
-    bool in_slow_path;
+    struct remote_queue remote_queue;
+    struct thread_heap *next; /* of those without a thread */
+    bool alive;               /* it has one */
+    bool in_slow_path;        /* [one operation] */
 };
+
+/* The calling thread's. Before its first need it is one that is always empty, after thread_exit
+ * `exited_heap`, which is so too; the fast paths need no test for either. */
+extern __thread struct thread_heap *thread_heap
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern struct thread_heap exited_heap __attribute__((visibility("hidden")));
+
+/* Whose a slab is. For a thread that is not its owning one it may be another's already. */
+static inline struct thread_heap *thread_heap_of(const struct slab *slab)
+{
+    return atomic_load_explicit(&slab->thread_heap, memory_order_relaxed);
+}
 
 /* Slabs of one class that have no thread. */
-struct shared_bin {
+struct abandoned_bin {
     struct slab *available, *full;
 };
 
@@ -54,116 +163,42 @@ struct record_pool {
     void *unused; /* linked through their `next` */
 };
 
-enum record_kind { RECORD_FEW_WORDS, RECORD_ALL_WORDS, RECORD_THREAD, RECORD_KINDS };
+enum record_kind { RECORD_FEW_WORDS, RECORD_ALL_WORDS, RECORD_THREAD_HEAP, RECORD_KINDS };
 
 struct blocks_heap {
     struct lock lock; /* of all that follows, but for what is atomic */
     struct runs runs;
     struct record_pool records[RECORD_KINDS];
-    struct shared_bin shared[SIZE_CLASSES];
-    struct slab *_Atomic shared_inbox;
-    struct blocks_thread *idle_threads;
+    struct abandoned_bin abandoned[SIZE_CLASSES];
+    struct remote_queue abandoned_queue;
+    struct thread_heap *unused_thread_heaps;
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
-    _Atomic size_t mapped_granules; /* of SLAB_MAPPINGs */
-    _Atomic size_t used_granules;   /* a copy of runs.used_granules */
-    _Atomic size_t taken_bytes;     /* see blocks_taken_bytes */
-    uint64_t shared_sweep;          /* see struct bin */
+    _Atomic size_t mapped_granules;    /* of SLAB_MAPPINGs */
+    _Atomic size_t used_granules;      /* a copy of runs.used_granules */
+    _Atomic size_t taken_bytes;        /* see blocks_taken_bytes */
+    uint64_t abandoned_rebinned_sweep; /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
     const struct blocks_collector *collector;
-    struct lock common_lock;      /* of the next; taken before `lock` */
-    struct blocks_thread *common; /* stock of the threads that have none of their own */
+    struct lock common_lock;         /* of the next; taken before `lock` */
+    struct thread_heap *common_heap; /* of the threads that have none of their own */
 };
 
 extern struct blocks_heap blocks_heap __attribute__((visibility("hidden")));
 
-/* What is found from an address without a further look: for every 16 bytes of the window a bit,
- * set where a live block of a slab starts; and for every granule of the window's first 4 GiB the
- * bin that its blocks go to, of the thread that has the slab, NULL where a free must look closer.
- * Of the bits of a slab its thread alone changes any, whence no change is atomic; who has the
- * lock, of one without a thread. */
-enum { LIVE_BITS_SHIFT = 7, NEAR_GRANULES = 1 << 16, UNITS_PER_GRANULE = 1 << 12 };
-
-struct near {
-    uintptr_t base; /* the window's */
-    _Atomic uint64_t *live;
-    struct bin *_Atomic *bins;
-};
-
-extern struct near near __attribute__((visibility("hidden")));
-
-/* The number of the 16 bytes that begin at an address; as window_unit says, too large for others.
- */
-static inline size_t near_unit(const void *address)
+/* Around what changes bins and slabs: [one operation]. */
+static inline void begin_slow_path(struct thread_heap *heap)
 {
-    size_t offset = (uintptr_t)address - near.base;
-    return offset >> UNIT_SHIFT | offset << (64 - UNIT_SHIFT);
+    if (heap->in_slow_path)
+        report_signal_handler();
+    heap->in_slow_path = true;
+    atomic_signal_fence(memory_order_seq_cst);
 }
 
-static inline bool unit_is_live(size_t unit)
+static inline void end_slow_path(struct thread_heap *heap)
 {
-    return (atomic_load_explicit(&near.live[unit / 64], memory_order_relaxed) >> unit % 64 & 1) !=
-           0;
-}
-
-static inline void set_live(size_t unit)
-{
-    _Atomic uint64_t *word = &near.live[unit / 64];
-    atomic_store_explicit(
-        word, atomic_load_explicit(word, memory_order_relaxed) | UINT64_C(1) << unit % 64,
-        memory_order_relaxed);
-}
-
-/* False if it was not. */
-static inline bool clear_live(size_t unit)
-{
-    _Atomic uint64_t *word = &near.live[unit / 64];
-    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
-    bool was_live;
-    /* One instruction that tests and clears; the compiler makes six of it. */
-    __asm__("btrq %2, %0" : "+r"(bits), "=@ccc"(was_live) : "r"(unit) : "cc");
-    atomic_store_explicit(word, bits, memory_order_relaxed);
-    return was_live;
-}
-
-/* Whether a block of a slab, at the index, is the program's. */
-bool block_is_live(const struct slab *slab, size_t index);
-
-const struct blocks_thread *calling_thread(void);
-
-/* How many blocks of a size a bin may list. */
-int32_t list_room(size_t block_bytes);
-
-/* blocks/records.c; with the heap's lock held. */
-bool records_init(void);
-/* Memory of our own in which no block lies and a collection need not look. */
-bool enter_private_memory(void *start, size_t bytes);
-struct slab *new_slab_record(size_t words);
-void drop_slab_record(struct slab *slab);
-struct blocks_thread *new_thread_record(void);
-
-/* Memory for a slab or a large block: asks the collector, then the kernel. No lock held. NULL:
- * out of memory. *retry: look for free blocks again instead. */
-enum growth ask_collector(size_t bytes, unsigned tries, bool exhausted);
-void count_taken(size_t bytes);
-
-/* blocks/large.c; no lock held. */
-void *large_block_alloc(size_t alignment, size_t size);
-/* For a block that has outgrown its place and will again: a mapping, which grows without a copy. */
-void *large_block_alloc_to_grow(size_t size);
-void large_block_free(struct slab *slab);
-/* With the lock held. */
-void large_block_free_locked(struct slab *slab);
-/* In place, or by moving its pages; NULL when neither is possible. */
-void *large_block_resize(struct slab *slab, size_t size);
-
-static inline void set_shape(struct slab *slab, char *base, size_t block_bytes, uint32_t capacity)
-{
-    slab->owner.kind = OWNER_SLAB;
-    slab->base = base;
-    slab->block_bytes = block_bytes;
-    slab->reciprocal = capacity == 1 ? 1 : UINT64_MAX / block_bytes + 1;
-    slab->capacity = capacity;
+    atomic_signal_fence(memory_order_seq_cst);
+    heap->in_slow_path = false;
 }
 
 #endif

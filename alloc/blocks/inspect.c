@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * inspect.c: `blocks` looked at from outside: walks, statistics, trimming, validity; and
- * what a collector needs.
+ * inspect.c: `blocks` looked at from outside: walks, statistics, trimming, validity.
  */
-#include "alloc/blocks/heap.h"
-#include "vm/granule_map.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/slabs.h"
+#include "alloc/blocks/threads.h"
 
 struct walk {
     heap_visitor *visit;
@@ -37,14 +37,15 @@ struct free_count {
     uint64_t cached_blocks, cached_bytes; /* of those, in slabs that a thread has */
 };
 
-/* By the bits of the addresses, which tell of what a thread lists as well. */
+/* By the live bits, which are clear for the blocks in local free lists too. */
 static uint64_t count_live_blocks(const struct slab *slab)
 {
     if (slab_is_large(slab))
         return count_bits(slab_live(slab, 0));
-    const _Atomic uint64_t *bits = &near.live[near_unit(slab->base) / 64];
+    const _Atomic uint64_t *bits =
+        &fast_table.live_bits[fast_table_unit(slab->base) / LIVE_BITS_PER_WORD];
     uint64_t live = 0, freed_remotely = 0;
-    for (size_t i = 0; i < slab->granules * UNITS_PER_GRANULE / 64; i++)
+    for (size_t i = 0; i < slab->granules * UNITS_PER_GRANULE / LIVE_BITS_PER_WORD; i++)
         live += count_bits(atomic_load_explicit(&bits[i], memory_order_relaxed));
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++)
@@ -59,7 +60,7 @@ static void count_free_blocks(void *argument, struct slab *slab)
     uint64_t live = count_live_blocks(slab);
     uint64_t blocks = live < slab->capacity ? slab->capacity - live : 0;
     uint64_t bytes = blocks * slab->block_bytes;
-    if (atomic_load_explicit(&slab->thread, memory_order_relaxed)) {
+    if (thread_heap_of(slab)) {
         count->cached_blocks += blocks;
         count->cached_bytes += bytes;
     } else {
@@ -101,7 +102,7 @@ size_t blocks_cached_bytes(void)
 
 size_t blocks_trim(void)
 {
-    blocks_settle_thread();
+    blocks_flush_thread();
     lock_acquire(&blocks_heap.lock);
     size_t bytes = runs_trim(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
@@ -132,7 +133,7 @@ static bool live_bits_are_valid(const struct slab *slab)
 {
     for (size_t i = 0; i < slab->capacity; i++)
         if ((slab_free(&slab->words[i / SLAB_WORD_BLOCKS]) & slab_bit(i)) &&
-            unit_is_live(near_unit(slab_block(slab, i))))
+            unit_is_live(fast_table_unit(slab_block(slab, i))))
             return false;
     return true;
 }
@@ -152,43 +153,44 @@ static void check_slab(void *argument, struct slab *slab)
         valid = valid && slab->block_bytes == size_class_bytes[slab->class_index] &&
                 live_bits_are_valid(slab);
     }
-    if (!slab_is_large(slab) || slab->place != SLAB_MAPPING)
+    if (!slab_is_large(slab) || slab->state != SLAB_MAPPING)
         validity->granules += slab->granules;
     validity->valid = validity->valid && valid;
 }
 
-static bool shared_lists_are_valid(void)
+static bool abandoned_lists_are_valid(void)
 {
     for (unsigned i = 0; i < SIZE_CLASSES; i++) {
-        const struct slab *lists[] = {blocks_heap.shared[i].available, blocks_heap.shared[i].full};
+        const struct abandoned_bin *bin = &blocks_heap.abandoned[i];
+        const struct slab *lists[] = {bin->available, bin->full};
         for (size_t list = 0; list < 2; list++)
             for (const struct slab *slab = lists[list]; slab; slab = slab->next)
-                if (slab->class_index != i || slab->thread || slab->capacity == 0 ||
-                    slab->place != (list == 0 ? SLAB_SHARED : SLAB_SHARED_FULL) ||
+                if (slab->class_index != i || slab->thread_heap || slab->capacity == 0 ||
+                    slab->state != (list == 0 ? SLAB_ABANDONED : SLAB_ABANDONED_FULL) ||
                     (slab->next && slab->next->previous != slab))
                     return false;
     }
     return true;
 }
 
-static bool may_be_listed(const struct bin *bin, const void *block)
+static bool may_be_local_free(const struct bin *bin, const void *block)
 {
     const struct slab *slab = blocks_slab_of(block);
-    if (!slab || slab->block_bytes != bin->block_bytes || unit_is_live(near_unit(block)))
+    if (!slab || slab->block_bytes != bin->block_bytes || unit_is_live(fast_table_unit(block)))
         return false;
     bool exact;
     size_t index = slab_index(slab, block, &exact);
     return exact && (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0;
 }
 
-/* What other threads list may change at any moment: those of the calling one. */
-static bool lists_are_valid(const struct blocks_thread *thread)
+/* Of the calling thread: other threads' lists may change at any moment. */
+static bool local_free_lists_are_valid(void)
 {
-    for (size_t i = 0; thread->alive && i < SIZE_CLASSES; i++) {
-        const struct bin *bin = &thread->bins[i];
-        int32_t left = list_room(bin->block_bytes) - bin->room;
-        for (const void *block = bin->listed; block; block = *(void *const *)block)
-            if (left-- == 0 || !may_be_listed(bin, block))
+    for (size_t i = 0; thread_heap->alive && i < SIZE_CLASSES; i++) {
+        const struct bin *bin = &thread_heap->bins[i];
+        int32_t left = local_free_limit(bin->block_bytes) - bin->local_free_room;
+        for (const void *block = bin->local_free; block; block = *(void *const *)block)
+            if (left-- == 0 || !may_be_local_free(bin, block))
                 return false;
         if (left != 0)
             return false;
@@ -203,85 +205,8 @@ bool blocks_is_valid(void)
     blocks_each_slab(check_slab, &validity);
     bool valid = validity.valid && validity.granules == blocks_heap.runs.used_granules &&
                  validity.large_blocks == blocks_heap.large_blocks &&
-                 validity.large_bytes == blocks_heap.large_bytes && shared_lists_are_valid() &&
-                 lists_are_valid(calling_thread()) && runs_are_valid(&blocks_heap.runs);
+                 validity.large_bytes == blocks_heap.large_bytes && abandoned_lists_are_valid() &&
+                 local_free_lists_are_valid() && runs_are_valid(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
     return valid;
-}
-
-/* For a collector. */
-
-void blocks_lock(void)
-{
-    lock_acquire(&blocks_heap.lock);
-}
-
-void blocks_unlock(void)
-{
-    lock_release(&blocks_heap.lock);
-}
-
-void blocks_state(const void **start, size_t *bytes)
-{
-    *start = &blocks_heap;
-    *bytes = sizeof blocks_heap;
-}
-
-size_t blocks_used_bytes(void)
-{
-    return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;
-}
-
-void blocks_retain(size_t bytes)
-{
-    blocks_heap.runs.retain_least = bytes / GRANULE_BYTES;
-}
-
-size_t blocks_taken_bytes(void)
-{
-    return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
-}
-
-static void each_bin(void (*visit)(void *argument, const struct bin *bin), void *argument)
-{
-    struct segment segment;
-    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
-    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
-            const struct blocks_thread *thread = (struct blocks_thread *)record;
-            for (size_t bin = 0; thread->alive && bin < SIZE_CLASSES; bin++)
-                visit(argument, &thread->bins[bin]);
-        }
-}
-
-static void count_as_free(void *free, const struct bin *bin)
-{
-    for (void *block = bin->listed; block; block = *(void **)block) {
-        struct slab *slab = blocks_slab_of(block);
-        bool exact;
-        size_t index = slab_index(slab, block, &exact);
-        struct slab_word *word = &slab->words[index / SLAB_WORD_BLOCKS];
-        if (*(const bool *)free)
-            slab_set_free(word, slab_bit(index));
-        else
-            slab_clear_free(&word->free, slab_bit(index));
-    }
-}
-
-void blocks_listed_are_free(bool free)
-{
-    each_bin(count_as_free, &free);
-}
-
-static void free_if_dead(void *argument, struct slab *slab)
-{
-    (void)argument;
-    if (slab_is_large(slab) && (slab->words[0].free & 1))
-        large_block_free_locked(slab);
-}
-
-void blocks_swept(void)
-{
-    atomic_fetch_add_explicit(&blocks_heap.sweeps, 1, memory_order_release);
-    blocks_each_slab(free_if_dead, NULL);
 }

@@ -7,9 +7,13 @@
  * instead of bytes. Either way only whole pages count as usable, so that the untouched end of the
  * last granule takes no memory.
  */
+#include "alloc/blocks/large.h"
+
 #include <string.h>
 
-#include "alloc/blocks/heap.h"
+#include "alloc/blocks/collector.h"
+#include "alloc/blocks/records.h"
+#include "alloc/blocks/slabs.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -33,11 +37,11 @@ static void count_large(ptrdiff_t blocks, ptrdiff_t bytes)
 
 /* Enters a block whose memory is there. */
 static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
-                  enum slab_place place)
+                  enum slab_state state)
 {
     set_shape(slab, base, usable, 1);
     slab->granules = granules;
-    slab->place = (uint8_t)place;
+    slab->state = (uint8_t)state;
     count_large(1, (ptrdiff_t)usable);
 }
 
@@ -113,7 +117,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         if (exhausted && !blocks_heap.collector)
             return NULL;
         if (!exhausted)
-            blocks_settle_thread(); /* what it lists keeps whole slabs from serving */
+            blocks_flush_thread(); /* a local free block keeps a whole slab from serving */
         exhausted = true;
     }
 }
@@ -145,7 +149,7 @@ void large_block_free_locked(struct slab *slab)
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
     struct slab gone = *slab;
     drop_slab_record(slab);
-    if (gone.place == SLAB_MAPPING)
+    if (gone.state == SLAB_MAPPING)
         give_mapping_back(&gone);
     else
         runs_give(&blocks_heap.runs, gone.base, gone.granules, false);
@@ -244,7 +248,7 @@ void *large_block_resize(struct slab *slab, size_t size)
         return NULL;
     size_t usable = usable_for(size);
     size_t more = usable > slab->block_bytes ? usable - slab->block_bytes : 0;
-    bool mapping = slab->place == SLAB_MAPPING;
+    bool mapping = slab->state == SLAB_MAPPING;
     if (more > 0 && ask_collector(more, 0, false) == REFUSE)
         return NULL;
     lock_acquire(&blocks_heap.lock);

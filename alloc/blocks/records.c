@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * records.c: the records of slabs and threads.
+ * records.c: the records of slabs and thread heaps.
  *
  * They lie apart from the blocks and close together: records of one size edge to edge in an area
  * of their own, so that a sweep or a walk over all of them reads memory in order. A record is
@@ -11,9 +11,10 @@
  * left for records of the other length. Then a granule of the heap's own free memory becomes such
  * records.
  */
+#include "alloc/blocks/records.h"
+
 #include <string.h>
 
-#include "alloc/blocks/heap.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -29,7 +30,7 @@ bool records_init(void)
     const size_t bytes[RECORD_KINDS] = {
         [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS),
         [RECORD_ALL_WORDS] = slab_record_bytes(SLAB_MAX_WORDS),
-        [RECORD_THREAD] = sizeof(struct blocks_thread),
+        [RECORD_THREAD_HEAP] = sizeof(struct thread_heap),
     };
     for (int kind = 0; kind < RECORD_KINDS; kind++) {
         area_init(&blocks_heap.records[kind].area, &records_memory);
@@ -85,8 +86,9 @@ struct slab *new_slab_record(size_t words)
     enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
     struct slab *slab = take_record(&blocks_heap.records[kind]);
     if (slab) {
-        /* An inbox may still have the record from its last use: that entry stays as it is. */
-        memset(slab, 0, offsetof(struct slab, announced));
+        /* What a remote free queue may still need of the record's last use stays: [queue is a
+         * hint]. */
+        memset(slab, 0, offsetof(struct slab, queued));
         memset(slab->words, 0, words * sizeof slab->words[0]);
         slab->few_words = kind == RECORD_FEW_WORDS;
         memset(slab_pinned(slab, 0), 0, words * sizeof *slab_pinned(slab, 0));
@@ -99,14 +101,14 @@ void drop_slab_record(struct slab *slab)
     struct record_pool *pool =
         &blocks_heap.records[slab->few_words ? RECORD_FEW_WORDS : RECORD_ALL_WORDS];
     slab->capacity = 0;
-    slab->place = SLAB_UNUSED;
-    atomic_store_explicit(&slab->thread, NULL, memory_order_relaxed);
+    slab->state = SLAB_UNUSED;
+    atomic_store_explicit(&slab->thread_heap, NULL, memory_order_relaxed);
     put_unused(pool, slab);
 }
 
-struct blocks_thread *new_thread_record(void)
+struct thread_heap *new_thread_heap_record(void)
 {
-    struct record_pool *pool = &blocks_heap.records[RECORD_THREAD];
+    struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
     return area_extend(&pool->area, pool->record_bytes);
 }
 

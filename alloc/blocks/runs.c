@@ -26,7 +26,7 @@ void runs_init(struct runs *runs, unsigned retain_percent)
 static void count_used(struct runs *runs, size_t granules)
 {
     runs->used_granules += granules;
-    size_t scaled = granules * FADING_GRANULES;
+    size_t scaled = granules * DECAY_GRANULES;
     runs->recent -= scaled < runs->recent ? scaled : runs->recent;
 }
 
@@ -239,18 +239,18 @@ static void merge_and_insert(struct runs *runs, struct free_run *run)
 static size_t bound(const struct runs *runs)
 {
     size_t share = runs->used_granules * runs->retain_percent / 100;
-    size_t recent = runs->recent / FADING_GRANULES;
+    size_t recent = runs->recent / DECAY_GRANULES;
     size_t larger = share > recent ? share : recent;
     return larger > runs->retain_least ? larger : runs->retain_least;
 }
 
 static void count_unused(struct runs *runs, size_t granules)
 {
-    size_t fading = granules < FADING_GRANULES ? granules : FADING_GRANULES;
+    size_t decaying = granules < DECAY_GRANULES ? granules : DECAY_GRANULES;
     runs->used_granules -= granules;
     runs->used_runs--;
-    runs->recent += granules * FADING_GRANULES;
-    runs->recent -= runs->recent * fading / FADING_GRANULES;
+    runs->recent += granules * DECAY_GRANULES;
+    runs->recent -= runs->recent * decaying / DECAY_GRANULES;
 }
 
 static struct free_run *any_dirty(const struct runs *runs)
@@ -319,8 +319,8 @@ bool runs_are_valid(const struct runs *runs)
 {
     size_t granules = 0, dirty = 0;
     for (size_t list = 0; list <= RUN_LENGTHS; list++) {
-        bool listed = list > 0 && (runs->lengths >> (list - 1) & 1);
-        if (list > 0 && listed != (runs->by_length[list] != NULL))
+        bool any = list > 0 && (runs->lengths >> (list - 1) & 1);
+        if (list > 0 && any != (runs->by_length[list] != NULL))
             return false;
         for (const struct free_run *run = runs->by_length[list]; run; run = run->next) {
             if (!run_is_valid(run, list))

@@ -9,8 +9,8 @@
  * that take memory and runs that do not stay apart until one is wanted that spans both.
  *
  * The bound is a share of what is in use, or what was in use not long ago: a program that empties
- * its heap again and again does not have the kernel clear the same pages each time. The memory of
- * that fades as memory is given back, by a granule in 1024 for each granule, so that of a heap of
+ * its heap again and again does not have the kernel clear the same pages each time. The count of
+ * that decays as memory is given back, by a granule in 1024 for each granule, so that of a heap of
  * any size that is freed at once no more than 24 MiB stay (h e^(-h/1024) granules of h).
  *
  * Everything here belongs to whoever holds the heap's lock, unless it says otherwise.
@@ -27,8 +27,8 @@
 
 enum { RUN_LENGTHS = 64 };
 
-/* How many granules given back make the memory of what was in use fade to 1/e. */
-enum { FADING_GRANULES = 1024 };
+/* How many granules given back make the count of what was in use decay to 1/e. */
+enum { DECAY_GRANULES = 1024 };
 
 struct free_run {
     struct owner owner;
@@ -49,7 +49,7 @@ struct runs {
     unsigned retain_percent;              /* of the used that may be free and still take memory */
     size_t retain_least;                  /* granules that may in any case */
     size_t recent;                        /* granules that were in use not long ago and are not now,
-                                             times FADING_GRANULES */
+                                             times DECAY_GRANULES */
 };
 
 void runs_init(struct runs *runs, unsigned retain_percent);

@@ -6,20 +6,47 @@
  * those that are its. What the heap knows of them is in the record, a bit per block and 64 blocks
  * to a word:
  *
- *     record  | kind, base, block size, owner thread, ... | word 0 | word 1 | ...
+ *     record  | kind, base, block size, thread heap, ... | word 0 | word 1 | ...
  *     word    | free | mark | remote | retired |   32 bytes, so one cache line has all that is
  *                                                 asked of a block
  *
- *   free    may be handed out; changed by the owner thread alone
- *   remote  freed by another thread; the owner moves these to `free` when it needs them
- *   mark    reached by the collection under way
- *   retired freed by the program, which the heap ignored: what it points to is of no account
- *   pinned  kept by every collection, reached or not: few are, and these bits lie behind all words
+ *     free      may be handed out
+ *     remote    freed by another thread than the owning one, which has not taken the free yet
+ *     mark      reached by the collection under way
+ *     retired   freed by the program, which the heap ignored: what the block points to is not kept
+ *     pinned    kept by every collection, reached or not: few are, and these bits lie behind all
+ *               words
  *
- * A block that is neither free nor remote is the program's, or its thread has freed it and keeps it
- * listed (blocks/heap.h); for the time of a collection what is listed counts as free, so that no
- * link in a dead block is taken for a pointer. Which it is, at every moment and exactly, tells the
- * bit for its address.
+ * Where a block is, by its bits. The live bit is the one for its address (fast_table.h); a large
+ * block has none. A collection looks at free and remote alone.
+ *
+ *     a block that is                    free  remote  live
+ *     free in its slab                    1      0      0
+ *     freed by another thread             0      1      1    until the owning thread takes the free
+ *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
+ *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
+ *     the program's                       0      0      1
+ *
+ * A slab's states:
+ *
+ *     new slab
+ *         |
+ *         v       no free block is left
+ *      CURRENT -------------------------------> FULL
+ *         ^                                       |
+ *         |  its thread needs blocks              |  enough blocks are free again
+ *         '------------------------ AVAILABLE <---'
+ *         ^
+ *         |  another thread needs blocks and adopts it
+ *     ABANDONED <---- blocks were freed ---- ABANDONED_FULL
+ *
+ *     its thread exits      CURRENT, AVAILABLE, FULL: to ABANDONED or ABANDONED_FULL
+ *     all blocks are free   to UNUSED: the memory goes back. The only slab of a bin stays.
+ *     RUN, MAPPING          a large block, from its allocation to its free, then UNUSED
+ *
+ * To *rebin* a slab is to count its free blocks and to put it into the list of that state, or to
+ * give it back (slabs.c). It is due when the owning thread has freed so many blocks, when a remote
+ * free queue holds the slab, and after a sweep.
  *
  * A block's index is its offset divided by the block size, which is a multiplication by the
  * size's reciprocal; the low half of the product tells whether it came out even (Lemire, Kaser,
@@ -36,7 +63,7 @@
 
 #include "vm/owner.h"
 
-struct blocks_thread;
+struct thread_heap;
 
 struct slab_word {
     uint64_t free, mark;
@@ -46,13 +73,12 @@ struct slab_word {
 
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
 
-/* Where a slab is kept. */
-enum slab_place {
+enum slab_state {
     SLAB_CURRENT,   /* its thread takes blocks from it */
     SLAB_AVAILABLE, /* enough free blocks to become current */
-    SLAB_FULL,
-    SLAB_SHARED, /* without a thread, with free blocks */
-    SLAB_SHARED_FULL,
+    SLAB_FULL,      /* fewer */
+    SLAB_ABANDONED, /* of no thread, with free blocks */
+    SLAB_ABANDONED_FULL,
     SLAB_RUN,     /* one large block, in memory of the heap's space */
     SLAB_MAPPING, /* one large block, a mapping of its own */
     SLAB_UNUSED,  /* the record is free */
@@ -60,26 +86,29 @@ enum slab_place {
 
 struct slab {
     struct owner owner;
-    uint32_t credit; /* how many blocks its thread will free before the slab changes its place */
+    uint32_t frees_until_rebin; /* by its own thread; see NEVER_REBIN */
     char *base;
     uint64_t reciprocal; /* ceil(2^64 / block_bytes) */
     size_t block_bytes;
-    struct blocks_thread *_Atomic thread; /* NULL: none; all frees are then remote */
-    uint32_t capacity;                    /* blocks; 0 while the record is unused */
+    struct thread_heap *_Atomic thread_heap; /* NULL: abandoned; all frees are then remote */
+    uint32_t capacity;                       /* blocks; 0 while the record is unused */
     uint8_t class_index;
-    uint8_t place;                /* enum slab_place */
+    uint8_t state;                /* enum slab_state */
     bool zero;                    /* a large block: fresh from the kernel */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
-    struct slab *next, *previous; /* by place; the second cache line begins here */
+    struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
-    /* What outlives the record's use: it may be on an inbox still. */
-    _Atomic bool announced; /* on an inbox since a remote free */
-    struct slab *inbox_next;
+    /* What outlives the record's use: it may be on a remote free queue still. */
+    _Atomic bool queued;
+    struct slab *next_queued;
     struct slab_word words[] __attribute__((aligned(64)));
 };
 
 _Static_assert(offsetof(struct slab, words) == 128, "two cache lines");
+
+/* Of a slab whose change of state depends on no count. */
+#define NEVER_REBIN UINT32_MAX
 
 /* Index of the block that holds `address`, which is in the slab's stretch. Not below `capacity`
  * for the remainder at its end. *exact: the address is where the block starts. */
@@ -91,8 +120,8 @@ static inline size_t slab_index(const struct slab *slab, const void *address, bo
     return (size_t)(product >> 64);
 }
 
-/* Whether the slab is one large block. Asked by threads that do not own it: so not of its place,
- * which its owner changes, but of what stays as long as a block in it is live. */
+/* Whether the slab is one large block. Asked by threads that do not own it: so not of its state,
+ * which its owning thread changes, but of what stays as long as a block in it is live. */
 static inline bool slab_is_large(const struct slab *slab)
 {
     return slab->capacity == 1;
@@ -126,13 +155,14 @@ static inline size_t slab_record_bytes(size_t words)
     return sizeof(struct slab) + words * (sizeof(struct slab_word) + sizeof(uint64_t));
 }
 
-/* For whoever looks while the owner changes them. */
+/* For whoever looks while the owning thread changes them. */
 static inline uint64_t slab_free(const struct slab_word *word)
 {
     return __atomic_load_n(&word->free, __ATOMIC_RELAXED);
 }
 
-/* The blocks of a word that are the program's. */
+/* The blocks of a word that are neither free nor freed by another thread: the program's, and those
+ * in local free lists, or on their way, while the world runs. */
 static inline uint64_t slab_live(const struct slab *slab, size_t word)
 {
     const struct slab_word *bits = &slab->words[word];
@@ -155,26 +185,27 @@ static inline uint32_t count_bits(uint64_t bits)
 }
 
 /* Makes the compiler hold on to this very value from here to its last use, in a register or on
- * the stack, where a collection sees it; it would be free to compute or load it again later. */
+ * the stack, where a collection sees it; it would be free to compute or load it again later: [on
+ * its way]. */
 #define keep_in_register(pointer) __asm__ volatile("" : "+r"(pointer))
 
-/* Changes of the free bits are one instruction each, so that a thread that a collection stops
- * between any two of them has its bits right; see blocks.c. */
+/* One instruction that a stop cannot divide: [single instruction]. */
 static inline void slab_set_free(struct slab_word *word, uint64_t bits)
 {
     __asm__ volatile("orq %1, %0" : "+m"(word->free) : "r"(bits) : "cc");
 }
 
-/* Not atomic: a bit that is lost costs no more than a block that is scanned. None comes back, since
- * they are cleared in a stopped world only. */
-static inline void slab_set_retired(struct slab_word *word, uint64_t bits)
-{
-    __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
-}
-
 static inline void slab_clear_free(uint64_t *free, uint64_t bits)
 {
     __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
+}
+
+/* Any thread, and not atomic: of two that change a word at once one may lose its bit, which costs
+ * no more than a block that is scanned. No bit comes back, since bits are cleared in a stopped
+ * world only and this is a [single instruction]. */
+static inline void slab_set_retired(struct slab_word *word, uint64_t bits)
+{
+    __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
 }
 
 #endif

@@ -9,9 +9,9 @@
 #ifndef ALLOTROPE_ALLOC_LAYERS_ARENA_H
 #define ALLOTROPE_ALLOC_LAYERS_ARENA_H
 
+#include "alloc/area_source.h"
 #include "alloc/heap.h"
 #include "vm/owner.h"
-#include "vm/area.h"
 #include "vm/lock.h"
 #include "vm/granule_map.h"
 
@@ -19,13 +19,13 @@ struct arena {
     struct owner owner;
     struct lock lock;
     void *heap; /* state of the policy */
-    struct page_source pages;
-    struct area area;
+    struct area_source source;
     uint32_t threads; /* under the registry's lock */
 };
 
-/* Makes an arena ready. False: out of memory. */
-bool arena_init(struct arena *arena, const struct heap_policy *policy, const uint64_t *options);
+/* Makes an arena ready, for ever. options: the heap's. Before there is a second thread, or under
+ * the registry's lock: fork takes the arena's lock from here on. False: out of memory. */
+bool arena_init(struct arena *arena, const struct heap_policy *policy, const void *options);
 
 /* The arena that holds an address, NULL when none does. */
 static inline struct arena *arena_of(const void *address)

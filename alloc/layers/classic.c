@@ -8,14 +8,13 @@
 
 #include "alloc/layers/arena.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/granule_map.h"
 #include "vm/window.h"
 
 static const struct heap_policy *policy;
 static struct arena arena;
 
-bool classic_init(const struct heap_policy *chosen, const uint64_t *options)
+bool classic_init(const struct heap_policy *chosen, const void *options)
 {
     policy = chosen;
     window_init(0);
@@ -88,27 +87,6 @@ struct block_waste classic_waste(const void *block)
 bool classic_owns(const void *address)
 {
     return granule_map_get(address) == &arena.owner;
-}
-
-void classic_fork_prepare(void)
-{
-    lock_acquire(&arena.lock);
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-void classic_fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    lock_release(&arena.lock);
-}
-
-void classic_fork_child(void)
-{
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    lock_reset(&arena.lock);
 }
 
 void classic_thread_exit(void)

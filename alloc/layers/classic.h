@@ -8,7 +8,8 @@
 
 #include "alloc/allocator.h"
 
-bool classic_init(const struct heap_policy *policy, const uint64_t *options);
+/* options: the heap's. */
+bool classic_init(const struct heap_policy *policy, const void *options);
 
 /* As struct allocator says. Beyond the checks that the algorithm makes itself, only an address
  * outside the heap is recognised. */
@@ -20,9 +21,6 @@ void *classic_resize(void *block, size_t size);
 size_t classic_usable_size(const void *block);
 struct block_waste classic_waste(const void *block);
 bool classic_owns(const void *address);
-void classic_fork_prepare(void);
-void classic_fork_parent(void);
-void classic_fork_child(void);
 void classic_thread_exit(void);
 size_t classic_trim(void);
 void classic_statistics(struct allocator_statistics *statistics);
@@ -33,13 +31,11 @@ bool classic_is_valid(void);
 #define CLASSIC_TITLE "as published: one heap, one lock"
 
 /* All of struct allocator that is the same for every policy. */
-#define CLASSIC_FUNCTIONS                                                                         \
-    .alloc = classic_alloc, .alloc_zeroed = classic_alloc_zeroed,                                 \
-    .alloc_aligned = classic_alloc_aligned, .free = classic_free, .resize = classic_resize,       \
-    .usable_size = classic_usable_size, .waste = classic_waste, .owns = classic_owns,             \
-    .fork_prepare = classic_fork_prepare, .fork_parent = classic_fork_parent,                     \
-    .fork_child = classic_fork_child, .thread_exit = classic_thread_exit, .trim = classic_trim,   \
-    .statistics = classic_statistics, .cached_bytes = classic_cached_bytes, .walk = classic_walk, \
-    .is_valid = classic_is_valid
+#define CLASSIC_FUNCTIONS                                                                       \
+    .alloc = classic_alloc, .alloc_zeroed = classic_alloc_zeroed,                               \
+    .alloc_aligned = classic_alloc_aligned, .free = classic_free, .resize = classic_resize,     \
+    .usable_size = classic_usable_size, .waste = classic_waste, .owns = classic_owns,           \
+    .thread_exit = classic_thread_exit, .trim = classic_trim, .statistics = classic_statistics, \
+    .cached_bytes = classic_cached_bytes, .walk = classic_walk, .is_valid = classic_is_valid
 
 #endif

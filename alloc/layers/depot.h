@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/layers/block_state.h"
+#include "alloc/layers/shadow_byte.h"
 #include "vm/lock.h"
 
 /* Blocks of one bin, linked through their first word; the last links to NULL. */

@@ -27,7 +27,7 @@
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
-static struct lock lock = LOCK_INITIALIZER(RANK_LARGE);
+struct lock large_lock = LOCK_INITIALIZER(RANK_LARGE);
 static struct large_block *live, *kept, *parked, *unused_records;
 static uint64_t live_blocks, live_bytes, kept_blocks, kept_bytes; /* kept: whole mappings */
 
@@ -59,39 +59,39 @@ static void unlink_from(struct large_block **list, struct large_block *block)
 
 static void enter_live(struct large_block *block)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     push(&live, block);
     live_blocks++;
     live_bytes += block->usable_bytes;
-    lock_release(&lock);
+    lock_release(&large_lock);
     account_mapped((ptrdiff_t)block->usable_bytes);
 }
 
 /* What is kept is still the heap's to account for. */
 static void leave_live(struct large_block *block)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     unlink_from(&live, block);
     live_blocks--;
     live_bytes -= block->usable_bytes;
-    lock_release(&lock);
+    lock_release(&large_lock);
 }
 
 static struct large_block *take_record(void)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     struct large_block *record = unused_records;
     if (record)
         unused_records = record->next;
-    lock_release(&lock);
+    lock_release(&large_lock);
     return record ? record : metadata_alloc(sizeof *record);
 }
 
 static void put(struct large_block **list, struct large_block *block)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     push(list, block);
-    lock_release(&lock);
+    lock_release(&large_lock);
 }
 
 static size_t mapping_bytes(size_t usable_bytes)
@@ -101,13 +101,13 @@ static size_t mapping_bytes(size_t usable_bytes)
 
 static void *take_parked(size_t alignment, size_t size)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     struct large_block *block = parked;
     while (block && (block->usable_bytes < size || ((uintptr_t)block->payload & (alignment - 1))))
         block = block->next;
     if (block)
         unlink_from(&parked, block);
-    lock_release(&lock);
+    lock_release(&large_lock);
     if (!block || !granule_map_set(block->payload, mapping_bytes(block->usable_bytes), block))
         return NULL;
     enter_live(block);
@@ -174,7 +174,7 @@ static void unlink_kept(struct large_block *block)
 /* The oldest of those kept if they are more than allowed, else NULL. */
 static struct large_block *take_surplus(size_t most_bytes)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     struct large_block *oldest = kept;
     if (kept_blocks <= KEPT_BLOCKS && kept_bytes <= most_bytes)
         oldest = NULL;
@@ -182,7 +182,7 @@ static struct large_block *take_surplus(size_t most_bytes)
         oldest = oldest->next;
     if (oldest)
         unlink_kept(oldest);
-    lock_release(&lock);
+    lock_release(&large_lock);
     return oldest;
 }
 
@@ -198,12 +198,12 @@ size_t large_trim(size_t most_bytes)
 
 static void keep(struct large_block *block)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     push(&kept, block);
     kept_blocks++;
     kept_bytes += mapping_bytes(block->usable_bytes);
     size_t share = live_bytes / KEPT_SHARE;
-    lock_release(&lock);
+    lock_release(&large_lock);
     large_trim(share > KEPT_LEAST ? share : KEPT_LEAST);
 }
 
@@ -212,7 +212,7 @@ static struct large_block *take_kept(size_t mapping)
 {
     struct large_block *best = NULL;
     size_t least_difference = SIZE_MAX;
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     for (struct large_block *block = kept; block; block = block->next) {
         size_t found = mapping_bytes(block->usable_bytes);
         size_t difference = found > mapping ? found - mapping : mapping - found;
@@ -223,7 +223,7 @@ static struct large_block *take_kept(size_t mapping)
     }
     if (best)
         unlink_kept(best);
-    lock_release(&lock);
+    lock_release(&large_lock);
     return best;
 }
 
@@ -303,10 +303,10 @@ void large_free(struct large_block *block, void *payload)
 static void set_usable(struct large_block *block, size_t usable)
 {
     ptrdiff_t change = (ptrdiff_t)usable - (ptrdiff_t)block->usable_bytes;
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     block->usable_bytes = usable;
     live_bytes += (uint64_t)change;
-    lock_release(&lock);
+    lock_release(&large_lock);
     account_mapped(change);
 }
 
@@ -314,9 +314,9 @@ static void set_usable(struct large_block *block, size_t usable)
  * that goes. */
 static void trim_for_growth(size_t bytes)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     size_t most = kept_bytes;
-    lock_release(&lock);
+    lock_release(&large_lock);
     if (most > 0)
         large_trim(most > bytes ? most - bytes : 0);
 }
@@ -340,7 +340,7 @@ void *large_resize(struct large_block *block, void *payload, size_t size)
 
 void large_walk(heap_visitor *visit, void *argument)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     for (const struct large_block *block = live; block; block = block->next) {
         struct block_info info = {.payload = block->payload,
                                   .usable_bytes = block->usable_bytes,
@@ -348,28 +348,13 @@ void large_walk(heap_visitor *visit, void *argument)
                                   .state = BLOCK_LIVE};
         visit(argument, &info);
     }
-    lock_release(&lock);
+    lock_release(&large_lock);
 }
 
 void large_statistics(uint64_t *blocks, uint64_t *bytes)
 {
-    lock_acquire(&lock);
+    lock_acquire(&large_lock);
     *blocks = live_blocks;
     *bytes = live_bytes;
-    lock_release(&lock);
-}
-
-void large_fork_prepare(void)
-{
-    lock_acquire(&lock);
-}
-
-void large_fork_parent(void)
-{
-    lock_release(&lock);
-}
-
-void large_fork_child(void)
-{
-    lock_reset(&lock);
+    lock_release(&large_lock);
 }

@@ -30,8 +30,8 @@ size_t large_trim(size_t most_bytes);
 
 void large_walk(heap_visitor *visit, void *argument);
 void large_statistics(uint64_t *blocks, uint64_t *bytes);
-void large_fork_prepare(void);
-void large_fork_parent(void);
-void large_fork_child(void);
+
+/* layered_init adds it to what fork takes. */
+extern struct lock large_lock;
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "alloc/layers/large.h"
+#include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
@@ -24,13 +25,13 @@ enum { BIN_MOST = 256, FIRST_BATCH = 2 };
 /* The depot may keep as much as a thread, or this part of what is mapped. */
 enum { DEPOT_SHARE = 4 };
 
-static struct thread_cache unborn_cache; /* all zero: empty, and no room */
-static struct thread_cache dead_cache;
-__thread struct thread_cache *thread_cache = &unborn_cache;
+static struct thread_cache unstarted_cache; /* all zero: empty, and no room */
+static struct thread_cache exited_cache;
+__thread struct thread_cache *thread_cache = &unstarted_cache;
 
 static struct {
     const struct layered_policy *policy;
-    uint64_t policy_options[HEAP_OPTIONS];
+    const void *heap_options;
     size_t large_bytes, cache_bytes;
     struct lock lock; /* of what follows */
     unsigned arena_limit, arena_count;
@@ -62,7 +63,7 @@ static unsigned processors(void)
 static struct arena *add_arena(void)
 {
     struct arena *arena = metadata_alloc(sizeof *arena);
-    if (!arena || !arena_init(arena, heap_policy(), layers.policy_options))
+    if (!arena || !arena_init(arena, heap_policy(), layers.heap_options))
         return NULL;
     layers.arenas[layers.arena_count++] = arena;
     return arena;
@@ -84,20 +85,22 @@ static struct arena *choose_arena(void)
     return best;
 }
 
-bool layered_init(const struct layered_policy *policy, const uint64_t *options,
-                  size_t policy_options)
+bool layered_init(const struct layered_policy *policy, const void *heap_options,
+                  const struct layered_options *options)
 {
-    const uint64_t *own = options + policy_options;
     layers.policy = policy;
-    memcpy(layers.policy_options, options, policy_options * sizeof *options);
-    layers.arena_limit = (unsigned)own[LAYERED_ARENAS];
+    layers.heap_options = heap_options;
+    layers.arena_limit = (unsigned)options->arenas;
     if (layers.arena_limit == 0)
         layers.arena_limit = 2 * processors();
     if (layers.arena_limit > MAX_ARENAS)
         layers.arena_limit = MAX_ARENAS;
-    layers.cache_bytes = own[LAYERED_CACHE];
-    layers.large_bytes = own[LAYERED_LARGE];
+    layers.cache_bytes = options->cache_bytes;
+    layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
+    fork_chain_add(&layers.lock);
+    fork_chain_add(&depot.lock);
+    fork_chain_add(&large_lock);
     return add_arena() != NULL;
 }
 
@@ -122,7 +125,7 @@ static void set_bin_limits(struct thread_cache *cache)
  * memory: it goes straight to an arena. */
 static __attribute__((noinline)) bool start_thread(void)
 {
-    if (thread_cache == &dead_cache)
+    if (thread_cache == &exited_cache)
         return false;
     lock_acquire(&layers.lock);
     struct thread_cache *cache = layers.unused_caches;
@@ -170,7 +173,7 @@ static void *alloc_any_size(size_t size)
 
 /* States. */
 
-static uint8_t *state_of(const void *block)
+static uint8_t *shadow_of(const void *block)
 {
     return window_shadow(window_unit(block), layers.policy->shadow_shift);
 }
@@ -181,7 +184,7 @@ static unsigned bin_of_block(const void *block)
     size_t unit = window_unit(block);
     if (!window_holds(unit))
         return NOT_LIVE;
-    unsigned bin = state_bin(*state_of(block), unit, layers.policy->shadow_shift);
+    unsigned bin = shadow_bin(*shadow_of(block), unit, layers.policy->shadow_shift);
     return bin <= UNBINNED ? bin : NOT_LIVE;
 }
 
@@ -192,7 +195,7 @@ static bool is_live(const void *block)
 
 static void set_live(const void *block, unsigned bin)
 {
-    *state_of(block) = state_live(bin, window_unit(block), layers.policy->shadow_shift);
+    *shadow_of(block) = shadow_live(bin, window_unit(block), layers.policy->shadow_shift);
 }
 
 /* The last bin whose requests a block with so many usable bytes serves. Beyond the last, what
@@ -231,7 +234,7 @@ static void *alloc_from(struct arena *arena, size_t size)
 
 static void free_to(struct arena *arena, void *block)
 {
-    *state_of(block) = 0;
+    *shadow_of(block) = 0;
     heap_policy()->free(arena->heap, block);
 }
 
@@ -524,11 +527,11 @@ bool layered_owns(const void *address)
 void layered_thread_exit(void)
 {
     struct thread_cache *cache = thread_cache;
-    if (cache == &dead_cache || cache == &unborn_cache) {
-        thread_cache = &dead_cache;
+    if (cache == &exited_cache || cache == &unstarted_cache) {
+        thread_cache = &exited_cache;
         return;
     }
-    thread_cache = &dead_cache;
+    thread_cache = &exited_cache;
     empty_cache(cache);
     lock_acquire(&layers.lock);
     cache->arena->threads--;
@@ -544,44 +547,15 @@ void layered_thread_exit(void)
     lock_release(&layers.lock);
 }
 
-void layered_fork_prepare(void)
-{
-    lock_acquire(&layers.lock);
-    lock_acquire(&depot.lock);
-    for (unsigned i = 0; i < layers.arena_count; i++)
-        lock_acquire(&layers.arenas[i]->lock);
-    large_fork_prepare();
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-void layered_fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    large_fork_parent();
-    for (unsigned i = layers.arena_count; i-- > 0;)
-        lock_release(&layers.arenas[i]->lock);
-    lock_release(&depot.lock);
-    lock_release(&layers.lock);
-}
-
 /* The other threads' caches may have been in the middle of a change, so the child leaves them
  * alone: what they kept (bounded) is lost to it. */
 void layered_fork_child(void)
 {
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    large_fork_child();
-    for (unsigned i = layers.arena_count; i-- > 0;) {
+    for (unsigned i = layers.arena_count; i-- > 0;)
         layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
-        lock_reset(&layers.arenas[i]->lock);
-    }
-    lock_reset(&depot.lock);
     layers.caches = thread_cache->arena ? thread_cache : NULL;
     if (layers.caches)
         layers.caches->next = layers.caches->previous = NULL;
-    lock_reset(&layers.lock);
 }
 
 /* Looking in from outside. */

@@ -10,7 +10,7 @@
  *
  * The common path is here, inline; a preset's file instantiates it with a constant
  * layered_policy, which the compiler folds into it, so that composing costs no call. The rest is
- * in layered.c and the same for all. What a pointer is stands in its state byte (block_state.h):
+ * in layered.c and the same for all. What a pointer is stands in its shadow byte (shadow_byte.h):
  * one that is freed twice, was never handed out or points into a block is found at once, before
  * the policy is asked or the block touched.
  */
@@ -19,7 +19,7 @@
 
 #include "alloc/allocator.h"
 #include "alloc/layers/arena.h"
-#include "alloc/layers/block_state.h"
+#include "alloc/layers/shadow_byte.h"
 #include "alloc/layers/thread_cache.h"
 
 struct layered_policy {
@@ -35,21 +35,27 @@ struct layered_policy {
     size_t (*bin_request)(unsigned bin);
 };
 
-/* Options of the layers, after those of the policy. */
-enum layered_option { LAYERED_ARENAS, LAYERED_CACHE, LAYERED_LARGE, LAYERED_OPTION_COUNT };
-#define LAYERED_OPTIONS                                                                            \
-    {"arenas", "arenas that threads share; 0: twice the processors", 0, 64, 0, NULL},              \
-        {"cache", "bytes of free blocks that a thread may keep, and all of them in common",        \
-         0,       1 << 30,                                                                         \
-         1 << 20, NULL},                                                                           \
-    {                                                                                              \
-        "large", "bytes from which a block is a mapping of its own", 65536, 1 << 30, 1 << 18, NULL \
+struct layered_options {
+    uint64_t arenas, cache_bytes, large_bytes;
+};
+
+/* Rows of a preset's table. */
+#define LAYERED_OPTIONS(at)                                                                 \
+    {"arenas", "arenas that threads share; 0: twice the processors",                        \
+     NUMBER_IN(at, struct layered_options, arenas), .maximum = 64, .initial = 0},           \
+        {"cache", "bytes of free blocks that a thread may keep, and all of them in common", \
+         NUMBER_IN(at, struct layered_options, cache_bytes), .maximum = 1 << 30,            \
+         .initial = 1 << 20},                                                               \
+    {                                                                                       \
+        "large", "bytes from which a block is a mapping of its own",                        \
+            NUMBER_IN(at, struct layered_options, large_bytes),                             \
+            .minimum = 65536, .maximum = 1 << 30, .initial = 1 << 18                        \
     }
 
-/* Makes `policy` the one that the functions below serve. policy_options: how many options come
- * before those of the layers. */
-bool layered_init(const struct layered_policy *policy, const uint64_t *options,
-                  size_t policy_options);
+/* Makes `policy` the one that the functions below serve. heap_options: of each arena's heap. The
+ * pointer is kept. */
+bool layered_init(const struct layered_policy *policy, const void *heap_options,
+                  const struct layered_options *options);
 
 void *layered_alloc_slowly(size_t size);
 void layered_free_slowly(void *block);
@@ -63,8 +69,6 @@ void *layered_resize(void *block, size_t size);
 size_t layered_usable_size(const void *block);
 struct block_waste layered_waste(const void *block);
 bool layered_owns(const void *address);
-void layered_fork_prepare(void);
-void layered_fork_parent(void);
 void layered_fork_child(void);
 void layered_thread_exit(void);
 size_t layered_trim(void);
@@ -76,13 +80,12 @@ bool layered_is_valid(void);
 #define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
 
 /* All of struct allocator that is the same for every policy. */
-#define LAYERED_FUNCTIONS                                                                       \
-    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,               \
-    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,       \
-    .owns = layered_owns, .fork_prepare = layered_fork_prepare,                                 \
-    .fork_parent = layered_fork_parent, .fork_child = layered_fork_child,                       \
-    .thread_exit = layered_thread_exit, .trim = layered_trim, .statistics = layered_statistics, \
-    .cached_bytes = layered_cached_bytes, .walk = layered_walk, .is_valid = layered_is_valid
+#define LAYERED_FUNCTIONS                                                                         \
+    .alloc_zeroed = layered_alloc_zeroed, .alloc_aligned = layered_alloc_aligned,                 \
+    .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,         \
+    .owns = layered_owns, .fork_child = layered_fork_child, .thread_exit = layered_thread_exit,   \
+    .trim = layered_trim, .statistics = layered_statistics, .cached_bytes = layered_cached_bytes, \
+    .walk = layered_walk, .is_valid = layered_is_valid
 
 /* A block that the thread's cache holds, live from here on; NULL: none. */
 static inline __attribute__((always_inline)) void *layered_take_cached(
@@ -91,7 +94,7 @@ static inline __attribute__((always_inline)) void *layered_take_cached(
     void *block = cache_bin_take(&thread_cache->bins[bin]);
     if (__builtin_expect(block != NULL, 1)) {
         size_t unit = window_unit(block);
-        *window_shadow(unit, policy->shadow_shift) = state_live(bin, unit, policy->shadow_shift);
+        *window_shadow(unit, policy->shadow_shift) = shadow_live(bin, unit, policy->shadow_shift);
     }
     return block;
 }
@@ -112,11 +115,11 @@ static inline __attribute__((always_inline)) void layered_free(const struct laye
 {
     size_t unit = window_unit(block);
     if (__builtin_expect(window_holds(unit), 1)) {
-        uint8_t *state = window_shadow(unit, policy->shadow_shift);
-        unsigned bin = state_bin(*state, unit, policy->shadow_shift);
+        uint8_t *shadow = window_shadow(unit, policy->shadow_shift);
+        unsigned bin = shadow_bin(*shadow, unit, policy->shadow_shift);
         if (__builtin_expect(bin < policy->bins, 1)) {
             struct cache_bin *cache_bin = &thread_cache->bins[bin];
-            *state = 0;
+            *shadow = 0;
             if (__builtin_expect(cache_bin_room(cache_bin) == 0, 0))
                 layered_free_to_full_bin(block, bin);
             else

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/layers/block_state.h"
+#include "alloc/layers/shadow_byte.h"
 #include "alloc/layers/depot.h"
 
 struct arena;

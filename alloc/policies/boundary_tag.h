@@ -2,11 +2,12 @@
  *
  * boundary_tag.h: size and state of a block in a word that knows where it stands.
  *
- *   | 24 bits of the word's own address | 36 bits: size / 16 | 4 bits: state |
+ *   | 24 bits: magic | 36 bits: size / 16 | 4 bits: state |
  *
- * A size is a multiple of 16 and leaves the low bits to the state; the address tells a tag from
- * ordinary data, a stale copy or an interior pointer at the cost of a shift and without a
- * further memory reference. (seal.h does the same for words that hold no size.)
+ * A size is a multiple of 16 and leaves the low bits to the state. The magic is a part of the
+ * word's own address; it tells a tag from ordinary data, a stale copy or an interior pointer at the
+ * cost of a shift and without a further memory reference. (header_magic.h does the same for words
+ * that hold no size.)
  */
 #ifndef ALLOTROPE_ALLOC_POLICIES_BOUNDARY_TAG_H
 #define ALLOTROPE_ALLOC_POLICIES_BOUNDARY_TAG_H
@@ -18,13 +19,13 @@
 enum tag_state {
     TAG_FREE = 0x3,
     TAG_LIVE = 0xA,
-    TAG_FENCE = 0xC, /* where a heap's memory begins or ends */
+    TAG_FENCEPOST = 0xC, /* where a heap's memory begins or ends */
 };
 
 enum { TAG_BYTES = 8, TAG_SIZE_BITS = 40 };
 
 /* A tag's address is a multiple of 8: bits 3 to 26 of it go to the top, zeros to the rest. */
-static inline uint64_t tag_seal(const void *tag)
+static inline uint64_t tag_magic(const void *tag)
 {
     return (uint64_t)(uintptr_t)tag << (TAG_SIZE_BITS - 3);
 }
@@ -32,14 +33,14 @@ static inline uint64_t tag_seal(const void *tag)
 /* size: a multiple of 16 below 2^40. */
 static inline void tag_write(void *tag, size_t size, enum tag_state state)
 {
-    *(uint64_t *)tag = tag_seal(tag) | size | (uint64_t)state;
+    *(uint64_t *)tag = tag_magic(tag) | size | (uint64_t)state;
 }
 
-/* The tag without its seal: its state is the low 4 bits, its size the rest. A damaged tag is
+/* The tag without its magic: its state is the low 4 bits, its size the rest. A damaged tag is
  * recognised by tag_is_intact. */
 static inline uint64_t tag_read(const void *tag)
 {
-    return *(const uint64_t *)tag ^ tag_seal(tag);
+    return *(const uint64_t *)tag ^ tag_magic(tag);
 }
 
 static inline bool tag_is_intact(uint64_t opened)

@@ -26,7 +26,7 @@
 
 enum { REFILL_BYTES = 2048 };
 
-static void bsd_init(void *state, struct page_source *pages, const uint64_t *options)
+static void bsd_init(void *state, struct page_source *pages, const void *options)
 {
     struct bsd_heap *heap = state;
     (void)options;
@@ -70,7 +70,7 @@ static void *take(struct bsd_heap *heap, unsigned size_class)
         return NULL;
     struct bsd_free_block *block = heap->free[size_class];
     heap->free[size_class] = block->next;
-    *(uint64_t *)block = sealed(block, size_class, HEADER_LIVE);
+    *(uint64_t *)block = header_word(block, size_class, HEADER_LIVE);
     return (char *)block + BSD_HEADER_BYTES;
 }
 
@@ -83,7 +83,7 @@ static void *bsd_alloc(void *state, size_t size)
 /* A back header holds the distance to the block's own payload in units of 16 bytes. */
 static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
 {
-    if (alignment / BLOCK_ALIGNMENT >> SEAL_VALUE_BITS != 0 || size + alignment < size)
+    if (alignment / BLOCK_ALIGNMENT >> HEADER_VALUE_BITS != 0 || size + alignment < size)
         return NULL;
     char *payload = bsd_alloc(state, size + alignment - BLOCK_ALIGNMENT);
     if (!payload)
@@ -91,8 +91,8 @@ static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
     char *aligned = (char *)round_up((uintptr_t)payload, alignment);
     if (aligned != payload) {
         uint64_t *back = bsd_header(aligned);
-        *back =
-            sealed(back, (uint32_t)((size_t)(aligned - payload) / BLOCK_ALIGNMENT), HEADER_BACK);
+        *back = header_word(back, (uint32_t)((size_t)(aligned - payload) / BLOCK_ALIGNMENT),
+                            HEADER_BACK);
     }
     return aligned;
 }
@@ -110,13 +110,13 @@ static struct located locate(const struct bsd_heap *heap, const void *payload)
     if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
         return result;
     uint64_t *header = bsd_header(payload);
-    uint64_t word = unsealed(header, *header);
+    uint64_t word = header_read(header, *header);
     if ((word & 0xFF) == HEADER_BACK && word >> 32 == 0) {
-        result.offset = (word >> SEAL_VALUE_SHIFT) * BLOCK_ALIGNMENT;
+        result.offset = (word >> HEADER_VALUE_SHIFT) * BLOCK_ALIGNMENT;
         header = bsd_header((const char *)payload - result.offset);
-        word = unsealed(header, *header);
+        word = header_read(header, *header);
     }
-    uint64_t size_class = word >> SEAL_VALUE_SHIFT;
+    uint64_t size_class = word >> HEADER_VALUE_SHIFT;
     if (size_class < BSD_MIN_CLASS || size_class > BSD_MAX_CLASS || (word & 0xFF) != HEADER_LIVE)
         return result;
     result.header = header;
@@ -263,7 +263,7 @@ static bool lies_in_a_segment(const struct bsd_heap *heap, const char *block, si
 }
 
 /* Looks at every link before it is followed: one that was overwritten leads anywhere, or round
- * in a ring, which holds more blocks than there is memory for. */
+ * in a circle, which holds more blocks than there is memory for. */
 static bool lists_are_sound(const struct bsd_heap *heap)
 {
     char *start, *end;

@@ -6,7 +6,7 @@
 #define ALLOTROPE_ALLOC_POLICIES_BSD_H
 
 #include "alloc/heap.h"
-#include "alloc/policies/seal.h"
+#include "alloc/policies/header_magic.h"
 
 enum {
     BSD_HEADER_BYTES = 8,

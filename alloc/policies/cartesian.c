@@ -54,13 +54,14 @@ struct cartesian_array {
     struct cartesian_node *nodes;
 };
 
-static void cartesian_init(void *state, struct page_source *pages, const uint64_t *options)
+static void cartesian_init(void *state, struct page_source *pages, const void *options)
 {
     struct cartesian_heap *heap = state;
+    const struct cartesian_options *chosen = options;
     heap->pages = pages;
-    heap->counters.on = options[CARTESIAN_COUNTERS] != 0;
-    heap->fast = options[CARTESIAN_TREE] != 0;
-    heap->least_bytes = options[CARTESIAN_LEAST];
+    heap->counters.on = chosen->counters;
+    heap->fast = chosen->tree == CARTESIAN_TREE_FAST;
+    heap->least_bytes = chosen->least_bytes;
 }
 
 /* Bytes of the block that serves a request: a multiple of 16. */
@@ -701,12 +702,12 @@ static bool cartesian_is_valid(void *state)
            tree.nodes + spare + fresh + 1 == node_limit(heap);
 }
 
-const char *const cartesian_trees[] = {"published", "fast", NULL};
+const char *const cartesian_trees[] = {
+    [CARTESIAN_TREE_PUBLISHED] = "published", [CARTESIAN_TREE_FAST] = "fast", NULL};
 
-static const struct option_description cartesian_options[] = {
-    {"tree", "as published, or one that stays shallow", 0, 1, 0, cartesian_trees},
-    COUNTERS_OPTION(0),
-    {"least", "bytes of the smallest block", 16, 64, 16, NULL},
+const struct option_description cartesian_options[] = {
+    CARTESIAN_OPTIONS(0, CARTESIAN_TREE_PUBLISHED, false),
+    CARTESIAN_FIXED_OPTIONS(0, BLOCK_ALIGNMENT),
     {0},
 };
 

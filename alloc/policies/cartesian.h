@@ -30,15 +30,29 @@ struct cartesian_heap {
     struct counters counters;
 };
 
-/* Options, in their order. From CARTESIAN_LEAST on they are set by the presets, not by users. */
-enum cartesian_option {
-    CARTESIAN_TREE,
-    CARTESIAN_COUNTERS,
-    CARTESIAN_LEAST,
-    CARTESIAN_OPTIONS,
+enum cartesian_tree { CARTESIAN_TREE_PUBLISHED, CARTESIAN_TREE_FAST };
+
+struct cartesian_options {
+    enum cartesian_tree tree;
+    bool counters;
+    uint64_t least_bytes;
 };
 
 extern const struct heap_policy cartesian_policy;
+extern const struct option_description cartesian_options[]; /* as published */
 extern const char *const cartesian_trees[];
+
+/* Rows of a preset's table: what users choose, and what the preset fixes. */
+#define CARTESIAN_OPTIONS(at, initial_tree, initial_counters)                     \
+    {"tree", "as published, or one that stays shallow",                           \
+     KEYWORD_IN(at, struct cartesian_options, tree), .keywords = cartesian_trees, \
+     .initial = (initial_tree)},                                                  \
+        COUNTERS_OPTION(at, struct cartesian_options, initial_counters)
+#define CARTESIAN_FIXED_OPTIONS(at, initial_least_bytes)                                     \
+    {                                                                                        \
+        "least", "bytes of the smallest block",                                              \
+            NUMBER_IN(at, struct cartesian_options, least_bytes),                            \
+            .minimum = 16, .maximum = 64, .initial = (initial_least_bytes), .is_fixed = true \
+    }
 
 #endif

@@ -16,10 +16,10 @@ struct counters {
     uint64_t search_lengths[16];
 };
 
-static const char *const counters_keywords[] = {"off", "on", NULL};
-#define COUNTERS_OPTION(initial)                                                           \
-    {                                                                                      \
-        "counters", "counts searches, splits and merges", 0, 1, initial, counters_keywords \
+#define COUNTERS_OPTION(at, structure, initial_counters)                                      \
+    {                                                                                         \
+        "counters", "counts searches, splits and merges", SWITCH_IN(at, structure, counters), \
+            .initial = (initial_counters)                                                     \
     }
 
 static inline void count_split(struct counters *counters)

@@ -46,14 +46,15 @@ enum {
     LARGEST_FRAGMENT = GNU_PAGE_BYTES / 2,
 };
 
-static void gnu_init(void *state, struct page_source *pages, const uint64_t *options)
+static void gnu_init(void *state, struct page_source *pages, const void *options)
 {
     struct gnu_heap *heap = state;
+    const struct gnu_options *chosen = options;
     heap->pages = pages;
-    heap->counters.on = options[GNU_COUNTERS] != 0;
-    heap->least_log = (unsigned)options[GNU_LEAST_LOG];
-    heap->final_free_pages = options[GNU_FINAL_FREE_PAGES];
-    heap->parts = options[GNU_PART_PAGES] != 0;
+    heap->counters.on = chosen->counters;
+    heap->least_log = (unsigned)chosen->least_log;
+    heap->final_free_pages = chosen->final_free_pages;
+    heap->parts = chosen->parts;
 }
 
 /* Page numbers. */
@@ -761,11 +762,9 @@ static bool gnu_is_valid(void *state)
            count_listed_fragments(heap, fragments) == fragments;
 }
 
-static const struct option_description gnu_options[] = {
-    COUNTERS_OPTION(0),
-    {"least_log", "logarithm of the smallest fragment's size", 4, 11, 4, NULL},
-    {"final_free_pages", "free pages at the end that are returned", 1, 1 << 20, 8, NULL},
-    {"parts", "fragments above half a page", 0, 1, 0, counters_keywords},
+const struct option_description gnu_options[] = {
+    GNU_OPTIONS(0, false),
+    GNU_FIXED_OPTIONS(0, GNU_MIN_FRAGMENT_LOG, 8, false),
     {0},
 };
 

@@ -54,9 +54,36 @@ struct gnu_heap {
     struct counters counters;
 };
 
-/* Options, in their order. From GNU_LEAST_LOG on they are set by the presets, not by users. */
-enum gnu_option { GNU_COUNTERS, GNU_LEAST_LOG, GNU_FINAL_FREE_PAGES, GNU_PART_PAGES, GNU_OPTIONS };
+struct gnu_options {
+    bool counters;
+    bool parts;                /* whether there are fragments above half a page */
+    uint64_t least_log;        /* of a fragment */
+    uint64_t final_free_pages; /* at the end, from which on they are returned */
+};
 
 extern const struct heap_policy gnu_policy;
+extern const struct option_description gnu_options[]; /* as published */
+
+/* Rows of a preset's table: what users choose, and what the preset fixes. */
+#define GNU_OPTIONS(at, initial_counters) COUNTERS_OPTION(at, struct gnu_options, initial_counters)
+#define GNU_FIXED_OPTIONS(at, initial_least_log, initial_final_free_pages, initial_parts) \
+    {"least_log",                                                                         \
+     "logarithm of the smallest fragment's size",                                         \
+     NUMBER_IN(at, struct gnu_options, least_log),                                        \
+     .minimum = GNU_MIN_FRAGMENT_LOG,                                                     \
+     .maximum = GNU_MAX_FRAGMENT_LOG,                                                     \
+     .initial = (initial_least_log),                                                      \
+     .is_fixed = true},                                                                   \
+        {"final_free_pages",                                                              \
+         "free pages at the end that are returned",                                       \
+         NUMBER_IN(at, struct gnu_options, final_free_pages),                             \
+         .minimum = 1,                                                                    \
+         .maximum = 1 << 20,                                                              \
+         .initial = (initial_final_free_pages),                                           \
+         .is_fixed = true},                                                               \
+    {                                                                                     \
+        "parts", "fragments above half a page", SWITCH_IN(at, struct gnu_options, parts), \
+            .initial = (initial_parts), .is_fixed = true                                  \
+    }
 
 #endif

@@ -3,23 +3,24 @@
  * knuth.c: boundary-tag first fit with a roving pointer.
  *
  * A block carries its size and state in a word at either end, so freeing finds both neighbours
- * in constant time and merges with whichever is free. Free blocks form a ring; the search for
- * room starts where the last one ended, which keeps small leftovers from gathering at its front.
+ * in constant time and merges with whichever is free. Free blocks form a circular list; the search
+ * for room starts where the last one ended, which keeps small leftovers from gathering at its
+ * front.
  *
  *   | tag | payload ...................... | tag |   live, at 8 mod 16
  *   | tag | next | previous | ............ | tag |   free
- *   | fence | block | block | ... | block | fence |  a segment of memory
+ *   | fencepost | block | block | ... | block | fencepost |  a segment of memory
  *
- * Fixed by the sources: the tags, the ring, merging on free, no remainder below four words, a
- * block cut from the start of the free one (an earlier version: from its end), growth by 8 KiB
- * without regard to what the wilderness (the free block that ends where the memory ends) holds,
+ * Fixed by the sources: the tags, the circular list, merging on free, no remainder below four
+ * words, a block cut from the start of the free one (an earlier version: from its end), growth by 8
+ * KiB without regard to what the wilderness (the free block that ends where the memory ends) holds,
  * the count of all free words, which has memory grow before a search that would be hopeless, and
- * everything about the order of the ring: a freed block goes before the rover, or keeps the place
+ * everything about the order of the list: a freed block goes before the rover, or keeps the place
  * of its upper, else its lower neighbour; the rover moves to every block that is freed; a search
  * begins behind the wilderness if the rover is there; it leaves the rover where it was unless
  * what remains, or what follows a block taken whole, is larger than the block the rover is at; a
- * block grows in place into its upper neighbour; when memory grows and nothing is free, new fences
- * are set even if it adjoins.
+ * block grows in place into its upper neighbour; when memory grows and nothing is free, new
+ * fenceposts are set even if it adjoins.
  *
  * Open, and chosen here: the word that links separate stretches of memory is left out; a block
  * aligned to more than 16 is cut out of a larger one. The tag's check takes no reference of its
@@ -32,7 +33,7 @@
  * below it, must agree: a write just past its end has damaged the upper.
  *
  * Source: D. E. Knuth, TAOCP vol. 1, 2.5, algorithms A and C with exercises 6 and 12; as
- * implemented by M. Moraes (CSRI, University of Toronto), whose order of the ring this is, and
+ * implemented by M. Moraes (CSRI, University of Toronto), whose order of the list this is, and
  * measured by B. Zorn, CU-CS-573-92, 2.1.
  */
 #include "alloc/policies/knuth.h"
@@ -40,7 +41,7 @@
 #include "vm/message.h"
 #include "vm/pages.h"
 
-/* What is asked for beyond a block: three words, for the fences and what used to link them. */
+/* What is asked for beyond a block: three words, for the fenceposts and what used to link them. */
 enum { GROWTH_BYTES = 8192, EXCESS_BYTES = 24 };
 
 struct knuth_free_block {
@@ -48,14 +49,15 @@ struct knuth_free_block {
     struct knuth_free_block *next, *previous;
 };
 
-static void knuth_init(void *state, struct page_source *pages, const uint64_t *options)
+static void knuth_init(void *state, struct page_source *pages, const void *options)
 {
     struct knuth_heap *heap = state;
+    const struct knuth_options *chosen = options;
     heap->pages = pages;
-    heap->cut_from_end = options[KNUTH_CUT] != 0;
-    heap->short_search = options[KNUTH_SEARCH] != 0;
-    heap->counters.on = options[KNUTH_COUNTERS] != 0;
-    heap->looks_at_end = options[KNUTH_END] != 0;
+    heap->cut_from_end = chosen->cut == KNUTH_CUT_END;
+    heap->short_search = chosen->search == KNUTH_SEARCH_SHORT;
+    heap->counters.on = chosen->counters;
+    heap->looks_at_end = chosen->end == KNUTH_END_CHECKED;
 }
 
 /* Blocks and tags. */
@@ -88,7 +90,7 @@ _Noreturn static void report_damaged_tag(const void *tag)
     abort_on_pointer_fault("boundary tag", tag, "overwritten, probably by a block beside it");
 }
 
-/* The tag of a neighbour or of a block in the ring, which only an overrun can have damaged. */
+/* The tag of a neighbour or of a block in the list, which only an overrun can have damaged. */
 static uint64_t trusted_tag(const void *tag)
 {
     uint64_t opened = tag_read(tag);
@@ -129,7 +131,7 @@ static size_t allocated_block_bytes(const struct knuth_heap *heap, const char *f
     return bytes;
 }
 
-/* The ring. */
+/* The circular list of free blocks. */
 
 static void unlink_block(struct knuth_free_block *block)
 {
@@ -138,7 +140,7 @@ static void unlink_block(struct knuth_free_block *block)
 }
 
 /* `block` takes the place of `old`, whose links may lie inside it. */
-static void replace_in_ring(struct knuth_free_block *old, struct knuth_free_block *block)
+static void replace_in_list(struct knuth_free_block *old, struct knuth_free_block *block)
 {
     struct knuth_free_block *next = old->next, *previous = old->previous;
     if (next == old) {
@@ -166,14 +168,14 @@ static void link_before_rover(const struct knuth_heap *heap, struct knuth_free_b
 static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free_block *block,
                           size_t bytes)
 {
-    return (const char *)block + bytes == heap->fence;
+    return (const char *)block + bytes == heap->fencepost;
 }
 
 static size_t wilderness_bytes(const struct knuth_heap *heap)
 {
-    if (!heap->fence)
+    if (!heap->fencepost)
         return 0;
-    uint64_t last = trusted_tag(heap->fence - TAG_BYTES);
+    uint64_t last = trusted_tag(heap->fencepost - TAG_BYTES);
     return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
 }
 
@@ -185,7 +187,7 @@ static void raise_bound(struct knuth_heap *heap, size_t bytes)
 
 /* Memory. */
 
-/* Puts a block, which must be tagged as allocated, into the ring, merged with its neighbours. */
+/* Puts a block, which must be tagged as allocated, into the list, merged with its neighbours. */
 static void release(struct knuth_heap *heap, char *block, size_t bytes)
 {
     uint64_t below = trusted_tag(block - TAG_BYTES);
@@ -203,7 +205,7 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
     if (tag_state(above) == TAG_FREE) {
         if ((char *)merged != block)
             unlink_block(merged);
-        replace_in_ring(upper, merged);
+        replace_in_list(upper, merged);
         bytes += tag_size(above);
         count_merge(&heap->counters);
     } else if ((char *)merged == block) {
@@ -215,23 +217,23 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
     heap->rover = merged;
 }
 
-/* Gets what a block of `bytes` needs, fences included, whatever is free already. Where nothing is
- * free, even memory that adjoins begins anew. The rover is then at the new memory. */
+/* Gets what a block of `bytes` needs, fenceposts included, whatever is free already. Where nothing
+ * is free, even memory that adjoins begins anew. The rover is then at the new memory. */
 static bool extend(struct knuth_heap *heap, size_t bytes)
 {
     bytes = (bytes + EXCESS_BYTES) / GROWTH_BYTES * GROWTH_BYTES + GROWTH_BYTES;
     char *start = heap->pages->extend(heap->pages, bytes);
     if (!start)
         return false;
-    char *block = heap->fence;
+    char *block = heap->fencepost;
     if (!block || start != block + TAG_BYTES || !heap->rover) {
         raise_bound(heap, wilderness_bytes(heap));
-        tag_write(start, 0, TAG_FENCE);
+        tag_write(start, 0, TAG_FENCEPOST);
         block = start + TAG_BYTES;
         bytes -= 2 * TAG_BYTES;
     }
-    heap->fence = block + bytes;
-    tag_write(heap->fence, 0, TAG_FENCE);
+    heap->fencepost = block + bytes;
+    tag_write(heap->fencepost, 0, TAG_FENCEPOST);
     set_tags(block, bytes, TAG_LIVE);
     release(heap, block, bytes);
     return true;
@@ -243,7 +245,8 @@ static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
 {
     if (heap->short_search && bytes > heap->bound) {
         size_t last_bytes = wilderness_bytes(heap);
-        return last_bytes >= bytes ? (struct knuth_free_block *)(heap->fence - last_bytes) : NULL;
+        return last_bytes >= bytes ? (struct knuth_free_block *)(heap->fencepost - last_bytes)
+                                   : NULL;
     }
     struct knuth_free_block *start = heap->rover;
     if (is_wilderness(heap, start, free_block_bytes(start)))
@@ -282,7 +285,7 @@ static struct knuth_free_block *obtain_room(struct knuth_heap *heap, size_t byte
     return hopeless || extend(heap, bytes) ? heap->rover : NULL;
 }
 
-/* Cuts `bytes` off; the remainder stays in the ring where the whole block was. */
+/* Cuts `bytes` off; the remainder stays in the list where the whole block was. */
 static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes, size_t rest)
 {
     char *taken = (char *)block;
@@ -291,7 +294,7 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t
         taken += rest;
     } else {
         remainder = (struct knuth_free_block *)(taken + bytes);
-        replace_in_ring(block, remainder);
+        replace_in_list(block, remainder);
     }
     set_tags(remainder, rest, TAG_FREE);
     if (!is_wilderness(heap, remainder, rest))
@@ -389,7 +392,7 @@ static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper,
     size_t found = free_block_bytes(upper), rest = found - missing;
     if (rest >= KNUTH_MIN_BLOCK) {
         struct knuth_free_block *remainder = (struct knuth_free_block *)((char *)upper + missing);
-        replace_in_ring(upper, remainder);
+        replace_in_list(upper, remainder);
         set_tags(remainder, rest, TAG_FREE);
         if (heap->rover == upper)
             heap->rover = remainder;
@@ -453,19 +456,19 @@ static bool describe_block(const char *block, const char *end, struct block_info
     return info->state == BLOCK_FREE || tag_state(opened) == TAG_LIVE;
 }
 
-/* False when the blocks between the fences are not whole. */
+/* False when the blocks between the fenceposts are not whole. */
 static bool walk_segment(const char *start, const char *end, heap_visitor *visit, void *argument)
 {
     const char *block = start + TAG_BYTES;
     if (start == end)
         return true;
-    if (!tag_is(tag_read(start), TAG_FENCE))
+    if (!tag_is(tag_read(start), TAG_FENCEPOST))
         return false;
     while (block < end - TAG_BYTES) {
         struct block_info info;
-        if (tag_is(tag_read(block), TAG_FENCE)) { /* two, where memory began anew */
+        if (tag_is(tag_read(block), TAG_FENCEPOST)) { /* two, where memory began anew */
             block += TAG_BYTES;
-            if (!tag_is(tag_read(block), TAG_FENCE))
+            if (!tag_is(tag_read(block), TAG_FENCEPOST))
                 return false;
             block += TAG_BYTES;
             continue;
@@ -476,7 +479,7 @@ static bool walk_segment(const char *start, const char *end, heap_visitor *visit
             visit(argument, &info);
         block += info.block_bytes;
     }
-    return block == end - TAG_BYTES && tag_is(tag_read(block), TAG_FENCE);
+    return block == end - TAG_BYTES && tag_is(tag_read(block), TAG_FENCEPOST);
 }
 
 static bool walk_segments(const struct knuth_heap *heap, heap_visitor *visit, void *argument)
@@ -506,7 +509,7 @@ static void knuth_statistics(void *state, struct heap_statistics *statistics)
 }
 
 struct census {
-    const char *fence;
+    const char *fencepost;
     size_t free_blocks, free_bytes, largest; /* the wilderness apart */
     bool last_was_free, unmerged;
     const char *last_end;
@@ -520,7 +523,7 @@ static void count_block(void *argument, const struct block_info *info)
     if (is_free) {
         census->free_blocks++;
         census->free_bytes += info->block_bytes;
-        if (info->block_bytes > census->largest && block + info->block_bytes != census->fence)
+        if (info->block_bytes > census->largest && block + info->block_bytes != census->fencepost)
             census->largest = info->block_bytes;
     }
     if (is_free && census->last_was_free && census->last_end == block)
@@ -529,8 +532,8 @@ static void count_block(void *argument, const struct block_info *info)
     census->last_end = block + info->block_bytes;
 }
 
-/* All free blocks, `count` of them, form one ring. */
-static bool ring_is_valid(const struct knuth_heap *heap, size_t count)
+/* All free blocks, `count` of them, form one circular list. */
+static bool list_is_valid(const struct knuth_heap *heap, size_t count)
 {
     const struct knuth_free_block *block = heap->rover;
     if (!block || count == 0)
@@ -548,21 +551,21 @@ static bool ring_is_valid(const struct knuth_heap *heap, size_t count)
 static bool knuth_is_valid(void *state)
 {
     const struct knuth_heap *heap = state;
-    struct census census = {.fence = heap->fence};
+    struct census census = {.fencepost = heap->fencepost};
     return walk_segments(heap, count_block, &census) && !census.unmerged &&
            census.free_bytes == heap->free_bytes && census.largest <= heap->bound &&
-           ring_is_valid(heap, census.free_blocks);
+           list_is_valid(heap, census.free_blocks);
 }
 
-const char *const knuth_cuts[] = {"start", "end", NULL};
-const char *const knuth_searches[] = {"published", "short", NULL};
-static const char *const ends[] = {"trusted", "checked", NULL};
+const char *const knuth_cuts[] = {[KNUTH_CUT_START] = "start", [KNUTH_CUT_END] = "end", NULL};
+const char *const knuth_searches[] = {
+    [KNUTH_SEARCH_PUBLISHED] = "published", [KNUTH_SEARCH_SHORT] = "short", NULL};
+const char *const knuth_ends[] = {
+    [KNUTH_END_TRUSTED] = "trusted", [KNUTH_END_CHECKED] = "checked", NULL};
 
-static const struct option_description knuth_options[] = {
-    {"cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts},
-    {"search", KNUTH_SEARCH_TITLE, 0, 1, 0, knuth_searches},
-    COUNTERS_OPTION(0),
-    {"end", "whether the tag at a block's end is checked", 0, 1, 0, ends},
+const struct option_description knuth_options[] = {
+    KNUTH_OPTIONS(0, KNUTH_SEARCH_PUBLISHED, false),
+    KNUTH_FIXED_OPTIONS(0, KNUTH_END_TRUSTED),
     {0},
 };
 

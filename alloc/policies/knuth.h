@@ -20,17 +20,40 @@ struct knuth_heap {
     struct page_source *pages;
     struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
     size_t free_bytes;
-    char *fence; /* the tag behind the last block; NULL: no memory yet */
+    char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
 };
 
-/* Options, in their order. KNUTH_END is set by the presets, not by users. */
-enum knuth_option { KNUTH_CUT, KNUTH_SEARCH, KNUTH_COUNTERS, KNUTH_END, KNUTH_OPTIONS };
-#define KNUTH_SEARCH_TITLE "as published, or given up when what is left to see cannot do"
+enum knuth_cut { KNUTH_CUT_START, KNUTH_CUT_END };
+enum knuth_search { KNUTH_SEARCH_PUBLISHED, KNUTH_SEARCH_SHORT };
+enum knuth_end { KNUTH_END_TRUSTED, KNUTH_END_CHECKED };
+
+struct knuth_options {
+    enum knuth_cut cut;
+    enum knuth_search search;
+    enum knuth_end end;
+    bool counters;
+};
 
 extern const struct heap_policy knuth_policy;
-extern const char *const knuth_cuts[], *const knuth_searches[];
+extern const struct option_description knuth_options[]; /* as published */
+extern const char *const knuth_cuts[], *const knuth_searches[], *const knuth_ends[];
+
+/* Rows of a preset's table: what users choose, and what the preset fixes. */
+#define KNUTH_OPTIONS(at, initial_search, initial_counters)                                       \
+    {"cut", "which end of a free block is handed out", KEYWORD_IN(at, struct knuth_options, cut), \
+     .keywords = knuth_cuts, .initial = KNUTH_CUT_START},                                         \
+        {"search", "as published, or given up when what is left to see cannot do",                \
+         KEYWORD_IN(at, struct knuth_options, search), .keywords = knuth_searches,                \
+         .initial = (initial_search)},                                                            \
+        COUNTERS_OPTION(at, struct knuth_options, initial_counters)
+#define KNUTH_FIXED_OPTIONS(at, initial_end)                                                      \
+    {                                                                                             \
+        "end", "whether the tag at a block's end is checked",                                     \
+            KEYWORD_IN(at, struct knuth_options, end), .keywords = knuth_ends,                    \
+                                                       .initial = (initial_end), .is_fixed = true \
+    }
 
 #endif

@@ -33,9 +33,9 @@ static const struct layered_policy layers = {
     .bin_request = bin_request,
 };
 
-static bool default_init(const uint64_t *options)
+static bool default_init(const void *options)
 {
-    return layered_init(&layers, options, 0);
+    return layered_init(&layers, NULL, options);
 }
 
 void *bsd_default_alloc(size_t size)
@@ -48,7 +48,7 @@ void bsd_default_free(void *block)
     layered_free(&layers, block);
 }
 
-static const struct option_description default_options[] = {LAYERED_OPTIONS, {0}};
+static const struct option_description default_options[] = {LAYERED_OPTIONS(0), {0}};
 
 const struct allocator bsd_default = {
     .name = "bsd",
@@ -63,9 +63,10 @@ const struct allocator bsd_default = {
     LAYERED_FUNCTIONS,
 };
 
-static bool init_classic(const uint64_t *options)
+static bool init_classic(const void *options)
 {
-    return classic_init(&bsd_policy, options);
+    (void)options;
+    return classic_init(&bsd_policy, NULL);
 }
 
 const struct allocator bsd_classic = {

@@ -12,12 +12,7 @@
 #define TITLE "better fit in a Cartesian tree (Stephenson, SunOS)"
 #define SOURCE "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983"
 
-#define TREE(initial)                                                                     \
-    {                                                                                     \
-        "tree", "as published, or one that stays shallow", 0, 1, initial, cartesian_trees \
-    }
-
-/* A bin holds blocks by their bytes, header included. The least have 32, so that a byte of state
+/* A bin holds blocks by their bytes, header included. The least have 32, so that a shadow byte
  * serves 32; the first bin, of 16, is left out. */
 enum { LEAST_BYTES = 32 };
 
@@ -41,14 +36,22 @@ static const struct layered_policy layers = {
     .bin_request = bin_request,
 };
 
-/* The user chooses the tree, the counters and the layers' options; the least block is set here. */
-static bool default_init(const uint64_t *options)
+struct cartesian_default_options {
+    struct cartesian_options heap;
+    struct layered_options layers;
+};
+
+static const struct option_description default_options[] = {
+    CARTESIAN_OPTIONS(offsetof(struct cartesian_default_options, heap), CARTESIAN_TREE_FAST, true),
+    LAYERED_OPTIONS(offsetof(struct cartesian_default_options, layers)),
+    CARTESIAN_FIXED_OPTIONS(offsetof(struct cartesian_default_options, heap), LEAST_BYTES),
+    {0},
+};
+
+static bool default_init(const void *options)
 {
-    uint64_t all[CARTESIAN_OPTIONS + LAYERED_OPTION_COUNT] = {
-        options[CARTESIAN_TREE], options[CARTESIAN_COUNTERS], LEAST_BYTES};
-    memcpy(&all[CARTESIAN_OPTIONS], &options[CARTESIAN_LEAST],
-           LAYERED_OPTION_COUNT * sizeof *options);
-    return layered_init(&layers, all, CARTESIAN_OPTIONS);
+    const struct cartesian_default_options *chosen = options;
+    return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
 void *cartesian_default_alloc(size_t size)
@@ -60,9 +63,6 @@ void cartesian_default_free(void *block)
 {
     layered_free(&layers, block);
 }
-
-static const struct option_description default_options[] = {
-    TREE(1), COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
 
 const struct allocator cartesian_default = {
     .name = "cartesian",
@@ -77,14 +77,10 @@ const struct allocator cartesian_default = {
     LAYERED_FUNCTIONS,
 };
 
-static bool init_classic(const uint64_t *options)
+static bool init_classic(const void *options)
 {
-    uint64_t all[CARTESIAN_OPTIONS] = {options[CARTESIAN_TREE], options[CARTESIAN_COUNTERS],
-                                       BLOCK_ALIGNMENT};
-    return classic_init(&cartesian_policy, all);
+    return classic_init(&cartesian_policy, options);
 }
-
-static const struct option_description classic_options[] = {TREE(0), COUNTERS_OPTION(0), {0}};
 
 const struct allocator cartesian_classic = {
     .name = "cartesian",
@@ -92,7 +88,7 @@ const struct allocator cartesian_classic = {
     .preset_title = CLASSIC_TITLE,
     .title = TITLE,
     .source = SOURCE,
-    .options = classic_options,
+    .options = cartesian_options,
     .init = init_classic,
     CLASSIC_FUNCTIONS,
 };

@@ -12,7 +12,7 @@
 #define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
 
 /* A bin for each power of two up to half a page, then four to a doubling, as the heap has parts of
- * pages. Fragments have 32 bytes at least, so that a byte of state serves 32. */
+ * pages. Fragments have 32 bytes at least, so that a shadow byte serves 32. */
 enum {
     LEAST_LOG = 5,
     FRAGMENT_BINS = GNU_MAX_FRAGMENT_LOG - LEAST_LOG + 1,
@@ -48,19 +48,27 @@ static const struct layered_policy layers = {
     .bin_request = bin_request,
 };
 
-/* The user chooses the counters and the layers' options; the rest is set here. A megabyte at the
- * end may stay: returning eight pages would make a loop that allocates and frees more than that
- * one of system calls. */
-static bool default_init(const uint64_t *options)
+struct gnu_default_options {
+    struct gnu_options heap;
+    struct layered_options layers;
+};
+
+/* A megabyte at the end may stay: returning eight pages would make a loop that allocates and frees
+ * more than that one of system calls. */
+enum { FINAL_FREE_PAGES = (1 << 20) / GNU_PAGE_BYTES };
+
+static const struct option_description default_options[] = {
+    GNU_OPTIONS(offsetof(struct gnu_default_options, heap), true),
+    LAYERED_OPTIONS(offsetof(struct gnu_default_options, layers)),
+    GNU_FIXED_OPTIONS(offsetof(struct gnu_default_options, heap), LEAST_LOG, FINAL_FREE_PAGES,
+                      true),
+    {0},
+};
+
+static bool default_init(const void *options)
 {
-    uint64_t all[GNU_OPTIONS + LAYERED_OPTION_COUNT] = {
-        [GNU_COUNTERS] = options[GNU_COUNTERS],
-        [GNU_LEAST_LOG] = LEAST_LOG,
-        [GNU_FINAL_FREE_PAGES] = (1 << 20) / GNU_PAGE_BYTES,
-        [GNU_PART_PAGES] = 1,
-    };
-    memcpy(&all[GNU_OPTIONS], &options[GNU_LEAST_LOG], LAYERED_OPTION_COUNT * sizeof *options);
-    return layered_init(&layers, all, GNU_OPTIONS);
+    const struct gnu_default_options *chosen = options;
+    return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
 void *gnu_default_alloc(size_t size)
@@ -72,9 +80,6 @@ void gnu_default_free(void *block)
 {
     layered_free(&layers, block);
 }
-
-static const struct option_description default_options[] = {
-    COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
 
 const struct allocator gnu_default = {
     .name = "gnu",
@@ -89,17 +94,10 @@ const struct allocator gnu_default = {
     LAYERED_FUNCTIONS,
 };
 
-static bool init_classic(const uint64_t *options)
+static bool init_classic(const void *options)
 {
-    uint64_t all[GNU_OPTIONS] = {
-        [GNU_COUNTERS] = options[GNU_COUNTERS],
-        [GNU_LEAST_LOG] = GNU_MIN_FRAGMENT_LOG,
-        [GNU_FINAL_FREE_PAGES] = 8,
-    };
-    return classic_init(&gnu_policy, all);
+    return classic_init(&gnu_policy, options);
 }
-
-static const struct option_description classic_options[] = {COUNTERS_OPTION(0), {0}};
 
 const struct allocator gnu_classic = {
     .name = "gnu",
@@ -107,7 +105,7 @@ const struct allocator gnu_classic = {
     .preset_title = CLASSIC_TITLE,
     .title = TITLE,
     .source = SOURCE,
-    .options = classic_options,
+    .options = gnu_options,
     .init = init_classic,
     CLASSIC_FUNCTIONS,
 };

@@ -11,15 +11,6 @@
 
 #define TITLE "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)"
 #define SOURCE "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5"
-#define CUT                                                                   \
-    {                                                                         \
-        "cut", "which end of a free block is handed out", 0, 1, 0, knuth_cuts \
-    }
-
-#define SEARCH(initial)                                             \
-    {                                                               \
-        "search", KNUTH_SEARCH_TITLE, 0, 1, initial, knuth_searches \
-    }
 
 /* A bin holds blocks by what the program may use of them. */
 static inline unsigned bin_of(size_t size)
@@ -41,12 +32,22 @@ static const struct layered_policy layers = {
     .bin_request = bin_request,
 };
 
-static bool default_init(const uint64_t *options)
+struct knuth_default_options {
+    struct knuth_options heap;
+    struct layered_options layers;
+};
+
+static const struct option_description default_options[] = {
+    KNUTH_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_SEARCH_SHORT, true),
+    LAYERED_OPTIONS(offsetof(struct knuth_default_options, layers)),
+    KNUTH_FIXED_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_END_CHECKED),
+    {0},
+};
+
+static bool default_init(const void *options)
 {
-    uint64_t all[KNUTH_OPTIONS + LAYERED_OPTION_COUNT] = {options[KNUTH_CUT], options[KNUTH_SEARCH],
-                                                          options[KNUTH_COUNTERS], true};
-    memcpy(&all[KNUTH_OPTIONS], &options[KNUTH_END], LAYERED_OPTION_COUNT * sizeof *options);
-    return layered_init(&layers, all, KNUTH_OPTIONS);
+    const struct knuth_default_options *chosen = options;
+    return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
 void *knuth_default_alloc(size_t size)
@@ -58,9 +59,6 @@ void knuth_default_free(void *block)
 {
     layered_free(&layers, block);
 }
-
-static const struct option_description default_options[] = {
-    CUT, SEARCH(1), COUNTERS_OPTION(1), LAYERED_OPTIONS, {0}};
 
 const struct allocator knuth_default = {
     .name = "knuth",
@@ -75,15 +73,10 @@ const struct allocator knuth_default = {
     LAYERED_FUNCTIONS,
 };
 
-static bool init_classic(const uint64_t *options)
+static bool init_classic(const void *options)
 {
-    uint64_t all[KNUTH_OPTIONS] = {options[KNUTH_CUT], options[KNUTH_SEARCH],
-                                   options[KNUTH_COUNTERS], false};
-    return classic_init(&knuth_policy, all);
+    return classic_init(&knuth_policy, options);
 }
-
-static const struct option_description classic_options[] = {
-    CUT, SEARCH(0), COUNTERS_OPTION(0), {0}};
 
 const struct allocator knuth_classic = {
     .name = "knuth",
@@ -91,7 +84,7 @@ const struct allocator knuth_classic = {
     .preset_title = CLASSIC_TITLE,
     .title = TITLE,
     .source = SOURCE,
-    .options = classic_options,
+    .options = knuth_options,
     .init = init_classic,
     CLASSIC_FUNCTIONS,
 };

@@ -67,7 +67,7 @@ def command_section(path: list[str], command: click.Command, above: click.Contex
 
 
 def commands() -> Iterator[str]:
-    from allotrope.cli import cli
+    from allotrope.commands.cli import cli
 
     context = click.Context(cli, info_name="allotrope")
     for name in cli.list_commands(context):

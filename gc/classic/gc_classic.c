@@ -23,92 +23,98 @@
  */
 #include "gc/classic/gc_classic.h"
 
-#include <signal.h>
 #include <string.h>
 
+#include "alloc/area_source.h"
 #include "vm/owner.h"
-#include "gc/world/call_on_stack.h"
 #include "gc/classic/heap.h"
+#include "gc/world/collection.h"
 #include "vm/private_memory.h"
-#include "vm/kernel/process.h"
-#include "vm/kernel/resident.h"
-#include "gc/world/roots.h"
-#include "gc/world/stop.h"
-#include "gc/world/traced.h"
-#include "vm/area.h"
-#include "vm/clock.h"
+#include "vm/fork_chain.h"
 #include "vm/lock.h"
 #include "vm/message.h"
-#include "vm/metadata.h"
 #include "vm/granule_map.h"
-#include "vm/pages.h"
-#include "vm/syscall.h"
 #include "vm/window.h"
 
-enum { STACK_BYTES = 64 << 10 };
 static const size_t LARGEST_INCREMENT = (size_t)2 << 20;
 
 enum growth { GROWTH_HEAP, GROWTH_INCREMENT };
-enum { OPTION_GROWTH, OPTION_POINTERS, OPTION_INITIAL };
+enum pointers { POINTERS_BASE, POINTERS_INTERIOR };
 
-static const char *const growth_words[] = {"heap", "increment", NULL};
-static const char *const pointers_words[] = {"base", "interior", NULL};
-
-static const struct option_description options[] = {
-    {"growth", "what grows by half when a collection reclaims too little", 0, 1, GROWTH_HEAP,
-     growth_words},
-    {"pointers", "which pointers keep an object: those to its start, or to any byte", 0, 1, 0,
-     pointers_words},
-    {"initial", "bytes that the heap begins with", 4096, (uint64_t)1 << 40, 256 << 10, NULL},
-    {0},
+struct gc_classic_options {
+    enum growth growth;
+    enum pointers pointers;
+    uint64_t initial_bytes;
 };
 
-struct counters {
-    uint64_t collections, given_up, growths;
-    uint64_t pause_ns, longest_pause_ns;
-    uint64_t root_bytes;
-    uint64_t live_bytes, live_objects; /* after the last collection */
+static const char *const growth_words[] = {
+    [GROWTH_HEAP] = "heap", [GROWTH_INCREMENT] = "increment", NULL};
+static const char *const pointers_words[] = {
+    [POINTERS_BASE] = "base", [POINTERS_INTERIOR] = "interior", NULL};
+
+static const struct option_description options[] = {
+    {"growth", "what grows by half when a collection reclaims too little",
+     KEYWORD_IN(0, struct gc_classic_options, growth), .keywords = growth_words,
+     .initial = GROWTH_HEAP},
+    {"pointers", "which pointers keep an object: those to its start, or to any byte",
+     KEYWORD_IN(0, struct gc_classic_options, pointers), .keywords = pointers_words,
+     .initial = POINTERS_BASE},
+    {"initial", "bytes that the heap begins with",
+     NUMBER_IN(0, struct gc_classic_options, initial_bytes), .minimum = 4096,
+     .maximum = (uint64_t)1 << 40, .initial = 256 << 10},
+    {0},
 };
 
 /* Of the collector's own memory, so that nothing here is taken for a root. */
 struct classic {
     struct classic_heap heap;
-    struct page_source pages;
-    struct area area;
+    struct area_source source;
     enum growth growth;
     size_t initial, increment;
-    bool available, reclaimed;
-    long process;
-    char *stack;
-    struct counters counters;
+    struct collection_driver driver;
+    uint64_t growths;
+    uint64_t live_objects; /* after the last collection */
 };
 
 static struct classic *classic;
 static struct owner owner = {OWNER_RECORDS};
 static struct lock lock = LOCK_INITIALIZER(RANK_ARENA);
 
-static void *extend(struct page_source *source, size_t bytes)
+/* Collection. */
+
+static void mark_words(const void *start, const void *end)
 {
-    (void)source;
-    return area_extend(&classic->area, bytes);
+    classic_heap_mark(&classic->heap, start, end);
 }
 
-static bool retract(struct page_source *source, size_t bytes)
+static void begin(struct root_visitor *visitor)
 {
-    (void)source;
-    return area_retract(&classic->area, bytes);
+    classic_heap_clear_marks(&classic->heap);
+    visitor->words = mark_words;
 }
 
-static bool segment(struct page_source *source, size_t index, char **start, char **end)
+static void mark_reachable(void)
 {
-    struct segment found;
-    (void)source;
-    if (!area_segment(&classic->area, index, &found))
-        return false;
-    *start = found.start;
-    *end = found.end;
-    return true;
+    classic_heap_mark_finish(&classic->heap);
 }
+
+static uint64_t sweep(void)
+{
+    struct classic_sweep swept;
+    classic_heap_sweep(&classic->heap, &swept);
+    classic->live_objects = swept.live_objects;
+    return swept.live_bytes;
+}
+
+static const struct collector collector = {.begin = begin, .mark = mark_reachable, .sweep = sweep};
+
+/* The lock is held, which is that of the heap and of collections. False: nothing was reclaimed. */
+static bool collect(void)
+{
+    return collection_is_possible(&classic->driver) && collection_run(&classic->driver);
+}
+
+/* Set-up. */
 
 static void report_unavailable(void)
 {
@@ -119,89 +125,23 @@ static void report_unavailable(void)
     message_send(&message);
 }
 
-static bool init(const uint64_t *values)
+static bool init(const void *values)
 {
+    const struct gc_classic_options *chosen = values;
     window_init(0);
+    fork_chain_add(&lock);
     classic = private_memory_map(sizeof *classic);
     if (!classic)
         return false;
-    classic->pages = (struct page_source){extend, retract, segment};
-    classic->growth = (enum growth)values[OPTION_GROWTH];
-    classic->initial = classic->increment = values[OPTION_INITIAL];
-    classic->process = SYSCALL_0(SYS_getpid);
-    area_init(&classic->area, &owner);
-    if (!classic_heap_init(&classic->heap, &classic->pages, values[OPTION_POINTERS] == 1))
+    classic->growth = chosen->growth;
+    classic->initial = classic->increment = chosen->initial_bytes;
+    area_source_init(&classic->source, &owner);
+    if (!classic_heap_init(&classic->heap, &classic->source.pages,
+                           chosen->pointers == POINTERS_INTERIOR))
         return false;
-    classic->stack = private_memory_map(STACK_BYTES);
-    classic->available = classic->stack && process_open() && stop_init() && roots_init();
-    if (!classic->available)
+    if (!collection_init(&classic->driver, &collector))
         report_unavailable();
     return true;
-}
-
-/* Collection. */
-
-static void mark_words(const void *start, const void *end)
-{
-    classic_heap_mark(&classic->heap, start, end);
-}
-
-static void collect_in_stopped_world(uintptr_t stack_pointer)
-{
-    static const struct root_sink sink = {.words = mark_words};
-    struct counters *counters = &classic->counters;
-    struct root_result roots;
-    classic_heap_clear_marks(&classic->heap);
-    doorbell_enter_roots();
-    bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
-    doorbell_leave();
-    if (!read)
-        return;
-    struct classic_sweep swept;
-    doorbell_enter_mark();
-    classic_heap_mark_finish(&classic->heap);
-    doorbell_leave();
-    doorbell_enter_sweep();
-    classic_heap_sweep(&classic->heap, &swept);
-    doorbell_leave();
-    counters->collections++;
-    counters->live_bytes = swept.live_bytes;
-    counters->live_objects = swept.live_objects;
-    counters->root_bytes += roots.bytes + roots.indirect_bytes;
-    classic->reclaimed = true;
-}
-
-/* On the collector's own stack. stack_pointer: of the program's. */
-static void stop_and_collect(uintptr_t stack_pointer)
-{
-    uint64_t begun = monotonic_ns();
-    if (stop_world() != STOP_DONE)
-        return;
-    collect_in_stopped_world(stack_pointer);
-    resume_world();
-    uint64_t pause = monotonic_ns() - begun;
-    classic->counters.pause_ns += pause;
-    if (pause > classic->counters.longest_pause_ns)
-        classic->counters.longest_pause_ns = pause;
-}
-
-/* The lock is held. False: nothing was reclaimed. A vfork child runs in its parent's memory, but is
- * not it. */
-static bool collect(void)
-{
-    if (!classic->available || SYSCALL_0(SYS_getpid) != classic->process)
-        return false;
-    uint64_t all = ~UINT64_C(0), mask;
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
-    classic->reclaimed = false;
-    doorbell_enter_collector();
-    doorbell_collection_begin(classic->counters.collections);
-    call_on_stack(stop_and_collect, classic->stack + STACK_BYTES);
-    doorbell_collection_end(classic->counters.live_bytes);
-    doorbell_leave();
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
-    classic->counters.given_up += !classic->reclaimed;
-    return classic->reclaimed;
 }
 
 /* Growth. */
@@ -218,7 +158,7 @@ static bool grow(size_t needed)
         if (classic->increment > LARGEST_INCREMENT)
             classic->increment = LARGEST_INCREMENT;
     }
-    classic->counters.growths++;
+    classic->growths++;
     for (; step > needed; step /= 2)
         if (classic_heap_grow(&classic->heap, step))
             return true;
@@ -228,7 +168,7 @@ static bool grow(size_t needed)
 static bool reclaimed_too_little(void)
 {
     size_t bytes = classic_heap_bytes(&classic->heap);
-    return bytes - classic->counters.live_bytes < bytes / 4;
+    return bytes - classic->driver.statistics.live_bytes < bytes / 4;
 }
 
 static void *take(size_t alignment, size_t size)
@@ -326,26 +266,9 @@ static struct block_waste waste(const void *block)
     return found;
 }
 
-static void fork_prepare(void)
-{
-    lock_acquire(&lock);
-    lock_acquire(&metadata_lock);
-    lock_acquire(&window_lock);
-}
-
-static void fork_parent(void)
-{
-    lock_release(&window_lock);
-    lock_release(&metadata_lock);
-    lock_release(&lock);
-}
-
 static void fork_child(void)
 {
-    classic->process = SYSCALL_0(SYS_getpid);
-    lock_reset(&window_lock);
-    lock_reset(&metadata_lock);
-    lock_reset(&lock);
+    collection_forked(&classic->driver);
 }
 
 static void thread_exit(void)
@@ -396,18 +319,26 @@ static bool is_valid(void)
     return valid;
 }
 
+static uint64_t given_up(const struct collection_statistics *driver)
+{
+    uint64_t sum = driver->given_up_roots;
+    for (unsigned i = 0; i < STOP_FAILURES; i++)
+        sum += driver->given_up[i];
+    return sum;
+}
+
 static void more_statistics(statistic_visitor *visit, void *argument)
 {
-    const struct counters *counters = &classic->counters;
-    visit(argument, "gc", "collections", counters->collections);
-    visit(argument, "gc", "given_up", counters->given_up);
-    visit(argument, "gc", "growths", counters->growths);
+    const struct collection_statistics *driver = &classic->driver.statistics;
+    visit(argument, "gc", "collections", driver->collections);
+    visit(argument, "gc", "given_up", given_up(driver));
+    visit(argument, "gc", "growths", classic->growths);
     visit(argument, "gc", "heap_bytes", classic_heap_bytes(&classic->heap));
-    visit(argument, "gc", "pause_ns", counters->pause_ns);
-    visit(argument, "gc", "longest_pause_ns", counters->longest_pause_ns);
-    visit(argument, "gc", "live_bytes", counters->live_bytes);
-    visit(argument, "gc", "live_objects", counters->live_objects);
-    visit(argument, "gc", "root_bytes", counters->root_bytes);
+    visit(argument, "gc", "pause_ns", driver->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "live_bytes", driver->live_bytes);
+    visit(argument, "gc", "live_objects", classic->live_objects);
+    visit(argument, "gc", "root_bytes", driver->root_bytes + driver->root_indirect_bytes);
 }
 
 const struct allocator gc_classic = {
@@ -426,8 +357,6 @@ const struct allocator gc_classic = {
     .usable_size = usable_size,
     .waste = waste,
     .owns = owns,
-    .fork_prepare = fork_prepare,
-    .fork_parent = fork_parent,
     .fork_child = fork_child,
     .thread_exit = thread_exit,
     .trim = trim,

@@ -77,18 +77,18 @@ static size_t index_of(const struct classic_heap *heap, const void *address)
 
 /* Growth. */
 
-static bool states_reserve(struct classic_heap *heap, size_t extent)
+static bool states_reserve(struct classic_heap *heap, size_t span)
 {
-    if (extent <= heap->states_room)
+    if (span <= heap->states_room)
         return true;
     size_t room = heap->states_room ? heap->states_room : STATES_BYTES;
-    while (room < extent)
+    while (room < span)
         room *= 2;
     uint8_t *states = private_memory_map(room);
     if (!states)
         return false;
     if (heap->states) {
-        memcpy(states, heap->states, heap->extent);
+        memcpy(states, heap->states, heap->span);
         private_memory_unmap(heap->states, heap->states_room);
     }
     heap->states = states;
@@ -147,8 +147,8 @@ bool classic_heap_grow(struct classic_heap *heap, size_t bytes)
         heap->pages->retract(heap->pages, bytes);
         return false;
     }
-    memset(heap->states + heap->extent, CHUNK_OUTSIDE, first - heap->extent);
-    heap->extent = first + chunks;
+    memset(heap->states + heap->span, CHUNK_OUTSIDE, first - heap->span);
+    heap->span = first + chunks;
     heap->chunks += chunks;
     free_run_add(heap, chunk_at(heap, first), chunks);
     return true;
@@ -287,7 +287,7 @@ static struct classic_chunk *header_of(const struct classic_heap *heap, uintptr_
 {
     uintptr_t distance = word - (uintptr_t)heap->base;
     size_t index = distance / CLASSIC_CHUNK_BYTES;
-    if (index >= heap->extent)
+    if (index >= heap->span)
         return NULL;
     enum chunk_state state = heap->states[index];
     if (state == CHUNK_SMALL || state == CHUNK_LARGE)
@@ -363,7 +363,7 @@ typedef void chunk_visitor(struct classic_heap *heap, struct classic_chunk *chun
 /* Visits every chunk that holds objects. */
 static void each_chunk(struct classic_heap *heap, chunk_visitor *visit, void *argument)
 {
-    for (size_t i = 0; i < heap->extent; i++)
+    for (size_t i = 0; i < heap->span; i++)
         if (heap->states[i] == CHUNK_SMALL || heap->states[i] == CHUNK_LARGE)
             visit(heap, chunk_at(heap, i), argument);
 }
@@ -383,9 +383,9 @@ void classic_heap_clear_marks(struct classic_heap *heap)
 }
 
 /* Most words point nowhere near: they are told by one comparison. */
-static inline bool is_in_extent(const struct classic_heap *heap, uintptr_t word)
+static inline bool is_in_span(const struct classic_heap *heap, uintptr_t word)
 {
-    return word - (uintptr_t)heap->base < heap->extent * CLASSIC_CHUNK_BYTES;
+    return word - (uintptr_t)heap->base < heap->span * CLASSIC_CHUNK_BYTES;
 }
 
 static void mark_word(struct classic_heap *heap, uintptr_t word)
@@ -410,9 +410,9 @@ __attribute__((no_sanitize("address"))) void classic_heap_mark(struct classic_he
 {
     const uintptr_t *word = (const uintptr_t *)round_up((uintptr_t)start, sizeof *word);
     for (; (const char *)(word + 1) <= (const char *)end; word++) {
-        if (is_in_extent(heap, *word))
+        if (is_in_span(heap, *word))
             mark_word(heap, *word);
-        if (heap->interior && is_in_extent(heap, *word - 1))
+        if (heap->interior && is_in_span(heap, *word - 1))
             mark_word(heap, *word - 1);
     }
 }
@@ -494,7 +494,7 @@ void classic_heap_sweep(struct classic_heap *heap, struct classic_sweep *result)
     *result = (struct classic_sweep){0};
     memset(heap->free_lists, 0, sizeof heap->free_lists);
     heap->free_runs = NULL;
-    for (size_t i = heap->extent; i-- > 0;) {
+    for (size_t i = heap->span; i-- > 0;) {
         struct classic_chunk *chunk = chunk_at(heap, i);
         enum chunk_state state = heap->states[i];
         if (state == CHUNK_FREE) {
@@ -568,7 +568,7 @@ void classic_heap_walk(struct classic_heap *heap, heap_visitor *visit, void *arg
 static bool chunks_are_valid(const struct classic_heap *heap)
 {
     size_t counted = 0;
-    for (size_t i = 0, run; i < heap->extent; i += run) {
+    for (size_t i = 0, run; i < heap->span; i += run) {
         const struct classic_chunk *chunk = chunk_at(heap, i);
         enum chunk_state state = heap->states[i];
         run = 1;
@@ -583,7 +583,7 @@ static bool chunks_are_valid(const struct classic_heap *heap)
                 return false;
         } else {
             run = chunk->run;
-            if (run == 0 || run > heap->extent - i)
+            if (run == 0 || run > heap->span - i)
                 return false;
             for (size_t j = 1; j < run; j++)
                 if (heap->states[i + j] != (state == CHUNK_FREE ? CHUNK_FREE : CHUNK_REST))
@@ -619,7 +619,7 @@ static bool runs_are_valid(const struct classic_heap *heap)
             return false;
         on_list += run->run;
     }
-    for (size_t i = 0; i < heap->extent; i++)
+    for (size_t i = 0; i < heap->span; i++)
         in_table += heap->states[i] == CHUNK_FREE;
     return on_list == in_table;
 }

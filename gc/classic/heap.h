@@ -24,7 +24,7 @@ struct classic_heap {
     struct page_source *pages;
     bool interior;   /* pointers into an object, or behind its last byte, count too */
     char *base;      /* of the lowest chunk */
-    size_t extent;   /* chunks from the lowest to the highest, holes included */
+    size_t span;     /* chunks from the lowest to the highest, holes included */
     size_t chunks;   /* the heap's own */
     uint8_t *states; /* by chunk: enum chunk_state */
     size_t states_room;

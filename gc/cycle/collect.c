@@ -1,226 +1,145 @@
 /* SPDX-License-Identifier: MIT
  *
- * collect.c: one collection.
+ * collect.c: the collections of `gc`: what its driver (gc/world/collection.h) asks of it.
  *
- *     take the collector's lock, then the heap's        so that nobody who is stopped holds it
- *     block all signals                                 a handler must not run in a stopped world
- *     stop every other thread                           stop.c     } the pause
- *     mark from everything outside the heap             roots.c, mark.c
- *     free what has no mark                             sweep.c
- *     let the threads go on                                        }
- *     give large dead blocks back, set the pace         pace.c
+ *     state.lock          one collection at a time (one-collection)
+ *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
+ *         begin           clears the marks                            mark.c
+ *         mark            follows what the roots point to             mark.c
+ *         sweep           frees what has no mark                      sweep.c
+ *         finish          sets the pace, gives large dead blocks back pace.c
  *
- * It runs on a stack of its own, since the thread that ran out of memory may be on a coroutine's,
- * with only a few kilobytes left. Before it leaves its own it puts its registers there; vector
- * registers hold nothing at a call that they could keep.
+ * Invariant
+ *   local-is-free       In a stopped world the blocks in threads' local free lists have their free
+ *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
+ *                       thread that was stopped finds its lists and their bits as it left them.
  *
- * Whatever goes wrong before the sweep, nothing is reclaimed, the heap grows instead, and the
- * statistics say so. When it goes wrong again and again nobody must wait for collections any more:
- * collect_works tells.
+ * A thread that waited for another's collection does not begin its own: `finished` tells.
  */
 #include "gc/cycle/collect.h"
 
-#include <signal.h>
-
 #include "alloc/blocks/blocks.h"
-#include "gc/world/call_on_stack.h"
-#include "gc/mark/mark.h"
-#include "vm/private_memory.h"
 #include "gc/cycle/pace.h"
-#include "vm/kernel/process.h"
-#include "vm/kernel/resident.h"
-#include "gc/world/roots.h"
 #include "gc/cycle/sweep.h"
-#include "gc/world/traced.h"
-#include "vm/clock.h"
+#include "gc/mark/mark.h"
+#include "vm/fork_chain.h"
+#include "vm/kernel/process.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
-#include "vm/pages.h"
-#include "vm/syscall.h"
-
-enum { STACK_BYTES = 64 << 10 };
-
-/* So many collections given up one after the other are no accident. */
-enum { HOPELESS = 3 };
 
 static struct {
     struct lock lock; /* of all that follows */
-    _Atomic bool available;
-    _Atomic unsigned failures; /* since the last that was not given up */
+    struct collection_driver driver;
     unsigned markers;
-    long process;
-    char *stack;
     _Atomic uint64_t finished; /* collections that were not given up */
-    uint64_t ended_ns;         /* when the last one was over */
+    /* Of the collection at hand. */
     enum collect_cause cause;
-    size_t wanted;
-    bool reclaimed;
+    size_t requested;
+    struct mark_result marked;
+    struct sweep_result swept;
     struct collect_statistics statistics;
-} state = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
+} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR)};
 
-bool collect_init(unsigned markers, size_t stack_bytes)
+/* In order of address: which of the two comes first is the linker's choice. */
+static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
 {
-    state.markers = markers;
-    state.process = SYSCALL_0(SYS_getpid);
-    state.ended_ns = monotonic_ns();
-    state.stack = private_memory_map(STACK_BYTES);
-    state.available = state.stack && process_open() && stop_init() && roots_init() &&
-                      mark_init(markers, stack_bytes);
-    return state.available;
+    struct excluded_range heap, records;
+    blocks_state(&heap.start, &heap.bytes);
+    metadata_first_extent(&records.start, &records.bytes);
+    bool heap_first = (uintptr_t)heap.start < (uintptr_t)records.start;
+    excluded[0] = heap_first ? heap : records;
+    excluded[1] = heap_first ? records : heap;
 }
 
-/* The work, and the account of it. */
-
-struct times {
-    uint64_t begun, stopped, rooted, marked, swept, resumed;
-};
-
-static void count_pause(uint64_t pause_ns)
+static void begin(struct root_visitor *visitor)
 {
-    struct collect_statistics *statistics = &state.statistics;
-    uint64_t microseconds = pause_ns / 1000;
-    unsigned bucket = microseconds > 0 ? 63 - (unsigned)__builtin_clzl(microseconds) : 0;
-    statistics->pauses[bucket < PAUSE_BUCKETS ? bucket : PAUSE_BUCKETS - 1]++;
-    statistics->pause_ns += pause_ns;
-    if (pause_ns > statistics->longest_pause_ns)
-        statistics->longest_pause_ns = pause_ns;
+    blocks_set_local_free_bits(true);
+    mark_begin();
+    visitor->words = mark_roots;
+    visitor->words_in_code = mark_roots_in_code;
+    visitor->unreadable_blocks = mark_skip_unreadable;
+    exclude_records(visitor->excluded);
 }
 
-static void count_times(const struct times *times)
+static void mark_reachable(void)
 {
-    struct collect_statistics *statistics = &state.statistics;
-    uint64_t stop_ns = times->stopped - times->begun;
-    count_pause(times->resumed - times->begun);
-    statistics->stop_ns += stop_ns;
-    if (stop_ns > statistics->longest_stop_ns)
-        statistics->longest_stop_ns = stop_ns;
-    statistics->root_ns += times->rooted - times->stopped;
-    statistics->mark_ns += times->marked - times->rooted;
-    statistics->sweep_ns += times->swept - times->marked;
+    mark_finish(pace_helpers(state.markers - 1), &state.marked);
 }
 
-static void count_work(const struct root_result *roots, const struct mark_result *marked,
-                       const struct sweep_result *swept)
+static uint64_t sweep_unmarked(void)
+{
+    sweep(&state.swept);
+    blocks_set_local_free_bits(false);
+    return state.swept.live_bytes;
+}
+
+static void abandon(void)
+{
+    blocks_set_local_free_bits(false);
+}
+
+static void count_work(void)
 {
     struct collect_statistics *statistics = &state.statistics;
-    statistics->collections++;
     statistics->causes[state.cause]++;
-    statistics->root_bytes += roots->bytes;
-    statistics->root_indirect_bytes += roots->indirect_bytes;
-    statistics->root_mappings = roots->mappings;
-    statistics->marked_blocks += marked->blocks;
-    statistics->marked_bytes += marked->bytes;
-    statistics->mark_overflows += marked->overflows;
-    if (marked->markers > statistics->most_markers)
-        statistics->most_markers = marked->markers;
-    statistics->freed_blocks += swept->blocks;
-    statistics->freed_bytes += swept->bytes;
-    statistics->live_bytes = swept->live_bytes;
-    statistics->stopped_threads = stopped_count();
+    statistics->marked_blocks += state.marked.blocks;
+    statistics->marked_bytes += state.marked.bytes;
+    statistics->mark_overflows += state.marked.overflows;
+    if (state.marked.markers > statistics->most_markers)
+        statistics->most_markers = state.marked.markers;
+    statistics->freed_blocks += state.swept.blocks;
+    statistics->freed_bytes += state.swept.bytes;
 }
 
-static void set_pace(const struct times *times, const struct root_result *roots,
-                     const struct sweep_result *swept)
+static void set_pace(const struct collection *collection)
 {
     size_t used = blocks_used_bytes();
     struct pace_report report = {
-        .used = used > swept->empty_bytes ? used - swept->empty_bytes : 0,
-        .taken = blocks_taken_bytes(),
-        .wanted = state.wanted,
-        .live = swept->live_bytes,
-        .freed = swept->bytes,
-        .roots = roots->bytes + roots->indirect_bytes,
-        .pause_ns = times->resumed - times->begun,
-        .mark_ns = times->marked - times->rooted,
-        .ran_ns = times->begun - state.ended_ns,
+        .used = used > state.swept.empty_bytes ? used - state.swept.empty_bytes : 0,
+        .allocated = blocks_taken_bytes(),
+        .requested = state.requested,
+        .live = state.swept.live_bytes,
+        .freed = state.swept.bytes,
+        .roots = collection->roots.bytes + collection->roots.indirect_bytes,
+        .pause_ns = collection->pause_ns,
+        .mark_ns = collection->mark_ns,
+        .ran_ns = collection->ran_ns,
     };
     pace_collected(&report);
 }
 
-static void give_up(uint64_t *counter, uint64_t begun_ns)
+static void finish(const struct collection *collection)
 {
-    ++*counter;
-    state.statistics.given_up_ns += monotonic_ns() - begun_ns;
-    atomic_fetch_add(&state.failures, 1);
-    pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.wanted);
-}
-
-/* In order of address: which of the two sections comes first is the linker's choice. */
-static void find_own(struct root_sink *sink)
-{
-    const void *state_of_heap;
-    size_t bytes;
-    blocks_state(&state_of_heap, &bytes);
-    metadata_first_chunk(&sink->own[0].start, &sink->own[0].bytes);
-    bool after = (uintptr_t)state_of_heap > (uintptr_t)sink->own[0].start;
-    if (!after)
-        sink->own[1] = sink->own[0];
-    sink->own[after].start = state_of_heap;
-    sink->own[after].bytes = bytes;
-}
-
-static void collect_in_stopped_world(uintptr_t stack_pointer, struct times *times)
-{
-    struct root_result roots;
-    struct mark_result marked;
-    struct sweep_result swept;
-    times->stopped = monotonic_ns();
-    blocks_listed_are_free(true);
-    mark_begin();
-    struct root_sink sink = {.words = mark_roots,
-                             .words_in_code = mark_roots_in_code,
-                             .protected_blocks = mark_heeds_protection};
-    find_own(&sink);
-    doorbell_enter_roots();
-    bool read = resident_open() && roots_scan(stack_pointer, &sink, &roots);
-    doorbell_leave();
-    times->rooted = monotonic_ns();
-    doorbell_enter_mark();
-    mark_finish(pace_helpers(state.markers - 1), &marked);
-    doorbell_leave();
-    times->marked = monotonic_ns();
-    doorbell_enter_sweep();
-    if (read)
-        sweep(&swept);
-    blocks_listed_are_free(false);
-    doorbell_leave();
-    times->swept = monotonic_ns();
-    if (!read) {
-        resume_world();
-        give_up(&state.statistics.given_up_roots, times->begun);
+    if (!collection->reclaimed) {
+        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.requested);
         return;
     }
-    count_work(&roots, &marked, &swept);
-    resume_world();
-    times->resumed = monotonic_ns();
-    set_pace(times, &roots, &swept);
-    if (pace_room() > 0)
-        blocks_retain(pace_room());
+    count_work();
+    set_pace(collection);
+    if (pace_headroom() > 0)
+        blocks_retain(pace_headroom());
     blocks_swept();
-    count_times(times);
-    state.ended_ns = times->resumed;
-    state.reclaimed = true;
-    atomic_store(&state.failures, 0);
 }
 
-/* On the collector's own stack. stack_pointer: of the program's. */
-static void stop_and_collect(uintptr_t stack_pointer)
+static const struct collector collector = {.begin = begin,
+                                           .mark = mark_reachable,
+                                           .sweep = sweep_unmarked,
+                                           .abandon = abandon,
+                                           .finish = finish};
+
+bool collect_init(unsigned markers, size_t stack_bytes)
 {
-    struct times times = {.begun = monotonic_ns()};
-    enum stop_failure failure = stop_world();
-    if (failure == STOP_DONE)
-        collect_in_stopped_world(stack_pointer, &times);
-    else
-        give_up(&state.statistics.given_up[failure], times.begun);
+    fork_chain_add(&state.lock);
+    state.markers = markers;
+    state.statistics.driver = &state.driver.statistics;
+    return mark_init(markers, stack_bytes) && collection_init(&state.driver, &collector);
 }
 
-bool collect(enum collect_cause cause, size_t wanted)
+bool collect(enum collect_cause cause, size_t requested)
 {
     uint64_t finished = atomic_load(&state.finished);
-    /* A vfork child runs in its parent's memory, but is not it. */
-    if (!state.available || SYSCALL_0(SYS_getpid) != state.process) {
-        state.statistics.unavailable++;
-        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), wanted);
+    if (!collection_is_possible(&state.driver)) {
+        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), requested);
         return false;
     }
     lock_acquire(&state.lock);
@@ -230,20 +149,11 @@ bool collect(enum collect_cause cause, size_t wanted)
     }
     mark_prepare();
     blocks_lock();
-    uint64_t all = ~UINT64_C(0), mask;
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
     state.cause = cause;
-    state.wanted = wanted;
-    state.reclaimed = false;
-    doorbell_enter_collector();
-    doorbell_collection_begin(state.statistics.collections);
-    call_on_stack(stop_and_collect, state.stack + STACK_BYTES);
-    doorbell_collection_end(state.statistics.live_bytes);
-    doorbell_leave();
-    bool reclaimed = state.reclaimed;
+    state.requested = requested;
+    bool reclaimed = collection_run(&state.driver);
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
     blocks_unlock();
     lock_release(&state.lock);
     return reclaimed;
@@ -251,13 +161,13 @@ bool collect(enum collect_cause cause, size_t wanted)
 
 bool collect_works(void)
 {
-    return atomic_load(&state.available) && atomic_load(&state.failures) < HOPELESS;
+    return collection_works(&state.driver);
 }
 
 void collect_before_hiding(void)
 {
     lock_acquire(&state.lock);
-    if (state.available)
+    if (state.driver.available)
         process_keep_files();
     lock_release(&state.lock);
 }
@@ -265,9 +175,7 @@ void collect_before_hiding(void)
 void collect_never_again(void)
 {
     lock_acquire(&state.lock);
-    if (state.available)
-        wait_for_resumed();
-    state.available = false;
+    collection_never_again(&state.driver);
     lock_release(&state.lock);
 }
 
@@ -276,21 +184,9 @@ const struct collect_statistics *collect_statistics(void)
     return &state.statistics;
 }
 
-void collect_fork_prepare(void)
-{
-    lock_acquire(&state.lock);
-}
-
-void collect_fork_parent(void)
-{
-    lock_release(&state.lock);
-}
-
 void collect_fork_child(void)
 {
-    state.process = SYSCALL_0(SYS_getpid);
-    if (state.available)
+    if (state.driver.available)
         mark_forget_helpers();
-    state.available = state.available && process_forked();
-    lock_reset(&state.lock);
+    collection_forked(&state.driver);
 }

@@ -4,7 +4,7 @@
  *
  *     free=ignore              free does nothing; collections reclaim what cannot be reached
  *     free=honour,leaks=keep   no collections: `blocks`, by another name
- *     free=honour,leaks=collect  frees at once, and collections reclaim what was forgotten
+ *     free=honour,leaks=collect  frees at once, and collections reclaim what was leaked
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
  * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
@@ -33,60 +33,110 @@
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/number.h"
 #include "vm/pages.h"
 
-enum { FREE_IGNORE, FREE_HONOUR };
-enum { LEAKS_COLLECT, LEAKS_KEEP };
+enum gc_free { FREE_IGNORE, FREE_HONOUR };
+enum gc_leaks { LEAKS_COLLECT, LEAKS_KEEP };
 
-enum gc_option {
-    OPTION_FREE,
-    OPTION_LEAKS,
-    OPTION_POLICY,
-    OPTION_INITIAL,
-    OPTION_LIMIT,
-    OPTION_PAUSE,
-    OPTION_EVERY,
-    OPTION_MARKERS,
-    OPTION_RETAIN,
-    OPTION_STACK,
+struct gc_options {
+    enum gc_free free;
+    enum gc_leaks leaks;
+    struct collection_options {
+        enum pace_policy policy;
+        uint64_t initial_bytes, limit_bytes;
+        uint64_t pause_ms;
+        uint64_t every; /* so many allocations */
+        uint64_t markers;
+        uint64_t stack_bytes;
+    } collections;
+    struct blocks_options blocks;
 };
+
+enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 
 /* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
 enum { PADDED_BYTES = 128 };
 
-static const char *const free_words[] = {"ignore", "honour", NULL};
-static const char *const leaks_words[] = {"collect", "keep", NULL};
-static const char *const policy_words[] = {"auto", "boehm", NULL};
+static const char *const free_words[] = {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", NULL};
+static const char *const leaks_words[] = {[LEAKS_COLLECT] = "collect", [LEAKS_KEEP] = "keep", NULL};
+static const char *const policy_words[] = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm", NULL};
 
 static const struct option_description options[] = {
-    {"free", "what free does", 0, 1, FREE_HONOUR, free_words},
-    {"leaks", "what becomes of blocks that cannot be reached and were not freed", 0, 1,
-     LEAKS_COLLECT, leaks_words},
-    {"policy", "when to collect; boehm: the study's rule", 0, 1, POLICY_AUTO, policy_words},
-    {"initial", "bytes that the heap may use before the first collection; 0: the policy's own", 0,
-     (uint64_t)1 << 40, 0, NULL},
-    {"limit", "bytes that the heap may use at all; 0: no limit", 0, (uint64_t)1 << 46, 0, NULL},
-    {"pause", "milliseconds of pause to aim at, by more markers; 0: none", 0, 10000, 0, NULL},
-    {"every", "collect each so many allocations, for tests; 0: when it is due", 0,
-     (uint64_t)1 << 40, 0, NULL},
-    {"markers", "threads that mark at once in a large heap", 1, 16, 2, NULL},
-    BLOCKS_OPTIONS,
-    {"stack", "bytes that each marker's stack may grow to", 65536, (uint64_t)1 << 32,
-     (uint64_t)256 << 20, NULL},
+    {"free", "what free does", KEYWORD_IN(0, struct gc_options, free), .keywords = free_words,
+     .initial = FREE_HONOUR},
+    {"leaks", "what becomes of blocks that cannot be reached and were not freed",
+     KEYWORD_IN(0, struct gc_options, leaks), .keywords = leaks_words, .initial = LEAKS_COLLECT},
+    {"policy", "when to collect; boehm: the study's rule",
+     KEYWORD_IN(0, struct gc_options, collections.policy), .keywords = policy_words,
+     .initial = POLICY_AUTO},
+    {"initial", "bytes that the heap may use before the first collection; 0: the policy's own",
+     NUMBER_IN(0, struct gc_options, collections.initial_bytes), .maximum = (uint64_t)1 << 40,
+     .initial = 0},
+    {"limit", "bytes that the heap may use at all; 0: no limit",
+     NUMBER_IN(0, struct gc_options, collections.limit_bytes), .maximum = (uint64_t)1 << 46,
+     .initial = 0},
+    {"pause", "milliseconds of pause to aim at, by more markers; 0: none",
+     NUMBER_IN(0, struct gc_options, collections.pause_ms), .maximum = 10000, .initial = 0},
+    {"every", "collect each so many allocations, for tests; 0: when it is due",
+     NUMBER_IN(0, struct gc_options, collections.every), .maximum = (uint64_t)1 << 40,
+     .initial = 0},
+    {"markers", "threads that mark at once in a large heap",
+     NUMBER_IN(0, struct gc_options, collections.markers), .minimum = 1, .maximum = 16,
+     .initial = 2},
+    BLOCKS_OPTIONS(offsetof(struct gc_options, blocks)),
+    {"stack", "bytes that each marker's stack may grow to",
+     NUMBER_IN(0, struct gc_options, collections.stack_bytes), .minimum = 65536,
+     .maximum = (uint64_t)1 << 32, .initial = (uint64_t)256 << 20},
     {0},
 };
 
-static const char *conflict(const uint64_t *values)
+/* The first option from `option` on that only collections read; NULL behind the last. */
+static const struct option_description *collection_option(const struct option_description *option)
 {
-    if (values[OPTION_LEAKS] != LEAKS_KEEP)
-        return NULL;
-    if (values[OPTION_FREE] == FREE_IGNORE)
-        return "with free=ignore and leaks=keep nothing would ever give memory back";
-    for (enum gc_option option = OPTION_POLICY; options[option].key; option++)
-        if (option != OPTION_RETAIN && values[option] != options[option].initial)
-            return "with leaks=keep there are no collections for policy=, initial=, limit=, "
-                   "pause=, every=, markers= or stack= to change";
+    for (; option->key; option++)
+        if (option->offset >= AT_COLLECTIONS &&
+            option->offset < AT_COLLECTIONS + sizeof(struct collection_options))
+            return option;
     return NULL;
+}
+
+static bool changes_collections(const struct gc_options *chosen)
+{
+    const struct option_description *option = collection_option(options);
+    for (; option; option = collection_option(option + 1))
+        if (option_value(option, chosen) != option->initial)
+            return true;
+    return false;
+}
+
+static void name_collection_options(struct message *message)
+{
+    const struct option_description *option = collection_option(options), *next;
+    for (const char *before = ""; option; option = next) {
+        message_text(message, before);
+        message_text(message, option->key);
+        message_text(message, "=");
+        next = collection_option(option + 1);
+        before = next && collection_option(next + 1) ? ", " : " or ";
+    }
+}
+
+static bool conflict(const void *values, struct message *why)
+{
+    const struct gc_options *chosen = values;
+    if (chosen->leaks != LEAKS_KEEP)
+        return false;
+    if (chosen->free == FREE_IGNORE) {
+        message_text(why, "with free=ignore and leaks=keep nothing would ever give memory back");
+        return true;
+    }
+    if (!changes_collections(chosen))
+        return false;
+    message_text(why, "with leaks=keep there are no collections for ");
+    name_collection_options(why);
+    message_text(why, " to change");
+    return true;
 }
 
 static struct {
@@ -103,9 +153,9 @@ static void set_free_ignored(void)
     gc.free_ignored = gc.ignores_frees && collect_works();
 }
 
-static bool run_collection(enum collect_cause cause, size_t wanted)
+static bool run_collection(enum collect_cause cause, size_t requested)
 {
-    bool reclaimed = collect(cause, wanted);
+    bool reclaimed = collect(cause, requested);
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -149,27 +199,29 @@ static void report_unavailable(void)
     message_send(&message);
 }
 
-static bool init(const uint64_t *values)
+static bool init(const void *values)
 {
-    bool ignored = values[OPTION_FREE] == FREE_IGNORE;
-    bool collects = ignored || values[OPTION_LEAKS] == LEAKS_COLLECT;
+    const struct gc_options *chosen = values;
+    const struct collection_options *collections = &chosen->collections;
+    bool ignored = chosen->free == FREE_IGNORE;
+    bool collects = ignored || chosen->leaks == LEAKS_COLLECT;
     struct pace_options pace = {
-        .policy = (enum pace_policy)values[OPTION_POLICY],
+        .policy = collections->policy,
         .frees = !ignored,
-        .initial_bytes = values[OPTION_INITIAL],
-        .limit_bytes = values[OPTION_LIMIT],
-        .pause_goal_ns = values[OPTION_PAUSE] * 1000000,
+        .initial_bytes = collections->initial_bytes,
+        .limit_bytes = collections->limit_bytes,
+        .pause_goal_ns = collections->pause_ms * 1000000,
     };
     pace_init(&pace);
     gc.collects = collects;
     if (pace.policy == POLICY_AUTO && ignored)
         collector.may_collect = may_collect;
-    gc.every = values[OPTION_EVERY];
+    gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
-    if (!blocks_init((unsigned)values[OPTION_RETAIN], collects ? &collector : NULL))
+    if (!blocks_init((unsigned)chosen->blocks.retain_percent, collects ? &collector : NULL))
         return false;
-    if (collects && !collect_init((unsigned)values[OPTION_MARKERS], values[OPTION_STACK]))
+    if (collects && !collect_init((unsigned)collections->markers, collections->stack_bytes))
         report_unavailable();
     gc.ignores_frees = ignored;
     set_free_ignored();
@@ -272,18 +324,6 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
-static void gc_fork_prepare(void)
-{
-    collect_fork_prepare();
-    blocks_fork_prepare();
-}
-
-static void gc_fork_parent(void)
-{
-    blocks_fork_parent();
-    collect_fork_parent();
-}
-
 static void gc_fork_child(void)
 {
     blocks_fork_child();
@@ -295,13 +335,10 @@ static void gc_fork_child(void)
 
 static void visit_histogram(statistic_visitor *visit, void *argument, const uint64_t *pauses)
 {
-    for (unsigned i = 0; i < PAUSE_BUCKETS; i++) {
-        char key[] = "from_2^00_us";
-        key[7] = (char)('0' + i / 10);
-        key[8] = (char)('0' + i % 10);
+    char key[POWER_KEY_BYTES];
+    for (unsigned i = 0; i < PAUSE_BUCKETS; i++)
         if (pauses[i] > 0)
-            visit(argument, "gc_pauses", key, pauses[i]);
-    }
+            visit(argument, "gc_pauses", write_power_key(key, "from_", i, "_us"), pauses[i]);
 }
 
 static void gc_statistics(statistic_visitor *visit, void *argument)
@@ -318,34 +355,35 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         [STOP_TOO_MANY] = "too_many_threads",
     };
     const struct collect_statistics *statistics = collect_statistics();
-    visit(argument, "gc", "collections", statistics->collections);
-    visit(argument, "gc", "pause_ns", statistics->pause_ns);
-    visit(argument, "gc", "longest_pause_ns", statistics->longest_pause_ns);
-    visit(argument, "gc", "given_up_ns", statistics->given_up_ns);
-    visit(argument, "gc", "stop_ns", statistics->stop_ns);
-    visit(argument, "gc", "longest_stop_ns", statistics->longest_stop_ns);
-    visit(argument, "gc", "root_ns", statistics->root_ns);
-    visit(argument, "gc", "root_bytes", statistics->root_bytes);
-    visit(argument, "gc", "root_indirect_bytes", statistics->root_indirect_bytes);
-    visit(argument, "gc", "root_mappings", statistics->root_mappings);
-    visit(argument, "gc", "mark_ns", statistics->mark_ns);
+    const struct collection_statistics *driver = statistics->driver;
+    visit(argument, "gc", "collections", driver->collections);
+    visit(argument, "gc", "pause_ns", driver->pause_ns);
+    visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "given_up_ns", driver->given_up_ns);
+    visit(argument, "gc", "stop_ns", driver->stop_ns);
+    visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);
+    visit(argument, "gc", "root_ns", driver->root_ns);
+    visit(argument, "gc", "root_bytes", driver->root_bytes);
+    visit(argument, "gc", "root_indirect_bytes", driver->root_indirect_bytes);
+    visit(argument, "gc", "root_mappings", driver->root_mappings);
+    visit(argument, "gc", "mark_ns", driver->mark_ns);
     visit(argument, "gc", "marked_blocks", statistics->marked_blocks);
     visit(argument, "gc", "marked_bytes", statistics->marked_bytes);
     visit(argument, "gc", "mark_overflows", statistics->mark_overflows);
     visit(argument, "gc", "markers", statistics->most_markers);
-    visit(argument, "gc", "sweep_ns", statistics->sweep_ns);
+    visit(argument, "gc", "sweep_ns", driver->sweep_ns);
     visit(argument, "gc", "freed_blocks", statistics->freed_blocks);
     visit(argument, "gc", "freed_bytes", statistics->freed_bytes);
-    visit(argument, "gc", "live_bytes", statistics->live_bytes);
-    visit(argument, "gc", "stopped_threads", statistics->stopped_threads);
-    visit(argument, "gc", "next_collection_bytes", pace_target());
+    visit(argument, "gc", "live_bytes", driver->live_bytes);
+    visit(argument, "gc", "stopped_threads", driver->stopped_threads);
+    visit(argument, "gc", "next_collection_bytes", pace_goal());
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)
-        visit(argument, "gc_given_up", failures[i], statistics->given_up[i]);
-    visit(argument, "gc_given_up", "roots_unreadable", statistics->given_up_roots);
-    visit(argument, "gc_given_up", "not_available", statistics->unavailable);
-    visit_histogram(visit, argument, statistics->pauses);
+        visit(argument, "gc_given_up", failures[i], driver->given_up[i]);
+    visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
+    visit(argument, "gc_given_up", "not_available", driver->unavailable);
+    visit_histogram(visit, argument, driver->pauses);
 }
 
 const struct allocator gc_default = {
@@ -360,8 +398,6 @@ const struct allocator gc_default = {
     .alloc = gc_alloc,
     .free = gc_free,
     .resize = gc_resize,
-    .fork_prepare = gc_fork_prepare,
-    .fork_parent = gc_fork_parent,
     .fork_child = gc_fork_child,
     .trim = gc_trim,
     .more_statistics = gc_statistics,

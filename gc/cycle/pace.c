@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * pace.c: when to collect.
+ * pace.c: when to collect: the pacer.
  *
  * policy=boehm is the study's rule: collect when the heap is full; when that gives back less than
  * a quarter of it, the heap may grow by half; it starts at 256 KiB (Zorn, CU-CS-573-92, 2.2).
  *
- * policy=auto collects by the room that is left for garbage: a share of what is live, and of the
- * roots, since both cost a collection its time, and no less than a few megabytes. The share and
- * the least follow what collections have cost: when they take more than MUCH of the program's time
- * they rise, when less than LITTLE they fall, within bounds.
+ * policy=auto leaves garbage a headroom: a percentage of the live bytes and of the roots, since
+ * both cost a collection its time, and at least a few megabytes. The percentage and the least
+ * follow the overhead, which is the percentage of the program's time that collections took: above
+ * OVERHEAD_HIGH they rise, below OVERHEAD_LOW they fall, within bounds.
  *
- *     free=ignore   all that is handed out becomes garbage: a collection is due when as much as
- *                   the room has been handed out since the last, wherever it lay. (The size of
- *                   the heap is no measure: what is free between live blocks is of the wrong
- *                   sizes now and then, and a heap that may grow each time it is grows for ever.)
- *     free=honour   the program looks after its heap, and a collection finds what it forgot. It
- *                   is due when the heap has grown by the room, and the pause to be expected is
- *                   at most AFFORDABLE of the time since the last; or the heap is four times what
- *                   it may be, or the last collection showed that the program forgets much.
+ *     free=ignore   All that is handed out becomes garbage. A collection is due when the headroom
+ *                   has been handed out since the last one, wherever it lay. (The size of the heap
+ *                   is no measure: what is free between live blocks is of the wrong sizes now and
+ *                   then, and a heap that may grow each time it is grows for ever.)
+ *     free=honour   The program frees its blocks, and a collection finds what it leaked. It is due
+ *                   when the heap has grown by the headroom to its goal, and the pause that is
+ *                   to be expected is affordable: at most OVERHEAD_AFFORDABLE percent of the time
+ *                   since the last one. It is due unconditionally when the heap has four times
+ *                   its goal, or when the last collection showed that the program leaks much.
  *
- * Who sets a limit has little memory: the share and the least stay as low as they may be.
+ * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
- * Below a control group's memory.max the heap is kept to what leaves the rest of the process an
- * eighth of it, as long as that is possible: a collection is cheaper than being killed.
+ * Below a control group's memory.max the goal leaves the rest of the process an eighth of it, as
+ * long as that is possible: a collection is cheaper than being killed.
+ *
+ * Sources: Zorn; for the words Go's pacer (heap goal, percentage of the live heap).
  */
 #include "gc/cycle/pace.h"
 
@@ -32,20 +35,23 @@
 
 #include "vm/kernel/process.h"
 #include "vm/clock.h"
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
 static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
-static const size_t ROOM_LEAST_BYTES = (size_t)8 << 20, ROOM_MOST_BYTES = (size_t)24 << 20;
+static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
-/* In percent: the share of live bytes that may become garbage, and of time. */
-enum { SHARE_FIRST = 100, SHARE_LEAST = 60, SHARE_MOST = 120, LITTLE = 3, MUCH = 8 };
-enum { AFFORDABLE = 2 };
+/* Of the live bytes and the roots. */
+enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
 
-/* A heap under free=honour below this is only collected when that is affordable. */
-static const size_t UNHURRIED_BYTES = (size_t)256 << 20;
+/* In percent of the program's time. */
+enum { OVERHEAD_AFFORDABLE = 2, OVERHEAD_LOW = 3, OVERHEAD_HIGH = 8 };
+
+/* Below this a heap under free=honour is only collected when that is affordable. */
+static const size_t UNCONDITIONAL_BYTES = (size_t)256 << 20;
 /* What a collection of a heap is taken to cost before there has been one. */
 static const uint64_t GUESSED_BYTES_PER_NS = 1;
 
@@ -55,25 +61,26 @@ static const uint64_t WORTH_HELPERS_NS = 4000000;
 
 static struct {
     struct pace_options options;
-    size_t group_bytes; /* what the control group leaves for the heap; 0: no limit */
-    unsigned share;
-    size_t least_room;
-    size_t room, live; /* of the last collection; room: see pace_room */
+    size_t cgroup_bytes; /* what the control group leaves for the heap; 0: no limit */
+    unsigned headroom_percent;
+    size_t least_headroom;
+    size_t headroom, live; /* after the last collection; see pace_headroom */
     uint64_t last_mark_ns;
-    uint64_t smoothed_cost, smoothed_run; /* ns */
-    _Atomic size_t target;
-    _Atomic size_t due;       /* bytes taken, see pace_is_due */
-    _Atomic size_t hurried;   /* size from which it does not matter what is affordable */
-    _Atomic uint64_t last_ns; /* when the last collection was over */
-    _Atomic uint64_t cost;    /* of it, in ns for a megabyte of the heap */
+    uint64_t smoothed_pause, smoothed_run; /* ns */
+
+    _Atomic size_t goal;          /* the size of the heap at which a collection is due */
+    _Atomic size_t due;           /* bytes allocated at which one is due, see pace_is_due */
+    _Atomic size_t unconditional; /* the size from which it need not be affordable */
+    _Atomic uint64_t last_ns;     /* when the last collection was over */
+    _Atomic uint64_t cost;        /* of that collection, in ns for a megabyte of the heap */
 } pace;
 
-static size_t read_small_file(const char *path, char *text, size_t room)
+static size_t read_small_file(const char *path, char *text, size_t capacity)
 {
     long file = SYSCALL_4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (syscall_failed(file))
         return 0;
-    long bytes = SYSCALL_3(SYS_read, file, text, room - 1);
+    long bytes = SYSCALL_3(SYS_read, file, text, capacity - 1);
     SYSCALL_1(SYS_close, file);
     if (syscall_failed(bytes))
         return 0;
@@ -93,10 +100,9 @@ static size_t limit_of_group(const char *group, size_t length)
     memcpy(path + sizeof ROOT - 1 + length, FILE_NAME, sizeof FILE_NAME);
     if (read_small_file(path, text, sizeof text) == 0)
         return 0;
-    size_t bytes = 0;
-    for (const char *at = text; *at >= '0' && *at <= '9'; at++)
-        bytes = bytes * 10 + (size_t)(*at - '0');
-    return bytes;
+    const char *at = text;
+    uint64_t bytes;
+    return read_decimal(&at, NULL, &bytes) ? bytes : 0;
 }
 
 /* The least of the process's control group (version 2), which "0::/path" names, and of those that
@@ -139,22 +145,22 @@ static size_t at_most(size_t value, size_t bound)
     return bound > 0 && value > bound ? bound : value;
 }
 
-/* step: what the heap may take at least before the next collection, however much it uses. */
-static void set_target(size_t target, size_t used, size_t wanted, size_t step)
+/* step: what the heap may grow by at least before the next collection, however much it uses. */
+static void set_goal(size_t goal, size_t used, size_t requested, size_t step)
 {
-    size_t least = used + wanted + step;
-    target = at_most(target, pace.group_bytes);
-    if (target < least)
-        target = least;
-    set(&pace.target, at_most(target, pace.options.limit_bytes));
+    size_t least = used + requested + step;
+    goal = at_most(goal, pace.cgroup_bytes);
+    if (goal < least)
+        goal = least;
+    set(&pace.goal, at_most(goal, pace.options.limit_bytes));
 }
 
-static bool counts_taken(void)
+static bool counts_allocated(void)
 {
     return pace.options.policy == POLICY_AUTO && !pace.options.frees;
 }
 
-static bool may_wait(void)
+static bool may_defer(void)
 {
     return pace.options.policy == POLICY_AUTO && pace.options.frees && !pace.options.initial_bytes;
 }
@@ -162,58 +168,59 @@ static bool may_wait(void)
 void pace_init(const struct pace_options *options)
 {
     pace.options = *options;
-    pace.share = options->limit_bytes > 0 ? SHARE_LEAST : SHARE_FIRST;
-    pace.least_room = options->initial_bytes     ? options->initial_bytes
-                      : options->limit_bytes > 0 ? ROOM_LEAST_BYTES
-                                                 : AUTO_INITIAL_BYTES;
+    pace.headroom_percent =
+        options->limit_bytes > 0 ? HEADROOM_LEAST_PERCENT : HEADROOM_FIRST_PERCENT;
+    pace.least_headroom = options->initial_bytes     ? options->initial_bytes
+                          : options->limit_bytes > 0 ? HEADROOM_LEAST_BYTES
+                                                     : AUTO_INITIAL_BYTES;
     size_t group = control_group_limit();
-    pace.group_bytes = group - group / 8;
+    pace.cgroup_bytes = group - group / 8;
     size_t initial = options->initial_bytes;
     if (initial == 0)
         initial = options->policy == POLICY_BOEHM ? BOEHM_INITIAL_BYTES : AUTO_INITIAL_BYTES;
-    set_target(counts_taken() ? SIZE_MAX / 2 : initial, 0, 0, 0);
-    pace.room = counts_taken() ? initial : 0;
-    set(&pace.due, counts_taken() ? initial : SIZE_MAX);
-    set(&pace.hurried, may_wait() ? at_most(UNHURRIED_BYTES, pace.group_bytes) : 0);
+    set_goal(counts_allocated() ? SIZE_MAX / 2 : initial, 0, 0, 0);
+    pace.headroom = counts_allocated() ? initial : 0;
+    set(&pace.due, counts_allocated() ? initial : SIZE_MAX);
+    set(&pace.unconditional, may_defer() ? at_most(UNCONDITIONAL_BYTES, pace.cgroup_bytes) : 0);
     pace.cost = (1 << 20) / GUESSED_BYTES_PER_NS;
     pace.last_ns = monotonic_ns();
 }
 
-size_t pace_room(void)
+size_t pace_headroom(void)
 {
-    return pace.room;
+    return pace.headroom;
 }
 
-size_t pace_target(void)
+size_t pace_goal(void)
 {
-    size_t target = get(&pace.target);
-    return counts_taken() ? at_most(pace.live + pace.room, target) : target;
+    size_t goal = get(&pace.goal);
+    return counts_allocated() ? at_most(pace.live + pace.headroom, goal) : goal;
 }
 
 static bool is_affordable(size_t used)
 {
     uint64_t expected = (used >> 20) * pace.cost;
-    return expected <= (monotonic_ns() - pace.last_ns) / 100 * AFFORDABLE;
+    return expected <= (monotonic_ns() - pace.last_ns) / 100 * OVERHEAD_AFFORDABLE;
 }
 
 bool pace_is_full(size_t used, size_t bytes)
 {
-    if (used + bytes <= get(&pace.target))
+    if (used + bytes <= get(&pace.goal))
         return false;
-    if (used + bytes > get(&pace.hurried) || is_affordable(used))
+    if (used + bytes > get(&pace.unconditional) || is_affordable(used))
         return true;
-    set(&pace.target, used + bytes + used / 16); /* no need to look at the clock until then */
+    set(&pace.goal, used + bytes + used / 16); /* no need to look at the clock until then */
     return false;
 }
 
 void pace_without_clock(void)
 {
-    set(&pace.hurried, 0);
+    set(&pace.unconditional, 0);
 }
 
-bool pace_is_due(size_t taken)
+bool pace_is_due(size_t allocated)
 {
-    return taken > get(&pace.due);
+    return allocated > get(&pace.due);
 }
 
 bool pace_is_over_limit(size_t used, size_t bytes)
@@ -222,39 +229,41 @@ bool pace_is_over_limit(size_t used, size_t bytes)
 }
 
 /* The last few collections, the latest counting most. */
-static unsigned cost_percent(const struct pace_report *report)
+static unsigned overhead_percent(const struct pace_report *report)
 {
-    pace.smoothed_cost = (pace.smoothed_cost + report->pause_ns) / 2;
+    pace.smoothed_pause = (pace.smoothed_pause + report->pause_ns) / 2;
     pace.smoothed_run = (pace.smoothed_run + report->ran_ns) / 2;
-    return (unsigned)(100 * pace.smoothed_cost / (pace.smoothed_cost + pace.smoothed_run + 1));
+    return (unsigned)(100 * pace.smoothed_pause / (pace.smoothed_pause + pace.smoothed_run + 1));
 }
 
-static void adapt(unsigned cost)
+static void adapt(unsigned overhead)
 {
     if (pace.options.limit_bytes > 0)
         return;
-    unsigned share = pace.share;
-    size_t room = pace.least_room;
-    if (cost > MUCH) {
-        share += share / 4;
-        room += room / 2;
-    } else if (cost < LITTLE) {
-        share -= share / 8;
-        room -= room / 4;
+    unsigned percent = pace.headroom_percent;
+    size_t headroom = pace.least_headroom;
+    if (overhead > OVERHEAD_HIGH) {
+        percent += percent / 4;
+        headroom += headroom / 2;
+    } else if (overhead < OVERHEAD_LOW) {
+        percent -= percent / 8;
+        headroom -= headroom / 4;
     }
-    pace.share = share > SHARE_MOST ? SHARE_MOST : share < SHARE_LEAST ? SHARE_LEAST : share;
+    pace.headroom_percent = percent > HEADROOM_MOST_PERCENT    ? HEADROOM_MOST_PERCENT
+                            : percent < HEADROOM_LEAST_PERCENT ? HEADROOM_LEAST_PERCENT
+                                                               : percent;
     if (pace.options.initial_bytes == 0)
-        pace.least_room = room > ROOM_MOST_BYTES    ? ROOM_MOST_BYTES
-                          : room < ROOM_LEAST_BYTES ? ROOM_LEAST_BYTES
-                                                    : room;
+        pace.least_headroom = headroom > HEADROOM_MOST_BYTES    ? HEADROOM_MOST_BYTES
+                              : headroom < HEADROOM_LEAST_BYTES ? HEADROOM_LEAST_BYTES
+                                                                : headroom;
 }
 
 static void set_by_study(const struct pace_report *report)
 {
-    size_t target = pace_target();
-    if (report->freed < target / 4)
-        target += target / 2;
-    set_target(target, report->used, report->wanted, LEAST_STEP_BYTES);
+    size_t goal = pace_goal();
+    if (report->freed < goal / 4)
+        goal += goal / 2;
+    set_goal(goal, report->used, report->requested, LEAST_STEP_BYTES);
 }
 
 void pace_collected(const struct pace_report *report)
@@ -264,32 +273,34 @@ void pace_collected(const struct pace_report *report)
         set_by_study(report);
         return;
     }
-    adapt(cost_percent(report));
-    size_t room = (report->live + report->roots) / 100 * pace.share;
-    if (room < pace.least_room)
-        room = pace.least_room;
-    size_t step = room / 2 > AUTO_LEAST_STEP_BYTES ? room / 2 : AUTO_LEAST_STEP_BYTES;
-    if (counts_taken()) {
-        pace.room = room;
+    adapt(overhead_percent(report));
+    size_t headroom = (report->live + report->roots) / 100 * pace.headroom_percent;
+    if (headroom < pace.least_headroom)
+        headroom = pace.least_headroom;
+    size_t step = headroom / 2 > AUTO_LEAST_STEP_BYTES ? headroom / 2 : AUTO_LEAST_STEP_BYTES;
+    if (counts_allocated()) {
+        pace.headroom = headroom;
         pace.live = report->live;
-        set(&pace.due, report->taken + room);
-        set_target(SIZE_MAX / 2, report->used, report->wanted, step);
+        set(&pace.due, report->allocated + headroom);
+        set_goal(SIZE_MAX / 2, report->used, report->requested, step);
         return;
     }
-    set_target(report->live + room, report->used, report->wanted, step);
+    set_goal(report->live + headroom, report->used, report->requested, step);
     pace.last_ns = monotonic_ns();
     pace.cost = report->pause_ns / ((report->live + report->roots) / (1 << 20) + 1);
-    bool forgets_much = report->freed > report->live / 4;
-    size_t hurried = 4 * pace_target() > UNHURRIED_BYTES ? 4 * pace_target() : UNHURRIED_BYTES;
-    set(&pace.hurried, may_wait() && !forgets_much ? at_most(hurried, pace.group_bytes) : 0);
+    bool leaks_much = report->freed > report->live / 4;
+    size_t unconditional =
+        4 * pace_goal() > UNCONDITIONAL_BYTES ? 4 * pace_goal() : UNCONDITIONAL_BYTES;
+    set(&pace.unconditional,
+        may_defer() && !leaks_much ? at_most(unconditional, pace.cgroup_bytes) : 0);
 }
 
-void pace_given_up(size_t used, size_t taken, size_t wanted)
+void pace_given_up(size_t used, size_t allocated, size_t requested)
 {
-    size_t target = pace_target(), more = used + used / 2;
-    set_target(more > target ? more : target, used, wanted, LEAST_STEP_BYTES);
-    if (counts_taken())
-        set(&pace.due, taken + pace.least_room);
+    size_t goal = pace_goal(), more = used + used / 2;
+    set_goal(more > goal ? more : goal, used, requested, LEAST_STEP_BYTES);
+    if (counts_allocated())
+        set(&pace.due, allocated + pace.least_headroom);
 }
 
 unsigned pace_helpers(unsigned most)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pace.h: when to collect: how large the heap may grow before the next collection.
+ * pace.h: when to collect: the heap's goal, at which the next collection is due.
  */
 #ifndef ALLOTROPE_GC_CYCLE_PACE_H
 #define ALLOTROPE_GC_CYCLE_PACE_H
@@ -13,7 +13,7 @@ enum pace_policy { POLICY_AUTO, POLICY_BOEHM };
 
 struct pace_options {
     enum pace_policy policy;
-    bool frees;             /* the program's frees count: collections only find what it forgot */
+    bool frees;             /* the program's frees count: collections only find what it leaked */
     size_t initial_bytes;   /* 0: the policy's own */
     size_t limit_bytes;     /* 0: none */
     uint64_t pause_goal_ns; /* 0: none */
@@ -27,33 +27,34 @@ void pace_without_clock(void);
 
 /* Whether the heap, now of `used` bytes, is full for what is asked for. Any thread. */
 bool pace_is_full(size_t used, size_t bytes);
-/* Whether `taken` bytes, all that threads have ever taken to hand out, make a collection due. */
-bool pace_is_due(size_t taken);
+/* Whether `allocated` bytes, all that threads have ever taken to hand out, make a collection
+ * due. */
+bool pace_is_due(size_t allocated);
 /* Whether it would pass the limit that the user has set. */
 bool pace_is_over_limit(size_t used, size_t bytes);
 
 /* What a collection has found. All bytes. */
 struct pace_report {
-    size_t used;   /* by the heap, as it is now or when its threads next look at it */
-    size_t taken;  /* by threads to hand out, ever */
-    size_t wanted; /* what did not fit */
+    size_t used;      /* by the heap, as it is now or when its threads next look at it */
+    size_t allocated; /* taken by threads to hand out, ever */
+    size_t requested; /* what did not fit */
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
     uint64_t ran_ns; /* of the program since the last collection */
 };
 
-/* Sets the size at which the next collection is due. */
+/* Sets the goal. */
 void pace_collected(const struct pace_report *report);
-/* A collection was given up: the heap grows instead. */
-void pace_given_up(size_t used, size_t taken, size_t wanted);
+/* A collection was given up: the goal rises, so that the heap grows instead. */
+void pace_given_up(size_t used, size_t allocated, size_t requested);
 
 /* How many of `most` helpers a collection of a heap like the last is worth. */
 unsigned pace_helpers(unsigned most);
 
-/* How much may be handed out until the next collection; 0: that depends on the heap's size. */
-size_t pace_room(void);
+/* How much may be handed out until the next collection. 0: that depends on the heap's size. */
+size_t pace_headroom(void);
 
-/* The size of the heap at which the next collection is due, or what it will be about then. */
-size_t pace_target(void);
+/* The size of the heap at which the next collection is due, or which it has about then. */
+size_t pace_goal(void);
 
 #endif

@@ -2,43 +2,55 @@
  *
  * mark.c: marking.
  *
- * A marker keeps a stack of words that look like pointers into the heap. To take one from the
- * stack and to look at what it points to are kept apart by a short queue, and the memory for the
- * second step is prefetched at the first, because a heap is larger than any cache and the order
- * of its pointers is no order that the processor could guess:
+ * A marker keeps a mark stack of candidate pointers (candidates.h). A heap is larger than any
+ * cache, and the processor cannot guess the order of its pointers. So a short queue stands between
+ * taking a word from the stack and touching what it refers to; what the second step needs is
+ * prefetched at the first:
  *
- *     block --scan--> stack --take--> queue of QUEUE words --mark--> block --scan--> ...
- *                              \ finds the slab, prefetches the bits and the block
+ *     block --scan--> mark stack --take--> prefetch queue --mark--> block --scan--> ...
+ *                                  \ finds the slab, prefetches the mark bit and the block
  *
- * The bit is in the slab's record (slab.h), so dead blocks are not touched. A block of many words
- * goes on a second stack of ranges, scanned a piece at a time.
+ * The mark bit is in the slab's record (slab.h), so dead blocks are not touched. The words of a
+ * large block do not go on the mark stack: the block goes on a stack of ranges, and is scanned a
+ * piece at a time.
  *
- * A pointer to the byte behind a block's end keeps the block. Small blocks are padded by a byte
- * (gc.c), so that it is inside. For others a word among the roots keeps what the byte before it
- * belongs to as well; a word inside a block keeps the block that ends there only if no live block
- * begins there: two neighbours cannot be told apart without padding, and what programs keep in
- * memory along with such a pointer to a large block is one to the block itself.
+ * A pointer to one past the end keeps the block.
+ *     small blocks    have an extra byte (gc.c), so such a pointer is an interior one
+ *     from a root     keeps the block that the word refers to and the block that ends there
+ *     from a block    keeps the block that ends there only where no live block begins: without the
+ *                     extra byte the two neighbours cannot be told apart, and what programs keep in
+ *                     memory beside such a pointer is one to the block itself
  *
- * Words are looked at wherever they start at a multiple of four bytes, because compilers put a
- * pointer there when the program packs its structures (ruby's buffers of files). Four halves of
- * words are compared at once: most are not the upper half of any address in the heap, which there
- * are few of, and only before one that is does a word have to be put together.
+ * Mark stack overflow: a stack that is full is made larger, up to a bound. Candidates that find it
+ * full then are dropped. At the end the heap is searched for marked blocks, which are scanned
+ * again, until no candidate was dropped.
  *
- * A stack that is full is made larger, up to a bound. Words that find it full then are dropped, and
- * when all else is done the heap is searched for marked blocks, which are scanned again, until none
- * was dropped.
+ * Parallel marking: helpers are threads that are made for one collection, by clone, in the stopped
+ * world. A marker with much on its stack puts the older half of it into the shared pool when
+ * another is idle. Nobody waits for a helper that the processor has no time for: it joins when it
+ * runs, and ends at once if the marking is over.
  *
- * Helpers are threads made for one collection, while the world is stopped, by clone. Whoever has
- * much on its stack gives half of it away when others have nothing. A helper that comes too late
- * ends at once, and nobody has waited for it.
+ * Invariants while markers run
+ *   stopped-bits      The world is stopped, so which blocks are live does not change: `free`,
+ *                     `remote` and `retired` of a slab are only read.
+ *   marks-only-grow   A mark bit goes from 0 to 1, and the marker that changed it scans the
+ *                     block. So a block is scanned once. Where several markers may run the change
+ *                     is atomic (`shared`). No order is needed: what is scanned was written before
+ *                     the stop.
+ *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
+ *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
+ *                     hint that is read without it.
+ *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
+ *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
+ *                     working there is nothing left to mark, and nobody may join.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
- * collection", ASPLOS 2004 (the queue); Boehm, "Reducing garbage collector cache misses", ISMM
- * 2000.
+ * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
+ * ISMM 2000; Jones, Hosking, Moss, "The Garbage Collection Handbook", 2012, chapter 14 (sharing
+ * work, and its termination).
  */
 #include "gc/mark/mark.h"
 
-#include <emmintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -48,32 +60,29 @@
 #include <time.h>
 
 #include "alloc/blocks/blocks.h"
+#include "gc/mark/candidates.h"
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
 enum {
-    QUEUE = 16,
-    PACKED_BYTES = 4, /* where words lie, at least */
-    VECTOR_BYTES = 16,
-    STRIDE_BYTES = 64, /* looked at in one go where there is no pointer */
-    ADDRESS_BITS = 47,
+    PREFETCH_QUEUE = 16,
     MOST_MARKERS = 16,
     MOSTLY_IN_A_LINE = 32,   /* bytes of a block */
     PIECE_BYTES = 4096,      /* of a block scanned at a time */
     LARGE_BYTES = 256 << 10, /* from which only pages that were touched are scanned */
-    GIVE_LEAST = 16,         /* words on a stack of which half may be given away */
-    GIVE_MOST = 8192,        /* words given at once */
-    TAKE_MOST = 1024,        /* words taken at once */
-    GIVEN_WORDS = 2 * GIVE_MOST,
-    RANGES = 4096,
+    SHARE_LEAST = 16,        /* words on a stack of which half may be shared */
+    SHARE_MOST = 8192,       /* words put into the pool at once */
+    TAKE_MOST = 1024,        /* words taken from it at once */
+    POOL_WORDS = 2 * SHARE_MOST,
+    MOST_RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
-    SPARE_WORDS = 64, /* of a stack, more than are pushed before it is asked whether it is full */
+    SPARE_WORDS = 64, /* at a stack's end: more than are pushed between two looks at the room */
 };
 
 _Static_assert(sizeof(jmp_buf) / PACKED_BYTES < SPARE_WORDS, "what scan pushes at most");
@@ -82,52 +91,40 @@ struct range {
     const char *start, *end;
 };
 
-/* A block that a word points to, ready to be marked and scanned. */
-struct target {
+/* The block that a word refers to, ready to be marked and scanned. */
+struct referent {
     struct slab_word *bits;
-    uint64_t bit; /* 0: the word points behind a slab's last block */
+    uint64_t bit; /* 0: the word points to one past the end of a slab's last block */
     const char *start;
     size_t bytes;
     uintptr_t word;
 };
 
 struct marker {
-    /* No cache line of one marker's is another's: with their counters and stack heights on one, two
-     * markers were slower than one. */
+    /* No two markers share a cache line: when their counters and stack tops did, two markers were
+     * slower than one. */
     _Alignas(128) uintptr_t *stack;
-    uintptr_t *top, *end; /* one behind the last word; full, but for SPARE_WORDS */
+    uintptr_t *top, *end; /* one past the last word; where SPARE_WORDS begin */
     struct range *ranges;
     size_t range_count;
-    struct target queue[QUEUE];
+    struct referent queue[PREFETCH_QUEUE];
     bool overflowed;
     uint64_t blocks, bytes;
     char *thread_stack;
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
 };
 
-static const uint32_t SIGN = UINT32_C(1) << 31;
-
-/* What words are compared with. */
-struct bounds {
-    uintptr_t low, span; /* where blocks are */
-    uintptr_t guard;     /* see demangled */
-    /* Of the upper halves of addresses there: the lowest and how many, with the sign turned, since
-     * vectors are compared as signed. */
-    __m128i low_half, half_span;
-    __m128i guard_top; /* in every half */
-};
-
 static struct {
     unsigned most_markers;
     size_t most_stack_bytes;
     struct marker *markers;
-    struct bounds bounds;
-    bool heeds_protection; /* see mark_heeds_protection */
-    /* What markers share. */
-    _Atomic uint32_t lock;
-    uintptr_t *given;
-    size_t given_count;
-    _Atomic uint32_t given_now;
+    struct heap_bounds bounds;
+    bool skips_unreadable; /* see mark_skip_unreadable */
+    /* What markers share. See pool-under-lock, idle-is-empty. */
+    _Atomic uint32_t pool_lock;
+    uintptr_t *pool;
+    size_t pool_words;
+    _Atomic uint32_t pool_filled;
     _Atomic uint32_t idle, working, asleep;
 } mark;
 
@@ -141,7 +138,7 @@ static size_t stack_bytes(const struct marker *marker)
     return (size_t)(marker->end + SPARE_WORDS - marker->stack) * sizeof *marker->stack;
 }
 
-static bool give_stack(struct marker *marker, size_t bytes)
+static bool allocate_stack(struct marker *marker, size_t bytes)
 {
     uintptr_t *stack = private_memory_map(bytes);
     if (!stack)
@@ -162,34 +159,20 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     mark.most_markers = most_markers < MOST_MARKERS ? most_markers : MOST_MARKERS;
     mark.most_stack_bytes = most_stack_bytes;
     mark.markers = private_memory_map(mark.most_markers * sizeof *mark.markers);
-    mark.given = private_memory_map(GIVEN_WORDS * sizeof *mark.given);
-    if (!mark.markers || !mark.given)
+    mark.pool = private_memory_map(POOL_WORDS * sizeof *mark.pool);
+    if (!mark.markers || !mark.pool)
         return false;
     size_t bytes = most_stack_bytes < FIRST_STACK_BYTES ? most_stack_bytes : FIRST_STACK_BYTES;
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
-        marker->ranges = private_memory_map(RANGES * sizeof *marker->ranges);
-        if (!marker->ranges || !give_stack(marker, bytes))
+        marker->ranges = private_memory_map(MOST_RANGES * sizeof *marker->ranges);
+        if (!marker->ranges || !allocate_stack(marker, bytes))
             return false;
     }
     return true;
 }
 
-/* glibc's setjmp keeps rbp, which may be any pointer of the program, rotated and combined with a
- * secret that every thread has at fs:0x30. */
-static uintptr_t pointer_guard(void)
-{
-    uintptr_t guard;
-    __asm__("mov %%fs:0x30, %0" : "=r"(guard));
-    return guard;
-}
-
-static inline uintptr_t demangled(uintptr_t word, uintptr_t guard)
-{
-    return (word >> (64 - ADDRESS_BITS) | word << ADDRESS_BITS) ^ guard;
-}
-
-/* What is not live looks as if it were marked. */
+/* A block that is not live has a mark that is set: nobody scans it. */
 static void clear_marks(void *argument, struct slab *slab)
 {
     uintptr_t *bounds = argument;
@@ -202,32 +185,19 @@ static void clear_marks(void *argument, struct slab *slab)
         bounds[1] = base + slab->granules * GRANULE_BYTES;
 }
 
-static struct bounds bounds_of(uintptr_t low, uintptr_t span)
+void mark_skip_unreadable(void)
 {
-    uint32_t low_half = (uint32_t)(low >> 32), high_half = (uint32_t)((low + span) >> 32);
-    return (struct bounds){
-        .low = low,
-        .span = span,
-        .guard = pointer_guard(),
-        .low_half = _mm_set1_epi32((int32_t)(low_half ^ SIGN)),
-        .half_span = _mm_set1_epi32((int32_t)((high_half - low_half + 1) ^ SIGN)),
-        .guard_top = _mm_set1_epi32((int32_t)(pointer_guard() >> ADDRESS_BITS)),
-    };
-}
-
-void mark_heeds_protection(void)
-{
-    mark.heeds_protection = true;
+    mark.skips_unreadable = true;
 }
 
 void mark_begin(void)
 {
-    mark.heeds_protection = false;
+    mark.skips_unreadable = false;
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
     mark.bounds =
-        bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one behind the end */
+        heap_bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one past the end */
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
@@ -237,61 +207,37 @@ void mark_begin(void)
     }
 }
 
-/* When the stack is full. Returns the top; what there is no room for is dropped. */
-static __attribute__((noinline)) uintptr_t *make_room(struct marker *marker, uintptr_t *top)
+/* When the mark stack is full. Returns the top; what there is no room for is dropped. */
+static __attribute__((noinline)) uintptr_t *grow_stack(struct marker *marker, uintptr_t *top)
 {
     marker->top = top;
     size_t bytes = 2 * stack_bytes(marker);
-    if (bytes > mark.most_stack_bytes || !give_stack(marker, bytes)) {
+    if (bytes > mark.most_stack_bytes || !allocate_stack(marker, bytes)) {
         marker->overflowed = true;
         marker->top = marker->end;
     }
     return marker->top;
 }
 
-/* The top of a marker's stack is held in a register while it works, and put into `marker->top` for
- * functions that are called. To be asked after each few words that are pushed. */
+/* While a marker works it holds the top of its stack in a register, and puts it into `marker->top`
+ * for functions that it calls. To be called before SPARE_WORDS can have been pushed. */
 static inline uintptr_t *with_room(struct marker *marker, uintptr_t *top)
 {
-    return __builtin_expect(top > marker->end, 0) ? make_room(marker, top) : top;
+    return __builtin_expect(top > marker->end, 0) ? grow_stack(marker, top) : top;
 }
 
-static inline bool may_point_to_block(const struct bounds *bounds, uintptr_t word)
-{
-    return word - bounds->low < bounds->span;
-}
-
-static inline uintptr_t word_at(const char *address)
-{
-    uintptr_t word;
-    memcpy(&word, address, sizeof word);
-    return word;
-}
-
-static inline __m128i load(const char *address)
-{
-    return _mm_loadu_si128((const __m128i *)(const void *)address);
-}
-
-/* Which of four halves of words may be the upper half of an address in the heap, a bit each. */
-static inline unsigned upper_halves(const struct bounds *bounds, __m128i halves)
-{
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    __m128i within = _mm_cmplt_epi32(above, bounds->half_span);
-    return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(within));
-}
-
-/* To a stack that has room for it. */
-static inline uintptr_t *push_pointer(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
+/* The stack has room for it. */
+static inline uintptr_t *push_pointer(uintptr_t *top, const struct heap_bounds *bounds,
+                                      uintptr_t word)
 {
     *top = word;
     return may_point_to_block(bounds, word) ? top + 1 : top;
 }
 
-/* Of the words that lie in a vector, or across its start, pushes those that point into the heap,
- * the first last, since the last is taken first. found: the halves that may be upper ones. */
-static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds, const char *start,
-                                    const char *at, unsigned found)
+/* Pushes the words in a vector, or across its start, that point into the heap: from the last to the
+ * first, since the last pushed is taken first. found: the halves that may be upper ones. */
+static inline uintptr_t *push_found(uintptr_t *top, const struct heap_bounds *bounds,
+                                    const char *start, const char *at, unsigned found)
 {
     if (found & 8)
         top = push_pointer(top, bounds, word_at(at + 2 * PACKED_BYTES));
@@ -304,49 +250,29 @@ static inline uintptr_t *push_found(uintptr_t *top, const struct bounds *bounds,
     return top;
 }
 
-/* For a block with no room for a jmp_buf: pushes at most SPARE_WORDS. */
-static inline uintptr_t *scan(uintptr_t *top, const struct bounds *bounds, const char *start,
+/* A block that is too small for a jmp_buf. Pushes at most SPARE_WORDS. */
+static inline uintptr_t *scan(uintptr_t *top, const struct heap_bounds *bounds, const char *start,
                               size_t bytes)
 {
     for (const char *at = start + bytes - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
-        unsigned found = upper_halves(bounds, load(at));
+        unsigned found = upper_halves(bounds, halves_at(at));
         if (found)
             top = push_found(top, bounds, start, at, found);
     }
     return top;
 }
 
-static inline uintptr_t *push_demangled(uintptr_t *top, const struct bounds *bounds, uintptr_t word)
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct heap_bounds *bounds,
+                                        uintptr_t word)
 {
     return push_pointer(top, bounds, demangled(word, bounds->guard));
 }
 
-/* All bits of a half of a word are set where it may be the upper one of a pointer, or the lower one
- * of one that setjmp kept: the low bits of that are the guard's, since addresses have none there.
- */
-static inline __m128i candidates(const struct bounds *bounds, __m128i halves)
+/* A block that is large enough for a jmp_buf. */
+static __attribute__((noinline)) void scan_with_jmp_bufs(struct marker *marker, const char *start,
+                                                         const char *end)
 {
-    const __m128i low_bits = _mm_set1_epi32((1 << (64 - ADDRESS_BITS)) - 1);
-    __m128i mangled = _mm_cmpeq_epi32(_mm_and_si128(halves, low_bits), bounds->guard_top);
-    __m128i above = _mm_sub_epi32(halves, bounds->low_half);
-    return _mm_or_si128(mangled, _mm_cmplt_epi32(above, bounds->half_span));
-}
-
-static inline bool has_candidates(const struct bounds *bounds, const char *stride)
-{
-    __m128i first = candidates(bounds, load(stride));
-    __m128i second = candidates(bounds, load(stride + VECTOR_BYTES));
-    __m128i third = candidates(bounds, load(stride + 2 * VECTOR_BYTES));
-    __m128i fourth = candidates(bounds, load(stride + 3 * VECTOR_BYTES));
-    __m128i any = _mm_or_si128(_mm_or_si128(first, second), _mm_or_si128(third, fourth));
-    return _mm_movemask_epi8(any) != 0;
-}
-
-/* For a block that is large enough to hold a jmp_buf. */
-static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, const char *start,
-                                                      const char *end)
-{
-    const struct bounds bounds = mark.bounds;
+    const struct heap_bounds bounds = mark.bounds;
     uintptr_t *top = marker->top;
     for (const char *at = end; at > start;) {
         const char *stride = at - start >= STRIDE_BYTES ? at - STRIDE_BYTES : start;
@@ -354,9 +280,8 @@ static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, con
             at = stride;
         while (at > stride) {
             at -= VECTOR_BYTES;
-            __m128i halves = load(at);
-            unsigned candidate =
-                (unsigned)_mm_movemask_ps(_mm_castsi128_ps(candidates(&bounds, halves)));
+            __m128i halves = halves_at(at);
+            unsigned candidate = candidate_halves(&bounds, halves);
             if (!candidate)
                 continue;
             if (candidate & 4)
@@ -372,8 +297,8 @@ static __attribute__((noinline)) void scan_with_jumps(struct marker *marker, con
 
 static void push_range(struct marker *marker, const char *start, const char *end)
 {
-    if (marker->range_count == RANGES)
-        scan_with_jumps(marker, start, end);
+    if (marker->range_count == MOST_RANGES)
+        scan_with_jmp_bufs(marker, start, end);
     else
         marker->ranges[marker->range_count++] = (struct range){start, end};
 }
@@ -384,7 +309,8 @@ static void push_resident(void *marker, uintptr_t start, uintptr_t end, bool rea
     push_range(marker, (const char *)start, (const char *)end);
 }
 
-/* Never-touched pages of a large block hold nothing, and reading would only make page tables. */
+/* Pages of a large block that were never touched hold nothing, and reading them makes page
+ * tables. */
 static void push_many_words(struct marker *marker, const char *start, size_t bytes)
 {
     if (bytes < LARGE_BYTES ||
@@ -408,10 +334,10 @@ static __attribute__((noinline)) void push_readable(struct marker *marker, const
 static __attribute__((noinline)) void scan_block(struct marker *marker, const char *start,
                                                  size_t bytes)
 {
-    if (bytes >= PAGE_BYTES && __builtin_expect(mark.heeds_protection, 0))
+    if (bytes >= PAGE_BYTES && __builtin_expect(mark.skips_unreadable, 0))
         push_readable(marker, start, bytes);
     else if (bytes <= PIECE_BYTES)
-        scan_with_jumps(marker, start, start + bytes);
+        scan_with_jmp_bufs(marker, start, start + bytes);
     else
         push_many_words(marker, start, bytes);
 }
@@ -433,47 +359,47 @@ static inline struct slab *slab_at(uintptr_t address)
     return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
 }
 
-/* What a word points to; false: no block. */
-static inline bool find_target(uintptr_t word, struct target *target)
+/* The block that a word refers to. False: there is none. */
+static inline bool find_referent(uintptr_t word, struct referent *referent)
 {
     struct slab *slab = slab_at(word);
     if (__builtin_expect(!slab, 0))
         return false;
     bool exact;
     size_t index = slab_index(slab, (const void *)word, &exact);
-    target->bits = &slab->words[index / SLAB_WORD_BLOCKS];
-    target->bit = index < slab->capacity ? slab_bit(index) : 0;
-    target->start = slab_block(slab, index);
-    target->bytes = slab->block_bytes;
-    target->word = word;
+    referent->bits = &slab->words[index / SLAB_WORD_BLOCKS];
+    referent->bit = index < slab->capacity ? slab_bit(index) : 0;
+    referent->start = slab_block(slab, index);
+    referent->bytes = slab->block_bytes;
+    referent->word = word;
     return true;
 }
 
-static inline bool is_live(const struct target *target)
+static inline bool is_live(const struct referent *referent)
 {
-    const struct slab_word *bits = target->bits;
+    const struct slab_word *bits = referent->bits;
     return (~(bits->free | atomic_load_explicit(&bits->remote, memory_order_relaxed)) &
-            target->bit) != 0;
+            referent->bit) != 0;
 }
 
-static void mark_block(struct marker *marker, const struct target *target, bool shared)
+static void mark_and_scan(struct marker *marker, const struct referent *referent, bool shared)
 {
-    if (!set_mark(target->bits, target->bit, shared))
+    if (!set_mark(referent->bits, referent->bit, shared))
         return;
     marker->blocks++;
-    marker->bytes += target->bytes;
-    if (!(target->bits->retired & target->bit))
-        scan_block(marker, target->start, target->bytes);
+    marker->bytes += referent->bytes;
+    if (!(referent->bits->retired & referent->bit))
+        scan_block(marker, referent->start, referent->bytes);
 }
 
-/* The word points to no live block: if it points to where one would start, then the block before
- * is kept, since the word may be the address behind its end. */
-static __attribute__((noinline)) void mark_block_before(struct marker *marker, uintptr_t word,
-                                                        bool shared)
+/* The word refers to no live block. The block that ends there is kept: the word may point to one
+ * past its end. */
+static __attribute__((noinline)) void mark_if_one_past_end(struct marker *marker, uintptr_t word,
+                                                           bool shared)
 {
-    struct target before;
-    if (find_target(word - 1, &before))
-        mark_block(marker, &before, shared);
+    struct referent before;
+    if (find_referent(word - 1, &before))
+        mark_and_scan(marker, &before, shared);
 }
 
 /* A piece of what is left of a block of many words. */
@@ -488,61 +414,62 @@ static __attribute__((noinline)) void scan_piece(struct marker *marker)
     } else {
         range->start = end - VECTOR_BYTES; /* a word may lie across */
     }
-    scan_with_jumps(marker, piece, end);
+    scan_with_jmp_bufs(marker, piece, end);
 }
 
-static void give_some(struct marker *marker);
+static void share_work(struct marker *marker);
 
-static inline bool should_give(const struct marker *marker)
+static inline bool should_share(const struct marker *marker)
 {
-    return marker->top - marker->stack >= GIVE_LEAST &&
+    return marker->top - marker->stack >= SHARE_LEAST &&
            atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0;
 }
 
-/* The first step for the words on the stack, as long as there is room in the queue, the second for
- * the first in the queue, and so on. What is counted and compared with is in registers. */
+/* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
+ * the second step for the first in the queue, and so on. Counters and bounds are in registers.
+ * shared: see marks-only-grow. */
 static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
-    const struct bounds bounds = mark.bounds;
-    struct target *const queue = marker->queue;
+    const struct heap_bounds bounds = mark.bounds;
+    struct referent *const queue = marker->queue;
     uintptr_t *top = marker->top;
     uint64_t blocks = 0, bytes = 0;
     for (unsigned first = 0, queued = 0;;) {
-        while (queued < QUEUE && top > marker->stack) {
-            struct target *target = &queue[(first + queued) % QUEUE];
+        while (queued < PREFETCH_QUEUE && top > marker->stack) {
+            struct referent *referent = &queue[(first + queued) % PREFETCH_QUEUE];
             uintptr_t word = *--top;
-            if (__builtin_expect(find_target(word, target), 1)) {
-                __builtin_prefetch(target->bits, 1);
-                __builtin_prefetch(target->start);
-                if (target->bytes > MOSTLY_IN_A_LINE)
-                    __builtin_prefetch(target->start + target->bytes - 1);
+            if (__builtin_expect(find_referent(word, referent), 1)) {
+                __builtin_prefetch(referent->bits, 1);
+                __builtin_prefetch(referent->start);
+                if (referent->bytes > MOSTLY_IN_A_LINE)
+                    __builtin_prefetch(referent->start + referent->bytes - 1);
                 queued++;
-            } else { /* behind the end of a slab */
+            } else { /* one past the end of a slab */
                 marker->top = top;
-                mark_block_before(marker, word, shared);
+                mark_if_one_past_end(marker, word, shared);
                 top = marker->top;
             }
         }
         if (queued > 0) {
-            const struct target *target = &queue[first];
-            first = (first + 1) % QUEUE;
+            const struct referent *referent = &queue[first];
+            first = (first + 1) % PREFETCH_QUEUE;
             queued--;
-            if (__builtin_expect(set_mark(target->bits, target->bit, shared), 1)) {
+            if (__builtin_expect(set_mark(referent->bits, referent->bit, shared), 1)) {
                 blocks++;
-                bytes += target->bytes;
-                if (__builtin_expect((target->bits->retired & target->bit) != 0, 0))
+                bytes += referent->bytes;
+                if (__builtin_expect((referent->bits->retired & referent->bit) != 0, 0))
                     continue;
-                if (__builtin_expect(target->bytes < sizeof(jmp_buf), 1)) {
-                    top = with_room(marker, scan(top, &bounds, target->start, target->bytes));
+                if (__builtin_expect(referent->bytes < sizeof(jmp_buf), 1)) {
+                    top = with_room(marker, scan(top, &bounds, referent->start, referent->bytes));
                 } else {
                     marker->top = top;
-                    scan_block(marker, target->start, target->bytes);
+                    scan_block(marker, referent->start, referent->bytes);
                     top = marker->top;
                 }
-            } else if (target->bit == 0 ||
-                       (target->word == (uintptr_t)target->start && !is_live(target))) {
+            } else if (referent->bit == 0 ||
+                       (referent->word == (uintptr_t)referent->start && !is_live(referent))) {
                 marker->top = top;
-                mark_block_before(marker, target->word, shared);
+                mark_if_one_past_end(marker, referent->word, shared);
                 top = marker->top;
             }
         } else if (marker->range_count > 0) {
@@ -554,8 +481,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
         }
         if (shared) {
             marker->top = top;
-            if (should_give(marker))
-                give_some(marker);
+            if (should_share(marker))
+                share_work(marker);
             top = marker->top;
         }
     }
@@ -592,7 +519,7 @@ static __attribute__((noinline)) void mark_roots_singly(const char *start, const
 
 void mark_roots(const void *start, const void *end)
 {
-    const struct bounds bounds = mark.bounds;
+    const struct heap_bounds bounds = mark.bounds;
     const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
     for (; at + STRIDE_BYTES <= (const char *)end; at += STRIDE_BYTES)
         if (__builtin_expect(has_candidates(&bounds, at), 0))
@@ -608,54 +535,54 @@ void mark_roots_in_code(const void *start, const void *end)
 
 /* Several markers. */
 
-static void lock_given(void)
+static void lock_pool(void)
 {
-    while (atomic_exchange_explicit(&mark.lock, 1, memory_order_acquire))
+    while (atomic_exchange_explicit(&mark.pool_lock, 1, memory_order_acquire))
         __builtin_ia32_pause();
 }
 
-static void unlock_given(void)
+static void unlock_pool(void)
 {
-    atomic_store_explicit(&mark.lock, 0, memory_order_release);
+    atomic_store_explicit(&mark.pool_lock, 0, memory_order_release);
 }
 
-/* Gives the older half of the stack away, which leads to more than the newer: in a tree that is
- * marked depth first a stack of twenty words is a million blocks. */
-static void give_some(struct marker *marker)
+/* Shares the older half of the stack, which leads to more than the newer: in a tree that is marked
+ * depth first a stack of twenty words is a million blocks. */
+static void share_work(struct marker *marker)
 {
-    size_t depth = stack_depth(marker), count = depth / 2 < GIVE_MOST ? depth / 2 : GIVE_MOST;
-    if (atomic_load_explicit(&mark.given_now, memory_order_relaxed))
-        return; /* nobody has fetched the last yet */
-    lock_given();
-    if (mark.given_count + count <= GIVEN_WORDS) {
-        memcpy(mark.given + mark.given_count, marker->stack, count * sizeof *mark.given);
-        mark.given_count += count;
+    size_t depth = stack_depth(marker), count = depth / 2 < SHARE_MOST ? depth / 2 : SHARE_MOST;
+    if (atomic_load_explicit(&mark.pool_filled, memory_order_relaxed))
+        return; /* what was shared last is still there */
+    lock_pool();
+    if (mark.pool_words + count <= POOL_WORDS) {
+        memcpy(mark.pool + mark.pool_words, marker->stack, count * sizeof *mark.pool);
+        mark.pool_words += count;
         depth -= count;
         size_t moved = depth < count ? depth : count;
         memmove(marker->stack, marker->stack + depth + count - moved,
                 moved * sizeof *marker->stack);
         marker->top = marker->stack + depth;
-        atomic_store_explicit(&mark.given_now, 1, memory_order_release);
+        atomic_store_explicit(&mark.pool_filled, 1, memory_order_release);
     }
-    unlock_given();
+    unlock_pool();
     if (atomic_load_explicit(&mark.asleep, memory_order_relaxed) > 0)
-        SYSCALL_3(SYS_futex, &mark.given_now, FUTEX_WAKE_PRIVATE, INT32_MAX);
+        SYSCALL_3(SYS_futex, &mark.pool_filled, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }
 
-static bool take_some(struct marker *marker)
+static bool take_work(struct marker *marker)
 {
-    lock_given();
-    size_t count = mark.given_count < TAKE_MOST ? mark.given_count : TAKE_MOST;
-    mark.given_count -= count;
-    memcpy(marker->top, mark.given + mark.given_count, count * sizeof *marker->stack);
+    lock_pool();
+    size_t count = mark.pool_words < TAKE_MOST ? mark.pool_words : TAKE_MOST;
+    mark.pool_words -= count;
+    memcpy(marker->top, mark.pool + mark.pool_words, count * sizeof *marker->stack);
     marker->top += count;
-    if (mark.given_count == 0)
-        atomic_store_explicit(&mark.given_now, 0, memory_order_relaxed);
-    unlock_given();
+    if (mark.pool_words == 0)
+        atomic_store_explicit(&mark.pool_filled, 0, memory_order_relaxed);
+    unlock_pool();
     return count > 0;
 }
 
-/* Looks for work by turns: at first without giving the processor up, later now and then. */
+/* One turn of waiting for the pool: at first without giving the processor up. */
 static void wait_for_work(unsigned turn)
 {
     enum { SPINS = 1000 };
@@ -665,20 +592,19 @@ static void wait_for_work(unsigned turn)
         return;
     }
     atomic_fetch_add(&mark.asleep, 1);
-    SYSCALL_4(SYS_futex, &mark.given_now, FUTEX_WAIT_PRIVATE, 0, &nap);
+    SYSCALL_4(SYS_futex, &mark.pool_filled, FUTEX_WAIT_PRIVATE, 0, &nap);
     atomic_fetch_sub(&mark.asleep, 1);
 }
 
-/* Until everybody has nothing: `idle` counts those that look for work. A helper that the processor
- * has no time for does not count as working until it runs, so nobody waits for it. */
-static void drain_together(struct marker *marker)
+/* Until all markers are idle (idle-is-empty). */
+static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {
         drain(marker, true);
-        if (take_some(marker))
+        if (take_work(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);
-        for (unsigned turn = 0; !atomic_load(&mark.given_now); turn++) {
+        for (unsigned turn = 0; !atomic_load(&mark.pool_filled); turn++) {
             if (atomic_load(&mark.idle) == atomic_load(&mark.working))
                 return;
             wait_for_work(turn);
@@ -687,8 +613,8 @@ static void drain_together(struct marker *marker)
     }
 }
 
-/* Nobody may join when all are idle: the marking is over then. */
-static bool join(void)
+/* False: all are idle, so the marking is over. */
+static bool join_marking(void)
 {
     uint32_t working = atomic_load(&mark.working);
     do
@@ -698,11 +624,11 @@ static bool join(void)
     return true;
 }
 
-static void help(struct marker *marker)
+static void helper_main(struct marker *marker)
 {
     doorbell_enter_mark();
-    if (join())
-        drain_together(marker);
+    if (join_marking())
+        drain_in_parallel(marker);
     for (;;)
         SYSCALL_1(SYS_exit, 0);
 }
@@ -717,7 +643,7 @@ static bool start_helper(struct marker *marker)
         return false;
     uintptr_t *top = (uintptr_t *)(marker->thread_stack + HELPER_STACK_BYTES) - 2;
     top[0] = (uintptr_t)marker;
-    top[1] = (uintptr_t)help;
+    top[1] = (uintptr_t)helper_main;
     atomic_store(&marker->running, 1);
     long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                  CLONE_CHILD_CLEARTID;
@@ -763,7 +689,7 @@ static unsigned drain_with_helpers(unsigned helpers)
     atomic_store(&mark.working, 1);
     for (unsigned i = 1; i <= helpers && start_helper(&mark.markers[i]); i++)
         ;
-    drain_together(&mark.markers[0]);
+    drain_in_parallel(&mark.markers[0]);
     return atomic_load(&mark.working);
 }
 

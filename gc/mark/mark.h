@@ -29,11 +29,11 @@ void mark_forget_helpers(void);
 /* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
-/* Pages of blocks may not be readable: process_mapping_at tells which. */
-void mark_heeds_protection(void);
+/* Pages of blocks may be unreadable: process_mapping_at tells which. They are not scanned. */
+void mark_skip_unreadable(void);
 
 /* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to
- * any byte of a block count, and pointers to the byte behind its last. */
+ * any byte of a block count, and pointers to one past its end. */
 void mark_roots(const void *start, const void *end);
 
 /* The same for words at any address: a compiler's constants stand in the code wherever its

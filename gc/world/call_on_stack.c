@@ -5,7 +5,8 @@
 #include "gc/world/call_on_stack.h"
 
 __attribute__((naked, noinline)) void call_on_stack(
-    __attribute__((unused)) void (*function)(uintptr_t),
+    __attribute__((unused)) void (*function)(void *argument, uintptr_t stack_pointer),
+    __attribute__((unused)) void *argument,  // NOLINT(readability-non-const-parameter)
     __attribute__((unused)) char *stack_top) // NOLINT(readability-non-const-parameter)
 {
     __asm__("push %rbp\n\t"
@@ -16,10 +17,11 @@ __attribute__((naked, noinline)) void call_on_stack(
             "push %r14\n\t"
             "push %r15\n\t"
             "mov %rdi, %rax\n\t"
-            "mov %rsp, %rdi\n\t"
+            "mov %rsi, %rdi\n\t"
+            "mov %rsp, %rsi\n\t"
             "mov %rsp, %rbx\n\t"
-            "sub %rsp, %rsi\n\t"
-            "add %rsi, %rsp\n\t"
+            "sub %rsp, %rdx\n\t"
+            "add %rdx, %rsp\n\t"
             "call *%rax\n\t"
             "mov %rbx, %rsp\n\t"
             "pop %r15\n\t"

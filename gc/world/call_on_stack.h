@@ -7,8 +7,10 @@
 
 #include <stdint.h>
 
-/* Calls function(stack pointer) on another stack, with all registers that a callee keeps saved
- * where that stack pointer points. stack_top: the end of the other stack. */
-void call_on_stack(void (*function)(uintptr_t), char *stack_top);
+/* Calls function(argument, stack pointer) on another stack. The stack pointer is the program's: all
+ * registers that a callee must keep have been saved there. stack_top: the end of the other stack.
+ */
+void call_on_stack(void (*function)(void *argument, uintptr_t stack_pointer), void *argument,
+                   char *stack_top);
 
 #endif

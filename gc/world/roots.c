@@ -3,33 +3,33 @@
  * roots.c: the roots.
  *
  * The program registers nothing. A root is every word of every mapping of the process, as the
- * kernel lists them at this moment, that is not the heap's own memory: data segments, stacks with
- * the thread control blocks and thread-local storage in them, registers (which the stop's signal
- * has put on a stack), mappings that libraries and interpreters have made for themselves.
+ * kernel lists them at this moment, that is not memory of the heap: data segments, stacks, thread
+ * control blocks and thread-local storage, registers (the stop's signal has put them on a stack),
+ * and the mappings that libraries and interpreters have made for themselves.
  *
  *     private       pages that the process has written to, even if it may not write them now
- *     shared        writable ones, and those of memory rather than of a file, which may have been
- *                   writable before, or be so elsewhere; all pages that the kernel has in memory,
- *                   for another process may have written them, and a forked child's own page tables
- *                   do not show them; of one larger than the machine's memory, where to ask of each
- *                   page takes seconds, those that the page tables show
+ *     shared        writable mappings; and those of memory rather than of a file, which may have
+ *                   been writable before, or are so elsewhere. All pages that the kernel has in
+ *                   memory, for another process may have written them, and a forked child's own
+ *                   page tables do not show them. To ask of each page of a mapping that is larger
+ *                   than the machine's memory takes seconds: of such a one those pages that the
+ *                   page tables show
  *     left out      devices; read-only shared files; the text of programs and libraries; the
- *                   kernel's own (vdso); whatever the granule map knows to be ours
+ *                   kernel's own (vdso); whatever the granule map knows as memory of the heap
  *     besides       buffers that are registered with io_uring (kernel/io_uring.c)
  *
- * Pages are read in place where nothing can go wrong with that. Where it can (swapped pages, which
- * is also what the kernel calls guard pages; pages without read permission; mappings of files,
- * which may have been cut short) they are read through /proc/self/mem, where a fault is an error
- * number.
+ * Pages are read in place where nothing can go wrong with that. Elsewhere they are read through
+ * /proc/self/mem, where a fault is an error number: swapped pages (the kernel calls guard pages so,
+ * too), pages without read permission, and mappings of files, which may have been cut short.
  *
- * Code that the process has generated (an executable mapping of no file, or of shared memory) may
- * have addresses in its instructions, at any byte: HotSpot's inline caches hold the only pointers
- * to their records there.
+ * Code that the process has generated may have addresses in its instructions, at any byte:
+ * HotSpot's inline caches hold the only pointers to their records there. Such code is an executable
+ * mapping of no file, or of shared memory.
  *
- * Of a stack only the part in use counts, from the stack pointer, less the red zone of 128 bytes
- * that code may use below it, to the end of the mapping. That needs to be a thread's own stack and
- * nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's control
- * block in it, in which just one thread is, and not on its alternate signal stack, which
+ * Of a stack only the part in use is scanned: from the stack pointer, less the red zone of 128
+ * bytes that code may use below it, to the end of the mapping. So it must be one thread's own stack
+ * and nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's
+ * control block in it; one thread is in it, and that is not on its alternate signal stack, which
  * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and
  * all.
  */
@@ -45,7 +45,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/kernel/io_uring.h"
 #include "gc/world/stop.h"
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -56,10 +56,10 @@ static struct {
     char *buffer;
     size_t memory_bytes; /* of the machine */
     int memory_file;
-    bool indirect; /* the mapping at hand is read through the file */
-    bool code;     /* it holds code that the process has generated */
+    bool through_file; /* the mapping at hand is read through /proc/self/mem */
+    bool code;         /* it holds code that the process has generated */
     bool has_rings;
-    const struct root_sink *sink;
+    const struct root_visitor *visitor;
     struct root_result *result;
 } roots;
 
@@ -70,15 +70,15 @@ bool roots_init(void)
     roots.memory_bytes = SIZE_MAX;
     if (!syscall_failed(SYSCALL_1(SYS_sysinfo, &information)))
         roots.memory_bytes = information.totalram * information.mem_unit;
-    return roots.buffer && traced_init();
+    return roots.buffer && recorder_init();
 }
 
 static void scan_words(uintptr_t start, uintptr_t end)
 {
-    if (roots.code && roots.sink->words_in_code)
-        roots.sink->words_in_code((const void *)start, (const void *)end);
+    if (roots.code && roots.visitor->words_in_code)
+        roots.visitor->words_in_code((const void *)start, (const void *)end);
     else
-        roots.sink->words((const void *)start, (const void *)end);
+        roots.visitor->words((const void *)start, (const void *)end);
 }
 
 static void scan_in_place(uintptr_t start, uintptr_t end)
@@ -113,17 +113,18 @@ static void scan_through_file(uintptr_t start, uintptr_t end)
             for (size_t page = 0; page < bytes; page += PAGE_BYTES)
                 scan_page_through_file(start + page);
         }
-        start += start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* one may lie across */
+        start +=
+            start + bytes < end ? bytes - sizeof(uintptr_t) : bytes; /* a word may lie across */
     }
 }
 
-static bool is_ours(uintptr_t address)
+static bool is_heap_memory(uintptr_t address)
 {
     return granule_map_get((const void *)address) != NULL ||
            granule_map_look_up(&beside_heaps, (const void *)address) != NULL;
 }
 
-static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
+static void scan_range(uintptr_t start, uintptr_t end, bool in_place)
 {
     if (in_place)
         scan_in_place(start, end);
@@ -131,31 +132,31 @@ static void scan_somehow(uintptr_t start, uintptr_t end, bool in_place)
         scan_through_file(start, end);
 }
 
-/* Leaves out what is ours among the program's data. */
-static void scan_between_own(uintptr_t start, uintptr_t end, bool in_place)
+static void scan_but_excluded(uintptr_t start, uintptr_t end, bool in_place)
 {
-    for (size_t i = 0; i < ROOT_OWN; i++) {
-        uintptr_t own = round_down((uintptr_t)roots.sink->own[i].start, sizeof own);
-        uintptr_t own_end = round_up(own + roots.sink->own[i].bytes, sizeof own);
-        if (own_end <= start || own >= end)
+    for (size_t i = 0; i < EXCLUDED_RANGES; i++) {
+        const struct excluded_range *excluded = &roots.visitor->excluded[i];
+        uintptr_t excluded_start = round_down((uintptr_t)excluded->start, sizeof(uintptr_t));
+        uintptr_t excluded_end = round_up(excluded_start + excluded->bytes, sizeof(uintptr_t));
+        if (excluded_end <= start || excluded_start >= end)
             continue;
-        if (own > start)
-            scan_somehow(start, own, in_place);
-        start = own_end;
+        if (excluded_start > start)
+            scan_range(start, excluded_start, in_place);
+        start = excluded_end;
     }
     if (start < end)
-        scan_somehow(start, end, in_place);
+        scan_range(start, end, in_place);
 }
 
 static void scan_written(void *unused, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)unused;
-    scan_between_own(start, end, readable && !roots.indirect);
+    scan_but_excluded(start, end, readable && !roots.through_file);
 }
 
-static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
+static uintptr_t skip_program_memory(uintptr_t start, uintptr_t end)
 {
-    while (start < end && !is_ours(start)) {
+    while (start < end && !is_heap_memory(start)) {
         uintptr_t heaps = granule_map_skip_empty(&owners, start, end);
         uintptr_t beside = granule_map_skip_empty(&beside_heaps, start, end);
         uintptr_t next = heaps < beside ? heaps : beside;
@@ -164,19 +165,19 @@ static uintptr_t skip_theirs(uintptr_t start, uintptr_t end)
     return start < end ? start : end;
 }
 
-static uintptr_t skip_ours(uintptr_t start, uintptr_t end)
+static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
 {
-    while (start < end && is_ours(start))
+    while (start < end && is_heap_memory(start))
         start = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
     return start < end ? start : end;
 }
 
-/* The pages of a mapping that the process has written to and that are not ours. The kernel is not
- * asked for ours: a heap's page tables take it longer to walk than the rest. */
-static bool scan_theirs(uintptr_t start, uintptr_t end)
+/* The pages of a mapping that the process has written to, without memory of the heap. The kernel is
+ * not asked about that: the heap's page tables take it longer to walk than all the rest. */
+static bool scan_program_memory(uintptr_t start, uintptr_t end)
 {
-    for (uintptr_t same; start < end; start = skip_ours(same, end)) {
-        same = skip_theirs(start, end);
+    for (uintptr_t same; start < end; start = skip_heap_memory(same, end)) {
+        same = skip_program_memory(start, end);
         if (same > start && !resident_each(start, same, scan_written, NULL))
             return false;
     }
@@ -205,7 +206,7 @@ static void scan_shared(const struct mapping *mapping)
     scan_through_file(run, mapping->end);
 }
 
-static void scan_seen(void *unused, uintptr_t start, uintptr_t end, bool readable)
+static void scan_shared_run(void *unused, uintptr_t start, uintptr_t end, bool readable)
 {
     (void)unused;
     (void)readable;
@@ -225,7 +226,7 @@ extern void *__libc_stack_end __attribute__((weak));
 static bool is_first_stack(const struct mapping *mapping)
 {
     size_t ranges;
-    traced_recorder_ranges(&ranges);
+    recorder_ranges(&ranges);
     return mapping_is_named(mapping, "[stack]") ||
            (ranges > 0 && &__libc_stack_end && is_in((uintptr_t)__libc_stack_end, mapping));
 }
@@ -294,7 +295,7 @@ static bool is_shared_memory(const struct mapping *mapping)
             memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0);
 }
 
-static bool is_left_out(const struct mapping *mapping)
+static bool holds_no_roots(const struct mapping *mapping)
 {
     if (mapping->shared)
         return is_device(mapping) || !(mapping->writable || is_shared_memory(mapping));
@@ -302,15 +303,15 @@ static bool is_left_out(const struct mapping *mapping)
 }
 
 /* The program has taken away the right to read pages of a block: a guard, or what is to be safe. */
-static bool is_protected_block(const struct mapping *mapping)
+static bool is_unreadable_block(const struct mapping *mapping)
 {
-    return !mapping->readable && is_ours(mapping->start);
+    return !mapping->readable && is_heap_memory(mapping->start);
 }
 
-static bool any_block_is_protected(const struct mapping *mappings, size_t count)
+static bool any_block_is_unreadable(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_protected_block(&mappings[i]))
+        if (is_unreadable_block(&mappings[i]))
             return true;
     return false;
 }
@@ -318,18 +319,18 @@ static bool any_block_is_protected(const struct mapping *mappings, size_t count)
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
                          const struct stopped_thread *self)
 {
-    if (is_left_out(mapping))
+    if (holds_no_roots(mapping))
         return true;
     roots.result->mappings++;
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared) {
         if (mapping->end - mapping->start > roots.memory_bytes)
-            return resident_each_shared(mapping->start, mapping->end, scan_seen, NULL);
+            return resident_each_shared(mapping->start, mapping->end, scan_shared_run, NULL);
         scan_shared(mapping);
         return true;
     }
-    roots.indirect = !mapping->readable || is_file(mapping);
+    roots.through_file = !mapping->readable || is_file(mapping);
     roots.code = mapping->executable && !is_file(mapping);
     uintptr_t start = lowest_in_use(mapping, below, self);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
@@ -337,17 +338,17 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    if (is_protected_block(mapping))
+    if (is_unreadable_block(mapping))
         return resident_each(first_page, mapping->end, scan_written, NULL);
-    return scan_theirs(first_page, mapping->end);
+    return scan_program_memory(first_page, mapping->end);
 }
 
 /* The kernel may have joined memory of the recorder's to the program's. */
-static bool scan_but_recorders(const struct mapping *mapping, const struct mapping *below,
-                               const struct stopped_thread *self)
+static bool scan_but_recorder(const struct mapping *mapping, const struct mapping *below,
+                              const struct stopped_thread *self)
 {
     size_t count;
-    const uint64_t(*ranges)[2] = traced_recorder_ranges(&count);
+    const uint64_t(*ranges)[2] = recorder_ranges(&count);
     struct mapping piece = *mapping;
     for (size_t i = 0; i < count && ranges[i][0] < mapping->end; i++) {
         if (ranges[i][1] <= piece.start)
@@ -363,7 +364,7 @@ static bool scan_but_recorders(const struct mapping *mapping, const struct mappi
 
 static void keep_buffer(uintptr_t address)
 {
-    roots.sink->words(&address, &address + 1);
+    roots.visitor->words(&address, &address + 1);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
@@ -371,10 +372,11 @@ static void keep_buffer(uintptr_t address)
 static void keep_stack(const struct stopped_thread *thread)
 {
     uintptr_t words[] = {thread->stack_pointer, thread->alternate_start};
-    roots.sink->words(words, words + sizeof words / sizeof words[0]);
+    roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
-bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct root_result *result)
+bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
+                 struct root_result *result)
 {
     const struct mapping *mappings;
     size_t count;
@@ -387,7 +389,7 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
         self.alternate_end = self.alternate_start + alternate.ss_size;
     }
     *result = (struct root_result){0};
-    roots.sink = sink;
+    roots.visitor = visitor;
     roots.result = result;
     roots.has_rings = false;
     keep_stack(&self);
@@ -396,12 +398,12 @@ bool roots_scan(uintptr_t stack_pointer, const struct root_sink *sink, struct ro
         keep_stack(&thread);
     }
     roots.memory_file = process_file(PROCESS_MEMORY);
-    bool read = traced_look_for_recorder() && roots.memory_file >= 0 &&
+    bool read = recorder_refresh_ranges() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
-    if (read && sink->protected_blocks && any_block_is_protected(mappings, count))
-        sink->protected_blocks();
+    if (read && visitor->unreadable_blocks && any_block_is_unreadable(mappings, count))
+        visitor->unreadable_blocks();
     for (size_t i = 0; read && i < count; i++)
-        read = scan_but_recorders(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+        read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (read && roots.has_rings)
         read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;

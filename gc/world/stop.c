@@ -2,42 +2,54 @@
  *
  * stop.c: stopping the world by a signal that the program cannot see.
  *
- * glibc keeps two real-time signals to itself and hides them from sigaction, from the sets that
+ * glibc keeps two real-time signals to itself. It hides them from sigaction, from the sets that
  * programs build and from sigwait. One of them, SIGSETXID, is sent here with a code of our own in
- * si_code; what comes with any other code is passed on to glibc's handler, so setuid goes on
- * working. glibc installs its handler when it first needs it, so ours is looked after at each
- * stop.
+ * si_code. One that comes with another code goes on to glibc's handler, so setuid keeps working.
+ * glibc installs its handler when it first needs it, so each stop checks that ours is installed.
  *
- * Threads are those that the kernel lists, however they were made: all that are new are sent the
- * signal, all are waited for, and the list is read again, until it holds nothing new. Nothing that
- * is stopped can make threads, so this ends. Left out are zombies, threads that are about to end,
- * and the kernel's own workers, which take signals and never answer.
+ * Threads are those that the kernel lists, however they were made. Every new one is sent the
+ * signal, every one is waited for, and the list is read again until it holds none that is new. A
+ * stopped thread cannot make threads, so this ends. Left out are zombies, threads that are about to
+ * end, and the kernel's own workers, which take signals and never answer.
  *
  *     stopper                                    thread
- *     word = generation (odd)
- *     record: waiting for generation  -- signal (generation, index) -->
- *                                                record: waiting -> its frame
- *     <----------------------------- answers++ --
- *     ...                                        waits while word == generation
- *     word = generation + 1           -- futex -->
+ *     epoch becomes odd
+ *     its state = EXPECTED | epoch   -- signal (epoch, index) -->
+ *                                                state: EXPECTED | epoch -> its frame
+ *     <---------------------------------- acks++ --
+ *     ...                                        waits while the epoch is the same
+ *     every state = GONE
+ *     epoch becomes even             -- futex -->
  *
- * Threads that were in a system call when they were last stopped are sent theirs after all others:
- * the signal wakes them, and where processors are few one that is woken takes the stopper's, which
- * may then go to a thread that has not been sent its own yet, for a time slice of milliseconds.
- * Only the last to answer wakes the stopper.
+ * Shared words
+ *   epoch         Writer: the stopper. Odd from the start of a stop to its end.
+ *   state         Writer: the stopper, but for one change: the thread makes EXPECTED | epoch the
+ *                 address of its frame, by compare and swap.
+ *   acks          Writer: threads. The stopper sleeps on it; what counts are the states.
+ *   acks_needed   Writer: the stopper. The thread that reaches it wakes the stopper.
+ * Invariants
+ *   late-ack      A thread that answers too late finds GONE or another epoch in its state, or the
+ *                 epoch changed, and returns from the signal at once. So a stop that is given up
+ *                 leaves nothing behind.
+ *   frame-stays   A thread whose frame is in its state does not leave the handler until the epoch
+ *                 changes. The stopper reads frames only before resume_world.
+ *   closed-set    When stop_world returns STOP_DONE, every thread of the process is the stopper,
+ *                 is stopped, or runs no code of the program.
  *
- * A thread that answers too late finds another generation in the word or in its record, and
- * returns at once: a stop that is given up leaves nothing behind.
+ * Threads that were in a system call when they were last stopped are sent their signal after all
+ * others. The signal wakes them, and where processors are few the woken thread takes the stopper's.
+ * That may then go to a thread that has not been sent its own yet, for a time slice of
+ * milliseconds.
  *
- * System calls that the signal interrupts are restarted by the kernel where it can. Those that it
- * ends with EINTR in spite of SA_RESTART (poll, select, sleeps, ...) are begun again by setting the
- * thread back to its system call instruction, where that changes nothing for the program:
- * when the wait has no limit, when the limit is a point in time, or when the kernel has written
- * back the time that is left. Of others with a limit, and of those that end with a part of what
- * they were to send or receive, the thread counts how often that happened, and where the program
- * calls them through libc they are called again (shim/system_calls/waits.c). A signal of the
- * program's that came during the stop ends the wait after all, as if it had come without one
- * (unless it comes in the few instructions between the look for it and the return).
+ * The kernel restarts the system calls that the signal interrupts where it can. Some end with EINTR
+ * in spite of SA_RESTART (poll, select, sleeps, ...). They are restarted here, by setting the
+ * thread back to its system call instruction, where that changes nothing for the program: when the
+ * wait has no limit, when the limit is a point in time, or when the kernel has written back the
+ * time that is left. Of others with a limit, and of those that end with a part of what they were to
+ * send or receive, the thread counts how often that happened, and where the program calls them
+ * through libc they are called again (shim/system_calls/waits.c). A signal of the program's that
+ * came during the stop ends the wait after all, as if it had come without one (unless it comes in
+ * the few instructions between the look for it and the return).
  */
 #include "gc/world/stop.h"
 
@@ -51,7 +63,7 @@
 
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
-#include "gc/world/traced.h"
+#include "gc/world/recorder.h"
 #include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
@@ -64,8 +76,8 @@ enum {
     INDEX_BITS = 20,
 };
 
-/* How long a thread may take to answer, and how soon it is asked after. */
-enum { PATIENCE_NS = 100000000, FIRST_LOOK_NS = 1000000 };
+/* How long a thread may take to answer, and how soon the kernel is asked what it does. */
+enum { ACK_TIMEOUT_NS = 100000000, FIRST_CHECK_NS = 1000000 };
 
 /* PF_* of include/linux/sched.h, as in field 9 of stat. Who has ended is still called exiting. */
 enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
@@ -75,22 +87,22 @@ struct frame {
     uintptr_t thread_pointer;
 };
 
-/* `state` is WAITING | generation, GONE, or the address of a struct frame on the thread's stack. */
-struct record {
+/* state: EXPECTED | epoch, GONE, or the address of a struct frame on the thread's stack. */
+struct thread_record {
     pid_t thread;
-    bool to_be_sent;
+    bool unsent;
     _Atomic uint64_t state;
 };
-static const uint64_t WAITING = UINT64_C(1) << 63, GONE = 1;
+static const uint64_t EXPECTED = UINT64_C(1) << 63, GONE = 1;
 
 static struct {
-    struct record *records;
+    struct thread_record *records;
     size_t count;
     pid_t process, self;
     enum stop_failure failure;
-    size_t added;
-    _Atomic uint32_t word;            /* the generation; odd while the world is stopped */
-    _Atomic uint32_t answers, enough; /* so many there have been, and will be */
+    size_t added;                       /* that were new in the last list */
+    _Atomic uint32_t epoch;             /* odd while the world is stopped */
+    _Atomic uint32_t acks, acks_needed; /* see above */
 } stop;
 
 /* As the kernel takes it. */
@@ -112,19 +124,19 @@ enum { RING_LIMIT_BELOW = 1 << 3, RING_LIMIT_REGISTERED = 1 << 6 };
 
 static struct kernel_action glibc_action;
 
-/* By thread, without thread-local storage, of which there is little. Threads that share one (their
- * control blocks lie a multiple of MANY pages apart) may take a signal of the program's that ends a
- * wait for one of ours. */
-enum { MANY = 1024 };
-static _Atomic uint32_t ended_waits[MANY];
+/* By thread, without thread-local storage, of which there is little. Two threads whose control
+ * blocks lie a multiple of HASHED pages apart share one: a signal of the program's that ends a wait
+ * of the one may then be taken for a stop. */
+enum { HASHED = 1024 };
+static _Atomic uint32_t ended_waits[HASHED];
 
 /* By the kernel's number of the thread: whether it was in a system call when it was last stopped.
  * No more than a guess. */
-static _Atomic bool was_waiting[MANY];
+static _Atomic bool was_in_call[HASHED];
 
 static _Atomic uint32_t *own_ended_waits(void)
 {
-    return &ended_waits[current_thread() / PAGE_BYTES % MANY];
+    return &ended_waits[current_thread() / PAGE_BYTES % HASHED];
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *timeout)
@@ -173,8 +185,8 @@ static bool ring_waits_without_limit(const greg_t *registers)
     return !(flags & RING_LIMIT_BELOW) || wait->limit == 0;
 }
 
-/* Whether the call may be begun again with the registers as they are. */
-static bool may_begin_again(long call, const greg_t *registers)
+/* Whether the call may be restarted with the registers as they are. */
+static bool is_restartable(long call, const greg_t *registers)
 {
     switch (call) {
     case SYS_pause:
@@ -245,18 +257,18 @@ static bool may_be_cut_short(const greg_t *registers)
     return call == SYS_write || call == SYS_sendto || call == SYS_recvfrom;
 }
 
-static void begin_interrupted_call_again(ucontext_t *context)
+static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
-                         may_begin_again(registers[REG_RAX], registers);
+                         is_restartable(registers[REG_RAX], registers);
     bool cut_short = !about_to_wait && may_be_cut_short(registers);
     if (!about_to_wait && !cut_short && registers[REG_RAX] != -EINTR)
         return;
     if (program_has_signal(context)) {
         if (about_to_wait) {
-            /* Stopped again before the wait that was begun again: its signal would come too
-             * early. */
+            /* It was stopped again before the wait that was restarted: the program's signal would
+             * come before the wait. */
             registers[REG_RAX] = -EINTR;
             registers[REG_RIP] += 2;
         }
@@ -265,7 +277,7 @@ static void begin_interrupted_call_again(ucontext_t *context)
     if (about_to_wait)
         return;
     long call = cut_short ? -1 : interrupted_call((const unsigned char *)registers[REG_RIP]);
-    if (call < 0 || !may_begin_again(call, registers)) {
+    if (call < 0 || !is_restartable(call, registers)) {
         atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
         return;
     }
@@ -288,17 +300,17 @@ static bool is_in_call(const ucontext_t *context)
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
 {
     size_t index = cookie & ((1 << INDEX_BITS) - 1);
-    uint32_t generation = (uint32_t)(cookie >> INDEX_BITS);
-    uint64_t waiting = WAITING | generation;
+    uint32_t epoch = (uint32_t)(cookie >> INDEX_BITS);
+    uint64_t waiting = EXPECTED | epoch;
     if (index >= MAX_THREADS ||
         !atomic_compare_exchange_strong(&stop.records[index].state, &waiting, (uint64_t)frame))
         return;
-    atomic_store_explicit(&was_waiting[stop.records[index].thread % MANY],
+    atomic_store_explicit(&was_in_call[stop.records[index].thread % HASHED],
                           is_in_call(frame->context), memory_order_relaxed);
-    if (atomic_fetch_add(&stop.answers, 1) + 1 == atomic_load(&stop.enough))
-        futex_wake_all(&stop.answers);
-    while (atomic_load(&stop.word) == generation)
-        futex_wait(&stop.word, generation, NULL);
+    if (atomic_fetch_add(&stop.acks, 1) + 1 == atomic_load(&stop.acks_needed))
+        futex_wake_all(&stop.acks);
+    while (atomic_load(&stop.epoch) == epoch)
+        futex_wait(&stop.epoch, epoch, NULL);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -311,7 +323,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     doorbell_enter_collector(); /* left by the return from the signal */
     struct frame frame = {.context = context, .thread_pointer = current_thread()};
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
-    begin_interrupted_call_again(context);
+    restart_interrupted_call(context);
 }
 
 /* In the thread that stops the others. */
@@ -344,16 +356,16 @@ static bool is_known(pid_t thread)
     return false;
 }
 
-static bool signal_thread(struct record *record)
+static bool signal_thread(struct thread_record *record)
 {
-    uint64_t generation = stop.word, index = (uint64_t)(record - stop.records);
+    uint64_t epoch = stop.epoch, index = (uint64_t)(record - stop.records);
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = STOP_SIGNAL;
     info.si_code = STOP_CODE;
     info.si_pid = stop.process;
-    info.si_value.sival_ptr = (void *)(generation << INDEX_BITS | index);
-    record->to_be_sent = false;
+    info.si_value.sival_ptr = (void *)(epoch << INDEX_BITS | index);
+    record->unsent = false;
     long result =
         SYSCALL_4(SYS_rt_tgsigqueueinfo, stop.process, record->thread, STOP_SIGNAL, &info);
     if (result == -ESRCH)
@@ -370,10 +382,10 @@ static bool add_if_new(void *argument, pid_t thread)
         stop.failure = STOP_TOO_MANY;
         return false;
     }
-    struct record *record = &stop.records[stop.count++];
+    struct thread_record *record = &stop.records[stop.count++];
     record->thread = thread;
-    record->to_be_sent = true;
-    atomic_store(&record->state, WAITING | stop.word);
+    record->unsent = true;
+    atomic_store(&record->state, EXPECTED | stop.epoch);
     stop.added++;
     return true;
 }
@@ -381,8 +393,8 @@ static bool add_if_new(void *argument, pid_t thread)
 static bool signal_added(bool waiting_too)
 {
     for (size_t i = 0; i < stop.count; i++) {
-        struct record *record = &stop.records[i];
-        if (record->to_be_sent && (waiting_too || !was_waiting[record->thread % MANY]) &&
+        struct thread_record *record = &stop.records[i];
+        if (record->unsent && (waiting_too || !was_in_call[record->thread % HASHED]) &&
             !signal_thread(record)) {
             stop.failure = STOP_NO_SIGNAL;
             return false;
@@ -391,8 +403,8 @@ static bool signal_added(bool waiting_too)
     return true;
 }
 
-/* A thread that will never run the program's code again, or never has. */
-static bool is_out_of_the_way(pid_t thread)
+/* A thread that will never run the program's code again, or never did. */
+static bool runs_no_program_code(pid_t thread)
 {
     unsigned long flags;
     if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
@@ -400,14 +412,14 @@ static bool is_out_of_the_way(pid_t thread)
     return process_thread_flags(thread, &flags) && flags & (EXITING | IO_WORKER | USER_WORKER);
 }
 
-static size_t count_waiting(bool ask)
+static size_t count_missing_acks(bool ask)
 {
     size_t waiting = 0;
     for (size_t i = 0; i < stop.count; i++) {
         uint64_t state = atomic_load(&stop.records[i].state);
-        if (!(state & WAITING))
+        if (!(state & EXPECTED))
             continue;
-        if (ask && is_out_of_the_way(stop.records[i].thread))
+        if (ask && runs_no_program_code(stop.records[i].thread))
             atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
         else
             waiting++;
@@ -415,22 +427,22 @@ static size_t count_waiting(bool ask)
     return waiting;
 }
 
-static bool wait_for_answers(void)
+static bool wait_for_acks(void)
 {
-    static const struct timespec slice = {.tv_nsec = FIRST_LOOK_NS};
+    static const struct timespec slice = {.tv_nsec = FIRST_CHECK_NS};
     uint64_t begun = monotonic_ns();
     for (;;) {
-        uint32_t answers = atomic_load(&stop.answers);
+        uint32_t acks = atomic_load(&stop.acks);
         uint64_t waited = monotonic_ns() - begun;
-        uint32_t waiting = (uint32_t)count_waiting(waited >= FIRST_LOOK_NS);
+        uint32_t waiting = (uint32_t)count_missing_acks(waited >= FIRST_CHECK_NS);
         if (waiting == 0)
             return true;
-        if (waited >= PATIENCE_NS) {
+        if (waited >= ACK_TIMEOUT_NS) {
             stop.failure = STOP_TIMEOUT;
             return false;
         }
-        atomic_store(&stop.enough, answers + waiting);
-        futex_wait(&stop.answers, answers, &slice);
+        atomic_store(&stop.acks_needed, acks + waiting);
+        futex_wait(&stop.acks, acks, &slice);
     }
 }
 
@@ -443,7 +455,7 @@ static bool stop_all(void)
                 stop.failure = STOP_NO_THREAD_LIST;
             return false;
         }
-        if (!signal_added(false) || !signal_added(true) || !wait_for_answers())
+        if (!signal_added(false) || !signal_added(true) || !wait_for_acks())
             return false;
     } while (stop.added > 0);
     return true;
@@ -457,7 +469,7 @@ enum stop_failure stop_world(void)
     stop.failure = STOP_DONE;
     stop.process = (pid_t)SYSCALL_0(SYS_getpid);
     stop.self = (pid_t)SYSCALL_0(SYS_gettid);
-    atomic_fetch_add(&stop.word, 1);
+    atomic_fetch_add(&stop.epoch, 1);
     if (stop_all())
         return STOP_DONE;
     resume_world();
@@ -473,8 +485,8 @@ void resume_world(void)
 {
     for (size_t i = 0; i < stop.count; i++)
         atomic_store(&stop.records[i].state, GONE);
-    atomic_fetch_add(&stop.word, 1);
-    futex_wake_all(&stop.word);
+    atomic_fetch_add(&stop.epoch, 1);
+    futex_wake_all(&stop.epoch);
 }
 
 static bool wait_for_return(void *argument, pid_t thread)

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "vm/number.h"
+
 struct slice {
     const char *start;
     size_t length;
@@ -84,7 +86,8 @@ static void list_options(struct message *error, const struct allocator *allocato
 size_t option_count(const struct allocator *allocator)
 {
     size_t count = 0;
-    while (allocator->options && allocator->options[count].key)
+    const struct option_description *options = allocator->options;
+    while (options && options[count].key && !options[count].is_fixed)
         count++;
     return count;
 }
@@ -98,37 +101,6 @@ static const struct allocator *find(struct slice name, struct slice preset)
     return NULL;
 }
 
-static bool parse_number(struct slice text, uint64_t *number)
-{
-    uint64_t value = 0;
-    size_t digits = 0;
-    while (digits < text.length && text.start[digits] >= '0' && text.start[digits] <= '9') {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text.start[digits] - '0'), &value))
-            return false;
-        digits++;
-    }
-    unsigned shift = 0;
-    if (digits + 1 == text.length) {
-        static const char suffixes[] = "KMG";
-        const char *suffix = memchr(suffixes, text.start[digits], 3);
-        if (!suffix)
-            return false;
-        shift = 10 * (unsigned)(suffix - suffixes + 1);
-    } else if (digits != text.length) {
-        return false;
-    }
-    if (digits == 0 || value > UINT64_MAX >> shift)
-        return false;
-    *number = value << shift;
-    return true;
-}
-
-bool parse_size(const char *text, uint64_t *number)
-{
-    return parse_number((struct slice){text, strlen(text)}, number);
-}
-
 static bool parse_value(const struct option_description *option, struct slice text, uint64_t *value,
                         struct message *error)
 {
@@ -137,7 +109,7 @@ static bool parse_value(const struct option_description *option, struct slice te
         for (*value = 0; option->keywords[*value]; ++*value)
             if (slice_is(text, option->keywords[*value]))
                 return true;
-    } else if (parse_number(text, value) && *value >= option->minimum &&
+    } else if (parse_size(text.start, text.length, value) && *value >= option->minimum &&
                *value <= option->maximum) {
         return true;
     }
@@ -168,7 +140,11 @@ static bool parse_option(struct configuration *configuration, struct slice key, 
             return false;
         }
         *seen |= UINT64_C(1) << i;
-        return parse_value(&allocator->options[i], value, &configuration->values[i], error);
+        uint64_t number;
+        if (!parse_value(&allocator->options[i], value, &number, error))
+            return false;
+        option_set(&allocator->options[i], configuration->options, number);
+        return true;
     }
     begin_error(error, "unknown option", key);
     message_text(error, " for ");
@@ -236,9 +212,8 @@ bool configuration_parse(const char *text, struct configuration *configuration,
     }
     if (!find_preset(name, rest, &preset, error))
         return false;
-    configuration->allocator = find(name, preset);
-    for (size_t i = 0; i < option_count(configuration->allocator); i++)
-        configuration->values[i] = configuration->allocator->options[i].initial;
+    *configuration = (struct configuration){.allocator = find(name, preset)};
+    options_set_initial(configuration->allocator->options, configuration->options);
     uint64_t seen = 0;
     while (rest.length > 0) {
         struct slice value = cut(&rest, ',');
@@ -249,11 +224,9 @@ bool configuration_parse(const char *text, struct configuration *configuration,
             return false;
     }
     const struct allocator *allocator = configuration->allocator;
-    const char *conflict = allocator->conflict ? allocator->conflict(configuration->values) : NULL;
-    if (conflict) {
-        begin_error(error, "contradiction in", (struct slice){text, strlen(text)});
-        message_text(error, ": ");
-        message_text(error, conflict);
-    }
-    return !conflict;
+    if (!allocator->conflict)
+        return true;
+    begin_error(error, "contradiction in", (struct slice){text, strlen(text)});
+    message_text(error, ": ");
+    return !allocator->conflict(configuration->options, error);
 }

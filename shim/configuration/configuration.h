@@ -14,7 +14,8 @@
 
 struct configuration {
     const struct allocator *allocator;
-    uint64_t values[HEAP_OPTIONS]; /* one for each of the allocator's options */
+    /* The struct that the allocator's table describes. */
+    _Alignas(uint64_t) unsigned char options[OPTIONS_BYTES];
 };
 
 /* Every allocator and preset there is; the presets of one allocator stand together, its default
@@ -26,9 +27,7 @@ extern const struct allocator *const allocators[];
 bool configuration_parse(const char *text, struct configuration *configuration,
                          struct message *error);
 
-/* A decimal number, perhaps with K, M or G (powers of 1024) behind it. */
-bool parse_size(const char *text, uint64_t *number);
-
+/* How many options users may choose: the first rows of the allocator's table. */
 size_t option_count(const struct allocator *allocator);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * next.c: see next.h.
  *
- * The functions are looked up at the first call of malloc, when ld.so has bound all libraries. What
- * they say of a bad pointer, and whether they abort, is theirs.
+ * init() looks the functions up, at the first call of malloc; ld.so has mapped all libraries by
+ * then. A bad pointer is theirs to report.
  */
 #include "shim/route/next.h"
 
@@ -30,7 +30,7 @@ static void look_up(void *function, const char *name)
     __builtin_memcpy(function, &found, sizeof found);
 }
 
-static bool init(const uint64_t *options)
+static bool init(const void *options)
 {
     (void)options;
     look_up(&next.malloc, "malloc");
@@ -86,7 +86,7 @@ static struct block_waste next_waste(const void *block)
     return (struct block_waste){0};
 }
 
-/* A stranger's pointer is the next allocator's to judge. */
+/* Every pointer is the next allocator's to judge. */
 static bool next_owns(const void *address)
 {
     (void)address;
@@ -102,7 +102,7 @@ static size_t next_trim(void)
     return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
 }
 
-/* What it keeps to itself is not known. */
+/* Its statistics are not known. */
 static void next_statistics(struct allocator_statistics *statistics)
 {
     *statistics = (struct allocator_statistics){0};
@@ -139,9 +139,6 @@ const struct allocator next_allocator = {
     .usable_size = next_usable_size,
     .waste = next_waste,
     .owns = next_owns,
-    .fork_prepare = nothing,
-    .fork_parent = nothing,
-    .fork_child = nothing,
     .thread_exit = nothing,
     .trim = next_trim,
     .statistics = next_statistics,

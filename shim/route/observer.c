@@ -34,28 +34,6 @@ void observers_before_main(void)
             on[i]->before_main();
 }
 
-/* Outermost first: the order in which their locks may be taken. */
-void observers_fork_prepare(void)
-{
-    for (unsigned i = count; i-- > 0;)
-        if (on[i]->fork_prepare)
-            on[i]->fork_prepare();
-}
-
-void observers_fork_parent(void)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (on[i]->fork_parent)
-            on[i]->fork_parent();
-}
-
-void observers_fork_child(void)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (on[i]->fork_child)
-            on[i]->fork_child();
-}
-
 void observers_thread_end(void)
 {
     for (unsigned i = count; i-- > 0;)

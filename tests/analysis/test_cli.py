@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope.allocators import PEERS, libc_version
+from allotrope.system.allocators import PEERS, libc_version
 from conftest import Command
 
 INSTALLED_PEERS = [peer for peer in PEERS if peer.path() is not None]
@@ -62,7 +62,9 @@ class TestRun:
     @pytest.mark.parametrize(
         "option, value", [("--stats", "-"), ("--stats=a b.json", "{}/a b.json")]
     )
-    def test_statistics(self, mock: Command, option: str, value: str, tmp_path: Path) -> None:
+    def test_statistics_go_where_the_option_says(
+        self, mock: Command, option: str, value: str, tmp_path: Path
+    ) -> None:
         words = ("run", "-a", "mock:silent", option, "--", "printenv", "ALLOTROPE_STATS")
         assert mock.run(*words, cwd=tmp_path).stdout == value.format(tmp_path) + "\n"
 
@@ -157,7 +159,7 @@ LIST_SCHEMA = {
 
 
 class TestList:
-    def test_json(self, mock: Command) -> None:
+    def test_json_holds_the_schema_and_every_peer(self, mock: Command) -> None:
         listed = json.loads(mock.run("list", "--json").stdout)
         jsonschema.validate(listed, LIST_SCHEMA)
         assert [own["name"] for own in listed["allocators"]] == ["mock"]
@@ -175,7 +177,7 @@ class TestList:
                 query = ["dpkg-query", "-W", "-f", "${Version}", peer["package"]]
                 assert peer["version"] == subprocess.check_output(query, text=True)
 
-    def test_text_names_all(self, mock: Command) -> None:
+    def test_text_names_presets_options_and_peers(self, mock: Command) -> None:
         shown = mock.run("list").stdout
         for word in ("mock", "mock:noise", "arenas=1..64", "glibc", "jemalloc", "tcmalloc"):
             assert word in shown
@@ -195,8 +197,10 @@ BAD_QUESTIONS = [
     (["list", "--bogus"], "No such option: --bogus"),
     # of -a
     (["run", "--", "true"], "Missing option '-a'"),
-    (["run", "-a", "nose", "--", "true"],
-     "unknown allocator 'nose'; valid are: mock, glibc, jemalloc, mimalloc, tcmalloc"),
+    (
+        ["run", "-a", "nose", "--", "true"],
+        "unknown allocator 'nose'; valid are: mock, glibc, jemalloc, mimalloc, tcmalloc",
+    ),
     (["run", "-a", "", "--", "true"], "unknown allocator ''"),
     (["run", "-a", "mock:wrong", "--", "true"], "unknown option 'wrong'; valid are: arenas"),
     (["run", "-a", "glibc:classic", "--", "true"], "'glibc:classic': glibc takes no options"),
@@ -215,21 +219,33 @@ BAD_QUESTIONS = [
     (["compare", "--rounds", "many", "--", "true"], "'many' is not a valid integer"),
     (["compare", "--warmup", "-1", "--", "true"], "'--warmup': -1 is not in the range x>=0"),
     (["compare", "--timeout", "0", "--", "true"], "'--timeout': 0.0 is not in the range x>0"),
-    (["compare", "-a", "mock", "-a", "mock", "--", "true"],
-     "-a mock: the same allocator as -a mock"),
-    (["compare", "-a", "mock", "-a", "mock:arenas=4", "--", "true"],
-     "-a mock:arenas=4: the same allocator as -a mock"),
+    (
+        ["compare", "-a", "mock", "-a", "mock", "--", "true"],
+        "-a mock: the same allocator as -a mock",
+    ),
+    (
+        ["compare", "-a", "mock", "-a", "mock:arenas=4", "--", "true"],
+        "-a mock:arenas=4: the same allocator as -a mock",
+    ),
     (["compare", "--baseline", "nose", "--", "true"], "unknown allocator 'nose'"),
-    (["compare", "--input", "/no/such/file", "--", "true"],
-     "--input: cannot read /no/such/file: No such file or directory"),
-    (["compare", "--json", "/no/such/place/file", "--", "true"],
-     "--json: cannot write /no/such/place/file: there is no folder /no/such/place"),
+    (
+        ["compare", "--input", "/no/such/file", "--", "true"],
+        "--input: cannot read /no/such/file: No such file or directory",
+    ),
+    (
+        ["compare", "--json", "/no/such/place/file", "--", "true"],
+        "--json: cannot write /no/such/place/file: there is no folder /no/such/place",
+    ),
     (["compare", "--csv", "/tmp", "--", "true"], "--csv: cannot write /tmp: it is a folder"),
-    (["compare", "--json", "/tmp/x", "--markdown", "/tmp/x", "--", "true"],
-     "--markdown: /tmp/x is already written by --json"),
-    (["compare", "--prepare", "exit 3", "-a", "mock", "--", "true"],
-     "--prepare: 'exit 3' ended with status 3"),
-]  # fmt: skip
+    (
+        ["compare", "--json", "/tmp/x", "--markdown", "/tmp/x", "--", "true"],
+        "--markdown: /tmp/x is already written by --json",
+    ),
+    (
+        ["compare", "--prepare", "exit 3", "-a", "mock", "--", "true"],
+        "--prepare: 'exit 3' ended with status 3",
+    ),
+]
 
 
 @pytest.mark.parametrize("words, answer", BAD_QUESTIONS, ids=lambda value: str(value)[:50])
@@ -256,8 +272,8 @@ def test_control_bytes_do_not_reach_the_terminal(mock: Command) -> None:
 def test_uninstalled_peer_is_named_with_its_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from allotrope import allocators
-    from allotrope.errors import UserError
+    from allotrope.system import allocators
+    from allotrope.system.errors import UserError
 
     monkeypatch.setattr(allocators.Peer, "path", lambda peer: None)
     with pytest.raises(UserError, match="install the Debian package libjemalloc2"):
@@ -311,30 +327,40 @@ def test_help_is_there_for_every_word(mock: Command, word: str) -> None:
     assert mock.run(word, "--help").returncode == 0
 
 
-WRITING = [["list"], ["list", "--json"], ["doctor"], ["--version"], ["--help"], ["run", "--help"],
-           ["compare", "--rounds", "1", "-a", "mock", "true"],
-           ["compare", "--rounds", "1", "--json", "-", "-a", "mock", "true"]]  # fmt: skip
+WRITING = [
+    ["list"],
+    ["list", "--json"],
+    ["doctor"],
+    ["--version"],
+    ["--help"],
+    ["run", "--help"],
+    ["compare", "--rounds", "1", "-a", "mock", "true"],
+    ["compare", "--rounds", "1", "--json", "-", "-a", "mock", "true"],
+]
 
 
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
 class TestOutputThatCannotBeWritten:
     def shell(self, mock: Command, words: list[str], rest: str) -> tuple[int, str]:
         script = f"exec 3>&1; {shlex.join(mock.line(*words))} {rest}"
-        done = subprocess.run(["bash", "-c", script], env=mock.environment(), capture_output=True,
-                              text=True)  # fmt: skip
+        done = subprocess.run(
+            ["bash", "-c", script], env=mock.environment(), capture_output=True, text=True
+        )
         return done.returncode, done.stderr
 
-    def test_full(self, mock: Command, words: list[str]) -> None:
+    def test_a_full_device_is_told_in_the_last_line(self, mock: Command, words: list[str]) -> None:
         status, error = self.shell(mock, words, ">/dev/full")
         last = "allotrope: cannot write to standard output: No space left on device\n"
         assert status == 2 and error.endswith(last) and "Traceback" not in error
 
-    def test_closed(self, mock: Command, words: list[str]) -> None:
+    def test_a_closed_output_is_told(self, mock: Command, words: list[str]) -> None:
         status, error = self.shell(mock, words, ">&-")
         assert status == 2 and "cannot write to standard output" in error
         assert "Traceback" not in error and "Exception" not in error
 
-    def test_nobody_reads(self, mock: Command, words: list[str]) -> None:
+    def test_a_reader_that_has_gone_ends_it_without_a_trace(
+        self, mock: Command, words: list[str]
+    ) -> None:
         status, error = self.shell(mock, words, "| true; exit ${PIPESTATUS[0]}")
         assert status in (0, 128 + signal.SIGPIPE)
         assert "Traceback" not in error and "Exception" not in error
@@ -343,8 +369,11 @@ class TestOutputThatCannotBeWritten:
 def test_a_result_is_written_though_the_terminal_is_not(mock: Command, tmp_path: Path) -> None:
     file = tmp_path / "result"
     words = ["compare", "--rounds", "1", "--json", str(file), "-a", "mock", "--", "true"]
-    subprocess.run(["bash", "-c", f"{shlex.join(mock.line(*words))} >/dev/full"],
-                   env=mock.environment(), capture_output=True)  # fmt: skip
+    subprocess.run(
+        ["bash", "-c", f"{shlex.join(mock.line(*words))} >/dev/full"],
+        env=mock.environment(),
+        capture_output=True,
+    )
     assert json.loads(file.read_text())["results"]
 
 
@@ -356,16 +385,20 @@ HEAVY_MODULES = ("numpy", "scipy", "pandas", "plotly", "jinja2", "elftools")
 )
 def test_nobody_waits_for_modules_of_others(mock: Command, words: list[str]) -> None:
     python, *rest = mock.line(*words)
-    done = subprocess.run([python, "-X", "importtime", *rest], env=mock.environment(),
-                          capture_output=True, text=True)  # fmt: skip
-    read = {line.split("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()
-            if line.count("|") == 2}  # fmt: skip
+    done = subprocess.run(
+        [python, "-X", "importtime", *rest], env=mock.environment(), capture_output=True, text=True
+    )
+    read = {
+        line.split("|")[2].strip().split(".")[0]
+        for line in done.stderr.splitlines()
+        if line.count("|") == 2
+    }
     assert "click" in read and not read & set(HEAVY_MODULES)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 @pytest.mark.parametrize("words", [["list"], ["doctor"]], ids=" ".join)
-def test_text_fits(real: Command, words: list[str], width: int) -> None:
+def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], width: int) -> None:
     shown = real.run(*words, environment={"COLUMNS": str(width)}).stdout
     assert max(map(len, shown.splitlines())) <= width
 

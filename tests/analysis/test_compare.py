@@ -14,14 +14,13 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import jsonschema
 import pytest
-from allotrope import compare_page, units
-from allotrope.allocators import glibc
-from allotrope.collector import collections_line
-from allotrope.compare import (
+from allotrope.features.compare import page as compare_page
+from allotrope.features.compare.collector import collections_line
+from allotrope.features.compare.measure import (
     MOST_PADDING,
     PADDING,
     Plan,
@@ -30,142 +29,148 @@ from allotrope.compare import (
     read_accounts,
     steps,
 )
-from allotrope.latency import share_above
-from allotrope.terminal import columns_that_fit, lay_out
-from conftest import SOURCE, Command
+from allotrope.features.latency.page import share_above
+from allotrope.output import units
+from allotrope.output.terminal import columns_that_fit, lay_out
+from allotrope.system.allocators import glibc
+from conftest import Command
+from under import SOURCE
 
 # docs/compare-format.md, by hand.
 NUMBER = {"type": "number"}
 MAYBE_NUMBER = {"type": ["number", "null"]}
 MAYBE_TEXT = {"type": ["string", "null"]}
-QUANTITY = {
-    "type": ["object", "null"],
-    "additionalProperties": False,
-    "required": ["median", "low", "high", "ratio", "ratio_low", "ratio_high", "rounds",
-                 "interval", "coverage"],
-    "properties": {
-        "median": NUMBER, "low": NUMBER, "high": NUMBER,
-        "ratio": MAYBE_NUMBER, "ratio_low": MAYBE_NUMBER, "ratio_high": MAYBE_NUMBER,
+
+
+def closed(properties: dict[str, Any], kind: str | Sequence[str] = "object") -> dict[str, Any]:
+    """An object that has these keys and no others."""
+    return {
+        "type": kind,
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+def keys(names: str) -> dict[str, Any]:
+    """Whatever they hold."""
+    return {name: {} for name in names.split()}
+
+
+MAYBE_OBJECT = ["object", "null"]
+QUANTITY = closed(
+    dict.fromkeys(("median", "low", "high"), NUMBER)
+    | dict.fromkeys(("ratio", "ratio_low", "ratio_high"), MAYBE_NUMBER)
+    | {
         "rounds": {"type": "array", "items": MAYBE_NUMBER},
         "interval": {"enum": ["order-statistic", "range"]},
         "coverage": {"type": "number", "minimum": 0, "maximum": 1},
     },
-}  # fmt: skip
+    MAYBE_OBJECT,
+)
 HEAP = {
     "type": ["object", "null"],
-    "required": ["command", "processes", "mapped_peak_bytes", "requested_peak_bytes",
-                 "fragmentation", "waste", "at_peak", "live", "timeline", "sizes",
-                 "metadata_bytes", "calls",
-                 "system_calls", "collector"],
+    "required": [
+        *"command processes mapped_peak_bytes requested_peak_bytes fragmentation waste".split(),
+        *"at_peak live timeline sizes metadata_bytes calls system_calls collector".split(),
+    ],
     "properties": {
         "processes": {"type": "integer", "minimum": 1},
-        "mapped_peak_bytes": MAYBE_NUMBER, "requested_peak_bytes": MAYBE_NUMBER,
+        "mapped_peak_bytes": MAYBE_NUMBER,
+        "requested_peak_bytes": MAYBE_NUMBER,
         "fragmentation": MAYBE_NUMBER,
-        "waste": {"type": ["object", "null"],
-                  "required": ["header", "rounding", "alignment", "cached", "external"]},
-        "at_peak": {"type": "object",
-                    "required": ["time_seconds", "requested_bytes", "mapped_bytes",
-                                 "resident_bytes"]},
+        "waste": {
+            "type": ["object", "null"],
+            "required": ["header", "rounding", "alignment", "cached", "external"],
+        },
+        "at_peak": {
+            "type": "object",
+            "required": ["time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes"],
+        },
         "live": {"type": ["object", "null"], "required": ["blocks", "requested_bytes"]},
-        "collector": {"type": ["object", "null"],
-                      "required": ["collections", "pause_ns", "causes", "pauses", "given_up"]},
+        "collector": {
+            "type": ["object", "null"],
+            "required": ["collections", "pause_ns", "causes", "pauses", "given_up"],
+        },
     },
-}  # fmt: skip
-HISTOGRAM = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["calls", "p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "longest_ns",
-                 "calls_below_ns"],
-    "properties": {"calls": NUMBER, "p50_ns": NUMBER, "p90_ns": NUMBER, "p99_ns": NUMBER,
-                   "p99.9_ns": NUMBER, "longest_ns": NUMBER, "calls_below_ns": {"type": "object"}},
-}  # fmt: skip
-LATENCY = {
-    "type": ["object", "null"],
-    "additionalProperties": False,
-    "required": ["command", "processes", "own_cost_ns_subtracted", "cpu_seconds", "calls"],
-    "properties": {
-        "command": {"type": "string"}, "processes": {"type": "integer", "minimum": 1},
-        "own_cost_ns_subtracted": NUMBER, "cpu_seconds": NUMBER,
+}
+HISTOGRAM = closed(
+    dict.fromkeys("calls p50_ns p90_ns p99_ns p99.9_ns longest_ns".split(), NUMBER)
+    | {"calls_below_ns": {"type": "object"}}
+)
+LATENCY = closed(
+    {
+        "command": {"type": "string"},
+        "processes": {"type": "integer", "minimum": 1},
+        "own_cost_ns_subtracted": NUMBER,
+        "cpu_seconds": NUMBER,
         "calls": {"type": "object", "additionalProperties": HISTOGRAM},
     },
-}  # fmt: skip
-FAILURE = {
-    "type": ["object", "null"],
-    "additionalProperties": False,
-    "required": ["when", "exit_status", "signal", "timed_out", "ending", "message"],
-    "properties": {
-        "when": {"type": "string"}, "exit_status": MAYBE_NUMBER, "signal": MAYBE_NUMBER,
-        "timed_out": {"type": "boolean"}, "ending": {"type": "string"}, "message": MAYBE_TEXT,
+    MAYBE_OBJECT,
+)
+FAILURE = closed(
+    {
+        "when": {"type": "string"},
+        "exit_status": MAYBE_NUMBER,
+        "signal": MAYBE_NUMBER,
+        "timed_out": {"type": "boolean"},
+        "ending": {"type": "string"},
+        "message": MAYBE_TEXT,
     },
-}  # fmt: skip
-QUANTITIES = ["cpu_seconds", "user_seconds", "system_seconds", "wall_seconds", "peak_rss_bytes",
-              "tree_peak_bytes", "minor_faults", "major_faults"]  # fmt: skip
-RESULT = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["allocator", "spec", "preset", "options", "version", "status", "failure",
-                 *QUANTITIES, "tree_peak_method", "heap", "heap_missing", "latency",
-                 "latency_missing"],
-    "properties": {
-        "allocator": {"type": "string"}, "spec": {"type": "string"}, "preset": MAYBE_TEXT,
-        "options": {"type": "object"}, "version": MAYBE_TEXT,
-        "status": {"enum": ["ok", "failed", "not-measured", "different-output",
-                            "nondeterministic"]},
-        "failure": FAILURE, **{quantity: QUANTITY for quantity in QUANTITIES},
+    MAYBE_OBJECT,
+)
+QUANTITIES = [
+    *"cpu_seconds user_seconds system_seconds wall_seconds peak_rss_bytes tree_peak_bytes".split(),
+    *"minor_faults major_faults".split(),
+]
+STATUSES = ["ok", "failed", "not-measured", "different-output", "nondeterministic"]
+RESULT = closed(
+    {
+        "allocator": {"type": "string"},
+        "spec": {"type": "string"},
+        "preset": MAYBE_TEXT,
+        "options": {"type": "object"},
+        "version": MAYBE_TEXT,
+        "status": {"enum": STATUSES},
+        "failure": FAILURE,
+        **{quantity: QUANTITY for quantity in QUANTITIES},
         "tree_peak_method": {"enum": ["memory.peak", "pss-sampled", None]},
-        "heap": HEAP, "heap_missing": MAYBE_TEXT,
-        "latency": LATENCY, "latency_missing": MAYBE_TEXT,
-    },
-}  # fmt: skip
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["schema", "command", "date", "machine", "baseline", "rounds", "confidence",
-                 "settings", "deterministic", "interrupted", "incomplete", "results", "sites",
-                 "witness"],
-    "properties": {
+        "heap": HEAP,
+        "heap_missing": MAYBE_TEXT,
+        "latency": LATENCY,
+        "latency_missing": MAYBE_TEXT,
+    }
+)
+MACHINE = keys(
+    "cpu cpus usable_cpus memory_bytes kernel distribution libc transparent_huge_pages "
+    "overcommit_memory randomize_va_space scaling_governor load_average lacks"
+)
+SETTINGS = keys("warmup prepare input timeout_seconds ignore_failure check latency")
+SITES = keys("command samples peak_bytes exit_bytes peak exit")
+WITNESS = {
+    "hyperfine": {"type": ["array", "null"]},
+    "hyperfine_missing": MAYBE_TEXT,
+    "perf": {"type": ["array", "null"]},
+    "perf_missing": MAYBE_TEXT,
+}
+SCHEMA = closed(
+    {
         "schema": {"const": "allotrope.compare/1"},
         "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$"},
-        "machine": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution",
-                         "libc", "transparent_huge_pages", "overcommit_memory",
-                         "randomize_va_space", "scaling_governor", "load_average", "lacks"],
-            "properties": {key: {} for key in (
-                "cpu", "cpus", "usable_cpus", "memory_bytes", "kernel", "distribution", "libc",
-                "transparent_huge_pages", "overcommit_memory", "randomize_va_space",
-                "scaling_governor", "load_average", "lacks")},
-        },
+        "machine": closed(MACHINE),
         "baseline": {"type": "string"},
         "rounds": {"type": "integer", "minimum": 1},
         "confidence": {"const": 0.95},
-        "settings": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["warmup", "prepare", "input", "timeout_seconds", "ignore_failure",
-                         "check", "latency"],
-            "properties": {key: {} for key in (
-                "warmup", "prepare", "input", "timeout_seconds", "ignore_failure", "check",
-                "latency")},
-        },
+        "settings": closed(SETTINGS),
         "deterministic": {"type": ["boolean", "null"]},
         "interrupted": {"type": "boolean"},
         "incomplete": MAYBE_TEXT,
         "results": {"type": "array", "minItems": 1, "items": RESULT},
-        "sites": {"type": ["object", "null"], "additionalProperties": False,
-                  "required": ["command", "samples", "peak_bytes", "exit_bytes", "peak", "exit"],
-                  "properties": {key: {} for key in (
-                      "command", "samples", "peak_bytes", "exit_bytes", "peak", "exit")}},
-        "witness": {"type": ["object", "null"], "additionalProperties": False,
-                    "required": ["hyperfine", "hyperfine_missing", "perf", "perf_missing"],
-                    "properties": {"hyperfine": {"type": ["array", "null"]},
-                                   "hyperfine_missing": MAYBE_TEXT,
-                                   "perf": {"type": ["array", "null"]},
-                                   "perf_missing": MAYBE_TEXT}},
-    },
-}  # fmt: skip
+        "sites": closed(SITES, MAYBE_OBJECT),
+        "witness": closed(WITNESS, MAYBE_OBJECT),
+    }
+)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -192,8 +197,9 @@ def test_looking_for_sites_adds_nothing_to_the_account(real: Command) -> None:
     heaps = []
     for specs in (("knuth", "bsd"), ("bsd", "knuth")):
         options = [word for spec in specs for word in ("-a", spec)]
-        done = real.run("compare", *options, "--rounds", "1", "--warmup", "0", "--json", "-", "--",
-                        "ls", "/")  # fmt: skip
+        done = real.run(
+            "compare", *options, "--rounds", "1", "--warmup", "0", "--json", "-", "--", "ls", "/"
+        )
         heaps.append(by_spec(json.loads(done.stdout))["knuth"]["heap"])
     for key in ("calls", "mapped_peak_bytes", "requested_peak_bytes", "waste", "live"):
         assert heaps[0][key] == heaps[1][key], key
@@ -256,7 +262,10 @@ class TestMeasuring:
         ratios = sorted(ours / theirs for ours, theirs in zip(wall["rounds"], glibc_wall["rounds"]))
         assert wall["median"] == sorted(wall["rounds"])[5]
         assert (wall["ratio_low"], wall["ratio"], wall["ratio_high"]) == (
-            ratios[1], ratios[5], ratios[9])  # fmt: skip
+            ratios[1],
+            ratios[5],
+            ratios[9],
+        )
 
     def test_baseline_may_be_another(self, mock: Command, tmp_path: Path) -> None:
         document = measure(
@@ -371,7 +380,9 @@ class TestMeasuring:
 
 
 class TestJudging:
-    def test_different_output(self, mock: Command, tmp_path: Path) -> None:
+    def test_output_that_differs_from_glibcs_is_a_fault(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
         words = ("-a", "mock", "-a", "mock:noise", "--", "echo", "hello")
         results = by_spec(measure(mock, tmp_path, *words, status=1))
         assert results["mock"]["status"] == "ok"
@@ -391,13 +402,15 @@ class TestJudging:
         document = measure(mock, tmp_path, *words)
         assert document["deterministic"] is False
 
-    def test_no_check(self, mock: Command, tmp_path: Path) -> None:
+    def test_without_a_check_differing_output_is_no_fault(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
         words = ("-a", "mock:noise", "--check", "none", "--", "echo")
         document = measure(mock, tmp_path, *words)
         assert document["deterministic"] is None
         assert {result["status"] for result in document["results"]} == {"ok"}
 
-    def test_check_by_command(self, mock: Command, tmp_path: Path) -> None:
+    def test_a_command_may_check_output_that_varies(self, mock: Command, tmp_path: Path) -> None:
         words = ("-a", "mock", "-a", "mock:noise", "--check", "! grep -q noise")
         results = by_spec(measure(mock, tmp_path, *words, "--", "sh", "-c", "echo $$", status=1))
         assert results["mock"]["status"] == "ok"
@@ -432,9 +445,13 @@ class TestJudging:
         assert failed["status"] == "failed"
         assert all(failed[quantity] is None for quantity in QUANTITIES)
         assert failed["failure"] == {
-            "when": "warm-up", "exit_status": exit_status, "signal": number, "timed_out": False,
-            "ending": "killed by SIGSEGV" if number else "exit status 7", "message": message,
-        }  # fmt: skip
+            "when": "warm-up",
+            "exit_status": exit_status,
+            "signal": number,
+            "timed_out": False,
+            "ending": "killed by SIGSEGV" if number else "exit status 7",
+            "message": message,
+        }
         assert results["mock"]["status"] == "ok"
 
     def test_failure_in_a_late_round(self, mock: Command, tmp_path: Path) -> None:
@@ -603,9 +620,9 @@ class TestWriting:
 
     @pytest.mark.parametrize("width", [40, 60, 80, 100])
     def test_no_figure_is_cut(self, mock: Command, tmp_path: Path, width: int) -> None:
-        words = ("compare", "-a", "glibc", "-a", "mock", "-a", "mock:fail", "--rounds", "1",
-                 "--json", str(tmp_path / "json"))  # fmt: skip
-        done = mock.run(*words, "--", "true", environment={"COLUMNS": str(width)})
+        words = "compare -a glibc -a mock -a mock:fail --rounds 1 --json".split()
+        columns = {"COLUMNS": str(width)}
+        done = mock.run(*words, str(tmp_path / "json"), "--", "true", environment=columns)
         shown = done.stdout.splitlines()
         assert max(map(len, shown)) <= width
         ratio = by_spec(read_json(tmp_path / "json"))["mock"]["cpu_seconds"]
@@ -618,8 +635,8 @@ class TestWriting:
     def test_table_fits_and_shows_the_failure(self, files: dict[str, Path]) -> None:
         lines = files["table"].read_text().splitlines()
         assert max(map(len, lines)) <= 100
-        assert lines[0].split() == ["allocator", "CPU", "s", "ratio", "wall", "s", "peak", "RSS",
-                                    "faults", "heap", "peak", "status"]  # fmt: skip
+        header = "allocator CPU s ratio wall s peak RSS faults heap peak status"
+        assert lines[0].split() == header.split()
         assert lines[3].split()[0] == "mock:crash" and lines[3].split()[-1] == "failed"
         assert "mock:crash failed (warm-up): killed by SIGSEGV" in files["table"].read_text()
 
@@ -643,15 +660,7 @@ class TestWriting:
 
     def test_format_document_names_every_key(self) -> None:
         text = (SOURCE / "docs" / "compare-format.md").read_text()
-        for part in (
-            SCHEMA,
-            RESULT,
-            QUANTITY,
-            FAILURE,
-            HEAP,
-            SCHEMA["properties"]["machine"],
-            SCHEMA["properties"]["settings"],
-        ):  # type: ignore[index] # fmt: skip
+        for part in (SCHEMA, RESULT, QUANTITY, FAILURE, HEAP, closed(MACHINE), closed(SETTINGS)):
             for key in part["required"]:
                 assert f"`{key}`" in text, key
 
@@ -660,27 +669,37 @@ class TestFormatting:
     @pytest.mark.parametrize(
         "size, text",
         [
-            (0, "0 B"), (999, "999 B"), (1000, "1.0 KiB"), (1536, "1.5 KiB"),
-            (99 * 1024, "99.0 KiB"), (100 * 1024, "100 KiB"), (999 << 10, "999 KiB"),
-            (1000 << 10, "1.0 MiB"), (47.4 * 2**20, "47.4 MiB"), (5 << 30, "5.0 GiB"),
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (99 * 1024, "99.0 KiB"),
+            (100 * 1024, "100 KiB"),
+            (999 << 10, "999 KiB"),
+            (1000 << 10, "1.0 MiB"),
+            (47.4 * 2**20, "47.4 MiB"),
+            (5 << 30, "5.0 GiB"),
             (2000 << 30, "2000 GiB"),
         ],
-    )  # fmt: skip
-    def test_bytes(self, size: float, text: str) -> None:
+    )
+    def test_bytes_are_shown_in_binary_units(self, size: float, text: str) -> None:
         assert units.format_bytes(size) == text
 
     @pytest.mark.parametrize(
         "count, text",
         [(0, "0"), (9999, "9999"), (10_000, "10k"), (9_999_400, "9999k"), (12_000_000, "12M")],
     )
-    def test_counts(self, count: float, text: str) -> None:
+    def test_counts_are_shortened_by_thousands(self, count: float, text: str) -> None:
         assert units.format_count(count) == text
 
 
 def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
     for name, mapped in (("sh", 10 << 10), ("gawk", 300 << 10), ("cat", None)):
-        account = {"command": name, "mapped_peak_bytes": mapped,
-                   "peak": {"requested_bytes": 100 << 10, "waste": None}}  # fmt: skip
+        account = {
+            "command": name,
+            "mapped_peak_bytes": mapped,
+            "peak": {"requested_bytes": 100 << 10, "waste": None},
+        }
         (tmp_path / f"{name}.json").write_text(json.dumps(account))
     heap = read_accounts(tmp_path)
     assert heap is not None
@@ -689,8 +708,12 @@ def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
 
 def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:
     counted = {"collections": 3, "pause_ns": 9, "longest_pause_ns": 5}
-    account = {"command": "x", "mapped_peak_bytes": 1000, "gc": counted,
-               "peak": {"requested_bytes": 100, "waste": None}}  # fmt: skip
+    account = {
+        "command": "x",
+        "mapped_peak_bytes": 1000,
+        "gc": counted,
+        "peak": {"requested_bytes": 100, "waste": None},
+    }
     (tmp_path / "x.json").write_text(json.dumps(account))
     heap = read_accounts(tmp_path)
     assert heap is not None
@@ -738,16 +761,25 @@ def test_what_a_collector_did_stands_below_the_table(real: Command) -> None:
 
 
 def test_who_counts_no_causes_gives_none() -> None:
-    collector = {"collections": 3, "pause_ns": 1_500_000, "longest_pause_ns": 800_000,
-                 "causes": {}, "given_up": {}}  # fmt: skip
+    collector = {
+        "collections": 3,
+        "pause_ns": 1_500_000,
+        "longest_pause_ns": 800_000,
+        "causes": {},
+        "given_up": {},
+    }
     assert collections_line(collector) == "3 collections, paused 1.5 ms in all, 800 µs at most"
 
 
 def test_collections_that_were_given_up_are_told() -> None:
-    collector = {"collections": 1, "pause_ns": 2500, "longest_pause_ns": 2500,
-                 "causes": {"heap_full": 1},
-                 "given_up": {"no_signal": 2, "thread_does_not_stop": 3},
-                 "given_up_ns": 300_000_000}  # fmt: skip
+    collector = {
+        "collections": 1,
+        "pause_ns": 2500,
+        "longest_pause_ns": 2500,
+        "causes": {"heap_full": 1},
+        "given_up": {"no_signal": 2, "thread_does_not_stop": 3},
+        "given_up_ns": 300_000_000,
+    }
     assert collections_line(collector) == (
         "1 collection (heap full), paused 2.5 µs in all, 2.5 µs at most; "
         "given up: thread does not stop 3, no signal 2 (300 ms)"

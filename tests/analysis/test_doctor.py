@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import doctor
-from allotrope.allocators import PEERS, Peer
+from allotrope.system import capabilities
+from allotrope.system.allocators import PEERS, Peer
 from conftest import Command
 
 
@@ -43,8 +43,8 @@ def test_missing_parts_are_named_with_what_to_do(tmp_path: Path) -> None:
 
 def test_missing_peer_and_tool_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Peer, "path", lambda peer: None)
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    found = {row.name: row for row in doctor.examine()}
+    monkeypatch.setattr(capabilities.shutil, "which", lambda name: None)
+    found = {row.name: row for row in capabilities.examine()}
     assert found["jemalloc"].state == "missing"
     assert "libjemalloc2" in found["jemalloc"].consequence
     assert found["valgrind"].state == "missing" and "valgrind" in found["valgrind"].consequence
@@ -57,18 +57,18 @@ def test_dirty_bits_depend_on_the_kernel(
     monkeypatch: pytest.MonkeyPatch, release: str, available: bool
 ) -> None:
     monkeypatch.setattr(platform, "release", lambda: release)
-    found = {row.name: row for row in doctor.examine()}
+    found = {row.name: row for row in capabilities.examine()}
     assert found["dirty bits without signals"].available is available
 
 
 def test_unreadable_settings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "read_line", lambda path: None)
-    found = {row.name: row for row in doctor.examine()}
+    monkeypatch.setattr(capabilities, "read_line", lambda path: None)
+    found = {row.name: row for row in capabilities.examine()}
     assert found["overcommit"].state == "unknown"
     assert found["transparent huge pages"].state == "absent"
 
 
-def test_table_fits(mock: Command) -> None:
+def test_table_is_no_wider_than_100_columns(mock: Command) -> None:
     shown = mock.run("doctor")
     assert shown.returncode == 0
     assert max(map(len, shown.stdout.splitlines())) <= 100

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from allotrope.errors import UserError
-from allotrope.executables import find_program, preload_obstacle
+from allotrope.system.errors import UserError
+from allotrope.system.executables import find_program, preload_obstacle
 
 
 def build(tmp_path: Path, *flags: str, compiler: str = "cc") -> Path:
@@ -73,8 +73,9 @@ def test_a_program_that_merely_names_the_sanitizer_is_fine(tmp_path: Path) -> No
 
 def test_another_elf_class_is_named(tmp_path: Path) -> None:
     program = tmp_path / "old"
-    header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, 0, 0, 0, 0,
-                         52, 32, 0, 40, 0, 0)  # fmt: skip
+    header = struct.pack(
+        "<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, 0, 0, 0, 0, 52, 32, 0, 40, 0, 0
+    )
     program.write_bytes(header + bytes(64))
     assert "32-bit 386" in obstacle(program)
 

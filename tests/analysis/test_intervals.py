@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from allotrope.intervals import estimate, estimate_ratio, interval_rank, summarize
+from allotrope.statistics.intervals import estimate, estimate_ratio, interval_rank, summarize
 from scipy import stats
 
 

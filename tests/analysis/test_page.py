@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import compare_page, page
+from allotrope.features.compare import page as compare_page
+from allotrope.output import page
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
 
@@ -73,6 +74,15 @@ class TestContents:
         parts = [compare_page._part(heap, key) for key, _, _ in compare_page.PARTS]
         assert parts == [500, 1, 2, 3, 5, 4]
 
+    def test_the_page_follows_from_the_json_alone(
+        self, written: dict[str, Path], mock_build: Path, tmp_path: Path
+    ) -> None:
+        again = tmp_path / "again.html"
+        words = ["compare", "--from", str(written["json"]), "--html", str(again)]
+        done = Command(mock_build).run(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert again.read_bytes() == written["html"].read_bytes()
+
     def test_missing_module_is_named_before_measuring(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -92,7 +102,7 @@ class TestFront:
             ([(1, 1), (1, 1)], [(1, 1)]),
         ],
     )
-    def test_pareto_front(self, points: Any, front: Any) -> None:
+    def test_pareto_front_is_what_nothing_beats_in_both(self, points: Any, front: Any) -> None:
         assert compare_page.pareto_front(points) == front
 
 

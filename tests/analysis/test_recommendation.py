@@ -5,8 +5,9 @@ import random
 from typing import Any, Sequence
 
 import pytest
-from allotrope.intervals import summarize
-from allotrope.recommendation import Sentence, recommend
+from allotrope.features.compare.recommendation import recommend
+from allotrope.output.sentences import Sentence
+from allotrope.statistics.intervals import summarize
 
 MIB = 1 << 20
 SPREAD = (0.998, 1.001, 0.999, 1.0, 1.002, 1.0005, 0.9995, 1.001, 0.9985, 1.0, 0.9997)
@@ -18,15 +19,29 @@ def figures(median: float, spread: Sequence[float] = SPREAD, turn: int = 0) -> l
 
 def account(**changes: Any) -> dict[str, Any]:
     heap = {
-        "command": "program", "processes": 1, "mapped_peak_bytes": 11 * MIB,
-        "requested_peak_bytes": 10 * MIB, "fragmentation": 1.1,
-        "waste": {"header": 0, "rounding": MIB // 2, "alignment": 0, "cached": 0,
-                  "external": MIB // 2},
-        "at_peak": {"time_seconds": 1, "requested_bytes": 10 * MIB, "mapped_bytes": 11 * MIB,
-                    "resident_bytes": 11 * MIB},
+        "command": "program",
+        "processes": 1,
+        "mapped_peak_bytes": 11 * MIB,
+        "requested_peak_bytes": 10 * MIB,
+        "fragmentation": 1.1,
+        "waste": {
+            "header": 0,
+            "rounding": MIB // 2,
+            "alignment": 0,
+            "cached": 0,
+            "external": MIB // 2,
+        },
+        "at_peak": {
+            "time_seconds": 1,
+            "requested_bytes": 10 * MIB,
+            "mapped_bytes": 11 * MIB,
+            "resident_bytes": 11 * MIB,
+        },
         "live": {"blocks": 3, "requested_bytes": 1000, "allocated_bytes": 2000},
-        "metadata_bytes": 0, "calls": {}, "system_calls": {},
-    } | changes  # fmt: skip
+        "metadata_bytes": 0,
+        "calls": {},
+        "system_calls": {},
+    } | changes
     if heap["requested_peak_bytes"]:
         heap["fragmentation"] = heap["mapped_peak_bytes"] / heap["requested_peak_bytes"]
     return heap
@@ -40,8 +55,15 @@ class Case:
         self.changes = changes
         self.add("glibc")
 
-    def add(self, spec: str, cpu: float = 1, memory: float = 100, wall: float | None = None,
-            spread: Sequence[float] = SPREAD, **result: Any) -> "Case":  # fmt: skip
+    def add(
+        self,
+        spec: str,
+        cpu: float = 1,
+        memory: float = 100,
+        wall: float | None = None,
+        spread: Sequence[float] = SPREAD,
+        **result: Any,
+    ) -> "Case":
         turn = 3 * len(self.entries)
         values = {
             "cpu_seconds": figures(cpu, spread, turn),
@@ -52,8 +74,14 @@ class Case:
         return self
 
     def fail(self, spec: str, **failure: Any) -> "Case":
-        details = {"when": "round 3", "exit_status": None, "signal": 11, "timed_out": False,
-                   "ending": "killed by SIGSEGV", "message": None}  # fmt: skip
+        details = {
+            "when": "round 3",
+            "exit_status": None,
+            "signal": 11,
+            "timed_out": False,
+            "ending": "killed by SIGSEGV",
+            "message": None,
+        }
         self.entries.append((spec, {}, {"status": "failed", "failure": details | failure}))
         return self
 
@@ -62,8 +90,14 @@ class Case:
         rounds = self.changes.pop("rounds", 11)
         results = []
         for spec, values, changes in self.entries:
-            result: dict[str, Any] = dict(spec=spec, status="ok", failure=None, heap=None,
-                                          tree_peak_bytes=None, heap_missing=None)  # fmt: skip
+            result: dict[str, Any] = dict(
+                spec=spec,
+                status="ok",
+                failure=None,
+                heap=None,
+                tree_peak_bytes=None,
+                heap_missing=None,
+            )
             for quantity in ("cpu_seconds", "wall_seconds", "peak_rss_bytes"):
                 summary = None
                 if values:
@@ -71,8 +105,14 @@ class Case:
                     summary = summarize(mine, theirs)
                 result[quantity] = summary and vars(summary)
             results.append(result | changes)
-        document = dict(baseline="glibc", rounds=rounds, deterministic=True, interrupted=False,
-                        incomplete=None, results=results)  # fmt: skip
+        document = dict(
+            baseline="glibc",
+            rounds=rounds,
+            deterministic=True,
+            interrupted=False,
+            incomplete=None,
+            results=results,
+        )
         return document | self.changes
 
     def sentences(self) -> list[Sentence]:
@@ -135,7 +175,7 @@ class TestTradeOff:
         case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60).add("middle", 0.9, 90)
         assert case.said("Without a price").startswith("middle against glibc: 10% less CPU")
 
-    def test_by_the_clock(self) -> None:
+    def test_another_choice_by_the_clock_is_told(self) -> None:
         case = Case().add("frugal", 0.7, wall=1).add("parallel", 0.9, wall=0.5)
         assert "parallel against frugal: 50% less wall time" in case.said("By the clock")
 
@@ -144,7 +184,7 @@ class TestTradeOff:
 
 
 class TestUndecided:
-    def test_no_difference(self) -> None:
+    def test_no_difference_stays_with_glibc(self) -> None:
         headline = Case().add("a").add("b", 1.005).headline()
         assert headline.kind == "undecided" and headline.title == "No difference"
         assert headline.text.startswith("stay with glibc")
@@ -198,7 +238,7 @@ class TestUndecided:
         assert case.headline().text.startswith("stay with glibc: what is better than it in one")
         assert "5% less CPU" in case.said("c against glibc")
 
-    def test_nothing_measured(self) -> None:
+    def test_without_a_round_the_reason_is_the_headline(self) -> None:
         case = Case(incomplete="interrupted")
         case.entries.clear()
         case.entries.append(("glibc", {}, {}))
@@ -239,8 +279,11 @@ class TestFindings:
         assert Case().add("a", heap=account(live=None)).said("Never freed") == ""
 
     def test_fragmentation_is_named_with_who_does_better(self) -> None:
-        bad = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
-                      waste=account()["waste"] | {"external": 90 * MIB})  # fmt: skip
+        bad = account(
+            mapped_peak_bytes=200 * MIB,
+            requested_peak_bytes=100 * MIB,
+            waste=account()["waste"] | {"external": 90 * MIB},
+        )
         good = account(mapped_peak_bytes=110 * MIB, requested_peak_bytes=100 * MIB)
         said = Case().add("bad", heap=bad).add("good", heap=good).said("Fragmentation")
         assert "asked for 100 MiB at most" in said and "200 MiB under bad, 2.0 times" in said
@@ -253,15 +296,19 @@ class TestFindings:
     def test_rounding_is_not_called_fragmentation(self) -> None:
         waste = account()["waste"] | {"rounding": 95 * MIB}
         peak = account()["at_peak"] | {"mapped_bytes": 200 * MIB}
-        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB, waste=waste,
-                       at_peak=peak)  # fmt: skip
+        heap = account(
+            mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB, waste=waste, at_peak=peak
+        )
         case = Case().add("a", heap=heap)
         assert case.said("Fragmentation") == ""
         assert "95.0 MiB, 48% of the heap" in case.said("Rounding")
 
     def test_garbage_is_not_called_fragmentation(self) -> None:
-        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB,
-                       collector={"collections": 7})  # fmt: skip
+        heap = account(
+            mapped_peak_bytes=200 * MIB,
+            requested_peak_bytes=100 * MIB,
+            collector={"collections": 7},
+        )
         case = Case().add("gc:free=ignore", heap=heap, options={"free": "ignore"})
         assert case.said("Fragmentation") == ""
         assert "200 MiB, 2.0 times" in case.said("Garbage") and "were 7." in case.said("Garbage")
@@ -278,13 +325,13 @@ class TestFindings:
 
 
 class TestLimits:
-    def test_short_runs(self) -> None:
+    def test_short_runs_are_told(self) -> None:
         case = Case()
         case.entries.clear()
         case.add("glibc", 0.003).add("a", 0.003)
         assert "3 ms" in case.said("Short")
 
-    def test_incomplete(self) -> None:
+    def test_an_incomplete_comparison_is_told_with_its_reason(self) -> None:
         said = Case(incomplete="the baseline failed in round 4").add("a").said("Incomplete")
         assert said.startswith("the baseline failed in round 4")
 
@@ -303,8 +350,11 @@ def test_never_chooses_what_is_beaten_in_both(seed: int) -> None:
     assert all(one.text.endswith(".") and one.title for one in sentences)
     results = {one["spec"]: one for one in case.document()["results"]}
     headline = sentences[0].text
-    chosen = [name for name in results if headline.startswith((f"{name}: ", f"stay with {name}"))
-              or f"{name} for " in headline]  # fmt: skip
+    chosen = [
+        name
+        for name in results
+        if headline.startswith((f"{name}: ", f"stay with {name}")) or f"{name} for " in headline
+    ]
     assert chosen or "do not add up" in headline
     for name in chosen:
         mine = results[name]

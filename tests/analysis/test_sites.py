@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from allotrope import sites_page, symbols
-from allotrope.allocators import PEERS
-from allotrope.sites import Frame, Site, Tally
+from allotrope.features.sites import page as sites_page
+from allotrope.features.sites.measure import Frame, Site, Tally
+from allotrope.system import symbols
+from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
-SPECS = ("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic",
-         "blocks", "gc:free=honour,leaks=keep")  # fmt: skip
+SPECS = (
+    *("bsd", "bsd:classic", "knuth", "knuth:classic", "cartesian", "gnu", "gnu:classic"),
+    *("blocks", "gc:free=honour,leaks=keep"),
+)
 FOREIGN = ("glibc", *(peer.name for peer in PEERS if peer.path() is not None))
 LEAKED = 25600 * 4096
 
@@ -178,11 +182,8 @@ def test_who_ends_without_exit_is_told(real: Command) -> None:
 def compared(real: Command, program: str, folder: Path) -> tuple[str, str]:
     """What is said on the terminal, and the page."""
     page = folder / "page.html"
-    specs = ("-a", "glibc", "-a", "bsd", "-a", "blocks")
-    done = real.run(
-        "compare", "--rounds", "1", "--warmup", "0", *specs, "--html", str(page), "--",
-        str(BUILD / "bench_programs" / program),
-    )  # fmt: skip
+    words = "compare --rounds 1 --warmup 0 -a glibc -a bsd -a blocks --html".split()
+    done = real.run(*words, str(page), "--", str(BUILD / "bench_programs" / program))
     assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split()), " ".join(page.read_text().split())
 
@@ -318,5 +319,5 @@ def test_tree_adds_up() -> None:
         ("operator new(unsigned long)", "operator new"),
     ],
 )
-def test_brief_names(function: str, brief: str) -> None:
+def test_brief_leaves_out_parameters_and_template_arguments(function: str, brief: str) -> None:
     assert symbols.brief(function) == brief

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD, SOURCE
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -161,11 +162,11 @@ def test_who_belongs_to_another_user_is_told(
     child = start(real, "bsd", [str(program)])
     children.append(child)
     script = (
-        f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[2] / 'analysis')!r})\n"
-        "from allotrope import live\n"
+        f"import os, sys; sys.path.insert(0, {str(SOURCE / 'analysis')!r})\n"
+        "from allotrope.features.stats import process\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        f"try: live.find({child.pid})\n"
-        "except live.UserError as error: print(error.message)\n"
+        f"try: process.find({child.pid})\n"
+        "except process.UserError as error: print(error.message)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

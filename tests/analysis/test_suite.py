@@ -13,48 +13,48 @@ from typing import Any
 
 import jsonschema
 import pytest
-from allotrope import page, suite_page
-from allotrope.resampling import geometric_mean
-from allotrope.suite_output import mean_ratio, recommend_suite
+from allotrope.features.suite import page as suite_page
+from allotrope.features.suite.output import mean_ratio, recommend_suite
+from allotrope.output import page
+from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
-from conftest import SOURCE, Command
+from conftest import Command
+from under import SOURCE
 from test_compare import SCHEMA as COMPARISON
+from test_compare import closed, keys
 
-MEAN = {
-    "type": ["object", "null"],
-    "additionalProperties": False,
-    "required": ["ratio", "low", "high", "programs", "rounds"],
-    "properties": {key: {"type": "number"}
-                   for key in ("ratio", "low", "high", "programs", "rounds")},
-}  # fmt: skip
-PROGRAM = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name", "status", "reason", "comparison"],
-    "properties": {
+MEAN = closed(
+    dict.fromkeys(("ratio", "low", "high", "programs", "rounds"), {"type": "number"}),
+    ["object", "null"],
+)
+PROGRAM = closed(
+    {
         "name": {"type": "string"},
         "status": {"enum": ["measured", "skipped", "failed"]},
         "reason": {"type": ["string", "null"]},
         "comparison": {"anyOf": [{"type": "null"}, COMPARISON]},
-    },
+    }
+)
+MEANS = {
+    "additionalProperties": MEAN,
+    "required": ["cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults"],
 }
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["schema", "suite", "title", "date", "machine", "baseline", "rounds", "confidence",
-                 "resampling", "interrupted", "allocators", "programs", "means"],
-    "properties": {
-        "schema": {"const": "allotrope.suite/1"}, "suite": {}, "title": {}, "date": {},
-        "machine": {}, "baseline": {"type": "string"}, "rounds": {"type": "integer"},
-        "confidence": {"const": 0.95}, "resampling": {"required": ["replicates", "seed"]},
+SCHEMA = closed(
+    keys("suite title date machine")
+    | {
+        "schema": {"const": "allotrope.suite/1"},
+        "baseline": {"type": "string"},
+        "rounds": {"type": "integer"},
+        "confidence": {"const": 0.95},
+        "resampling": {"required": ["replicates", "seed"]},
         "interrupted": {"type": "boolean"},
-        "allocators": {"items": {"required": ["spec", "allocator", "preset", "options",
-                                              "version"]}},
+        "allocators": {
+            "items": {"required": ["spec", "allocator", "preset", "options", "version"]}
+        },
         "programs": {"items": PROGRAM},
-        "means": {"additionalProperties": {"additionalProperties": MEAN, "required": [
-            "cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults"]}},
-    },
-}  # fmt: skip
+        "means": {"additionalProperties": MEANS},
+    }
+)
 
 TWO = """
 title = "two"
@@ -123,7 +123,7 @@ class TestMeasuring:
         # References, mock's accounts, then the rounds: glibc and mock of p, of q, of p, ...
         assert (tmp_path / "trace").read_text() == "ppqq" + "pq" + "ppqq" * 3
 
-    def test_only(self, mock: Command, suite: Any) -> None:
+    def test_only_the_programs_named_are_measured(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, "--only", "shell")
         assert [entry["name"] for entry in document["programs"]] == ["shell"]
 
@@ -234,7 +234,9 @@ class TestTrouble:
         done = mock.run("compare", *options)
         assert done.returncode == 2 and message in done.stderr
 
-    def test_unknown_only(self, mock: Command, suite: Any) -> None:
+    def test_an_unknown_program_is_refused_with_those_there_are(
+        self, mock: Command, suite: Any
+    ) -> None:
         done, _ = suite(mock, TWO, "--only", "ls")
         assert done.returncode == 2 and "there are: echo; shell" in done.stderr
 
@@ -254,9 +256,9 @@ class TestResuming:
     def interrupt(self, mock: Command, tmp_path: Path) -> list[str]:
         """A suite of ten rounds, interrupted in the middle; returns its words."""
         (tmp_path / "suite.toml").write_text(SLOW)
-        words = ["compare", "--suite", str(tmp_path / "suite.toml"), "--rounds", "10",
-                 "-a", "glibc", "-a", "mock", "--state", str(tmp_path / "state"), "--json",
-                 str(tmp_path / "json")]  # fmt: skip
+        words = ["compare", "--suite", str(tmp_path / "suite.toml"), "--rounds", "10"]
+        words += ["-a", "glibc", "-a", "mock", "--state", str(tmp_path / "state")]
+        words += ["--json", str(tmp_path / "json")]
         started = mock.start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         trace = tmp_path / "trace"
         while started.poll() is None and (not trace.exists() or len(trace.read_text()) < 10):
@@ -308,7 +310,7 @@ class TestResuming:
     @pytest.mark.parametrize(
         "text, message", [(None, "cannot read"), ("{", "damaged"), ("{}", "not the state")]
     )
-    def test_bad_state(
+    def test_a_state_that_cannot_be_resumed_is_told(
         self, mock: Command, suite: Any, tmp_path: Path, text: str | None, message: str
     ) -> None:
         if text is not None:
@@ -318,7 +320,7 @@ class TestResuming:
 
 
 class TestMeans:
-    def test_mean_of_medians(self) -> None:
+    def test_the_mean_is_geometric_over_medians(self) -> None:
         mean = geometric_mean([[2.0] * 7, [0.5] * 7, [4.0] * 7])
         assert mean is not None and math.isclose(mean.ratio, 4 ** (1 / 3))
         assert math.isclose(mean.low, mean.high) and (mean.programs, mean.rounds) == (3, 7)
@@ -347,9 +349,11 @@ class TestMeans:
         covered = 0
         for _ in range(300):
             mean = geometric_mean(
-                [[chance.lognormvariate(math.log(1.1), 0.05) for _ in range(rounds)]
-                 for _ in range(programs)]
-            )  # fmt: skip
+                [
+                    [chance.lognormvariate(math.log(1.1), 0.05) for _ in range(rounds)]
+                    for _ in range(programs)
+                ]
+            )
             assert mean is not None
             covered += mean.low <= 1.1 <= mean.high
         assert covered >= 272
@@ -368,8 +372,8 @@ class TestMeans:
 
 def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
     """A suite in which mock takes `factor` times glibc's CPU and memory, but for a little."""
-    from allotrope.intervals import summarize
-    from allotrope.suite_output import means
+    from allotrope.features.suite.output import means
+    from allotrope.statistics.intervals import summarize
 
     for entry in document["programs"]:
         base, mine = entry["comparison"]["results"]
@@ -383,14 +387,14 @@ def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 class TestWords:
-    def test_faster_suite(self, mock: Command, suite: Any) -> None:
+    def test_a_faster_suite_recommends_its_allocator(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=7)
         sentences = recommend_suite(grown(document, 0.8))
         assert sentences[0].text.startswith("mock: nothing measured is noticeably faster")
         assert "20% less CPU" in sentences[0].text
         assert any("geometric means over 2 programs" in one.text for one in sentences)
 
-    def test_slower_suite(self, mock: Command, suite: Any) -> None:
+    def test_a_slower_suite_stays_with_glibc(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=7)
         assert recommend_suite(grown(document, 1.2))[0].text.startswith("stay with glibc")
 
@@ -414,9 +418,58 @@ def test_page_in_a_browser(
     assert browser.run("return document.querySelectorAll('.plot .scatterlayer .trace').length") >= 8
 
 
+class TestDrawingAgain:
+    def test_the_page_follows_from_the_json_alone(
+        self, mock: Command, suite: Any, tmp_path: Path
+    ) -> None:
+        first, again = tmp_path / "first.html", tmp_path / "again.html"
+        specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
+        _, document = suite(mock, TWO, "--html", str(first), *specs, rounds=6)
+        kept = tmp_path / "2026-11-22-two.json"
+        for text in (json.dumps(document, indent=1), json.dumps(document, separators=(",", ":"))):
+            kept.write_text(text)
+            done = mock.run("compare", "--from", str(kept), "--html", str(again))
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+            assert again.read_bytes() == first.read_bytes()
+
+    @pytest.mark.parametrize(
+        "change, complaint",
+        [
+            (lambda document: json.dumps(document)[:-9], "is damaged: it is no JSON"),
+            (lambda document: json.dumps([document]), "is not what compare --json writes"),
+            (lambda document: json.dumps(document | {"schema": "x"}), "is not what compare"),
+            (lambda document: json.dumps(document | {"programs": 3}), "is damaged: TypeError"),
+            (lambda document: json.dumps({"schema": document["schema"]}), "is damaged: KeyError"),
+        ],
+    )
+    def test_damage_is_told(
+        self, mock: Command, suite: Any, tmp_path: Path, change: Any, complaint: str
+    ) -> None:
+        _, document = suite(mock, TWO, rounds=1)
+        (tmp_path / "kept.json").write_text(change(document))
+        words = ["--from", str(tmp_path / "kept.json"), "--html", str(tmp_path / "page.html")]
+        done = mock.run("compare", *words)
+        assert done.returncode == 2 and complaint in done.stderr
+        assert done.stderr.count("\n") == 1 and not (tmp_path / "page.html").exists()
+
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            (["--from", "x.json"], "--from needs --html FILE, where the page is to go"),
+            (["--from", "x.json", "--html", "y", "--rounds", "3"], "leave out --rounds"),
+            (["--from", "x.json", "--html", "y", "--suite", "z"], "leave out --suite"),
+            (["--from", "x.json", "--html", "y", "--", "echo"], "leave out the command"),
+            (["--from", "/nowhere.json", "--html", "y"], "cannot read /nowhere.json"),
+        ],
+    )
+    def test_it_measures_nothing(self, mock: Command, options: list[str], message: str) -> None:
+        done = mock.run("compare", *options)
+        assert done.returncode == 2 and message in done.stderr
+
+
 @pytest.mark.parametrize("name", ["real", "micro"])
 def test_our_own_suites_are_sound(name: str) -> None:
-    from allotrope.suite import read_suite
+    from allotrope.features.suite.measure import read_suite
 
     programs = read_suite(SOURCE / "bench_programs" / f"{name}.toml").programs
     assert len(programs) >= 12

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope import witness
-from allotrope.allocators import Allocator, glibc
+from allotrope.features.compare import witness
+from allotrope.system.allocators import Allocator, glibc
 from conftest import Command
 
 
 def ask(mock: Command, tmp_path: Path, *words: str, path: str | None = None) -> dict[str, Any]:
     file = tmp_path / "json"
     environment = {} if path is None else {"PATH": path}
-    line = ["compare", "--witness", "--rounds", "6", "-a", "glibc", "-a", "mock", "--json",
-            str(file), *words]  # fmt: skip
-    done = mock.run(*line, environment=environment)
+    line = "compare --witness --rounds 6 -a glibc -a mock --json".split()
+    done = mock.run(*line, str(file), *words, environment=environment)
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())
     return {"said": done.stdout, **document["witness"]}
@@ -41,8 +40,8 @@ class TestHyperfine:
         trace = tmp_path / "trace"
         (tmp_path / "in put").write_text("given\n")
         script = f'read word; echo "$word ${{ALLOTROPE-none}} ${{LD_PRELOAD##*/}}" >>{trace}; echo'
-        found = ask(mock, tmp_path, "--input", str(tmp_path / "in put"), "--warmup", "0", "--",
-                    "sh", "-c", script)  # fmt: skip
+        options = ["--input", str(tmp_path / "in put"), "--warmup", "0"]
+        found = ask(mock, tmp_path, *options, "--", "sh", "-c", script)
         assert found["hyperfine_missing"] is None
         lines = trace.read_text().splitlines()
         # The account's run has the unwinder too.
@@ -103,13 +102,22 @@ not a sample
 @pytest.mark.parametrize(
     "symbol, expected",
     [
-        ("malloc", True), ("__libc_free", True), ("_int_malloc", True),
+        ("malloc", True),
+        ("__libc_free", True),
+        ("_int_malloc", True),
         ("unlink_chunk.isra.0", True),
-        ("malloc_consolidate", True), ("tcache_thread_shutdown", True), ("realloc@@GLIBC", True),
-        ("memcpy", False), ("malloc_printer", False), ("[unknown]", False), ("free_mem", False),
+        ("malloc_consolidate", True),
+        ("tcache_thread_shutdown", True),
+        ("realloc@@GLIBC", True),
+        ("memcpy", False),
+        ("malloc_printer", False),
+        ("[unknown]", False),
+        ("free_mem", False),
     ],
-)  # fmt: skip
-def test_glibcs_functions(symbol: str, expected: bool) -> None:
+)
+def test_of_glibc_only_the_allocators_functions_are_the_allocator(
+    symbol: str, expected: bool
+) -> None:
     library = "/usr/lib/x86_64-linux-gnu/libc.so.6"
     assert witness.is_allocator(glibc(), symbol, library) is expected
     assert not witness.is_allocator(glibc(), symbol, "/usr/bin/program")
@@ -123,7 +131,7 @@ def test_all_of_a_preloaded_library_is_the_allocator(tmp_path: Path) -> None:
     assert not witness.is_allocator(peer, "malloc", "/usr/lib/libc.so.6")
 
 
-def test_ratio_of_medians() -> None:
+def test_ratio_of_medians_lies_in_an_interval_that_is_the_same_again() -> None:
     ratio, low, high = witness.ratio_of_medians([2.0, 2.1, 1.9, 2.0], [1.0, 1.1, 0.9, 1.0])
     assert ratio == 2 and low < 2 < high
     assert witness.ratio_of_medians([2.0, 2.1], [1.0]) == witness.ratio_of_medians(
@@ -133,10 +141,21 @@ def test_ratio_of_medians() -> None:
 
 def test_disagreement_is_said() -> None:
     found: dict[str, Any] = {
-        "hyperfine": [{"spec": "a", "wall_seconds": 1, "ratio": 2.0, "ratio_low": 1.9,
-                       "ratio_high": 2.1, "our_ratio": 1.0, "agrees": False}],
-        "perf": None, "hyperfine_missing": None, "perf_missing": "perf is away",
-    }  # fmt: skip
+        "hyperfine": [
+            {
+                "spec": "a",
+                "wall_seconds": 1,
+                "ratio": 2.0,
+                "ratio_low": 1.9,
+                "ratio_high": 2.1,
+                "our_ratio": 1.0,
+                "agrees": False,
+            }
+        ],
+        "perf": None,
+        "hyperfine_missing": None,
+        "perf_missing": "perf is away",
+    }
     rows = witness.witness_rows(found)
     assert rows[1][:4] == ["a", "2.000 [1.900, 2.100]", "1.000", "differs"]
     assert "perf is away." in witness.witness_lines(found)

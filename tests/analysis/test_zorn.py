@@ -8,30 +8,31 @@ import json
 import math
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from allotrope.errors import UserError
-from allotrope.intervals import Estimate
-from allotrope.launch import Run
-from allotrope.zorn import paper
-from allotrope.zorn.claims import Claim, Part, all_claims, judge
-from allotrope.zorn.figures import (
+from allotrope.statistics.intervals import Estimate
+from allotrope.study.zorn import paper
+from allotrope.study.zorn.claims import Claim, Part, all_claims, judge
+from allotrope.study.zorn.explanations import Explanation, read_explanations
+from allotrope.study.zorn.figures import (
     domain_figure,
     faults_figure,
     look,
     memory_figure,
     survival_figure,
 )
-from allotrope.zorn.measure import Workshop, measure_round
-from allotrope.zorn.paper import Range
-from allotrope.zorn.plan import Configuration, Planned
-from allotrope.zorn.programs import Form, Program
-from allotrope.zorn.report import claim_record, make_report, summary
-from allotrope.zorn.results import Results
-from allotrope.zorn.store import Step, Store
-from allotrope.zorn.tables import (
+from allotrope.study.zorn.measure import Workshop, measure_round
+from allotrope.study.zorn.measurements import as_text, read_measurements
+from allotrope.study.zorn.paper import Range
+from allotrope.study.zorn.plan import Configuration, Planned
+from allotrope.study.zorn.programs import Form, Program
+from allotrope.study.zorn.report import claim_record, make_report, summary
+from allotrope.study.zorn.results import Results
+from allotrope.study.zorn.store import Step, Store
+from allotrope.study.zorn.tables import (
     ALL_1992,
     all_tables,
     busiest_share,
@@ -40,8 +41,11 @@ from allotrope.zorn.tables import (
     page_start_share,
     waste_table,
 )
+from allotrope.system.errors import UserError
+from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 TINY = """
 [[program]]
@@ -65,6 +69,14 @@ setup = []
 [program.optimised]
 command = ["/bin/echo", "hello"]
 """
+
+
+def tiny_study(programs: Path, folder: Path) -> list[str]:
+    """The words that measure TINY into a folder, quickly."""
+    return [
+        *("zorn", "--quick", "--rounds", "2", "--programs", str(programs)),
+        *("--only", "cfrac", "--only", "echo", "--out", str(folder)),
+    ]
 
 
 # Verdicts
@@ -133,8 +145,10 @@ def made_by_hand(collector: dict[str, float]) -> Results:
     programs = [program(name, "unoptimised", "collected") for name in paper.PROGRAMS]
     results = Results(programs, {"quick": False})
     for one in programs:
-        explicit = {f"optimised {spec}:classic": {"cpu": 1.0, "rss": 1}
-                    for spec in ("cartesian", "knuth", "bsd", "gnu")}  # fmt: skip
+        explicit = {
+            f"optimised {spec}:classic": {"cpu": 1.0, "rss": 1}
+            for spec in ("cartesian", "knuth", "bsd", "gnu")
+        }
         took = {"collected gc:classic": {"cpu": collector[one.name], "rss": 1}}
         results.rounds[one.name] = [explicit | took for _ in range(6)]
     return results
@@ -165,9 +179,16 @@ def test_the_collectors_ranks_are_counted() -> None:
 
 def test_an_explanation_is_given_only_of_programs_that_are_out() -> None:
     slow = dict.fromkeys(paper.PROGRAMS, 1.1)
-    assert claim_of(made_by_hand(slow), "2a").why() == ""
-    assert "gawk" in claim_of(made_by_hand(slow | {"gawk": 4.5}), "2a").why()
-    assert claim_of(made_by_hand(slow | {"cfrac": 4.5}), "2a").why() == ""
+    found = Explanation("gawk has 18,000 collections", ("gawk",))
+
+    def why(took: dict[str, float], explanation: Explanation | None = found) -> str:
+        return replace(claim_of(made_by_hand(took), "2a"), explanation=explanation).why()
+
+    assert why(slow) == ""
+    assert "gawk" in why(slow | {"gawk": 4.5})
+    assert why(slow | {"cfrac": 4.5}) == ""
+    assert why(slow | {"cfrac": 4.5}, Explanation("of whatever is outside")) != ""
+    assert why(slow | {"gawk": 4.5}, None) == ""
 
 
 def with_bsd(times: Sequence[Sequence[float]]) -> Results:
@@ -220,8 +241,10 @@ def traced(curves: dict[str, list[tuple[int, int]]]) -> Results:
     return results
 
 
-CURVES = {"optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
-          "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)]}  # fmt: skip
+CURVES = {
+    "optimised bsd:classic": [(1, 9000), (16, 2000), (64, 300), (256, 100)],
+    "collected gc:classic": [(1, 9000), (16, 8000), (64, 6000), (256, 100)],
+}
 
 
 def test_tight_memory_is_where_the_spread_is_largest() -> None:
@@ -251,7 +274,9 @@ def with_heaps(peaks: dict[str, int]) -> Results:
     for spec, peak in peaks.items():
         asked = {"requested_bytes": peak - 60, "mapped_bytes": peak, "waste": waste}
         results.accounts["yacr", f"optimised {spec}"] = {
-            "heap": {"mapped_peak_bytes": peak}, "peak": asked}  # fmt: skip
+            "heap": {"mapped_peak_bytes": peak},
+            "peak": asked,
+        }
     return results
 
 
@@ -274,10 +299,11 @@ def test_what_nearly_all_outlives_is_drawn_on_the_whole_scale() -> None:
     results = Results([program("yacr", "unoptimised")], {"quick": False})
     curve = [(10.0, 1.0), (1e5, 0.9999999), (1e6, 0.9999998)]
     results.events["yacr", "unoptimised cartesian:classic"] = {
-        "survival": {"instructions": curve, "bytes": curve}}  # fmt: skip
+        "survival": {"instructions": curve, "bytes": curve}
+    }
     svg = survival_figure(results).svg or ""
-    assert {text for text in ("0", "20", "40", "60", "80", "100") if f">{text}<" in svg} == {
-        "0", "20", "40", "60", "80", "100"}  # fmt: skip
+    ticks = {"0", "20", "40", "60", "80", "100"}
+    assert {text for text in ticks if f">{text}<" in svg} == ticks
 
 
 def test_an_allocator_looks_alike_in_all_figures() -> None:
@@ -306,6 +332,79 @@ def test_few_rounds_indicate() -> None:
         results.study = {"quick": False, "rounds": rounds}
         report = make_report(results)
         assert summary(report).startswith(f"{word}s, of 29 claims: ")
+
+
+# What was measured in one file, and what its reader found
+
+
+def test_measurements_are_read_as_they_were(tmp_path: Path) -> None:
+    results = traced(CURVES)
+    results.rounds = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1)).rounds
+    results.missing["perl"] = "needs packages: perl"
+    results.samples["gawk", "unoptimised cartesian:classic"] = {"failure": "no perf"}
+    file = tmp_path / "measurements.json"
+    file.write_text(as_text(results))
+    read = read_measurements(file)
+    assert as_text(read) == as_text(results)
+    assert (read.rounds, read.missing, read.samples) == (
+        results.rounds,
+        results.missing,
+        results.samples,
+    )
+    pair = ("collected", "gc:classic")
+    assert read.replacement_faults("gawk", *pair, 64 * 4096) == 5900
+    lines = [line.rstrip(",") for line in file.read_text().splitlines()]
+    steps = [json.loads(line) for line in lines if line.startswith('{"kind"')]
+    assert len(steps) == 6 * 6 + 2 + 1  # rounds, locality, samples: a line for each
+
+
+@pytest.mark.parametrize(
+    "was, now, complaint",
+    [
+        ('"cpu":1.1', '"cpu":1.2', "is damaged: it is not what the study wrote"),
+        ('"digest"', '"digests"', "is damaged: it is not what the study wrote"),
+        ("measurements/1", "measurements/2", "holds no measurements of a study"),
+        ('"steps": [', '"steps": ', "is damaged: it is no JSON"),
+    ],
+)
+def test_damaged_measurements_are_refused(
+    tmp_path: Path, was: str, now: str, complaint: str
+) -> None:
+    text = as_text(made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1)))
+    file = tmp_path / "measurements.json"
+    assert was in text
+    file.write_text(text.replace(was, now, 1))
+    with pytest.raises(UserError, match=complaint):
+        read_measurements(file)
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("[2a", "is no TOML"),
+        ("[2z]\ntext = 'x'", "there is no claim '2z'; valid are 1a, 2a"),
+        ("[2a]", "2a has no text"),
+        ("2a = 'x'", "2a has no text"),
+        ("[2a]\ntext = 'x'\nprogram = 'gawk'", "2a: unknown key 'program'"),
+        ("[2a]\ntext = 'x'\nprograms = 'gawk'", "2a: programs must be a list"),
+        ("[2a]\ntext = 'x'\nprograms = ['mawk']", "2a: no program 'mawk'; valid are gawk"),
+    ],
+)
+def test_bad_explanations_are_named(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "run.explanations.toml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=complaint):
+        read_explanations(file, ["1a", "2a"], ["gawk"])
+
+
+def test_explanations_are_read_by_claim(tmp_path: Path) -> None:
+    file = tmp_path / "run.explanations.toml"
+    assert read_explanations(file, ["1a", "2a"], ["gawk"]) == {}
+    file.write_text("[2a]\ntext = 'it collects often'\nprograms = ['gawk']\n[1a]\ntext = 'x'\n")
+    assert read_explanations(file, ["1a", "2a"], ["gawk"]) == {
+        "2a": Explanation("it collects often", ("gawk",)),
+        "1a": Explanation("x"),
+    }
 
 
 # Steps
@@ -351,8 +450,9 @@ def test_what_is_asked_otherwise_on_resuming_is_said_and_kept(tmp_path: Path) ->
 
 
 def ended(seconds: float, cpu: float, timed_out: bool) -> Run:
-    return Run(1, None if timed_out else 0, 9 if timed_out else None, None, timed_out, False,
-               seconds, cpu, 0.0, 1, 1, 0, None, None)  # fmt: skip
+    status, killed_by = (None, 9) if timed_out else (0, None)
+    account = (seconds, cpu, 0.0, 1, 1, 0, None, None)
+    return Run(1, status, killed_by, None, timed_out, False, *account)
 
 
 class Scripted(Workshop):
@@ -401,8 +501,7 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     """A quick study that was ended by TERM on its way, and resumed."""
     folder = tmp_path_factory.mktemp("zorn")
     (folder / "tiny.toml").write_text(TINY)
-    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder / "tiny.toml"),
-             "--only", "cfrac", "--only", "echo", "--out", str(folder / "out")]  # fmt: skip
+    words = tiny_study(folder / "tiny.toml", folder / "out")
     first = command.start(*words)
     steps = folder / "out" / "steps"
     deadline = time.monotonic() + 60
@@ -440,8 +539,11 @@ def test_every_table_and_figure_has_its_data(study: tuple[Path, str]) -> None:
     assert any(one["miss_rate"] for one in misses)
     allocated = {one["program"]: one for one in document["sheets"]["table-2"]["records"]}
     assert 0 < allocated["cfrac"]["instruction_share"] < 1
-    shares = [one for one in document["sheets"]["attribution"]["records"]
-              if (one["program"], one["allocator"]) == ("cfrac", "bsd:classic")]  # fmt: skip
+    shares = [
+        one
+        for one in document["sheets"]["attribution"]["records"]
+        if (one["program"], one["allocator"]) == ("cfrac", "bsd:classic")
+    ]
     assert shares and 0 < shares[0]["share_allocator"] < 1
 
 
@@ -449,15 +551,17 @@ def test_survival_never_rises(study: tuple[Path, str]) -> None:
     folder, _ = study
     sheet = json.loads((folder / "results.json").read_text())["sheets"]["figure-8"]
     for clock in ("instructions", "bytes"):
-        shares = [one["share_of_objects"] for one in sheet["records"]
-                  if (one["program"], one["clock"]) == ("cfrac", clock)]  # fmt: skip
+        shares = [
+            one["share_of_objects"]
+            for one in sheet["records"]
+            if (one["program"], one["clock"]) == ("cfrac", clock)
+        ]
         assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
 
 
 def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[Path, str]) -> None:
     folder, _ = study
-    words = ["zorn", "--quick", "--rounds", "2", "--programs", str(folder.parent / "tiny.toml"),
-             "--only", "cfrac", "--only", "echo", "--out", str(folder)]  # fmt: skip
+    words = tiny_study(folder.parent / "tiny.toml", folder)
     before = (folder / "results.json").read_text()
     done = command.run(*words, "--resume", "--report-only")
     assert done.returncode == 0, done.stderr
@@ -471,6 +575,66 @@ def test_the_page_is_written_from_what_there_is(command: Command, study: tuple[P
     assert (
         json.loads((folder / "results.json").read_text())["claims"] == json.loads(before)["claims"]
     )
+
+
+def kept_apart(study: Path, folder: Path) -> Path:
+    """The study's measurements, and nothing else of it, in another folder."""
+    kept = folder / "2026-11-22-study.json"
+    kept.write_bytes((study / "measurements.json").read_bytes())
+    return kept
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """What a reader of the study gets, by its path in the folder."""
+    files = [folder / "study.html", folder / "results.json", *(folder / "data").iterdir()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def test_the_page_is_drawn_again_from_the_measurements_alone(
+    command: Command, study: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, said = study
+    kept = kept_apart(folder, tmp_path)
+    for _ in range(2):  # the second over the first
+        done = command.run("zorn", "--from", str(kept), "--out", str(tmp_path / "again"))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == said.replace(str(folder), str(tmp_path / "again"))
+        assert everything(tmp_path / "again") == everything(folder)
+
+
+def test_explanations_lie_beside_the_measurements(
+    command: Command, study: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, _ = study
+    kept = kept_apart(folder, tmp_path)
+    out = json.loads((folder / "results.json").read_text())["claims"]
+    claim = next(one for one in out if {part["standing"] for part in one["parts"]} == {"out"})
+    named = claim["parts"][0]["about"]
+    other = next(name for name in paper.PROGRAMS if name != named)
+    beside = kept.with_name("2026-11-22-study.explanations.toml")
+    words = ["zorn", "--from", str(kept), "--out", str(tmp_path / "again")]
+    for programs, shown in (([named], True), ([other], False), ([], True)):
+        beside.write_text(f"[{claim['claim']}]\ntext = 'so it is'\nprograms = {programs}\n")
+        done = command.run(*words)
+        assert done.returncode == 0, done.stderr
+        assert ("Why: so it is" in (tmp_path / "again" / "study.html").read_text()) is shown
+    beside.write_text("[12]\ntext = 'x'\n")
+    done = command.run(*words)
+    assert done.returncode == 2 and "there is no claim '12'" in done.stderr
+
+
+def test_a_page_takes_nobodys_place(
+    command: Command, study: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, _ = study
+    before = everything(folder)
+    kept = kept_apart(folder, tmp_path)
+    for out, complaint in ((folder, "holds another study"), (tmp_path, "holds something else")):
+        done = command.run("zorn", "--from", str(kept), "--out", str(out))
+        assert done.returncode == 2 and complaint in done.stderr
+    assert everything(folder) == before and not (tmp_path / "study.html").exists()
+    own = command.run("zorn", "--from", str(folder / "measurements.json"), "--out", str(folder))
+    assert own.returncode == 0 and everything(folder) == before
 
 
 def test_a_quick_study_indicates(study: tuple[Path, str]) -> None:
@@ -489,16 +653,30 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
     assert len(browser.driver.find_elements("css selector", "figure svg")) >= 7
     width = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert browser.run(width) <= 0
-    browser.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1,
-                mobile=False)  # fmt: skip
-    cut = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth >" \
-          " e.clientWidth).map(e => e.getAttribute('aria-label'))"  # fmt: skip
+    browser.cdp(
+        "Emulation.setDeviceMetricsOverride",
+        width=1280,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    cut = (
+        "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth >"
+        " e.clientWidth).map(e => e.getAttribute('aria-label'))"
+    )
     assert browser.run(cut) == []
-    browser.cdp("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1,
-                mobile=True)  # fmt: skip
+    browser.cdp(
+        "Emulation.setDeviceMetricsOverride",
+        width=400,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
     assert browser.run(width) <= 0
-    narrowest = "return Math.min(...[...document.querySelectorAll('figure svg')]" \
-                ".map(e => e.getBoundingClientRect().width))"  # fmt: skip
+    narrowest = (
+        "return Math.min(...[...document.querySelectorAll('figure svg')]"
+        ".map(e => e.getBoundingClientRect().width))"
+    )
     assert browser.run(narrowest) >= 600
     assert browser.print_pdf().startswith(b"%PDF")
 
@@ -510,6 +688,9 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
         (["--programs", "/nowhere.toml"], "cannot read /nowhere.toml: No such file"),
         (["--resume", "--out", "/nowhere"], "--resume: /nowhere holds no study"),
         (["--report-only"], "--report-only needs --resume"),
+        (["--from", "x.json"], "--from needs --out DIR, where the page is to go"),
+        (["--from", "x.json", "--out", "x", "--quick"], "was measured before; leave out --quick"),
+        (["--from", "/nowhere.json", "--out", "x"], "cannot read /nowhere.json: No such file"),
         (["--rounds", "0"], "0 is not in the range"),
         (["gawk"], "unexpected extra argument"),
     ],

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, SOURCE
+from under import BUILD, SOURCE
 
 sys.path.insert(0, str(SOURCE / "bench_programs"))
 
@@ -145,7 +145,7 @@ def test_a_bad_table_is_refused(text: str, complaint: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("form", study.FORMS)
 @pytest.mark.parametrize("row", study.ROWS)
 def test_a_suite_is_one_that_compare_reads(row: str, form: str, tmp_path: Path) -> None:
-    from allotrope.suite import read_suite
+    from allotrope.features.suite.measure import read_suite
 
     result = setup("--study", "/study", "suite", row, form)
     assert result.returncode == 0, result.stderr

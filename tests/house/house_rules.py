@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The house's own rules, which no linter knows: which floor may include what, the licence line at
-the head of each file, and no conflict markers.
+"""The house's own rules, which no linter knows: which floor may include what, which layer of
+the command may import what, the licence line at the head of each file, and no conflict markers.
 
-    python3 tests/house/house_rules.py [TREE]        a line for each fault; exit status 1 if there is one
+    python3 tests/house/house_rules.py [TREE]     a line for each fault; status 1 if there is one
 """
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Sequence
 
-# Which folders the files of a folder may include from, besides their own: floors, and the rooms of a
-# floor in their order. The heaps know nothing of the study wing and it nothing of them, except what
-# the one says to the other while a program runs (trace/protocol). Tests and measured programs are
-# free.
+# Which folders the files of a folder may include from, besides their own: floors, and the rooms of
+# a floor in their order. The heaps know nothing of the study wing and it nothing of them, except
+# what the one says to the other while a program runs (trace/protocol). Tests and measured programs
+# are free.
 VM = {"vm", "vm/kernel"}
 ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}
@@ -105,6 +106,66 @@ def wrong_name(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
             yield number, f"its head says {match[1]}"
 
 
+# The command's layers in analysis/allotrope, lowest first. A module imports from its own layer and
+# from lower ones.
+LAYERS = ("system", "statistics", "output", "features", "study", "commands")
+# In features a package is a room of its own: which others it may import from, all above it here.
+MAY_USE_FEATURES: dict[str, set[str]] = {
+    "trace": set(),
+    "events": set(),
+    "stats": set(),
+    "replay": set(),
+    "latency": set(),
+    "sites": set(),
+    "lifetimes": {"sites"},
+    "locality": {"trace"},
+    "compare": {"latency", "sites"},
+    "suite": {"compare"},
+}
+
+
+def imported_modules(package: list[str], tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
+    """What a module of `package` imports, wherever in it, as the parts of whole names. What
+    comes out of a module ends with its own name there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name.split(".")) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            inside = node.module.split(".") if node.module else []
+            yield from ((node.lineno, [*start, *inside, name.name]) for name in node.names)
+
+
+def room_of(parts: Sequence[str]) -> tuple[str, ...]:
+    """The layer, in features also the package, of what has this name below allotrope."""
+    return tuple(parts[:2] if parts[:1] == ["features"] else parts[:1])
+
+
+def may_import(room: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if room == other:
+        return True
+    if not (room and other and room[0] in LAYERS and other[0] in LAYERS):
+        return False
+    if room[0] == other[0]:
+        return other[-1] in MAY_USE_FEATURES.get(room[-1], set())
+    return LAYERS.index(other[0]) < LAYERS.index(room[0])
+
+
+def wrong_imports(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
+    if name.parts[:2] != ("analysis", "allotrope") or name.suffix != ".py":
+        return
+    package = list(name.parts[1:-1])
+    room = room_of(package[1:])
+    try:
+        tree = ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        yield error.lineno or 1, "cannot be parsed as Python"
+        return
+    for number, parts in imported_modules(package, tree):
+        if parts[0] == "allotrope" and not may_import(room, room_of(parts[1:])):
+            yield number, f"{'/'.join(['allotrope', *room])}/ may not import {'.'.join(parts)}"
+
+
 def wrong_licence(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
     is_script = bool(lines) and lines[0].startswith("#!")
     if not lines or not (is_script or name.suffix in SOURCES):
@@ -130,17 +191,29 @@ def faults_of(tree: Path) -> Iterator[str]:
         except UnicodeDecodeError:
             continue  # data
         name = path.relative_to(tree)
-        rules = (wrong_includes, wrong_licence, wrong_name)
-        for rule in (each(name, lines) for each in rules):
+        rules = (wrong_includes, wrong_imports, wrong_licence, wrong_name)
+        for rule in (check(name, lines) for check in rules):
             for number, fault in rule:
                 yield f"{name}:{number}: {fault}"
         for number, fault in conflict_markers(lines):
             yield f"{name}:{number}: {fault}"
 
 
+def unlisted_tests(tree: Path) -> Iterator[str]:
+    """A test that no automake fragment names is never run."""
+    paths = [path.relative_to(tree) for path in files_of(tree)]
+    fragments = "\n".join((tree / path).read_text() for path in paths if path.suffix == ".am")
+    for path in paths:
+        if not fragments or path.parts[0] != "tests" or not path.name.startswith("test_"):
+            continue
+        name = path.with_suffix("") if path.suffix == ".c" else path
+        if not re.search(rf"{re.escape(name.as_posix())}(?![\w.])", fragments):
+            yield f"{path}: no automake fragment names this test"
+
+
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    faults = list(faults_of(tree))
+    faults = [*faults_of(tree), *unlisted_tests(tree)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import house_rules
+from under import SOURCE
 
-SOURCE = Path(__file__).resolve().parents[2]
 HEAD = "/* SPDX-License-Identifier: MIT */\n"
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -24,10 +24,11 @@ def faults_with(tree: Path, name: str, text: str) -> list[str]:
     return list(house_rules.faults_of(tree))
 
 
-def test_this_tree() -> None:
+def test_this_tree_keeps_the_rules() -> None:
     if not (SOURCE / ".git").exists():
         pytest.skip("not a git repository")
     assert list(house_rules.faults_of(SOURCE)) == []
+    assert list(house_rules.unlisted_tests(SOURCE)) == []
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_this_tree() -> None:
         ("gc/mark/mark.c", "alloc/blocks/blocks.h"),
         ("shim/configuration/allocators.c", "gc/cycle/gc.h"),
         ("shim/observers/events.c", "trace/protocol/event_pool.h"),
-        ("shim/configuration/describe.c", "config.h"),
+        ("shim/reports/describe.c", "config.h"),
         ("analysis/simulate/main.c", "trace/format/format.h"),
         ("tests/alloc/policies/test_bsd.c", "alloc/policies/bsd.h"),
         ("bench_programs/cfrac/number.c", "number.h"),
@@ -92,6 +93,76 @@ def test_a_file_says_its_own_name(tmp_path: Path) -> None:
     assert faults_with(tmp_path, "vm/a.c", text) == ["vm/a.c:3: its head says b.c"]
 
 
+def faults_of_import(tree: Path, name: str, statement: str) -> list[str]:
+    """The faults of a module of the command that has this statement, in a function of its own."""
+    text = f"# SPDX-License-Identifier: MIT\ndef late():\n    {statement}\n"
+    return faults_with(tree, f"analysis/allotrope/{name}", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("system/launch.py", "from .errors import UserError"),
+        ("system/launch.py", "import os, json"),
+        ("output/page.py", "from ..system.errors import UserError"),
+        ("output/page.py", "from ..statistics import intervals"),
+        ("features/compare/page.py", "from ...output.page import (\n    Page,\n    Table)"),
+        ("features/compare/page.py", "from . import measure"),
+        ("features/compare/page.py", "from .. import sites"),
+        ("features/suite/page.py", "from ..compare.page import machine_section"),
+        ("features/suite/page.py", "import allotrope.features.compare.page"),
+        ("study/zorn/plan.py", "from ...features.suite.measure import duration"),
+        ("study/zorn/plan.py", "from . import paper"),
+        ("commands/zorn.py", "from ..study.zorn.plan import Extent"),
+        ("commands/list.py", "from allotrope.system import allocators"),
+    ],
+)
+def test_imports_from_lower_layers_are_allowed(tmp_path: Path, name: str, statement: str) -> None:
+    assert faults_of_import(tmp_path, name, statement) == []
+
+
+# A module, what it must not say, where it is, and what it would import.
+WRONG_IMPORTS = """
+system/launch.py | from ..output import text | system | output.text
+system/launch.py | from .. import output | system | output
+system/launch.py | import os, allotrope.output.text | system | output.text
+statistics/intervals.py | from allotrope.output.units import f | statistics | output.units.f
+output/page.py | from ..features.compare.page import S | output | features.compare.page.S
+features/sites/page.py | from ..compare import page | features/sites | features.compare.page
+features/sites/page.py | from .. import compare | features/sites | features.compare
+features/sites/page.py | from ... import features | features/sites | features
+features/new/page.py | from allotrope.features import sites | features/new | features.sites
+features/compare/page.py | from ...study.zorn import plan | features/compare | study.zorn.plan
+features/compare/page.py | from ...commands.words import W | features/compare | commands.words.W
+study/zorn/plan.py | from ...commands import words | study | commands.words
+commands/list.py | from ..other import word | commands | other.word
+other/list.py | from ..system import errors | other | system.errors
+"""
+
+
+@pytest.mark.parametrize("case", WRONG_IMPORTS.strip().splitlines())
+def test_imports_from_higher_layers_and_other_features_are_not(tmp_path: Path, case: str) -> None:
+    name, statement, room, module = (part.strip() for part in case.split("|"))
+    expected = f"analysis/allotrope/{name}:3: allotrope/{room}/ may not import allotrope.{module}"
+    assert faults_of_import(tmp_path, name, statement) == [expected]
+
+
+def test_a_module_outside_the_layers_imports_from_none(tmp_path: Path) -> None:
+    faults = faults_of_import(tmp_path, "stray.py", "from .system import errors")
+    assert faults == [
+        "analysis/allotrope/stray.py:3: allotrope/ may not import allotrope.system.errors"
+    ]
+
+
+def test_features_use_each_other_in_one_direction() -> None:
+    above: set[str] = set()
+    for package, others in house_rules.MAY_USE_FEATURES.items():
+        assert others <= above
+        above.add(package)
+    folder = SOURCE / "analysis" / "allotrope" / "features"
+    assert above == {init.parent.name for init in folder.glob("*/__init__.py")}
+
+
 @pytest.mark.parametrize("name", ["vm/a.c", "vm/a.h", "tests/a.py", "m4/a.m4", "vm/vm.am"])
 def test_a_file_without_its_licence(tmp_path: Path, name: str) -> None:
     expected = [f"{name}:1: no line 'SPDX-License-Identifier: MIT' at its head"]
@@ -120,3 +191,13 @@ def test_conflict_markers_in_any_file(tmp_path: Path) -> None:
 def test_generated_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.gen.c\n")
     assert faults_with(tmp_path, "vm/table.gen.c", "int x;\n") == []
+
+
+def test_a_test_is_in_a_list(tmp_path: Path) -> None:
+    faults_with(tmp_path, "tests/vm/test_a.c", HEAD)
+    faults_with(tmp_path, "tests/vm/test_b.py", HEAD)
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_ab tests/vm/test_b.py\n")
+    expected = ["tests/vm/test_a.c: no automake fragment names this test"]
+    assert list(house_rules.unlisted_tests(tmp_path)) == expected
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_a tests/vm/test_b.py\n")
+    assert list(house_rules.unlisted_tests(tmp_path)) == []

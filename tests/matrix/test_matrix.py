@@ -2,7 +2,8 @@
 """Real programs behave under every allocator as under glibc; the table is tests/matrix/matrix.toml.
 
 `make check` runs the light ones. ALLOTROPE_MATRIX=all runs all, ALLOTROPE_TEST_ALLOCATORS="bsd"
-chooses allocators, -k chooses programs. tests/matrix/install_matrix.py lists or installs the packages.
+chooses allocators, -k chooses programs. tests/matrix/install_matrix.py lists or installs the
+packages.
 """
 
 import atexit

@@ -32,10 +32,8 @@ PROGRAMS = {
 def run(line: list[str | Path]) -> tuple[float, float]:
     """CPU seconds, children included, and elapsed seconds."""
     start = time.monotonic()
-    process = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL,
-        env=os.environ | {"VALGRIND_LIB": str(TOOLS), "VALGRIND_LAUNCHER": "/usr/bin/valgrind"},
-    )  # fmt: skip
+    where = {"VALGRIND_LIB": str(TOOLS), "VALGRIND_LAUNCHER": "/usr/bin/valgrind"}
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=os.environ | where)
     _, status, usage = os.wait4(process.pid, 0)
     assert status == 0, line
     return usage.ru_utime + usage.ru_stime, time.monotonic() - start

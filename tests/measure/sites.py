@@ -20,8 +20,9 @@ SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "analysis"))
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(SOURCE))
 
-from allotrope import allocators, suite, suite_output  # noqa: E402
-from allotrope.allocators import Allocator  # noqa: E402
+from allotrope.features.suite import measure as suite, output as suite_output  # noqa: E402
+from allotrope.system import allocators  # noqa: E402
+from allotrope.system.allocators import Allocator  # noqa: E402
 
 SUITE = SOURCE / "bench_programs" / "real.toml"
 LEAST_SHARE = 0.10  # of the peak: smaller sites are not judged
@@ -53,18 +54,23 @@ def cost(rounds: int, spec: str, only: Sequence[str] = ()) -> None:
         document = suite_output.suite_document(run)
     for quantity, mean in document["means"][f"{spec}+sites"].items():
         if mean:
-            print(f"{quantity}: {mean['ratio']:.4f} [{mean['low']:.4f}, {mean['high']:.4f}] "
-                  f"over {mean['programs']} programs, {mean['rounds']} rounds")  # fmt: skip
+            print(
+                f"{quantity}: {mean['ratio']:.4f} [{mean['low']:.4f}, {mean['high']:.4f}] "
+                f"over {mean['programs']} programs, {mean['rounds']} rounds"
+            )
     for entry in document["programs"]:
         if entry["comparison"]:
             summary = entry["comparison"]["results"][1]["cpu_seconds"]
             if summary:
-                print(f"  {entry['name']:<12} CPU {summary['ratio']:.3f} "
-                      f"[{summary['ratio_low']:.3f}, {summary['ratio_high']:.3f}]")  # fmt: skip
+                print(
+                    f"  {entry['name']:<12} CPU {summary['ratio']:.3f} "
+                    f"[{summary['ratio_low']:.3f}, {summary['ratio_high']:.3f}]"
+                )
 
 
-def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path,
-                   plan: suite.Plan) -> tuple[int, int, dict[str, int]]:  # fmt: skip
+def peak_by_caller(
+    command: list[str], environment: dict[str, str], folder: Path, plan: suite.Plan
+) -> tuple[int, int, dict[str, int]]:
     """How many samples, the peak, and the bytes at the peak by call of malloc, which an address
     in its file names, of the process that held most."""
     for file in folder.glob("*.json"):
@@ -73,9 +79,14 @@ def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path
     if plan.prepare:
         subprocess.run(plan.prepare, shell=True, check=True, cwd=plan.directory)
     subprocess.run(
-        command, env=environment, cwd=plan.directory, stdin=stdin, check=False,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        command,
+        env=environment,
+        cwd=plan.directory,
+        stdin=stdin,
+        check=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     documents = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     if not documents:
         return 0, 0, {}
@@ -88,9 +99,14 @@ def peak_by_caller(command: list[str], environment: dict[str, str], folder: Path
     sums: dict[str, int] = {}
     for site in raw["sites"]:
         address = site["frames"][0]
-        name = next((f"{os.path.basename(path)}+{address - start + offset:#x}"
-                     for start, end, offset, path in maps if start <= address < end),
-                    "?")  # fmt: skip
+        name = next(
+            (
+                f"{os.path.basename(path)}+{address - start + offset:#x}"
+                for start, end, offset, path in maps
+                if start <= address < end
+            ),
+            "?",
+        )
         sums[name] = sums.get(name, 0) + site["peak"]["bytes"]
     return raw["samples"], raw["peak_bytes"], sums
 
@@ -108,8 +124,12 @@ def error(runs: int, spec: str, only: Sequence[str] = ()) -> None:
             folder.mkdir()
             plan = run.plan(program, folder)
             suite._set_up(program, plan)
-            environment = {**os.environ, **plan.environment, **settings.allocators[0].environment(),
-                           "ALLOTROPE_SITES": f"{out}/%p.json"}  # fmt: skip
+            environment = {
+                **os.environ,
+                **plan.environment,
+                **settings.allocators[0].environment(),
+                "ALLOTROPE_SITES": f"{out}/%p.json",
+            }
             command = list(plan.command)
             _, exact_peak, exact = peak_by_caller(
                 command, environment | {"ALLOTROPE_SITES_RATE": "1"}, out, plan
@@ -123,12 +143,16 @@ def error(runs: int, spec: str, only: Sequence[str] = ()) -> None:
                 samples, _, estimate = peak_by_caller(command, environment, out, plan)
                 ours += [estimate.get(name, 0) / exact[name] - 1 for name in large]
             errors += ours
-            print(f"{program.name}: peak {exact_peak / 2**20:.1f} MiB, {samples} samples, "
-                  f"{len(large)} sites: " + ", ".join(f"{one:+.1%}" for one in ours))  # fmt: skip
+            print(
+                f"{program.name}: peak {exact_peak / 2**20:.1f} MiB, {samples} samples, "
+                f"{len(large)} sites: " + ", ".join(f"{one:+.1%}" for one in ours)
+            )
     within = sum(abs(one) <= 0.10 for one in errors)
-    print(f"{within} of {len(errors)} estimates of sites that hold a tenth of the peak are within "
-          f"10%; mean error {statistics.mean(errors):+.2%}, root mean square "
-          f"{statistics.mean(one * one for one in errors) ** 0.5:.1%}")  # fmt: skip
+    print(
+        f"{within} of {len(errors)} estimates of sites that hold a tenth of the peak are within "
+        f"10%; mean error {statistics.mean(errors):+.2%}, root mean square "
+        f"{statistics.mean(one * one for one in errors) ** 0.5:.1%}"
+    )
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ def results(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def log_ratios(found: dict[tuple[str, str], Any], program: str, spec: str, baseline: str,
-               quantity: str) -> Any:  # fmt: skip
+def log_ratios(
+    found: dict[tuple[str, str], Any], program: str, spec: str, baseline: str, quantity: str
+) -> Any:
     """Of each round's figure to the baseline's in the same round; None where one is missing."""
     mine, base = found[program, spec][quantity], found[program, baseline][quantity]
     if mine is None or base is None:
@@ -52,8 +53,9 @@ def welch(first: Any, second: Any) -> tuple[float, float, float]:
     return difference - reach, difference, difference + reach
 
 
-def differences(first: dict[str, Any], second: dict[str, Any],
-                quantity: str) -> Iterator[tuple[str, str, float, float, float]]:  # fmt: skip
+def differences(
+    first: dict[str, Any], second: dict[str, Any], quantity: str
+) -> Iterator[tuple[str, str, float, float, float]]:
     """The difference of the mean logarithms of the ratios, with its interval."""
     one, two, baseline = results(first), results(second), first["baseline"]
     for program, spec in one:
@@ -72,9 +74,11 @@ def main() -> None:
         found = list(differences(first, second, quantity))
         inside = [low <= 0 <= high for _, _, low, _, high in found]
         sizes = sorted(abs(middle) for _, _, _, middle, _ in found)
-        print(f"{quantity}: {sum(inside)} of {len(found)} intervals contain 0 "
-              f"({sum(inside) / max(len(found), 1):.1%}); median difference "
-              f"{sizes[len(sizes) // 2]:.1%}")  # fmt: skip
+        print(
+            f"{quantity}: {sum(inside)} of {len(found)} intervals contain 0 "
+            f"({sum(inside) / max(len(found), 1):.1%}); median difference "
+            f"{sizes[len(sizes) // 2]:.1%}"
+        )
         for program, spec, low, middle, high in found:
             if not low <= 0 <= high:
                 print(f"    {program} under {spec}: {middle:+.1%} [{low:+.1%}, {high:+.1%}]")

@@ -53,8 +53,10 @@ def compare_exact(first: Path, second: Path) -> None:
                     same += 1
                 else:
                     by_step[name] += 1
-        print(f"{kind}: {same} figures are identical, {by_step.total()} are not; "
-              f"{len(one.keys() ^ two.keys())} steps are in one study only")  # fmt: skip
+        print(
+            f"{kind}: {same} figures are identical, {by_step.total()} are not; "
+            f"{len(one.keys() ^ two.keys())} steps are in one study only"
+        )
         for name, count in sorted(by_step.items()):
             print(f"    {name}: {count} differ")
 
@@ -76,9 +78,11 @@ def compare_times(first: Path, second: Path) -> None:
     both = [key for key in sorted(one.keys() & two.keys()) if min(len(one[key]), len(two[key])) > 2]
     intervals = {key: welch(one[key], two[key]) for key in both}
     outside = {key: at for key, at in intervals.items() if not at[0] <= 0 <= at[2]}
-    print(f"CPU time: {len(both) - len(outside)} of {len(both)} intervals contain 0 "
-          f"({1 - len(outside) / max(len(both), 1):.1%}); median difference "
-          f"{np.median([abs(at[1]) for at in intervals.values()]):.1%}")  # fmt: skip
+    print(
+        f"CPU time: {len(both) - len(outside)} of {len(both)} intervals contain 0 "
+        f"({1 - len(outside) / max(len(both), 1):.1%}); median difference "
+        f"{np.median([abs(at[1]) for at in intervals.values()]):.1%}"
+    )
     for (program, what), (low, middle, high) in outside.items():
         print(f"    {program} {what}: {middle:+.1%} [{low:+.1%}, {high:+.1%}]")
 

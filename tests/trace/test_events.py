@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 PROGRAM = str(BUILD / "tests" / "trace" / "allocating")
 EVENTS = str(BUILD / "trace" / "allotrope-events")
@@ -283,7 +284,7 @@ def test_lifetimes_on_a_narrow_terminal_cut_no_figure(command: Command, tmp_path
 
 
 def test_lifetimes_of_a_trace_are_in_instructions(command: Command, tmp_path: Path) -> None:
-    from allotrope.lifetimes import read_lives, survival
+    from allotrope.features.lifetimes.measure import read_lives, survival
 
     program, trace = BUILD / "tests" / "trace" / "ringing", tmp_path / "r.alt"
     done = command.run("record", "-o", str(trace), "--", str(program))

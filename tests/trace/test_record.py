@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, SOURCE, Command
+from conftest import Command
+from under import BUILD, SOURCE
 
 import numpy as np
 
-from allotrope import trace_reader
+from allotrope.features.trace import reader as trace_reader
 
 RECORDER = BUILD / "trace" / "allotrope-trace-record"
 TRACER = BUILD / "trace" / "allotrope-trace"
@@ -63,13 +64,19 @@ def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
     lackey = [TOOLS / "lackey-amd64-linux", "--tool=lackey", "--trace-mem=yes", "-q"]
     subprocess.run(
         ["setarch", "-R", *lackey, f"--log-file={log}", PROGRAMS / program],
-        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=600,
-    )  # fmt: skip
+        env=surroundings,
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=600,
+    )
     recorder = [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS, "-V", "--native-layout=no"]
     subprocess.run(
         ["setarch", "-R", *recorder, "--", PROGRAMS / program],
-        env=surroundings, stdout=subprocess.DEVNULL, check=True, timeout=600,
-    )  # fmt: skip
+        env=surroundings,
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=600,
+    )
     expected = []
     for line in log.read_text().splitlines():
         if line.startswith(" M "):  # a modification is a load and a store
@@ -254,9 +261,14 @@ def test_collections_are_as_natively(
         run(allocator, *command)
         facts = json.loads(report.read_text())
         counts.append(
-            {key: value for group, rows in facts.items() if group.startswith("gc")
-             for key, value in rows.items()} | {"peak": facts["mapped_peak_bytes"]}
-        )  # fmt: skip
+            {
+                key: value
+                for group, rows in facts.items()
+                if group.startswith("gc")
+                for key, value in rows.items()
+            }
+            | {"peak": facts["mapped_peak_bytes"]}
+        )
     native, traced = counts
     assert native["collections"] == traced["collections"] > 5
     for key in ("marked_bytes", "live_bytes", "peak"):
@@ -326,8 +338,11 @@ def test_threads_and_the_exit_status(tmp_path: Path) -> None:
 def started(trace: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [RECORDER, "-o", trace, "-t", TOOLS, "--", PROGRAMS / "waiting", "forever"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
@@ -415,8 +430,10 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
 def test_a_full_disk_stops_the_program_with_an_error() -> None:
     done = subprocess.run(
         [RECORDER, "-o", "/dev/full", "-t", TOOLS, "--", PROGRAMS / "sorting"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 125
     assert done.stderr == "allotrope: /dev/full: No space left on device\n"
 
@@ -506,15 +523,20 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
 def test_a_pipe_has_no_size(real: Command, ringing: Path) -> None:
     for option, said in (("--json", '"bytes": null'), ("", "-\n")):
         line = " ".join(real.line("trace", "info", option, "-"))
-        done = subprocess.run(f"cat {ringing} | {line}", shell=True, capture_output=True,
-                              text=True, env=real.environment())  # fmt: skip
+        done = subprocess.run(
+            f"cat {ringing} | {line}",
+            shell=True,
+            capture_output=True,
+            text=True,
+            env=real.environment(),
+        )
         assert said in done.stdout, done.stderr
 
 
 def test_settings_of_the_user_do_not_leak_in(real: Command, tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
-    done = real.run("record", "-o", str(tmp_path / "r.alt"), "-a", "bsd", "--", "ls", "/",
-                    environment={"ALLOTROPE_STATS": str(stats)})  # fmt: skip
+    words = ["record", "-o", str(tmp_path / "r.alt"), "-a", "bsd", "--", "ls", "/"]
+    done = real.run(*words, environment={"ALLOTROPE_STATS": str(stats)})
     assert done.returncode == 0, done.stderr
     assert not stats.exists()
 

@@ -31,14 +31,8 @@ static inline const struct heap_policy *heap_policy_named(const char *name)
     exit(2);
 }
 
-static inline void initial_options(const struct heap_policy *policy, uint64_t *options)
-{
-    for (unsigned i = 0; policy->options && policy->options[i].key; i++)
-        options[i] = policy->options[i].initial;
-}
-
-/* word: KEY=VALUE. */
-static inline void set_option(const struct heap_policy *policy, const char *word, uint64_t *options)
+/* word: KEY=VALUE. options: the heap's struct. */
+static inline void set_option(const struct heap_policy *policy, const char *word, void *options)
 {
     size_t length = strcspn(word, "=");
     for (unsigned i = 0; policy->options && policy->options[i].key; i++) {
@@ -46,12 +40,12 @@ static inline void set_option(const struct heap_policy *policy, const char *word
         if (strncmp(option->key, word, length) != 0 || option->key[length] || !word[length])
             continue;
         if (!option->keywords) {
-            options[i] = strtoull(word + length + 1, NULL, 10);
+            option_set(option, options, strtoull(word + length + 1, NULL, 10));
             return;
         }
         for (unsigned value = 0; option->keywords[value]; value++)
             if (strcmp(option->keywords[value], word + length + 1) == 0) {
-                options[i] = value;
+                option_set(option, options, value);
                 return;
             }
     }
@@ -97,6 +91,10 @@ static inline void *extend_test_source(struct page_source *pages, size_t bytes)
     if (decision == SOURCE_JUMP && source->segment_count < SOURCE_SEGMENTS) {
         start = (char *)round_up((uintptr_t)start + 1, JUMP_BYTES) + JUMP_BYTES;
         begin_test_segment(source, start);
+    }
+    if (bytes % 8 != 0) {
+        fprintf(stderr, "a heap extends its memory by %zu bytes\n", bytes);
+        abort();
     }
     if (decision == SOURCE_REFUSE || bytes > (size_t)(source->end - start))
         return NULL;
@@ -163,18 +161,25 @@ struct test_heap {
     struct test_source source;
 };
 
-/* words: KEY=VALUE options, ended by NULL; everything else as the policy begins. */
+/* words: KEY=VALUE options, ended by NULL; what they do not say is as published. */
+static inline void init_with_options(const struct heap_policy *policy, void *state,
+                                     struct page_source *pages, const char *const *words)
+{
+    _Alignas(uint64_t) unsigned char options[OPTIONS_BYTES] = {0};
+    options_set_initial(policy->options, options);
+    for (; words && *words; words++)
+        set_option(policy, *words, options);
+    policy->init(state, pages, options);
+}
+
+/* words: as above. */
 static inline void test_heap_init(struct test_heap *heap, const struct heap_policy *policy,
                                   const char *const *words)
 {
-    uint64_t options[HEAP_OPTIONS] = {0};
-    initial_options(policy, options);
-    for (; words && *words; words++)
-        set_option(policy, *words, options);
     heap->policy = policy;
     heap->state = calloc(1, policy->heap_bytes);
     test_source_init(&heap->source);
-    policy->init(heap->state, &heap->source.pages, options);
+    init_with_options(policy, heap->state, &heap->source.pages, words);
 }
 
 static inline void test_heap_end(struct test_heap *heap)

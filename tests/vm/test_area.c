@@ -47,7 +47,7 @@ static void test_alone_it_is_one_segment_that_grows_at_its_end(void **state)
     assert_int_equal((uintptr_t)start % GRANULE_BYTES, 0);
     uint64_t random = 1;
     while (area.bytes < (size_t)64 << 20) {
-        size_t bytes = 8 * (next_random(&random) % 100000);
+        size_t bytes = 8 * (random_next(&random) % 100000);
         assert_ptr_equal(area_extend(&area, bytes), end);
         end += bytes;
         assert_int_equal(area.bytes, (size_t)(end - start));
@@ -58,7 +58,7 @@ static void test_alone_it_is_one_segment_that_grows_at_its_end(void **state)
     assert_false(area_segment(&area, 1, &segment));
 }
 
-static void test_a_request_larger_than_a_chunk_is_met(void **state)
+static void test_a_request_larger_than_an_extent_is_met(void **state)
 {
     (void)state;
     struct area area;
@@ -163,7 +163,7 @@ static void test_two_areas_that_take_turns_have_segments(void **state)
     area_init(&areas[1], &other_owner);
     for (int i = 0; i < EXTENSIONS; i++)
         for (int which = 0; which < 2; which++) {
-            size_t wanted = 8 * (1 + next_random(&random) % 50000);
+            size_t wanted = 8 * (1 + random_next(&random) % 50000);
             char *start = area_extend(&areas[which], wanted);
             assert_non_null(start);
             assert_ptr_equal(granule_map_get(start), which ? &other_owner : &owner);
@@ -184,7 +184,7 @@ static void test_segments_run_out_without_harm(void **state)
     area_init(&other, &other_owner);
     area_extend(&area, 8);
     while (area.segment_count < AREA_SEGMENTS) {
-        area.bytes = other.bytes = 0; /* so that chunks stay small */
+        area.bytes = other.bytes = 0; /* so that extents stay small */
         assert_non_null(area_extend(&other, room(&other) + 8));
         assert_non_null(area_extend(&area, room(&area) + 8));
     }
@@ -215,7 +215,7 @@ static void extend_to_the_limit(void *argument)
     (void)argument;
     struct area area;
     area_init(&area, &owner);
-    /* Chunks of 8 MiB are refused, but there is room for halves of them. */
+    /* Extents of 8 MiB are refused, but there is room for halves of them. */
     require(area_extend(&area, (size_t)64 << 20) != NULL);
     require(area_extend(&area, room(&area)) != NULL);
     limit_address_space((size_t)6 << 20);
@@ -244,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_new_area_has_nothing),
         cmocka_unit_test(test_alone_it_is_one_segment_that_grows_at_its_end),
-        cmocka_unit_test(test_a_request_larger_than_a_chunk_is_met),
+        cmocka_unit_test(test_a_request_larger_than_an_extent_is_met),
         cmocka_unit_test(test_page_map_knows_the_owner_of_every_byte),
         cmocka_unit_test(test_retract_moves_back_at_most_to_the_base),
         cmocka_unit_test(test_retracted_memory_is_zero_again_by_whole_pages),

@@ -15,7 +15,7 @@ static void test_records_are_zero_aligned_and_apart(void **state)
     (void)state;
     uint64_t random = 4;
     for (int i = 0; i < 2000; i++) {
-        size_t bytes = 1 + next_random(&random) % 3000;
+        size_t bytes = 1 + random_next(&random) % 3000;
         char *record = metadata_alloc(bytes);
         assert_non_null(record);
         assert_int_equal((uintptr_t)record % 64, 0);
@@ -24,7 +24,7 @@ static void test_records_are_zero_aligned_and_apart(void **state)
     }
 }
 
-static void test_a_record_may_be_larger_than_a_chunk(void **state)
+static void test_a_record_may_be_larger_than_an_extent(void **state)
 {
     (void)state;
     char *record = metadata_alloc(1000000);
@@ -90,7 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records_are_zero_aligned_and_apart),
-        cmocka_unit_test(test_a_record_may_be_larger_than_a_chunk),
+        cmocka_unit_test(test_a_record_may_be_larger_than_an_extent),
         cmocka_unit_test(test_the_account_knows_all_of_it),
         cmocka_unit_test(test_threads_are_given_different_records),
         cmocka_unit_test(test_no_memory_is_said),

@@ -10,7 +10,7 @@
 
 #include "trace/events/commands.h"
 
-/* As analysis/allotrope/lifetimes.py reads it. */
+/* As analysis/allotrope/features/lifetimes/measure.py reads it. */
 struct life {
     uint64_t born_clock, died_clock; /* died: UINT64_MAX when it was never freed */
     uint64_t born_bytes, died_bytes; /* allocated by the whole program before */

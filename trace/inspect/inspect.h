@@ -27,7 +27,7 @@ int inspect_dump(struct trace_reader *reader, const struct dump_format *format);
 /* Prints a line for each event, CSV. */
 int inspect_events(struct trace_reader *reader);
 /* Writes bare struct trace_reference, then struct trace_event, batch for batch, each batch behind
- * a header: what trace_reader.py reads. */
+ * a header: what features/trace/reader.py reads. */
 int inspect_export(struct trace_reader *reader);
 
 /* Copies the first `count` references to a trace of that name, "-" being standard output. Returns

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "vm/kernel/process.h"
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 struct reading {
@@ -22,17 +23,11 @@ struct reading {
     bool in_buffers, any_list;
 };
 
-static uintptr_t parse_hexadecimal(const char *at)
+static void read_address(struct reading *reading, const char *digits)
 {
-    uintptr_t address = 0;
-    for (;; at++) {
-        if (*at >= '0' && *at <= '9')
-            address = address * 16 + (uintptr_t)(*at - '0');
-        else if (*at >= 'a' && *at <= 'f')
-            address = address * 16 + (uintptr_t)(*at - 'a' + 10);
-        else
-            return address;
-    }
+    uint64_t address;
+    read_hexadecimal(&digits, &address);
+    reading->visit(address);
 }
 
 static void read_line(struct reading *reading, const char *line)
@@ -42,7 +37,7 @@ static void read_line(struct reading *reading, const char *line)
     if (line[0] != ' ')
         reading->in_buffers = strncmp(line, HEADING, sizeof HEADING - 1) == 0;
     else if (reading->in_buffers && found)
-        reading->visit(parse_hexadecimal(found + sizeof BEFORE_ADDRESS - 1));
+        read_address(reading, found + sizeof BEFORE_ADDRESS - 1);
     reading->any_list |= reading->in_buffers;
 }
 

@@ -5,11 +5,13 @@
 #include "vm/kernel/process.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "vm/private_memory.h"
+#include "vm/number.h"
 #include "vm/syscall.h"
 
 /* A descriptor of ours, and what it is open on: the program may close it and open its own. */
@@ -64,13 +66,12 @@ static void drop(struct kept *kept)
     kept->descriptor = -1;
 }
 
-/* Negative: it is none. */
+/* A process, a thread or a descriptor. Negative: the text is no such number. */
 static int number_in(const char *text)
 {
-    int number = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        number = number * 10 + (*text - '0');
-    return *text ? -1 : number;
+    uint64_t number;
+    return read_decimal(&text, NULL, &number) && *text == '\0' && number <= INT_MAX ? (int)number
+                                                                                    : -1;
 }
 
 /* Whether /proc, which may be another namespace's, counts processes as the process itself does. */
@@ -210,14 +211,7 @@ bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argum
 
 static size_t append_number(char *path, size_t length, unsigned long number)
 {
-    char digits[20];
-    size_t count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0)
-        path[length++] = digits[--count];
+    length += write_decimal(path + length, number);
     path[length] = '\0';
     return length;
 }
@@ -248,20 +242,6 @@ bool process_each_descriptor(const char *target, bool (*each)(void *argument, co
     return each_number("thread-self/fd", visit_descriptor, &descriptors);
 }
 
-static uintptr_t parse_address(const char **at)
-{
-    uintptr_t address = 0;
-    for (;; ++*at) {
-        char digit = **at;
-        if (digit >= '0' && digit <= '9')
-            address = address * 16 + (uintptr_t)(digit - '0');
-        else if (digit >= 'a' && digit <= 'f')
-            address = address * 16 + (uintptr_t)(digit - 'a' + 10);
-        else
-            return address;
-    }
-}
-
 bool process_thread_flags(pid_t thread, unsigned long *flags)
 {
     char path[48], text[256];
@@ -282,10 +262,8 @@ bool process_thread_flags(pid_t thread, unsigned long *flags)
     at += 3;
     for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
         at += 1 + strcspn(at + 1, " ");
-    *flags = 0;
-    for (at++; *at >= '0' && *at <= '9'; at++)
-        *flags = *flags * 10 + (unsigned long)(*at - '0');
-    return true;
+    at++;
+    return read_decimal(&at, NULL, flags);
 }
 
 bool process_thread_blocks(pid_t thread, int signal)
@@ -305,7 +283,8 @@ bool process_thread_blocks(pid_t thread, int signal)
     if (!at)
         return false;
     at += strlen("\nSigBlk:\t");
-    return parse_address(&at) >> (signal - 1) & 1;
+    uint64_t blocked;
+    return read_hexadecimal(&at, &blocked) && blocked >> (signal - 1) & 1;
 }
 
 /* Processors. */
@@ -335,11 +314,10 @@ unsigned process_idle_processors(void)
     const char *at = text;
     for (int field = 0; field < 3; field++)
         at += strcspn(at, " ") + 1;
-    unsigned running = 0;
-    for (; *at >= '0' && *at <= '9'; at++)
-        running = running * 10 + (unsigned)(*at - '0');
+    uint64_t running;
+    read_decimal(&at, NULL, &running);
     unsigned allowed = allowed_processors();
-    return running < allowed ? allowed - running : 0;
+    return running < allowed ? allowed - (unsigned)running : 0;
 }
 
 /* Mappings. */
@@ -389,9 +367,9 @@ static const char *parse_line(const char *at, const char *end, struct mapping *m
     const char *line_end = memchr(at, '\n', (size_t)(end - at));
     if (!line_end)
         line_end = end;
-    mapping->start = parse_address(&at);
+    read_hexadecimal(&at, &mapping->start);
     at++;
-    mapping->end = parse_address(&at);
+    read_hexadecimal(&at, &mapping->end);
     mapping->readable = at[1] == 'r';
     mapping->writable = at[2] == 'w';
     mapping->executable = at[3] == 'x';

@@ -33,7 +33,17 @@ static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_
 
 static int page_file = -1;
 static bool has_scan = true;
-static bool files_too; /* of the range at hand */
+
+/* Which of the pages that the process has are visited. */
+enum selection { WITHOUT_FILES, ALL_PAGES };
+
+/* Where to look, and who is told. */
+struct walk {
+    uintptr_t start, end;
+    enum selection selection;
+    resident_visitor *visit;
+    void *argument;
+};
 
 bool resident_open(void)
 {
@@ -41,14 +51,15 @@ bool resident_open(void)
     return page_file >= 0;
 }
 
-static long scan_some(uintptr_t start, uintptr_t end, struct page_region *regions, size_t count,
-                      uintptr_t *stopped_at)
+/* From `start` on, as far as there is room for what is found. */
+static long scan_some(const struct walk *walk, uintptr_t start, struct page_region *regions,
+                      size_t count, uintptr_t *stopped_at)
 {
-    const uint64_t left_out = files_too ? PAGE_ZERO : PAGE_FILE | PAGE_ZERO;
+    const uint64_t left_out = walk->selection == ALL_PAGES ? PAGE_ZERO : PAGE_FILE | PAGE_ZERO;
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .start = start,
-        .end = end,
+        .end = walk->end,
         .regions = (uint64_t)regions,
         .region_count = count,
         .category_inverted = left_out,
@@ -61,18 +72,18 @@ static long scan_some(uintptr_t start, uintptr_t end, struct page_region *region
     return found;
 }
 
-static bool each_by_scan(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+static bool each_by_scan(const struct walk *walk)
 {
     enum { REGIONS = 32 };
     struct page_region regions[REGIONS];
-    while (start < end) {
+    for (uintptr_t start = walk->start; start < walk->end;) {
         uintptr_t stopped_at;
-        long found = scan_some(start, end, regions, REGIONS, &stopped_at);
+        long found = scan_some(walk, start, regions, REGIONS, &stopped_at);
         if (syscall_failed(found))
             return false;
         for (long i = 0; i < found; i++)
-            visit(argument, regions[i].start, regions[i].end,
-                  (regions[i].categories & PAGE_PRESENT) != 0);
+            walk->visit(walk->argument, regions[i].start, regions[i].end,
+                        (regions[i].categories & PAGE_PRESENT) != 0);
         if (found < REGIONS || stopped_at <= start)
             return true;
         start = stopped_at;
@@ -80,39 +91,51 @@ static bool each_by_scan(uintptr_t start, uintptr_t end, resident_visitor *visit
     return true;
 }
 
-static bool each_by_entries(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+static bool is_selected(uint64_t entry, enum selection selection)
+{
+    return entry & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
+           (selection == ALL_PAGES || !(entry & ENTRY_FILE));
+}
+
+static bool each_by_entries(const struct walk *walk)
 {
     enum { ENTRIES = 128 };
     uint64_t entries[ENTRIES];
-    while (start < end) {
-        size_t pages = (end - start) / PAGE_BYTES < ENTRIES ? (end - start) / PAGE_BYTES : ENTRIES;
+    for (uintptr_t start = walk->start; start < walk->end;) {
+        size_t pages = (walk->end - start) / PAGE_BYTES;
+        if (pages > ENTRIES)
+            pages = ENTRIES;
         long bytes = SYSCALL_4(SYS_pread64, page_file, entries, pages * sizeof entries[0],
                                start / PAGE_BYTES * sizeof entries[0]);
         if (syscall_failed(bytes) || bytes == 0)
             return false;
         size_t count = (size_t)bytes / sizeof entries[0];
         for (size_t i = 0; i < count; i++, start += PAGE_BYTES)
-            if (entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
-                (files_too || !(entries[i] & ENTRY_FILE)))
-                visit(argument, start, start + PAGE_BYTES, (entries[i] & ENTRY_PRESENT) != 0);
+            if (is_selected(entries[i], walk->selection))
+                walk->visit(walk->argument, start, start + PAGE_BYTES,
+                            (entries[i] & ENTRY_PRESENT) != 0);
     }
     return true;
 }
 
-bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+static bool each(const struct walk *walk)
 {
     if (page_file < 0)
         return false;
-    if (has_scan && each_by_scan(start, end, visit, argument))
+    if (has_scan && each_by_scan(walk))
         return true;
     has_scan = false;
-    return each_by_entries(start, end, visit, argument);
+    return each_by_entries(walk);
+}
+
+bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
+{
+    const struct walk walk = {start, end, WITHOUT_FILES, visit, argument};
+    return each(&walk);
 }
 
 bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
 {
-    files_too = true;
-    bool read = resident_each(start, end, visit, argument);
-    files_too = false;
-    return read;
+    const struct walk walk = {start, end, ALL_PAGES, visit, argument};
+    return each(&walk);
 }

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 # Address, size, whether it stores.
 Reference = tuple[int, int, bool]
@@ -88,8 +89,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lackey") / "seq.lackey"
     with path.open("wb") as log:
         tool = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-fd={log.fileno()}"]
-        subprocess.run([*tool, *TRACED], env=PLAIN_ENVIRONMENT, pass_fds=[log.fileno()],
-                       stdout=subprocess.DEVNULL, check=True)  # fmt: skip
+        subprocess.run(
+            [*tool, *TRACED],
+            env=PLAIN_ENVIRONMENT,
+            pass_fds=[log.fileno()],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
     return path
 
 
@@ -98,10 +104,13 @@ def invented(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random references, many of which straddle."""
     generator = random.Random(1992)
     references = [
-        (0x10000 + generator.randrange(1 << generator.randrange(4, 20)),
-         generator.choice([1, 4, 8, 16, 32, 200]), generator.random() < 0.3)
+        (
+            0x10000 + generator.randrange(1 << generator.randrange(4, 20)),
+            generator.choice([1, 4, 8, 16, 32, 200]),
+            generator.random() < 0.3,
+        )
         for _ in range(5000)
-    ]  # fmt: skip
+    ]
     path = tmp_path_factory.mktemp("invented") / "random.lackey"
     path.write_text(lackey_text(references))
     return path
@@ -187,11 +196,17 @@ def test_shapes_of_any_size_equal_plain_ones(command: Command, stream: Path) -> 
 
 def cachegrind_misses(shape: tuple[int, int, int]) -> int:
     block, sets, ways = shape
-    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null",
-            f"--D1={block * sets * ways},{ways},{block}", "--LL=8388608,16,64"]  # fmt: skip
+    tool = "valgrind --tool=cachegrind --cache-sim=yes --cachegrind-out-file=/dev/null".split()
+    tool += [f"--D1={block * sets * ways},{ways},{block}", "--LL=8388608,16,64"]
     # Standard output as in the recorded run: the program's buffering depends on what it is.
-    done = subprocess.run([*tool, *TRACED], env=PLAIN_ENVIRONMENT, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, text=True, check=True)  # fmt: skip
+    done = subprocess.run(
+        [*tool, *TRACED],
+        env=PLAIN_ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     found = re.search(r"D1  misses:\s+([\d,]+)", done.stderr)
     assert found is not None
     return int(found[1].replace(",", ""))
@@ -201,14 +216,8 @@ def cachegrind_misses(shape: tuple[int, int, int]) -> int:
 def test_misses_equal_cachegrinds(
     command: Command, recorded: Path, shape: tuple[int, int, int]
 ) -> None:
-    arguments = [
-        "--straddles-once",
-        "--shape",
-        "%d:%d:%d" % shape,
-        "--block",
-        "32:1",
-        "--no-causes",
-    ]
+    arguments = ["--straddles-once", "--shape", "%d:%d:%d" % shape]
+    arguments += ["--block", "32:1", "--no-causes"]
     document = simulate(command, "caches", *arguments, str(recorded))
     assert document["shapes"][0]["misses"] == cachegrind_misses(shape)
 
@@ -271,10 +280,16 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
     done = command.run("simulate", "pages", "--csv", "-", str(invented))
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     document = simulate(command, "pages", str(invented))
-    points = [(page["page_size"], point["frames"], point["faults"])
-              for page in document["pages"] for point in page["curve"]]  # fmt: skip
-    assert points == [(int(row["page_size"]), int(row["frames"]), int(row["faults"]))
-                      for row in rows if row["class"] == "all"]  # fmt: skip
+    points = [
+        (page["page_size"], point["frames"], point["faults"])
+        for page in document["pages"]
+        for point in page["curve"]
+    ]
+    assert points == [
+        (int(row["page_size"]), int(row["frames"]), int(row["faults"]))
+        for row in rows
+        if row["class"] == "all"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -333,8 +348,9 @@ def test_an_input_is_no_output(command: Command, tmp_path: Path, words: tuple[st
 def test_a_narrow_terminal_cuts_no_figure(command: Command, invented: Path) -> None:
     for line in (["pages"], ["caches", "--shape", "64:64:8"]):
         words = ("simulate", *line, str(invented))
-        shown = [command.run(*words, environment={"COLUMNS": width}).stdout
-                 for width in ("40", "200")]  # fmt: skip
+        shown = [
+            command.run(*words, environment={"COLUMNS": width}).stdout for width in ("40", "200")
+        ]
         figures = [set(re.findall(r"[\d.,]+%?", text)) for text in shown]
         assert figures[0] == figures[1] and "…" not in shown[0]
 
@@ -375,8 +391,12 @@ RECORDER = [str(BUILD / "trace/allotrope-trace-record"), "-t", str(BUILD / "trac
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "seq.alt"
-    subprocess.run([*RECORDER, "-o", str(path), "--", *TRACED], env=PLAIN_ENVIRONMENT, check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [*RECORDER, "-o", str(path), "--", *TRACED],
+        env=PLAIN_ENVIRONMENT,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return path
 
 
@@ -426,8 +446,8 @@ def test_live_results_equal_those_of_the_trace(
     command: Command, trace: Path, tmp_path: Path
 ) -> None:
     result = tmp_path / "live.json"
-    live = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}",
-            f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]  # fmt: skip
+    live = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}"]
+    live += [f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]
     subprocess.run(live, env=PLAIN_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     document = json.loads(result.read_text())
     assert document["schema"] == "allotrope.simulate.locality/1"
@@ -439,9 +459,8 @@ def test_live_results_equal_those_of_the_trace(
 
 def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "locality.json"
-    line = ["locality", "-a", "bsd", "-a", "glibc", "--json", str(path), "--",
-            "sh", "-c", "echo out; exit 3"]  # fmt: skip
-    done = command.run(*line)
+    words = ["locality", "-a", "bsd", "-a", "glibc", "--json", str(path)]
+    done = command.run(*words, "--", "sh", "-c", "echo out; exit 3")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("out\nout\n")
     assert "Replacement faults" in done.stdout and "direct-mapped" in done.stdout
@@ -488,7 +507,7 @@ def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
         "-c",
         f"echo up; read x <{mark}",
     ]
-    os.mkfifo(mark)  # fmt: skip
+    os.mkfifo(mark)
     simulator = subprocess.Popen(live, stdout=subprocess.PIPE)
     assert simulator.stdout is not None and simulator.stdout.readline() == b"up\n"
     simulator.kill()
@@ -503,10 +522,9 @@ WAITS_THE_SECOND_TIME = 'echo up; if [ -e "$0" ]; then read x <"$1"; fi; : >"$0"
 def second_run(command: Command, folder: Path) -> "subprocess.Popen[str]":
     """`locality`, whose first allocator has been measured and whose second waits for ever."""
     os.mkfifo(folder / "never")
-    line = ["locality", "-a", "glibc", "-a", "bsd", "--json", str(folder / "out.json"), "--",
-            "sh", "-c", WAITS_THE_SECOND_TIME, str(folder / "mark"),
-            str(folder / "never")]  # fmt: skip
-    process = command.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    words = ["locality", "-a", "glibc", "-a", "bsd", "--json", str(folder / "out.json"), "--"]
+    program = ["sh", "-c", WAITS_THE_SECOND_TIME, str(folder / "mark"), str(folder / "never")]
+    process = command.start(*words, *program, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
     return process

@@ -8,18 +8,71 @@
 
 #include "shim/configuration/configuration.h"
 
-static const char *const colours[] = {"red", "green", NULL};
+enum colour { RED, GREEN };
+
+/* A preset of two parts. */
+struct paint_options {
+    uint64_t size;
+    enum colour colour;
+};
+struct first_options {
+    bool before;
+    struct paint_options paint;
+    uint64_t least;
+};
+struct old_options {
+    uint64_t size;
+    enum colour colour;
+};
+struct bare_options {
+    bool fast, slow;
+};
+
+static const char *const colours[] = {[RED] = "red", [GREEN] = "green", NULL};
+
+#define PAINT_OPTIONS(at)                                                        \
+    {"size",                                                                     \
+     "bytes",                                                                    \
+     NUMBER_IN(at, struct paint_options, size),                                  \
+     .minimum = 16,                                                              \
+     .maximum = 1 << 20,                                                         \
+     .initial = 4096},                                                           \
+    {                                                                            \
+        "colour", "of the blocks", KEYWORD_IN(at, struct paint_options, colour), \
+            .keywords = colours, .initial = GREEN                                \
+    }
+
 static const struct option_description many[] = {
-    {"size", "bytes", 16, 1 << 20, 4096, NULL},
-    {"colour", "of the blocks", 0, 1, 1, colours},
-    {"least", "of all numbers", 0, UINT64_MAX, 7, NULL},
+    PAINT_OPTIONS(offsetof(struct first_options, paint)),
+    {"least", "of all numbers", NUMBER_IN(0, struct first_options, least), .maximum = UINT64_MAX,
+     .initial = 7},
     {0},
 };
-static const struct option_description few[] = {{"size", "bytes", 0, 10, 5, NULL}, {0}};
+static const struct option_description few[] = {
+    {"size", "bytes", NUMBER_IN(0, struct old_options, size), .maximum = 10, .initial = 5},
+    {"colour", "of the blocks", KEYWORD_IN(0, struct old_options, colour), .keywords = colours,
+     .initial = GREEN, .is_fixed = true},
+    {0},
+};
+static const struct option_description switches[] = {
+    {"fast", "or not", SWITCH_IN(0, struct bare_options, fast), .initial = false},
+    {"slow", "or not", SWITCH_IN(0, struct bare_options, slow), .initial = true},
+    {0},
+};
+
+static bool fast_and_slow(const void *options, struct message *why)
+{
+    const struct bare_options *chosen = options;
+    if (!chosen->fast || !chosen->slow)
+        return false;
+    message_text(why, "fast=on and slow=on");
+    return true;
+}
 
 static const struct allocator first = {.name = "first", .preset = "default", .options = many};
 static const struct allocator first_old = {.name = "first", .preset = "old", .options = few};
-static const struct allocator first_bare = {.name = "first", .preset = "bare"};
+static const struct allocator first_bare = {
+    .name = "first", .preset = "bare", .options = switches, .conflict = fast_and_slow};
 static const struct allocator second = {.name = "second", .preset = "default"};
 const struct allocator *const allocators[] = {&first, &first_old, &first_bare, &second, NULL};
 
@@ -32,16 +85,44 @@ static struct configuration parse(const char *text)
     return chosen;
 }
 
+static void parse_into(const char *text, const struct allocator *allocator, void *options,
+                       size_t bytes)
+{
+    struct configuration chosen = parse(text);
+    assert_ptr_equal(chosen.allocator, allocator);
+    memcpy(options, chosen.options, bytes);
+}
+
+static struct first_options first_of(const char *text)
+{
+    struct first_options options;
+    parse_into(text, &first, &options, sizeof options);
+    return options;
+}
+
+static struct old_options old_of(const char *text)
+{
+    struct old_options options;
+    parse_into(text, &first_old, &options, sizeof options);
+    return options;
+}
+
+static struct bare_options bare_of(const char *text)
+{
+    struct bare_options options;
+    parse_into(text, &first_bare, &options, sizeof options);
+    return options;
+}
+
 static void test_nothing_is_the_first_allocator_as_it_is(void **state)
 {
     (void)state;
     static const char *const texts[] = {NULL, "", "first", "first:default"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct configuration chosen = parse(texts[i]);
-        assert_ptr_equal(chosen.allocator, &first);
-        assert_int_equal(chosen.values[0], 4096);
-        assert_int_equal(chosen.values[1], 1);
-        assert_int_equal(chosen.values[2], 7);
+        struct first_options chosen = first_of(texts[i]);
+        assert_int_equal(chosen.paint.size, 4096);
+        assert_int_equal(chosen.paint.colour, GREEN);
+        assert_int_equal(chosen.least, 7);
     }
 }
 
@@ -49,27 +130,92 @@ static void test_presets_stand_anywhere_among_the_options(void **state)
 {
     (void)state;
     assert_ptr_equal(parse("second").allocator, &second);
-    assert_ptr_equal(parse("first:old").allocator, &first_old);
-    assert_int_equal(parse("first:old").values[0], 5);
-    assert_int_equal(parse("first:old,size=9").values[0], 9);
-    struct configuration chosen = parse("first:size=3,old");
-    assert_ptr_equal(chosen.allocator, &first_old);
-    assert_int_equal(chosen.values[0], 3);
-    chosen = parse("first:colour=red,default,size=1K");
-    assert_int_equal(chosen.values[0], 1024);
-    assert_int_equal(chosen.values[1], 0);
+    assert_int_equal(old_of("first:old").size, 5);
+    assert_int_equal(old_of("first:old,size=9").size, 9);
+    assert_int_equal(old_of("first:size=3,old").size, 3);
+    struct first_options chosen = first_of("first:colour=red,default,size=1K");
+    assert_int_equal(chosen.paint.size, 1024);
+    assert_int_equal(chosen.paint.colour, RED);
 }
 
 static void test_numbers_have_suffixes_and_limits(void **state)
 {
     (void)state;
-    assert_int_equal(parse("first:size=16").values[0], 16);
-    assert_int_equal(parse("first:size=1024K").values[0], 1 << 20);
-    assert_int_equal(parse("first:size=1M").values[0], 1 << 20);
-    assert_int_equal(parse("first:least=3G").values[2], 3ULL << 30);
-    assert_int_equal(parse("first:least=0").values[2], 0);
-    assert_int_equal(parse("first:least=18446744073709551615").values[2], UINT64_MAX);
-    assert_int_equal(parse("first:least=0016").values[2], 16);
+    assert_int_equal(first_of("first:size=16").paint.size, 16);
+    assert_int_equal(first_of("first:size=1024K").paint.size, 1 << 20);
+    assert_int_equal(first_of("first:size=1M").paint.size, 1 << 20);
+    assert_int_equal(first_of("first:least=3G").least, 3ULL << 30);
+    assert_int_equal(first_of("first:least=0").least, 0);
+    assert_int_equal(first_of("first:least=18446744073709551615").least, UINT64_MAX);
+    assert_int_equal(first_of("first:least=0016").least, 16);
+}
+
+static void test_switches_are_off_or_on(void **state)
+{
+    (void)state;
+    assert_false(bare_of("first:bare").fast);
+    assert_true(bare_of("first:bare").slow);
+    struct bare_options chosen = bare_of("first:bare,fast=on,slow=off");
+    assert_true(chosen.fast);
+    assert_false(chosen.slow);
+}
+
+static void test_an_option_changes_its_own_member_alone(void **state)
+{
+    (void)state;
+    struct first_options chosen = first_of("first:size=1M");
+    assert_int_equal(chosen.paint.size, 1 << 20);
+    assert_int_equal(chosen.paint.colour, GREEN);
+    assert_int_equal(chosen.least, 7);
+    chosen = first_of("first:colour=red");
+    assert_int_equal(chosen.paint.size, 4096);
+    assert_int_equal(chosen.paint.colour, RED);
+    assert_int_equal(chosen.least, 7);
+    chosen = first_of("first:least=18446744073709551615");
+    assert_int_equal(chosen.paint.size, 4096);
+    assert_int_equal(chosen.paint.colour, GREEN);
+    assert_false(chosen.before);
+}
+
+/* What an earlier choice left behind does not show. */
+static void test_what_is_not_said_comes_from_the_table(void **state)
+{
+    (void)state;
+    struct configuration chosen;
+    struct message error;
+    struct first_options options;
+    memset(&chosen, 0xff, sizeof chosen);
+    assert_true(configuration_parse("first:colour=red", &chosen, &error));
+    memcpy(&options, chosen.options, sizeof options);
+    assert_int_equal(options.paint.size, many[0].initial);
+    assert_int_equal(options.least, many[2].initial);
+    assert_false(options.before);
+}
+
+static void test_a_fixed_option_is_set_and_not_offered(void **state)
+{
+    (void)state;
+    assert_int_equal(option_count(&first), 3);
+    assert_int_equal(option_count(&first_old), 1);
+    assert_int_equal(option_count(&second), 0);
+    assert_int_equal(old_of("first:old").colour, GREEN);
+}
+
+static void test_a_value_is_read_back_as_it_was_set(void **state)
+{
+    (void)state;
+    struct first_options options = {0};
+    option_set(&many[0], &options, 1 << 20);
+    option_set(&many[1], &options, GREEN);
+    option_set(&many[2], &options, UINT64_MAX);
+    assert_int_equal(options.paint.size, 1 << 20);
+    assert_int_equal(options.paint.colour, GREEN);
+    assert_int_equal(option_value(&many[0], &options), 1 << 20);
+    assert_int_equal(option_value(&many[1], &options), GREEN);
+    assert_int_equal(option_value(&many[2], &options), UINT64_MAX);
+    struct bare_options bare = {.fast = true};
+    assert_int_equal(option_value(&switches[0], &bare), true);
+    assert_int_equal(option_value(&switches[1], &bare), false);
 }
 
 static void assert_refused(const char *text, const char *line)
@@ -148,6 +294,26 @@ static void test_a_bad_value_names_the_valid_ones(void **state)
                    "allotrope: bad value \"1\" for colour; valid are: red, green");
 }
 
+static void test_the_ends_of_a_range_belong_to_it(void **state)
+{
+    (void)state;
+    assert_int_equal(first_of("first:size=16").paint.size, 16);
+    assert_int_equal(first_of("first:size=1048576").paint.size, 1048576);
+    assert_int_equal(old_of("first:old,size=0").size, 0);
+    assert_int_equal(old_of("first:old,size=10").size, 10);
+    assert_refused("first:old,size=11", "allotrope: bad value \"11\" for size; valid are: 0 to "
+                                        "10, perhaps with K, M or G");
+    assert_refused("first:bare,fast=1", "allotrope: bad value \"1\" for fast; valid are: off, on");
+}
+
+static void test_options_that_conflict_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    assert_refused("first:bare,fast=on",
+                   "allotrope: contradiction in \"first:bare,fast=on\": fast=on and slow=on");
+    assert_true(bare_of("first:fast=on,slow=off,bare").fast);
+}
+
 static void test_an_option_is_given_once(void **state)
 {
     (void)state;
@@ -191,10 +357,17 @@ int main(void)
         cmocka_unit_test(test_nothing_is_the_first_allocator_as_it_is),
         cmocka_unit_test(test_presets_stand_anywhere_among_the_options),
         cmocka_unit_test(test_numbers_have_suffixes_and_limits),
+        cmocka_unit_test(test_switches_are_off_or_on),
+        cmocka_unit_test(test_an_option_changes_its_own_member_alone),
+        cmocka_unit_test(test_what_is_not_said_comes_from_the_table),
+        cmocka_unit_test(test_a_fixed_option_is_set_and_not_offered),
+        cmocka_unit_test(test_a_value_is_read_back_as_it_was_set),
         cmocka_unit_test(test_an_unknown_allocator_lists_all),
         cmocka_unit_test(test_an_unknown_preset_lists_presets_and_options),
         cmocka_unit_test(test_an_unknown_option_lists_those_of_the_preset),
         cmocka_unit_test(test_a_bad_value_names_the_valid_ones),
+        cmocka_unit_test(test_the_ends_of_a_range_belong_to_it),
+        cmocka_unit_test(test_options_that_conflict_are_refused_with_the_reason),
         cmocka_unit_test(test_an_option_is_given_once),
         cmocka_unit_test(test_an_empty_option_is_refused),
         cmocka_unit_test(test_nothing_in_a_word_reaches_the_terminal),

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random ranges against an array that has an entry for each address.
+ * test_range_map.c: random ranges against an array that has an entry for each address.
  */
 #include "trace/base/range_map.h"
 
+#include "bench_programs/random.h"
 #include "tests/unit/unit.h"
 
 enum { ADDRESSES = 64, CHANGES = 20000 };
-
-static uint64_t random_below(uint64_t limit)
-{
-    static uint64_t state = 1;
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % limit;
-}
 
 static void assert_is_as(const struct range_map *map, const size_t *expected)
 {
@@ -33,9 +27,11 @@ static void test_says_what_was_put_last(void **state)
     (void)state;
     struct range_map map = {0};
     size_t expected[ADDRESSES] = {0};
+    uint64_t random = 1;
     for (size_t change = 1; change <= CHANGES; change++) {
-        uint64_t start = random_below(ADDRESSES), end = start + random_below(ADDRESSES - start + 1);
-        bool put = random_below(2) == 0;
+        uint64_t start = random_below(&random, ADDRESSES);
+        uint64_t end = start + random_below(&random, ADDRESSES - start + 1);
+        bool put = random_below(&random, 2) == 0;
         assert_true(put ? range_map_put(&map, start, end, change)
                         : range_map_cut(&map, start, end));
         for (uint64_t address = start; address < end; address++)

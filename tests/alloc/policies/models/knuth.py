@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Boundary-tag first fit, without boundary tags: all blocks in one sorted list, the ring as a
+"""Boundary-tag first fit, without boundary tags: all blocks in one sorted list, the free list as a
 plain list of addresses that begins at the rover."""
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Knuth(Model):
         self.cut_from_end = cut == "end"
         self.starts: list[int] = []  # of all blocks, ascending; a block is 8 below its payload
         self.sizes: dict[int, int] = {}
-        self.ring: list[int] = []  # free blocks in the order of the search; [0] is the rover
+        self.free_list: list[int] = []  # free blocks in the order of the search; [0] is the rover
 
     def is_wilderness(self, start: int) -> bool:
         return start + self.sizes[start] == self.end - 8
 
     def rove_to(self, start: int) -> None:
-        at = self.ring.index(start)
-        self.ring = self.ring[at:] + self.ring[:at]
+        at = self.free_list.index(start)
+        self.free_list = self.free_list[at:] + self.free_list[:at]
 
     def add(self, start: int, size: int) -> None:
         insort(self.starts, start)
@@ -41,27 +41,29 @@ class Knuth(Model):
         at = bisect_left(self.starts, start)
         below = self.starts[at - 1] if at > 0 else None
         above = self.starts[at + 1] if at + 1 < len(self.starts) else None
-        if below is not None and (below not in self.ring or below + self.sizes[below] != start):
+        if below is not None and (
+            below not in self.free_list or below + self.sizes[below] != start
+        ):
             below = None
-        if above is not None and above not in self.ring:
+        if above is not None and above not in self.free_list:
             above = None
         if above is not None:
             if below is not None:
-                self.ring.remove(below)
+                self.free_list.remove(below)
             self.sizes[start] += self.remove(above)
-            self.ring[self.ring.index(above)] = start if below is None else below
+            self.free_list[self.free_list.index(above)] = start if below is None else below
         if below is not None:
             self.sizes[below] += self.remove(start)
             start = below
         elif above is None:
-            self.ring.append(start)  # before the rover is at the end of the search
+            self.free_list.append(start)  # before the rover is at the end of the search
         self.rove_to(start)
 
     def grow(self, size: int) -> None:
         count = (size + 24) // GROWTH * GROWTH + GROWTH
         start = self.extend(count)
-        if self.ring:
-            self.add(start - 8, count)  # over the old fence
+        if self.free_list:
+            self.add(start - 8, count)  # over the old fencepost
             self.release(start - 8)
         else:
             self.add(start + 8, count - 16)
@@ -69,13 +71,13 @@ class Knuth(Model):
 
     def take(self, start: int, size: int) -> int:
         """Takes at least `size` out of the free block at `start`."""
-        at = self.ring.index(start)
-        rover_size = self.sizes[self.ring[0]]
+        at = self.free_list.index(start)
+        rover_size = self.sizes[self.free_list[0]]
         rest = self.sizes[start] - size
         if rest < LEAST:
-            following = self.ring[(at + 1) % len(self.ring)]
-            self.ring.pop(at)  # the next is the rover if this one was
-            if self.ring and at > 0 and self.sizes[following] > rover_size:
+            following = self.free_list[(at + 1) % len(self.free_list)]
+            self.free_list.pop(at)  # the next is the rover if this one was
+            if self.free_list and at > 0 and self.sizes[following] > rover_size:
                 self.rove_to(following)
             return start
         if self.cut_from_end:
@@ -86,23 +88,23 @@ class Knuth(Model):
             remainder, taken = start + size, start
             self.sizes[start] = size
             self.add(remainder, rest)
-            self.ring[at] = remainder
+            self.free_list[at] = remainder
         if rest > rover_size:
             self.rove_to(remainder)
         return taken
 
     def alloc(self, size: int) -> int:
         size = max(round_up(size + TAGS, 16), LEAST)
-        if sum(self.sizes[start] for start in self.ring) < size:
+        if sum(self.sizes[start] for start in self.free_list) < size:
             self.grow(size)
-        order = self.ring
+        order = self.free_list
         if self.is_wilderness(order[0]):
             order = order[1:] + order[:1]
         for start in order:
             if self.sizes[start] >= size:
                 return self.take(start, size) + 8
         self.grow(size)
-        return self.take(self.ring[0], size) + 8
+        return self.take(self.free_list[0], size) + 8
 
     def split_off(self, start: int, kept: int) -> int:
         """Cuts a block in use in two; returns the second."""
@@ -137,15 +139,15 @@ class Knuth(Model):
             self.shed(start, needed)
             return True
         above = start + self.sizes[start]
-        if above not in self.ring or self.sizes[above] < missing:
+        if above not in self.free_list or self.sizes[above] < missing:
             return False
-        at = self.ring.index(above)
+        at = self.free_list.index(above)
         rest = self.remove(above) - missing
         if rest >= LEAST:
-            self.ring[at] = above + missing
+            self.free_list[at] = above + missing
             self.add(above + missing, rest)
         else:
             missing += rest
-            self.ring = self.ring[at + 1 :] + self.ring[:at]
+            self.free_list = self.free_list[at + 1 :] + self.free_list[:at]
         self.sizes[start] += missing
         return True

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * collector.c: what a collector asks of the heap; what the heap asks of it is in collector.h.
+ *
+ * A collection takes the heap's lock, stops the other threads ([no stopped holder], heap.h), sets
+ * the free bits of the blocks in local free lists, marks, sweeps by the slabs' bits, clears those
+ * free bits again, lets the threads go on, and says blocks_swept: each thread then rebins its slabs
+ * when it next needs one.
+ */
+#include "alloc/blocks/collector.h"
+
+#include "alloc/blocks/large.h"
+#include "alloc/blocks/lookup.h"
+
+void blocks_lock(void)
+{
+    lock_acquire(&blocks_heap.lock);
+}
+
+void blocks_unlock(void)
+{
+    lock_release(&blocks_heap.lock);
+}
+
+void blocks_state(const void **start, size_t *bytes)
+{
+    *start = &blocks_heap;
+    *bytes = sizeof blocks_heap;
+}
+
+size_t blocks_used_bytes(void)
+{
+    return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;
+}
+
+void blocks_retain(size_t bytes)
+{
+    blocks_heap.runs.retain_least = bytes / GRANULE_BYTES;
+}
+
+size_t blocks_taken_bytes(void)
+{
+    return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
+}
+
+/* The world is stopped: [whole list]. */
+static void set_bits_of_list(const struct bin *bin, bool free)
+{
+    for (void *block = bin->local_free; block; block = *(void **)block) {
+        struct slab *slab = slab_at(block);
+        bool exact;
+        size_t index = slab_index(slab, block, &exact);
+        struct slab_word *word = &slab->words[index / SLAB_WORD_BLOCKS];
+        if (free)
+            slab_set_free(word, slab_bit(index));
+        else
+            slab_clear_free(&word->free, slab_bit(index));
+    }
+}
+
+void blocks_set_local_free_bits(bool free)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
+            const struct thread_heap *heap = (struct thread_heap *)record;
+            for (size_t bin = 0; heap->alive && bin < SIZE_CLASSES; bin++)
+                set_bits_of_list(&heap->bins[bin], free);
+        }
+}
+
+static void free_if_dead(void *argument, struct slab *slab)
+{
+    (void)argument;
+    if (slab_is_large(slab) && (slab->words[0].free & 1))
+        large_block_free_locked(slab);
+}
+
+void blocks_swept(void)
+{
+    atomic_fetch_add_explicit(&blocks_heap.sweeps, 1, memory_order_release);
+    blocks_each_slab(free_if_dead, NULL);
+}
+
+/* The block stays in a register until its bit is set. Otherwise a collection might free it before,
+ * and the bit be the next block's. */
+void blocks_retire(const void *block, const char *function)
+{
+    struct slab *slab = slab_of_block(block, function);
+    if (!slab)
+        return;
+    size_t index = live_index(slab, block, function);
+    slab_set_retired(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    keep_in_register(block);
+}

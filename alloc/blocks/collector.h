@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * collector.h: what the heap asks of the collector on top of it. The heap's lock is
+ * not held.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
+#define ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
+
+#include "alloc/blocks/heap.h"
+
+/* Memory for a slab or a large block is needed: REFUSE is out of memory; RETRY: look for free
+ * blocks again first. */
+static inline enum growth ask_collector(size_t bytes, unsigned tries, bool exhausted)
+{
+    if (!blocks_heap.collector)
+        return GROW;
+    return blocks_heap.collector->may_grow(bytes, tries, exhausted);
+}
+
+/* Whether a collection, due now or meanwhile, has freed blocks. */
+static inline bool has_collected(void)
+{
+    const struct blocks_collector *collector = blocks_heap.collector;
+    return collector && collector->may_collect && collector->may_collect();
+}
+
+/* Whether it must see each allocation: all then go the slow way. */
+static inline bool collector_counts(void)
+{
+    return blocks_heap.collector && blocks_heap.collector->before_allocation;
+}
+
+static inline void count_taken(size_t bytes)
+{
+    if (blocks_heap.collector && blocks_heap.collector->may_collect)
+        atomic_fetch_add_explicit(&blocks_heap.taken_bytes, bytes, memory_order_relaxed);
+}
+
+#endif

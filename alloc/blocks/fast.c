@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fast.c: the fast paths of malloc and free.
+ *
+ * Memory is cut into slabs of blocks of one size (slab.h, size_class.h). A slab belongs to one
+ * thread, which alone hands out its blocks, so neither path takes a lock or makes an atomic change
+ * ([owning thread writes], heap.h):
+ *
+ *     malloc   size -> the thread's bin for it (bin.h)
+ *              the block that the thread freed last: the head of the local free list
+ *              none is there: the lowest bit of the current slab's word of free bits
+ *              the word is zero: alloc_slowly
+ *
+ *     free     address -> live bit and bin (fast_table.h)
+ *              the bin is another thread's, or not known: free_slowly
+ *              the live bit is not set: a second free, or no block's start
+ *              the block goes to the head of the local free list
+ *              that is full: the block's free bit is set
+ *
+ * Either changes the block's live bit. Neither touches the slab's record, but for the free bit.
+ *
+ * A collection may stop the thread before any instruction. What it finds then:
+ *
+ *     malloc, local free list                 before it, the block is     relies on
+ *       load the head and its link            in the list                 [whole list]
+ *       store the link as the head            in the list                 [whole list]
+ *       live bit: load, set, store            [on its way]                [late live bit]
+ *     malloc, word of free bits
+ *       copy the word                         free
+ *       clear the free bit                    free, and in a register     [single instruction]
+ *       live bit: load, set, store            [on its way]                [late live bit]
+ *     free
+ *       live bit: load, clear, store          the program's               [late live bit]
+ *       store the head as the block's link    [on its way]
+ *       store the block as the head           [on its way]                [whole list]
+ *       or, where that is full:
+ *       set the free bit                      [on its way]                [single instruction]
+ *
+ * The compiler may change the live bit before the list or after it. That is the same to a
+ * collection: a block in the list is free, whatever its live bit is.
+ *
+ * Sources: Berger et al., "Hoard", ASPLOS 2000 (ownership by thread); Leijen, Zorn, de Moura,
+ * "Mimalloc", APLAS 2019 (frees of the thread and of others apart); Boehm & Weiser, SP&E 1988
+ * (bits apart from the blocks).
+ */
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/slabs.h"
+#include "alloc/blocks/slow.h"
+
+void *blocks_alloc(size_t size)
+{
+    if (__builtin_expect(size <= TABLE_LARGEST, 1)) {
+        struct bin *bin = &thread_heap->bins[size_class_table[(size + 15) / 16]];
+        keep_in_register(bin);
+        if (__builtin_expect(bin->local_free != NULL, 1))
+            return take_local_free(bin);
+        uint64_t word = *bin->free_word;
+        if (__builtin_expect(word != 0, 1))
+            return take_lowest_free(bin, word);
+    }
+    return alloc_slowly(size);
+}
+
+static inline bool is_own(const struct bin *bin)
+{
+    return (size_t)((const char *)bin - (const char *)thread_heap->bins) < sizeof thread_heap->bins;
+}
+
+void blocks_free(void *block)
+{
+    size_t unit = fast_table_unit(block), granule = unit / UNITS_PER_GRANULE;
+    if (__builtin_expect(granule < FAST_TABLE_GRANULES, 1)) {
+        struct bin *bin = atomic_load_explicit(&fast_table.bins[granule], memory_order_relaxed);
+        if (__builtin_expect(is_own(bin), 1)) {
+            if (__builtin_expect(!clear_live(unit), 0))
+                report_not_live("free", block);
+            if (__builtin_expect(--bin->local_free_room < 0, 0))
+                free_to_slab(bin, block);
+            else
+                put_local_free(bin, block);
+            return;
+        }
+    }
+    free_slowly(block);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * fast_table.h: what malloc and free find from the address of a block alone.
+ *
+ *     address - base --> unit (16 bytes) -------> live_bits   set: a live block of a slab starts
+ * here granule (64 KiB) ------> bins        the bin that its blocks are freed to
+ *
+ * So a free reads three cache lines (live bits, table, bin) and no record of a slab. The live bits
+ * lie in the window's shadow and cover all of it. The table covers the window's first 4 GiB; what
+ * lies behind is freed by the slow path.
+ *
+ * Invariants (heap.h): [owning thread writes], [late live bit], [NULL is always allowed].
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_FAST_TABLE_H
+#define ALLOTROPE_ALLOC_BLOCKS_FAST_TABLE_H
+
+#include "alloc/blocks/slab.h"
+#include "vm/window.h"
+
+struct bin;
+
+enum { FAST_TABLE_GRANULES = 1 << 16, UNITS_PER_GRANULE = 1 << 12, LIVE_BITS_PER_WORD = 64 };
+
+struct fast_table {
+    uintptr_t base; /* the window's */
+    _Atomic uint64_t *live_bits;
+    /* Of the thread heap that owns the slab. NULL: no slab, an abandoned one, or one whose remote
+     * frees wait: its owning thread must look at them to find a second free. */
+    struct bin *_Atomic *bins;
+};
+
+extern struct fast_table fast_table __attribute__((visibility("hidden")));
+
+/* The unit that begins at an address; as window_unit says, a number too large for every table if
+ * none does, or the address lies outside the window. */
+static inline size_t fast_table_unit(const void *address)
+{
+    size_t offset = (uintptr_t)address - fast_table.base;
+    return offset >> UNIT_SHIFT | offset << (64 - UNIT_SHIFT);
+}
+
+static inline bool unit_is_live(size_t unit)
+{
+    return (atomic_load_explicit(&fast_table.live_bits[unit / LIVE_BITS_PER_WORD],
+                                 memory_order_relaxed) >>
+                unit % LIVE_BITS_PER_WORD &
+            1) != 0;
+}
+
+/* Load, change and store are three instructions: [owning thread writes], [late live bit]. */
+static inline void set_live(size_t unit)
+{
+    _Atomic uint64_t *word = &fast_table.live_bits[unit / LIVE_BITS_PER_WORD];
+    atomic_store_explicit(word,
+                          atomic_load_explicit(word, memory_order_relaxed) |
+                              UINT64_C(1) << unit % LIVE_BITS_PER_WORD,
+                          memory_order_relaxed);
+}
+
+/* As set_live. False: it was not set. */
+static inline bool clear_live(size_t unit)
+{
+    _Atomic uint64_t *word = &fast_table.live_bits[unit / LIVE_BITS_PER_WORD];
+    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+    bool was_live;
+    /* One instruction that tests and clears; the compiler makes six of it. */
+    __asm__("btrq %2, %0" : "+r"(bits), "=@ccc"(was_live) : "r"(unit) : "cc");
+    atomic_store_explicit(word, bits, memory_order_relaxed);
+    return was_live;
+}
+
+/* Maps the table. collected: a collection must not take it for roots. False: the kernel refuses. */
+bool fast_table_init(bool collected);
+
+/* Enters a bin for the granules of a slab; NULL: frees of its blocks go the slow way. NULL may come
+ * from any thread, a bin from the slab's owning thread alone: [NULL is always allowed]. */
+void fast_table_set_bin(const struct slab *slab, struct bin *bin);
+
+/* Makes the live bits of memory that becomes a slab clear, and no roots of a collection. zero: the
+ * memory reads as zero, its bits are clear already. With the heap's lock held. */
+void enter_live_bits(char *base, size_t granules, bool zero);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * large.h: blocks above 32 KiB; see large.c. No lock held, unless it says otherwise.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_LARGE_H
+#define ALLOTROPE_ALLOC_BLOCKS_LARGE_H
+
+#include "alloc/blocks/heap.h"
+
+void *large_block_alloc(size_t alignment, size_t size);
+/* For a block that has outgrown its place and will again: a mapping, which grows without a copy. */
+void *large_block_alloc_to_grow(size_t size);
+void large_block_free(struct slab *slab);
+/* With the lock held. */
+void large_block_free_locked(struct slab *slab);
+/* In place, or by moving its pages; NULL when neither is possible. */
+void *large_block_resize(struct slab *slab, size_t size);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * lookup.h: from an address of the program to its slab and block. Any thread, no lock.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_LOOKUP_H
+#define ALLOTROPE_ALLOC_BLOCKS_LOOKUP_H
+
+#include "alloc/blocks/heap.h"
+#include "vm/granule_map.h"
+
+static inline struct slab *slab_at(const void *address)
+{
+    struct owner *owner = granule_map_get(address);
+    return owner && owner->kind == OWNER_SLAB ? (struct slab *)owner : NULL;
+}
+
+_Noreturn void report_not_live(const char *function, const void *block)
+    __attribute__((noinline, cold));
+void report_stranger(const char *function, const void *block) __attribute__((noinline, cold));
+
+/* The slab of a block of the program; a stranger is reported, and NULL. */
+static inline struct slab *slab_of_block(const void *block, const char *function)
+{
+    struct owner *owner = granule_map_get(block);
+    if (!owner) {
+        report_stranger(function, block);
+        return NULL;
+    }
+    if (owner->kind != OWNER_SLAB)
+        report_not_live(function, block);
+    return (struct slab *)owner;
+}
+
+/* Whether a block of a slab, at the index, is the program's. The live bit tells it from one in a
+ * local free list; the slab's bits tell what other threads have freed, and a [late live bit]. */
+static inline bool block_is_live(const struct slab *slab, size_t index)
+{
+    return (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
+           (slab_is_large(slab) || unit_is_live(fast_table_unit(slab_block(slab, index))));
+}
+
+/* The index of a block. Aborts when it is no live block of the slab. */
+static inline size_t live_index(const struct slab *slab, const void *block, const char *function)
+{
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    if (!exact || index >= slab->capacity || !block_is_live(slab, index))
+        report_not_live(function, block);
+    return index;
+}
+
+#endif

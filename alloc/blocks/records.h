@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * records.h: the records of slabs and thread heaps; see records.c. With the heap's lock held.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_RECORDS_H
+#define ALLOTROPE_ALLOC_BLOCKS_RECORDS_H
+
+#include "alloc/blocks/heap.h"
+
+bool records_init(void);
+/* Memory of our own in which no block lies and a collection need not look. */
+bool enter_private_memory(void *start, size_t bytes);
+struct slab *new_slab_record(size_t words);
+void drop_slab_record(struct slab *slab);
+struct thread_heap *new_thread_heap_record(void);
+
+#endif

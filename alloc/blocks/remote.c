@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * remote.c: frees of blocks of other threads' slabs.
+ *
+ * A thread that frees a block of another's slab sets its remote bit, and pushes the slab to the
+ * remote free queue of the thread heap that owns it, unless it is queued already. The owning thread
+ * takes the queue when it needs blocks (slow.c), and makes free blocks of the remote bits.
+ *
+ *     freeing thread                         owning thread
+ *     remote bit: fetch_or
+ *     queued: exchange true
+ *     fast_table.bins: NULL
+ *     push to the queue ------------------>  take the queue
+ *                                            queued: false
+ *                                            fast_table.bins: its bin again
+ *                                            remote bits: exchange 0; set them in the free bits
+ *
+ * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
+ * two threads free is found.
+ */
+#include "alloc/blocks/remote.h"
+
+#include "alloc/blocks/lookup.h"
+
+static void push(struct remote_queue *queue, struct slab *slab)
+{
+    struct slab *newest = atomic_load_explicit(&queue->newest, memory_order_relaxed);
+    do
+        slab->next_queued = newest;
+    while (!atomic_compare_exchange_weak_explicit(&queue->newest, &newest, slab,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+struct slab *take_remote_queue(struct remote_queue *queue)
+{
+    if (!atomic_load_explicit(&queue->newest, memory_order_relaxed))
+        return NULL;
+    return atomic_exchange_explicit(&queue->newest, NULL, memory_order_acquire);
+}
+
+void push_to_owner(struct slab *slab)
+{
+    struct thread_heap *heap = thread_heap_of(slab);
+    push(heap ? &heap->remote_queue : &blocks_heap.abandoned_queue, slab);
+}
+
+/* [bit before queue]. From the first line on the slab may be given up and its record used again:
+ * [NULL is always allowed], [queue is a hint]. */
+void push_remote_free(struct slab *slab, void *block, size_t index)
+{
+    uint64_t before = atomic_fetch_or_explicit(&slab->words[index / SLAB_WORD_BLOCKS].remote,
+                                               slab_bit(index), memory_order_release);
+    if (before & slab_bit(index))
+        report_not_live("free", block);
+    if (!atomic_load_explicit(&slab->queued, memory_order_seq_cst) &&
+        !atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst)) {
+        fast_table_set_bin(slab, NULL);
+        push_to_owner(slab);
+    }
+}
+
+/* [on its way]: from the exchange to the change of the free bits. */
+void take_remote_frees(struct slab *slab)
+{
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i++)
+        if (atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed)) {
+            uint64_t blocks =
+                atomic_exchange_explicit(&slab->words[i].remote, 0, memory_order_acquire);
+            blocks_clear_live(slab, i, blocks, false);
+            slab_set_free(&slab->words[i], blocks);
+        }
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slabs.c: slabs, their lists and states (drawn in slab.h).
+ *
+ * A bin keeps its slabs in two lists: available ones, of which at least one block in eight is free
+ * (reuse_threshold), and full ones, of which fewer are. So a thread does not go through a slab for
+ * the sake of a few blocks. A slab that is not current is not looked at when a block of it is
+ * freed: its count of frees is one decrement, and at zero the slab is rebinned, as a full one when
+ * it has reached the threshold, as an available one when it is empty. Empty slabs go back to the
+ * heap's runs of granules (runs.h), but for the only slab of a bin.
+ *
+ * All of this belongs to the slab's owning thread ([owning thread writes]). A collector does not
+ * look at lists and states, so a thread may be stopped in the middle of a change.
+ */
+#include "alloc/blocks/slabs.h"
+
+#include "alloc/blocks/collector.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/records.h"
+#include "alloc/blocks/remote.h"
+
+/* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
+enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
+
+/* A slab is gone through again when one block in this many is free. */
+enum { REUSE_THRESHOLD_DIVISOR = 8 };
+
+uint32_t count_free(const struct slab *slab)
+{
+    uint32_t count = 0;
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i++)
+        count += count_bits(slab->words[i].free);
+    return count;
+}
+
+static uint32_t reuse_threshold(const struct slab *slab)
+{
+    uint32_t count = slab->capacity / REUSE_THRESHOLD_DIVISOR;
+    return count > 0 ? count : 1;
+}
+
+/* Slabs come and go. */
+
+/* While remote frees wait for a look, the owning thread's frees must look at them: [bit before
+ * queue]. */
+void set_thread_heap(struct slab *slab, struct thread_heap *heap)
+{
+    atomic_store_explicit(&slab->thread_heap, heap, memory_order_release);
+    bool waiting = atomic_load_explicit(&slab->queued, memory_order_seq_cst);
+    fast_table_set_bin(slab, heap && !waiting ? &heap->bins[slab->class_index] : NULL);
+}
+
+size_t slab_granules(unsigned class_index)
+{
+    return size_class_bytes[class_index] <= SMALL_SLAB_LARGEST ? SMALL_SLAB_GRANULES
+                                                               : LARGE_SLAB_GRANULES;
+}
+
+struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
+{
+    size_t granules = slab_granules(class_index);
+    size_t block_bytes = size_class_bytes[class_index];
+    uint32_t capacity = (uint32_t)(granules * GRANULE_BYTES / block_bytes);
+    bool zero;
+    char *base = runs_take(&blocks_heap.runs, granules, &zero);
+    if (!base)
+        return NULL;
+    struct slab *slab = new_slab_record((capacity + SLAB_WORD_BLOCKS - 1) / SLAB_WORD_BLOCKS);
+    if (!slab) {
+        runs_give(&blocks_heap.runs, base, granules, zero);
+        return NULL;
+    }
+    set_shape(slab, base, block_bytes, capacity);
+    slab->granules = granules;
+    slab->class_index = (uint8_t)class_index;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        slab->words[i].free = slab_word_mask(slab, i);
+    enter_live_bits(base, granules, zero);
+    granule_map_set(base, granules * GRANULE_BYTES, slab);
+    set_thread_heap(slab, heap);
+    return slab;
+}
+
+/* A remote free queue may still have the record: [queue is a hint]. */
+void release_slab(struct slab *slab)
+{
+    char *base = slab->base;
+    size_t granules = slab->granules;
+    set_thread_heap(slab, NULL);
+    drop_slab_record(slab);
+    runs_give(&blocks_heap.runs, base, granules, false);
+    blocks_heap.used_granules = blocks_heap.runs.used_granules;
+}
+
+static void release(struct slab *slab)
+{
+    lock_acquire(&blocks_heap.lock);
+    release_slab(slab);
+    lock_release(&blocks_heap.lock);
+}
+
+/* Rebinning. */
+
+/* A slab of this thread that is neither current nor on a list. */
+static void insert_in_bin(struct bin *bin, struct slab *slab)
+{
+    take_remote_frees(slab);
+    uint32_t count = count_free(slab);
+    if (count == slab->capacity && (bin->available || bin->current)) {
+        release(slab);
+    } else if (count >= reuse_threshold(slab)) {
+        slab->state = SLAB_AVAILABLE;
+        slab->frees_until_rebin = count < slab->capacity ? slab->capacity - count : NEVER_REBIN;
+        push_slab(&bin->available, slab);
+    } else {
+        slab->state = SLAB_FULL;
+        slab->frees_until_rebin = reuse_threshold(slab) - count;
+        push_slab(&bin->full, slab);
+    }
+}
+
+static void unlink_from_bin(struct bin *bin, struct slab *slab)
+{
+    if (slab->state == SLAB_AVAILABLE)
+        unlink_slab(&bin->available, slab);
+    else if (slab->state == SLAB_FULL)
+        unlink_slab(&bin->full, slab);
+}
+
+/* The slab has had as many frees as it waited for, or others have freed blocks of it. */
+static void rebin(struct slab *slab)
+{
+    if (slab->state == SLAB_CURRENT) {
+        slab->frees_until_rebin = NEVER_REBIN;
+        return;
+    }
+    struct bin *bin = &thread_heap_of(slab)->bins[slab->class_index];
+    unlink_from_bin(bin, slab);
+    insert_in_bin(bin, slab);
+}
+
+void rebin_queued(struct thread_heap *heap)
+{
+    struct slab *slab = take_remote_queue(&heap->remote_queue);
+    while (slab) {
+        struct slab *next = slab->next_queued;
+        if (thread_heap_of(slab) != heap) { /* [queue is a hint] */
+            push_to_owner(slab);
+        } else {
+            atomic_store_explicit(&slab->queued, false, memory_order_seq_cst);
+            set_thread_heap(slab, heap);
+            if (slab->state != SLAB_CURRENT)
+                rebin(slab);
+        }
+        slab = next;
+    }
+}
+
+void rebin_after_sweep(struct bin *bin)
+{
+    uint64_t sweeps = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire);
+    if (bin->rebinned_sweep == sweeps)
+        return;
+    bin->rebinned_sweep = sweeps;
+    struct slab *lists[] = {bin->full, bin->available};
+    bin->full = bin->available = NULL;
+    for (size_t i = 0; i < 2; i++)
+        for (struct slab *slab = lists[i], *next; slab; slab = next) {
+            next = slab->next;
+            insert_in_bin(bin, slab);
+        }
+}
+
+void rebin_all_after_sweep(struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        rebin_after_sweep(&heap->bins[i]);
+}
+
+/* Frees that go to the slab. */
+
+/* For a block of the thread's slab that is not live any more. True: the slab is to be rebinned. */
+static bool set_block_free(void *block)
+{
+    struct slab *slab = slab_at(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    slab_set_free(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    return --slab->frees_until_rebin == 0;
+}
+
+void free_to_slab(struct bin *bin, void *block)
+{
+    bin->local_free_room = 0;
+    if (!set_block_free(block))
+        return;
+    begin_slow_path(thread_heap);
+    rebin(slab_at(block));
+    end_slow_path(thread_heap);
+}
+
+/* Block by block, since a collection may come between: [whole list], [on its way]. */
+void flush_local_free(struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        while (heap->bins[i].local_free) {
+            void *block = heap->bins[i].local_free;
+            heap->bins[i].local_free = *(void **)block;
+            heap->bins[i].local_free_room++;
+            keep_in_register(block);
+            if (set_block_free(block))
+                rebin(slab_at(block));
+        }
+}
+
+void blocks_flush_thread(void)
+{
+    if (!thread_heap->alive || thread_heap->in_slow_path)
+        return;
+    begin_slow_path(thread_heap);
+    flush_local_free(thread_heap);
+    rebin_all_after_sweep(thread_heap);
+    end_slow_path(thread_heap);
+}
+
+/* The current slab. */
+
+bool make_current(struct bin *bin, struct slab *slab)
+{
+    count_taken(count_free(slab) * slab->block_bytes);
+    slab->state = SLAB_CURRENT;
+    slab->frees_until_rebin = NEVER_REBIN;
+    bin->current = slab;
+    return find_word(bin, 0);
+}
+
+bool use_current(struct bin *bin)
+{
+    struct slab *slab = bin->current;
+    if (!slab)
+        return false;
+    const struct slab_word *at =
+        (const struct slab_word *)((const char *)bin->free_word - offsetof(struct slab_word, free));
+    if (bin->free_word != &empty_free_word && find_word(bin, (size_t)(at - slab->words) + 1))
+        return true;
+    take_remote_frees(slab);
+    uint32_t count = count_free(slab);
+    if (count >= reuse_threshold(slab)) {
+        count_taken(count * slab->block_bytes);
+        return find_word(bin, 0);
+    }
+    leave_current(bin);
+    insert_in_bin(bin, slab);
+    return false;
+}
+
+bool use_available(struct bin *bin)
+{
+    struct slab *slab = bin->available;
+    if (!slab)
+        return false;
+    unlink_slab(&bin->available, slab);
+    take_remote_frees(slab);
+    return make_current(bin, slab);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slabs.h: slabs, their lists and states; see slabs.c. For the owning thread, unless it says
+ * otherwise.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_SLABS_H
+#define ALLOTROPE_ALLOC_BLOCKS_SLABS_H
+
+#include "alloc/blocks/heap.h"
+
+static inline void push_slab(struct slab **list, struct slab *slab)
+{
+    slab->previous = NULL;
+    slab->next = *list;
+    if (*list)
+        (*list)->previous = slab;
+    *list = slab;
+}
+
+static inline void unlink_slab(struct slab **list, struct slab *slab)
+{
+    if (slab->previous)
+        slab->previous->next = slab->next;
+    else
+        *list = slab->next;
+    if (slab->next)
+        slab->next->previous = slab->previous;
+}
+
+static inline void set_shape(struct slab *slab, char *base, size_t block_bytes, uint32_t capacity)
+{
+    slab->owner.kind = OWNER_SLAB;
+    slab->base = base;
+    slab->block_bytes = block_bytes;
+    slab->reciprocal = capacity == 1 ? 1 : UINT64_MAX / block_bytes + 1;
+    slab->capacity = capacity;
+}
+
+/* How many granules a slab of a class has. */
+size_t slab_granules(unsigned class_index);
+uint32_t count_free(const struct slab *slab);
+/* Whose slab it is; NULL: it is abandoned. With the lock held, unless it stays whose it was. */
+void set_thread_heap(struct slab *slab, struct thread_heap *heap);
+/* A slab all of whose blocks are free. NULL: out of memory. With the lock held. */
+struct slab *new_slab(unsigned class_index, struct thread_heap *heap);
+/* Gives an empty slab's memory back. It is on no list. With the lock held. */
+void release_slab(struct slab *slab);
+
+/* A block of the bin's slabs, not live any more, for which the local free list has no room. */
+void free_to_slab(struct bin *bin, void *block);
+/* Gives the blocks in local free lists to their slabs. */
+void flush_local_free(struct thread_heap *heap);
+
+/* Each gives the bin a word with a free block, false if it cannot: from the current slab, ... */
+bool use_current(struct bin *bin);
+/* ... from one of its other slabs, ... */
+bool use_available(struct bin *bin);
+/* ... from a slab that is on no list. */
+bool make_current(struct bin *bin, struct slab *slab);
+
+/* Rebins the slabs in the heap's remote free queue. */
+void rebin_queued(struct thread_heap *heap);
+/* Rebins every slab of the bin but the current one, if there was a sweep. */
+void rebin_after_sweep(struct bin *bin);
+void rebin_all_after_sweep(struct thread_heap *heap);
+
+#endif

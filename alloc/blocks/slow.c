@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slow.c: where malloc and free go on when the fast paths cannot.
+ *
+ * malloc, when the bin has no local free block and its word of free bits is zero, looks in this
+ * order for a word that is not:
+ *
+ *     the next word of the current slab; round the slab, as long as enough of it is free
+ *     the slabs of the bin, after those in the remote free queue were rebinned
+ *     a slab that an exited thread abandoned
+ *     a new slab, if the collector lets the heap grow
+ *
+ * When there is no memory for a new one, the local free lists are flushed, because a block in one
+ * keeps a whole slab from serving another size, and all is gone through again.
+ *
+ * free comes here with blocks of other threads and large ones, with those behind the fast table,
+ * and with the thread's own in slabs whose remote frees wait.
+ */
+#include "alloc/blocks/slow.h"
+
+#include "alloc/blocks/collector.h"
+#include "alloc/blocks/large.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/remote.h"
+#include "alloc/blocks/slabs.h"
+#include "alloc/blocks/threads.h"
+
+/* malloc. */
+
+static bool adopt(struct thread_heap *heap, unsigned class_index)
+{
+    struct slab *slab = adopt_slab(class_index, heap);
+    return slab && make_current(&heap->bins[class_index], slab);
+}
+
+static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
+{
+    lock_acquire(&blocks_heap.lock);
+    struct slab *slab = new_slab(class_index, heap);
+    blocks_heap.used_granules = blocks_heap.runs.used_granules;
+    lock_release(&blocks_heap.lock);
+    return slab && make_current(&heap->bins[class_index], slab);
+}
+
+/* Gives the bin a word with a free block. False: out of memory. */
+static bool refill(struct thread_heap *heap, unsigned class_index)
+{
+    struct bin *bin = &heap->bins[class_index];
+    bool exhausted = false;
+    for (unsigned tries = 0;; tries++) {
+        if (use_current(bin))
+            return true;
+        if (tries == 0 && has_collected())
+            rebin_all_after_sweep(heap); /* what is empty now serves any class */
+        rebin_after_sweep(bin);
+        rebin_queued(heap);
+        if (use_available(bin) || adopt(heap, class_index))
+            return true;
+        enum growth growth =
+            ask_collector(slab_granules(class_index) * GRANULE_BYTES, tries, exhausted);
+        if (growth == REFUSE)
+            return false;
+        if (growth == RETRY) {
+            rebin_all_after_sweep(heap); /* what is empty now serves any class */
+            continue;
+        }
+        if (take_new_slab(heap, class_index))
+            return true;
+        if (exhausted && !blocks_heap.collector)
+            return false;
+        if (!exhausted)
+            flush_local_free(heap);
+        exhausted = true;
+    }
+}
+
+static void *alloc_from(struct thread_heap *heap, unsigned class_index)
+{
+    struct bin *bin = &heap->bins[class_index];
+    if (bin->local_free)
+        return take_local_free(bin);
+    if (*bin->free_word == 0) {
+        begin_slow_path(heap);
+        bool filled = refill(heap, class_index);
+        end_slow_path(heap);
+        if (!filled)
+            return NULL;
+    }
+    return take_lowest_free(bin, *bin->free_word);
+}
+
+static void *alloc_from_common(unsigned class_index)
+{
+    lock_acquire(&blocks_heap.common_lock);
+    struct thread_heap *heap = common_heap();
+    void *block = heap ? alloc_from(heap, class_index) : NULL;
+    lock_release(&blocks_heap.common_lock);
+    return block;
+}
+
+static void *alloc_small(size_t size)
+{
+    unsigned class_index = size_class_of(size);
+    if (!thread_heap->alive && !start_thread())
+        return alloc_from_common(class_index);
+    void *block = alloc_from(thread_heap, class_index);
+    if (collector_counts())
+        thread_heap->bins[class_index].free_word =
+            &empty_free_word; /* the next comes here as well */
+    return block;
+}
+
+void *alloc_slowly(size_t size)
+{
+    if (!thread_heap->alive)
+        start_thread();
+    if (collector_counts())
+        blocks_heap.collector->before_allocation();
+    void *block = NULL;
+    if (size <= CLASS_LARGEST)
+        block = alloc_small(size);
+    else if (size <= (size_t)PTRDIFF_MAX)
+        block = large_block_alloc(BLOCK_ALIGNMENT, size);
+    return block ? block : refuse_memory();
+}
+
+/* free. */
+
+/* Of this thread's slab. */
+static void free_own(const struct slab *slab, void *block)
+{
+    struct bin *bin = &thread_heap->bins[slab->class_index];
+    clear_live(fast_table_unit(block));
+    if (--bin->local_free_room < 0)
+        free_to_slab(bin, block);
+    else
+        put_local_free(bin, block);
+}
+
+void free_slowly(void *block)
+{
+    struct slab *slab = slab_of_block(block, "free");
+    if (!slab)
+        return;
+    size_t index = live_index(slab, block, "free");
+    if (slab_is_large(slab))
+        large_block_free(slab);
+    else if (thread_heap_of(slab) == thread_heap)
+        free_own(slab, block);
+    else
+        push_remote_free(slab, block, index);
+}

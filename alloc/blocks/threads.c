@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * threads.c: thread heaps, from a thread's first need to its exit, and what a fork leaves of them.
+ *
+ *     first need   a record, used before if there is one, and empty bins
+ *     exit         the local free lists go to their slabs; empty slabs go back, the others are
+ *                  abandoned: they lie in lists of blocks_heap, by size class
+ *     adoption     a thread that needs blocks takes an abandoned slab before it asks for a new one
+ *     fork         the child has one thread; the slabs of the others are abandoned
+ *
+ * A thread that allocates after its exit, or that no record can be had for, takes blocks from the
+ * common heap, under a lock; its frees are remote ones.
+ *
+ * Abandoned slabs have a remote free queue of their own. Whoever holds the lock rebins what is in
+ * it: [owning thread writes], heap.h.
+ */
+#include "alloc/blocks/threads.h"
+
+#include "alloc/blocks/records.h"
+#include "alloc/blocks/remote.h"
+#include "alloc/blocks/slabs.h"
+#include "vm/metadata.h"
+
+/* How many blocks of a size a local free list may have, and how many bytes. */
+enum { LOCAL_FREE_BLOCKS = 256, LOCAL_FREE_BYTES = 65536 };
+
+/* First need. */
+
+/* None if a collector must see every allocation. */
+int32_t local_free_limit(size_t block_bytes)
+{
+    const struct blocks_collector *collector = blocks_heap.collector;
+    size_t limit = LOCAL_FREE_BYTES / block_bytes;
+    return collector && collector->before_allocation ? 0
+           : limit < LOCAL_FREE_BLOCKS               ? (int32_t)limit
+                                                     : LOCAL_FREE_BLOCKS;
+}
+
+static void start_bins(struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++)
+        heap->bins[i] = (struct bin){
+            .free_word = &empty_free_word,
+            .block_bytes = size_class_bytes[i],
+            .local_free_room = local_free_limit(size_class_bytes[i]),
+            .rebinned_sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
+}
+
+static struct thread_heap *take_thread_heap(bool *first)
+{
+    lock_acquire(&blocks_heap.lock);
+    struct thread_heap *heap = blocks_heap.unused_thread_heaps;
+    if (heap)
+        blocks_heap.unused_thread_heaps = heap->next;
+    else
+        heap = new_thread_heap_record();
+    if (heap) {
+        start_bins(heap);
+        heap->alive = true;
+        *first = blocks_heap.threads++ == 0;
+    }
+    lock_release(&blocks_heap.lock);
+    return heap;
+}
+
+bool start_thread(void)
+{
+    if (thread_heap == &exited_heap)
+        return false;
+    if (!fast_table.bins)
+        allocator_first_use();
+    bool first = false;
+    struct thread_heap *heap = take_thread_heap(&first);
+    if (!heap)
+        return false;
+    thread_heap = heap;
+    if (!first && allocator_thread_started)
+        allocator_thread_started();
+    return true;
+}
+
+struct thread_heap *common_heap(void)
+{
+    if (blocks_heap.common_heap)
+        return blocks_heap.common_heap;
+    lock_acquire(&blocks_heap.lock);
+    struct thread_heap *heap = new_thread_heap_record();
+    if (heap)
+        start_bins(heap);
+    lock_release(&blocks_heap.lock);
+    return blocks_heap.common_heap = heap;
+}
+
+/* Abandoned slabs. With the lock held. */
+
+/* A slab that is on no list. */
+static void abandon(struct slab *slab)
+{
+    take_remote_frees(slab);
+    uint32_t count = count_free(slab);
+    if (count == slab->capacity) {
+        release_slab(slab);
+        return;
+    }
+    struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
+    set_thread_heap(slab, NULL);
+    slab->state = count > 0 ? SLAB_ABANDONED : SLAB_ABANDONED_FULL;
+    push_slab(count > 0 ? &bin->available : &bin->full, slab);
+}
+
+static void abandon_all(struct slab **list)
+{
+    struct slab *slab = *list;
+    *list = NULL;
+    while (slab) {
+        struct slab *next = slab->next;
+        abandon(slab);
+        slab = next;
+    }
+}
+
+/* A slab that is abandoned already. */
+static void rebin_abandoned(struct slab *slab)
+{
+    struct abandoned_bin *bin = &blocks_heap.abandoned[slab->class_index];
+    unlink_slab(slab->state == SLAB_ABANDONED ? &bin->available : &bin->full, slab);
+    abandon(slab);
+}
+
+static void rebin_abandoned_queued(void)
+{
+    for (struct slab *slab = take_remote_queue(&blocks_heap.abandoned_queue), *next; slab;
+         slab = next) {
+        next = slab->next_queued;
+        if (thread_heap_of(slab)) { /* [queue is a hint] */
+            push_to_owner(slab);
+            continue;
+        }
+        atomic_store_explicit(&slab->queued, false, memory_order_seq_cst);
+        if (slab->state == SLAB_ABANDONED || slab->state == SLAB_ABANDONED_FULL)
+            rebin_abandoned(slab);
+    }
+}
+
+static void rebin_abandoned_after_sweep(void)
+{
+    uint64_t sweeps = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire);
+    if (blocks_heap.abandoned_rebinned_sweep == sweeps)
+        return;
+    blocks_heap.abandoned_rebinned_sweep = sweeps;
+    for (unsigned i = 0; i < SIZE_CLASSES; i++) {
+        abandon_all(&blocks_heap.abandoned[i].full);
+        abandon_all(&blocks_heap.abandoned[i].available);
+    }
+}
+
+/* A heap that no thread has may still have been sent slabs by one that looked too early. */
+static void forward_queues_of_exited(void)
+{
+    for (struct thread_heap *heap = blocks_heap.unused_thread_heaps; heap; heap = heap->next)
+        rebin_queued(heap);
+}
+
+static struct slab *take_abandoned(unsigned class_index)
+{
+    struct abandoned_bin *bin = &blocks_heap.abandoned[class_index];
+    forward_queues_of_exited();
+    rebin_abandoned_queued();
+    rebin_abandoned_after_sweep();
+    struct slab *slab = bin->available;
+    if (slab)
+        unlink_slab(&bin->available, slab);
+    return slab;
+}
+
+struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap)
+{
+    lock_acquire(&blocks_heap.lock);
+    struct slab *slab = take_abandoned(class_index);
+    if (slab) {
+        take_remote_frees(slab);
+        set_thread_heap(slab, heap);
+    }
+    lock_release(&blocks_heap.lock);
+    return slab;
+}
+
+/* Exit. */
+
+/* With the lock held. */
+static void abandon_bin(struct bin *bin)
+{
+    struct slab *current = bin->current;
+    leave_current(bin);
+    if (current)
+        push_slab(&bin->available, current);
+    abandon_all(&bin->available);
+    abandon_all(&bin->full);
+}
+
+void blocks_thread_exit(void)
+{
+    struct thread_heap *heap = thread_heap;
+    lock_acquire(&blocks_heap.lock);
+    if (!exited_heap.bins[0].free_word)
+        start_bins(&exited_heap);
+    lock_release(&blocks_heap.lock);
+    thread_heap = &exited_heap;
+    if (!heap->alive)
+        return;
+    flush_local_free(heap);
+    lock_acquire(&blocks_heap.lock);
+    heap->alive = false;
+    for (unsigned i = 0; i < SIZE_CLASSES; i++)
+        abandon_bin(&heap->bins[i]);
+    heap->next = blocks_heap.unused_thread_heaps;
+    blocks_heap.unused_thread_heaps = heap;
+    blocks_heap.threads--;
+    lock_release(&blocks_heap.lock);
+}
+
+/* Fork. */
+
+/* The threads that the child does not have may have been in the middle of a change of their bins:
+ * those are forgotten, and their slabs abandoned with the bits that they have. Lost to the child,
+ * until a collection finds them, are the blocks in their local free lists and those [on its way].
+ */
+static void abandon_in_child(void *argument, struct slab *slab)
+{
+    (void)argument;
+    struct thread_heap *heap = thread_heap_of(slab);
+    bool queued = atomic_load_explicit(&slab->queued, memory_order_relaxed);
+    atomic_store_explicit(&slab->queued, false, memory_order_relaxed);
+    if (heap && heap != thread_heap && heap != blocks_heap.common_heap) {
+        set_thread_heap(slab, NULL);
+        slab->state = SLAB_ABANDONED;
+        push_slab(&blocks_heap.abandoned[slab->class_index].available, slab);
+    } else if (heap && queued) {
+        atomic_store_explicit(&slab->queued, true, memory_order_relaxed);
+        push_to_owner(slab);
+    }
+}
+
+/* abandon_in_child fills the queues anew: a thread that the child does not have may have set
+ * `queued` and not pushed. */
+static void forget_other_threads(void)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    blocks_heap.unused_thread_heaps = NULL;
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes) {
+            struct thread_heap *heap = (struct thread_heap *)record;
+            atomic_store_explicit(&heap->remote_queue.newest, NULL, memory_order_relaxed);
+            if (heap == thread_heap || heap == blocks_heap.common_heap)
+                continue;
+            heap->alive = heap->in_slow_path = false;
+            heap->next = blocks_heap.unused_thread_heaps;
+            blocks_heap.unused_thread_heaps = heap;
+        }
+    blocks_heap.threads = thread_heap->alive;
+}
+
+void blocks_fork_child(void)
+{
+    forget_other_threads();
+    atomic_store_explicit(&blocks_heap.abandoned_queue.newest, NULL, memory_order_relaxed);
+    blocks_heap.abandoned_rebinned_sweep = UINT64_MAX; /* look at every abandoned slab */
+    blocks_each_slab(abandon_in_child, NULL);
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""The command line as a whole: its words, and how it ends."""
+
+import errno
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from ..output.text import printable
+from .words import Words
+
+PROGRAM = "allotrope"
+
+# The words in the order in which --help shows them, and the name of each in its module, which is
+# called as the word.
+WORDS = {
+    "run": "run",
+    "list": "list_allocators",
+    "compare": "compare_allocators",
+    "doctor": "doctor",
+    "record": "record",
+    "trace": "trace",
+    "simulate": "simulate",
+    "locality": "locality",
+    "sites": "sites",
+    "stats": "stats",
+    "events": "events",
+    "replay": "replay",
+    "lifetimes": "lifetimes",
+    "zorn": "zorn",
+}
+
+
+def main() -> NoReturn:
+    """Runs the command line; what the user can mend is one line on standard error."""
+    stand_in_for_closed_streams()
+    # A TERM ends everything as Ctrl-C does, with what we have started and temporary files.
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        status = cli.main(prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        end(error.exit_code, error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        end(128 + signal.SIGINT)
+    except SystemExit:
+        # click's way of telling that nobody reads any more; whoever did has seen enough.
+        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):
+            os._exit(128 + signal.SIGPIPE)
+        raise
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            end(128 + signal.SIGPIPE)
+        what = "write to standard output" if error.filename is None else f"use {error.filename}"
+        end(2, f"cannot {what}: {error.strerror}")
+    sys.exit(status or 0)
+
+
+def stand_in_for_closed_streams() -> None:
+    """A program that is started without standard output has none to write to: every write then
+    fails as on a full disk. Without standard error there is nobody to tell."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+
+
+def end(status: int, message: str | None = None) -> NoReturn:
+    """Ends at once: what could not be written before is not tried again on the way out."""
+    try:
+        if message is not None:
+            click.echo(f"{PROGRAM}: {printable(message)}", err=True)
+        sys.stdout.flush()
+    except OSError:
+        pass
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    sys.exit(status)
+
+
+def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The native side's version is the project's."""
+    if wanted:
+        from ..system import allocators
+
+        catalogue = allocators.own_catalogue()
+        click.echo(f"{PROGRAM} {catalogue['version'] if catalogue else '(not built)'}")
+        context.exit()
+
+
+@click.group(cls=Words, where=WORDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="show the version and exit",
+)
+def cli() -> None:
+    """Runs, compares and explains allocators under programs that exist already."""

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope run`: a command under an allocator, and nothing else changed for it."""
+
+import errno
+import os
+import signal
+
+import click
+
+from ..system import allocators
+from ..system.errors import UserError
+from ..system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
+from .words import TAKES_COMMAND, Word, need_command
+
+
+REPORTS = ("--stats", "--latency")
+
+
+class BareReports(Word):
+    """A command whose reports may be asked for without a file, which means standard error. A file
+    is given as --stats=FILE only, so that the word behind a bare --stats is never taken for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        place = 0
+        while place < len(words) and words[place].startswith("-") and words[place] != "--":
+            if words[place] in REPORTS:
+                words[place] += "=-"
+            place += 2 if words[place] in ("-a", "--allocator") else 1
+        return super().parse_args(ctx, words)
+
+
+def from_anywhere(file: str) -> str:
+    """A report's file, which is written at exit, when CMD may have changed its directory."""
+    return os.path.abspath(file) if file not in ("", "-") else file
+
+
+@click.command("run", cls=BareReports, context_settings=TAKES_COMMAND)
+@click.option(
+    "-a",
+    "--allocator",
+    "spec",
+    required=True,
+    metavar="ALLOCATOR",
+    help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`",
+)
+@click.option(
+    "--stats",
+    metavar="[=FILE]",
+    help="write statistics at exit, to standard error or FILE; %p in it is the pid, "
+    ".json at its end asks for JSON",
+)
+@click.option(
+    "--latency",
+    metavar="[=FILE]",
+    help="write a histogram of how long each call of malloc and free took, to standard error or "
+    "FILE, as --stats",
+)
+@click.argument("command", nargs=-1)
+def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
+    """Run CMD under an allocator; nothing else changes for it."""
+    need_command(command, "run -a ALLOCATOR")
+    chosen = allocators.choose(spec)
+    if stats is not None and not chosen.ours:
+        raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
+    preloads = chosen.library is not None or latency is not None
+    program = need_preloadable(command[0]) if preloads else find_program(command[0])
+    environment = dict(os.environ)
+    environment |= chosen.environment() if latency is None else chosen.watched_environment()
+    if stats is not None:
+        environment["ALLOTROPE_STATS"] = from_anywhere(stats)
+    if latency is not None:
+        environment["ALLOTROPE_LATENCY"] = from_anywhere(latency)
+    # Python ignores these, and what is ignored stays so in the program.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without #!: as execvp and every shell do
+            os.execve("/bin/sh", ["/bin/sh", str(program), *command[1:]], environment)
+        reason = error.strerror.lower()
+        if error.errno == errno.ENOENT:
+            reason = "the loader that it names is not installed"
+        raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None

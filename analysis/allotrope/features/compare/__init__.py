@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""One command under several allocators."""

@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: MIT
+"""Measures one command under several allocators, side by side.
+
+    reference   glibc twice, untimed: does the command work, and is its output always the same?
+    warm-up     every other allocator, untimed; its output is held against glibc's
+    account     each of ours once with statistics, untimed: heap peak, fragmentation, waste
+    rounds      every allocator once a round, in an order that changes from round to round
+    latencies   if asked for, every allocator once more with each call timed
+
+Each round gives one ratio to the baseline of that round, so that what drifts from round to round
+(clock speed, neighbours, page cache) hits all alike. What of a program's surroundings is no
+property of its allocator, and yet moves its figures, differs from round to round, so that the
+intervals show it: where the kernel puts things, and how large the environment is, which many
+programs copy into their heaps. The account, which is taken once, has both fixed instead, and is
+the same in every comparison of a program that does the same. (T. Mytkowicz, A. Diwan, M.
+Hauswirth, P. F. Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009.)
+
+No figure is dropped. A run that fails ends
+its allocator's part: what fails is not measured.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Mapping, Sequence
+
+from ...statistics.intervals import Summary, summarize
+from ...system.allocators import OWN_VARIABLES, Allocator, glibc, with_unwinder
+from ...system.errors import UserError
+from ...system.executables import find_program, preload_obstacle
+from ...system.launch import Run, launch
+from ..latency.measure import read_latencies
+from ..sites.measure import read_sites
+from ..sites.output import summarize_sites
+
+# What is measured: the key in the JSON and the attribute of a Run are the same.
+QUANTITIES = (
+    "cpu_seconds",
+    "user_seconds",
+    "system_seconds",
+    "wall_seconds",
+    "peak_rss_bytes",
+    "tree_peak_bytes",
+    "minor_faults",
+    "major_faults",
+)
+# What of the statistics' peak is kept beside its waste; with it they add up to mapped_bytes.
+AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
+TIMELINE_POINTS = 160
+# Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
+LEAST_HEAP_BYTES = 64 << 10
+# How much a round may add to the environment, and the variable that it adds.
+MOST_PADDING = 4096
+PADDING = "ALLOTROPE_PADDING"
+ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
+
+
+@dataclass(frozen=True)
+class Plan:
+    command: Sequence[str]
+    allocators: Sequence[Allocator]
+    baseline: int = 0  # index into allocators
+    rounds: int = 11
+    warmup: int = 1
+    prepare: str | None = None  # a shell command before every run
+    input: str | None = None  # a file for standard input
+    timeout: float | None = None  # seconds for one run
+    ignore_failure: bool = False
+    latency: bool = False  # one more run of each, in which every call is timed
+    check: str = "stdout"  # "none", "stdout", or a shell command that reads the output
+    directory: Path | None = None  # where everything runs; None: here
+    environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
+    unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
+
+    def surroundings(self) -> dict[str, str]:
+        """The environment of shell commands."""
+        return {name: value for name, value in os.environ.items() if name not in self.unset} | dict(
+            self.environment
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The run that ended an allocator's part."""
+
+    when: str  # "warm-up", "accounting" or "round 3"
+    exit_status: int | None
+    signal: int | None
+    timed_out: bool
+    ending: str
+    message: str | None  # the last line that it wrote to standard error
+
+
+@dataclass
+class Contender:
+    """An allocator's part in the comparison, as far as it has come."""
+
+    allocator: Allocator
+    runs: list[Run | None] = field(default_factory=list)  # one place per round
+    outputs: set[str] = field(default_factory=set)  # digests of what the command wrote
+    rejected: bool = False  # --check's command said no
+    failure: Failure | None = None
+    heap: dict[str, Any] | None = None
+    heap_missing: str | None = None  # why there is no account although it is ours
+    latency: dict[str, Any] | None = None
+    latency_missing: str | None = None  # why there is none although it was asked for
+
+
+class BaselineFailed(Exception):
+    """The baseline, which had worked, failed in a round: there is nothing to compare with."""
+
+
+class Comparison:
+    """A measurement in progress, and then its result."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.started = datetime.datetime.now(datetime.timezone.utc)
+        self.contenders = [Contender(allocator) for allocator in plan.allocators]
+        self.baseline = self.contenders[plan.baseline]
+        self.reference = Contender(glibc())
+        self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
+        self.interrupted = False
+        self.incomplete: str | None = None  # why there are fewer rounds than asked for
+        self.sites: dict[str, Any] | None = None  # where the program allocates
+        self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
+
+    def deterministic(self) -> bool | None:
+        """Whether all runs under glibc wrote the same; None when that was not looked at."""
+        if self.plan.check != "stdout":
+            return None
+        outputs = set(self.reference.outputs)
+        for contender in self.contenders:
+            if contender.allocator.name == "glibc":
+                outputs |= contender.outputs
+        return len(outputs) <= 1
+
+    def status(self, contender: Contender) -> str:
+        """ok, failed, not-measured, different-output or nondeterministic."""
+        if contender.failure is not None:
+            return "failed"
+        if not any(contender.runs):
+            return "not-measured"
+        if contender.rejected:
+            return "different-output"
+        if self.deterministic() is False:
+            return "nondeterministic"
+        return "ok" if contender.outputs <= self.reference.outputs else "different-output"
+
+    def summary(self, contender: Contender, quantity: str) -> Summary | None:
+        """A quantity over all rounds; None for a failed allocator, or when the machine or the
+        command has no such quantity in some round."""
+        if contender.failure is not None:
+            return None
+        values = _values(contender, quantity)
+        base = _values(self.baseline, quantity)
+        if values is None or base is None:
+            return None
+        return summarize(values, base)
+
+
+def _values(contender: Contender, quantity: str) -> list[float | None] | None:
+    values = [None if run is None else getattr(run, quantity) for run in contender.runs]
+    lacking = any(run is not None and value is None for run, value in zip(contender.runs, values))
+    return None if lacking else values
+
+
+def order_of_round(number: int, count: int) -> list[int]:
+    """The order in which `count` contenders run in round `number` (from 0).
+
+    Rows of a Williams square: over a cycle everyone stands in every place equally often, and
+    comes directly after every other equally often, so that what one run leaves behind for the
+    next (caches, free pages) favours nobody. An odd count needs each row's mirror image as well.
+    Source: E. J. Williams, Australian Journal of Scientific Research A 2 (1949), 149-168."""
+    zigzag = [
+        (place + 1) // 2 if place % 2 else (count - place // 2) % count for place in range(count)
+    ]
+    shift = number // 2 if count % 2 else number
+    row = [(start + shift) % count for start in zigzag]
+    return row[::-1] if count % 2 and number % 2 else row
+
+
+def padding_of_round(number: int) -> dict[str, str]:
+    """What round `number` (from 0) adds to every allocator's environment: lengths that fill the
+    range evenly, however many rounds there are (multiples of the golden ratio)."""
+    share = (number + 1) * (5**0.5 - 1) / 2 % 1
+    return {PADDING: "-" * int(share * MOST_PADDING)}
+
+
+def steps(plan: Plan) -> int:
+    """How many runs of the command a plan takes, for a progress bar."""
+    ours = sum(allocator.ours for allocator in plan.allocators)
+    foreign = sum(allocator.name != "glibc" for allocator in plan.allocators)
+    timed = plan.rounds + plan.latency
+    return 2 + ours + foreign * plan.warmup + len(plan.allocators) * timed
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises UserError for what can be known before anything is run."""
+    program = find_program(plan.command[0])
+    obstacle = preload_obstacle(program)
+    if obstacle is not None and any(allocator.library for allocator in plan.allocators):
+        raise UserError(f"{plan.command[0]}: this program {obstacle}; there is nothing to compare")
+    for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
+        if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
+            raise UserError(
+                f"LD_PRELOAD already loads {path}, under which nothing can be compared; unset it"
+            )
+
+
+def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Comparison:
+    """Measures as planned. `progress` is told of each run as it begins. An interruption
+    (KeyboardInterrupt) ends the measurement and keeps what there is, marked `interrupted`.
+    Raises UserError when the plan cannot work: above all when the baseline fails. What goes wrong
+    once there are figures makes them `incomplete`."""
+    comparison = Comparison(plan)
+    check_plan(plan)
+    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        runner = Runner(comparison, Path(folder), progress)
+        try:
+            runner.measure_reference()
+            runner.warm_up()
+            runner.take_accounts()
+            runner.measure_rounds()
+            runner.take_latencies()
+        except KeyboardInterrupt:
+            comparison.interrupted = True
+            comparison.incomplete = "interrupted"
+        except BaselineFailed as failed:
+            comparison.incomplete = str(failed)
+        except UserError as error:
+            if not any(contender.runs for contender in comparison.contenders):
+                raise
+            comparison.incomplete = error.format_message()
+    return comparison
+
+
+class Runner:
+    """Carries a comparison out; `folder` is scratch space."""
+
+    def __init__(
+        self, comparison: Comparison, folder: Path, progress: Callable[[str], None]
+    ) -> None:
+        self.comparison = comparison
+        self.plan = comparison.plan
+        self.folder = folder
+        self.progress = progress
+        self.output = folder / "stdout"
+        self.errors = folder / "stderr"
+        self.verdict = ""  # how --check's command ended, in words
+
+    def measure_reference(self) -> None:
+        """glibc twice: what success is, and whether the output is always the same."""
+        reference = self.comparison.reference
+        endings = set()
+        for _ in range(2):
+            run = self._run(reference.allocator, "reference")
+            if run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
+                raise UserError(self._explain_failure(run))
+            endings.add((run.exit_status, run.signal))
+            self._note_output(reference)
+        if reference.rejected:
+            raise UserError(
+                f"--check: '{self.plan.check}' {self.verdict} for the output under glibc itself; "
+                "valid are none, stdout, or a shell command that accepts that output"
+            )
+        self.comparison.endings = endings
+
+    def _explain_failure(self, run: Run) -> str:
+        said = f" ({message})" if (message := self._last_error()) else ""
+        remedy = (
+            "raise --timeout" if run.timed_out else "mend it, or accept that with --ignore-failure"
+        )
+        return f"the command fails under glibc: {run.ending()}{said}; {remedy}"
+
+    def warm_up(self) -> None:
+        """glibc is warm by now."""
+        for _ in range(self.plan.warmup):
+            for contender in self._still_in():
+                if contender.allocator.name != "glibc":
+                    self._attempt(contender, "warm-up")
+        failure = self.comparison.baseline.failure
+        if failure is not None:
+            said = f" ({failure.message})" if failure.message else ""
+            raise UserError(
+                f"the command fails under the baseline {self.comparison.baseline.allocator.spec}:"
+                f" {failure.ending}{said}; choose another with --baseline"
+            )
+
+    def take_accounts(self) -> None:
+        for contender in self._still_in():
+            if contender.allocator.ours:
+                self._take_account(contender)
+
+    def _take_account(self, contender: Contender) -> None:
+        """Where the memory was allocated is the program's own doing, so the first account that
+        succeeds tells it for all."""
+        accounts = self.folder / f"account-{contender.allocator.name}"
+        places = self.folder / f"sites-{contender.allocator.name}"
+        accounts.mkdir(exist_ok=True)
+        places.mkdir(exist_ok=True)
+        settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
+        if self.comparison.sites is None:
+            settings |= with_unwinder(contender.allocator.environment())
+            settings["ALLOTROPE_SITES"] = str(places / "%p.json")
+        run = self._attempt(contender, "accounting", settings, fixed_addresses=True)
+        if run is None:
+            return
+        if self.comparison.sites is None:
+            found = read_sites(places, contender.allocator)
+            self.comparison.sites = summarize_sites(found) if found else None
+        contender.heap = read_accounts(accounts)
+        if contender.heap is None:
+            contender.heap_missing = "no process of the command wrote statistics"
+        for file in [*accounts.iterdir(), *places.iterdir()]:
+            file.unlink()
+
+    def take_latencies(self) -> None:
+        """Calls are timed when all else is measured: who cannot be watched has only no figures of
+        that."""
+        for contender in self._still_in() if self.plan.latency else []:
+            folder = self.folder / "latencies"
+            folder.mkdir(exist_ok=True)
+            settings = contender.allocator.watched_environment()
+            settings["ALLOTROPE_LATENCY"] = str(folder / "%p.json")
+            run = self._run(contender.allocator, "latencies", settings)
+            contender.latency = read_latencies(folder)
+            for file in folder.iterdir():
+                file.unlink()
+            if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+                contender.latency = None
+                contender.latency_missing = f"no latencies, for with its calls timed {run.ending()}"
+            elif contender.latency is None:
+                contender.latency_missing = "no process of the command wrote latencies"
+            else:
+                contender.latency["cpu_seconds"] = run.cpu_seconds
+
+    def measure_rounds(self) -> None:
+        for number in range(self.plan.rounds):
+            self.measure_round(number)
+
+    def measure_round(self, number: int) -> None:
+        """Everyone once. Raises BaselineFailed when there is nothing left to compare with."""
+        contenders = self.comparison.contenders
+        for contender in contenders:
+            contender.runs.append(None)
+        for place in order_of_round(number, len(contenders)):
+            contender = contenders[place]
+            if contender.failure is None:
+                contender.runs[-1] = self._attempt(
+                    contender, f"round {number + 1}", padding_of_round(number)
+                )
+            if self.comparison.baseline.failure is not None:
+                raise BaselineFailed(
+                    f"the baseline failed in round {number + 1}: "
+                    f"{self.comparison.baseline.failure.ending}"
+                )
+
+    def _still_in(self) -> list[Contender]:
+        return [contender for contender in self.comparison.contenders if contender.failure is None]
+
+    def _attempt(
+        self,
+        contender: Contender,
+        when: str,
+        settings: dict[str, str] | None = None,
+        fixed_addresses: bool = False,
+    ) -> Run | None:
+        """One run that must end as under glibc; else the contender has failed, and None."""
+        run = self._run(contender.allocator, when, settings, fixed_addresses)
+        if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+            contender.failure = Failure(
+                when=when,
+                exit_status=run.exit_status,
+                signal=run.signal,
+                timed_out=run.timed_out,
+                ending=run.ending(),
+                message=self._last_error(),
+            )
+            return None
+        self._note_output(contender)
+        return run
+
+    def _run(
+        self,
+        allocator: Allocator,
+        when: str,
+        settings: dict[str, str] | None = None,
+        fixed_addresses: bool = False,
+    ) -> Run:
+        self.progress(f"{when} · {allocator.spec}")
+        if self.plan.prepare is not None:
+            self._prepare(self.plan.prepare)
+        return launch(
+            self.plan.command,
+            environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
+            directory=self.plan.directory,
+            unset=[*OWN_VARIABLES, *self.plan.unset],
+            stdin=self.plan.input or os.devnull,
+            stdout=os.devnull if self.plan.check == "none" else self.output,
+            stderr=self.errors,
+            timeout=self.plan.timeout,
+            fixed_addresses=fixed_addresses,
+        )
+
+    def _note_output(self, contender: Contender) -> None:
+        if self.plan.check == "none":
+            return
+        with self.output.open("rb") as output:
+            if self.plan.check == "stdout":
+                contender.outputs.add(hashlib.file_digest(output, "blake2b").hexdigest())
+                return
+            verdict = self._shell(self.plan.check, output)
+            contender.rejected |= verdict.returncode != 0
+            self.verdict = _ending(verdict)
+
+    def _prepare(self, command: str) -> None:
+        result = self._shell(command, subprocess.DEVNULL)
+        if result.returncode != 0:
+            raise UserError(f"--prepare: '{command}' {_ending(result)}")
+
+    def _shell(self, script: str, stdin: int | BinaryIO) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["/bin/sh", "-c", script],
+            stdin=stdin,
+            capture_output=True,
+            check=False,
+            cwd=self.plan.directory,
+            env=self.plan.surroundings(),
+        )
+
+    def _last_error(self) -> str | None:
+        """The last line that the last run wrote to standard error."""
+        if not self.errors.exists():
+            return None
+        with self.errors.open("rb") as errors:
+            errors.seek(max(0, self.errors.stat().st_size - 4096))
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip()[:200] if lines else None
+
+
+def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
+    """Of a timeline's points at most TIMELINE_POINTS, the last among them, by quantity."""
+    if not timeline:
+        return None
+    step = -(-len(timeline) // TIMELINE_POINTS)
+    kept = [*timeline[::-1][::step][::-1]]
+    return {key: [point[key] for point in kept] for key in kept[0]}
+
+
+def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
+    """How a shell command ended, with the last line that it said."""
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return f"ended with status {done.returncode}" + (f" ({said[-1]})" if said else "")
+
+
+def read_accounts(folder: Path) -> dict[str, Any] | None:
+    """The "heap" of a run, from the statistics that its processes wrote (allotrope.stats/1): that
+    of the process with the largest heap. None when there are none."""
+    accounts = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    if not accounts:
+        return None
+    largest = max(accounts, key=lambda account: account["mapped_peak_bytes"] or 0)
+    mapped = largest["mapped_peak_bytes"]
+    peak = largest["peak"]
+    requested = peak.get("most_requested_bytes") or peak["requested_bytes"]
+    large = requested >= LEAST_HEAP_BYTES
+    return {
+        "command": largest["command"],
+        "processes": len(accounts),
+        "mapped_peak_bytes": mapped,
+        "requested_peak_bytes": requested,
+        "fragmentation": mapped / requested if mapped is not None and large else None,
+        "waste": peak["waste"],
+        "at_peak": {key: peak.get(key) for key in AT_PEAK},
+        "live": largest.get("live"),
+        "sizes": largest.get("sizes"),
+        "timeline": thin(largest.get("timeline")),
+        "metadata_bytes": largest.get("metadata_bytes"),
+        "calls": largest.get("calls"),
+        "system_calls": largest.get("system_calls"),
+        "collector": _collector(largest),
+    }
+
+
+def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a garbage collector did, None where there is none. The historic one does not count
+    causes and pauses."""
+    if "gc" not in account:
+        return None
+    groups = {name: account.get(f"gc_{name}", {}) for name in ("causes", "pauses", "given_up")}
+    return {**account["gc"], **groups}

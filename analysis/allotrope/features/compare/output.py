@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""A comparison as JSON (docs/compare-format.md), CSV, Markdown, hyperfine's JSON, and a table."""
+
+import csv
+import dataclasses
+import io
+import json
+import shlex
+import statistics
+from typing import Any, Mapping, Sequence
+
+from rich.console import Console
+
+from ...output.terminal import columns_that_fit, print_table, print_wrapped
+from ...output.units import format_bytes, format_count, format_ratio, format_seconds
+from ...statistics.intervals import (
+    CONFIDENCE,
+    LEAST_ROUNDS,
+    ORDER_STATISTIC,
+    Summary,
+    interval_rank,
+)
+from ...system import capabilities
+from ...system.machine import machine_facts
+from .collector import collections_line
+from .measure import QUANTITIES, Comparison, Contender
+from .recommendation import memory_that_matters
+
+SCHEMA = "allotrope.compare/1"
+
+COLUMNS = ("allocator", "CPU s", "ratio", "wall s", "peak RSS", "faults", "heap peak", "status")
+MEMORY_COLUMN, STATUS_COLUMN = 4, 7
+TEXT_COLUMNS = (0, STATUS_COLUMN)
+# Where the terminal is too narrow for all; the status first, if all are well.
+LEAST_WANTED = (STATUS_COLUMN, 5, 3, 6, 1, 4)
+
+
+def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that was measured, docs/compare-format.md. `machine`: if it is known already."""
+    plan = comparison.plan
+    return {
+        "schema": SCHEMA,
+        "command": list(plan.command),
+        "date": comparison.started.isoformat(timespec="seconds"),
+        "machine": machine or machine_facts() | {"lacks": capabilities.lacking()},
+        "baseline": comparison.baseline.allocator.spec,
+        "rounds": plan.rounds,
+        "confidence": CONFIDENCE,
+        "settings": {
+            "warmup": plan.warmup,
+            "prepare": plan.prepare,
+            "input": plan.input,
+            "timeout_seconds": plan.timeout,
+            "ignore_failure": plan.ignore_failure,
+            "check": plan.check,
+            "latency": plan.latency,
+        },
+        "deterministic": comparison.deterministic(),
+        "interrupted": comparison.interrupted,
+        "incomplete": comparison.incomplete,
+        "results": [_result(comparison, contender) for contender in comparison.contenders],
+        "sites": comparison.sites,
+        "witness": comparison.witness,
+    }
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+    allocator = contender.allocator
+    methods = {run.tree_peak_method for run in contender.runs if run is not None}
+    result: dict[str, Any] = {
+        "allocator": allocator.name,
+        "spec": allocator.spec,
+        "preset": allocator.preset,
+        "options": allocator.options,
+        "version": allocator.version,
+        "status": comparison.status(contender),
+        "failure": contender.failure and dataclasses.asdict(contender.failure),
+    }
+    for quantity in QUANTITIES:
+        summary = comparison.summary(contender, quantity)
+        result[quantity] = summary and dataclasses.asdict(summary)
+    result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
+    result["heap"] = contender.heap
+    result["heap_missing"] = contender.heap_missing
+    result["latency"] = contender.latency
+    result["latency_missing"] = contender.latency_missing
+    return result
+
+
+CSV_COLUMNS = (
+    *("allocator", "status", "quantity", "median", "low", "high"),
+    *("ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds"),
+)
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line per allocator and quantity; what is lacking is left empty."""
+    text = io.StringIO()
+    lines = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    lines.writeheader()
+    for contender in comparison.contenders:
+        known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
+        for quantity in QUANTITIES:
+            summary = comparison.summary(contender, quantity)
+            values = dataclasses.asdict(summary) if summary else {}
+            if summary:
+                values["rounds"] = sum(value is not None for value in summary.rounds)
+            lines.writerow(known | {"quantity": quantity} | values)
+    return text.getvalue()
+
+
+def as_hyperfine_json(comparison: Comparison) -> str:
+    """What hyperfine --export-json writes: times are wall seconds, user and system are means.
+    Failed allocators are left out, for hyperfine's scripts know no missing figures."""
+    results = []
+    for contender in comparison.contenders:
+        runs = [run for run in contender.runs if run is not None]
+        if contender.failure is not None or not runs:
+            continue
+        times = [run.wall_seconds for run in runs]
+        results.append(
+            {
+                "command": shlex.join(comparison.plan.command),
+                "mean": statistics.fmean(times),
+                "stddev": statistics.stdev(times) if len(times) > 1 else None,
+                "median": statistics.median(times),
+                "user": statistics.fmean(run.user_seconds for run in runs),
+                "system": statistics.fmean(run.system_seconds for run in runs),
+                "min": min(times),
+                "max": max(times),
+                "times": times,
+                "exit_codes": [run.exit_status for run in runs],
+                "parameters": {"allocator": contender.allocator.spec},
+            }
+        )
+    return json.dumps({"results": results}, indent=2) + "\n"
+
+
+def _ratio(summary: Summary | None) -> str:
+    ratio = summary and summary.ratio_interval()
+    return format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
+
+
+def _with_ratio(text: str, summary: Summary) -> str:
+    return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
+
+
+def _heap(contender: Contender) -> str:
+    if contender.heap is None or contender.heap["mapped_peak_bytes"] is None:
+        return "–"
+    text = format_bytes(contender.heap["mapped_peak_bytes"])
+    fragmentation = contender.heap["fragmentation"]
+    return text if fragmentation is None else f"{text} ({fragmentation:.2f})"
+
+
+def memory_quantity(comparison: Comparison) -> str:
+    """What the memory column shows."""
+    measured = [contender for contender in comparison.contenders if contender.failure is None]
+    trees = [comparison.summary(contender, "tree_peak_bytes") for contender in measured]
+    largest = [comparison.summary(contender, "peak_rss_bytes") for contender in measured]
+    return memory_that_matters(
+        [
+            (tree.median if tree else None, one.median if one else None)
+            for tree, one in zip(trees, largest)
+        ]
+    )
+
+
+def table_rows(comparison: Comparison) -> list[list[str]]:
+    """The cells of the table, header first."""
+    memory = memory_quantity(comparison)
+    rows = [list(COLUMNS)]
+    if memory == "tree_peak_bytes":
+        rows[0][MEMORY_COLUMN] = "tree peak"
+    for contender in comparison.contenders:
+        cpu, wall, peak, faults = (
+            comparison.summary(contender, quantity)
+            for quantity in ("cpu_seconds", "wall_seconds", memory, "minor_faults")
+        )
+        rows.append(
+            [
+                contender.allocator.spec,
+                format_seconds(cpu.median) if cpu else "–",
+                "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
+                format_seconds(wall.median) if wall else "–",
+                _with_ratio(format_bytes(peak.median), peak) if peak else "–",
+                format_count(faults.median) if faults else "–",
+                _heap(contender),
+                comparison.status(contender),
+            ]
+        )
+    return rows
+
+
+def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
+    """What the reader of the table's columns must know, and what went wrong."""
+    baseline = comparison.baseline.allocator.spec
+    count = sum(run is not None for run in comparison.baseline.runs)
+    rank = interval_rank(count)
+    interval = (
+        f"[{100 * rank.coverage:.1f}% interval]"
+        if rank.kind == ORDER_STATISTIC
+        else f"[range; an interval needs {LEAST_ROUNDS} rounds]"
+    )
+    rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
+    lines = [
+        f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}; "
+        "in parentheses: memory's ratio."
+        if count > 0
+        else "No round was measured."
+    ]
+    if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
+        lines.append(
+            "heap peak: what the heap took from the system, its own tables included, without what "
+            "is mapped ahead and untouched (over the most that the program asked for, from 64 KiB "
+            "on)."
+        )
+    if "tree peak" in titles:
+        methods = {
+            str(run.tree_peak_method)
+            for contender in comparison.contenders
+            for run in contender.runs
+            if run is not None
+        }
+        lines.append(f"tree peak: all processes together ({', '.join(sorted(methods))}).")
+    if comparison.deterministic() is False:
+        lines.append(
+            "nondeterministic: the output varies under glibc itself, so it proves nothing."
+        )
+    if comparison.incomplete is not None:
+        lines.append(f"Incomplete: {comparison.incomplete}.")
+    for contender in comparison.contenders:
+        if contender.failure is not None:
+            failure = contender.failure
+            said = f": {failure.message}" if failure.message else ""
+            lines.append(
+                f"{contender.allocator.spec} failed ({failure.when}): {failure.ending}{said}"
+            )
+        collector = contender.heap and contender.heap["collector"]
+        if collector:
+            lines.append(f"{contender.allocator.spec}: {collections_line(collector)}.")
+        if contender.heap_missing is not None:
+            lines.append(f"{contender.allocator.spec}: no heap account, {contender.heap_missing}")
+    return lines
+
+
+def as_markdown(comparison: Comparison) -> str:
+    header, *rows = table_rows(comparison)
+    lines = [
+        f"`{shlex.join(comparison.plan.command)}`",
+        "",
+        "| " + " | ".join(header) + " |",
+        "|---|" + "---:|" * (len(header) - 2) + "---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+    for line in legend(comparison, header):
+        lines += ["", line]
+    return "\n".join(lines) + "\n"
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """The table, as much of it as fits, and what its reader must know."""
+    rows = table_rows(comparison)
+    statuses = [comparison.status(contender) for contender in comparison.contenders]
+    least_wanted = [LEAST_WANTED[0]] * all(status == "ok" for status in statuses)
+    kept = columns_that_fit(rows, console.width, [*least_wanted, *LEAST_WANTED[1:]])
+    styles = ["red" if status in ("failed", "different-output") else "" for status in statuses]
+    left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
+    shown = [[row[column] for column in kept] for row in rows]
+    print_table(console, shown, left=left, styles=styles)
+    for line in legend(comparison, [rows[0][column] for column in kept]):
+        print_wrapped(console, line)
+    if STATUS_COLUMN not in kept:
+        print_wrapped(console, "All are ok.")
+    left_out = [
+        title
+        for column, title in enumerate(rows[0])
+        if column not in kept and column != STATUS_COLUMN
+    ]
+    if left_out:
+        print_wrapped(
+            console,
+            f"Left out at {console.width} columns: {', '.join(left_out)}; --markdown and --json "
+            "have all.",
+        )

@@ -1,0 +1,681 @@
+# SPDX-License-Identifier: MIT
+"""The page of one comparison, from its JSON (docs/compare-format.md)."""
+
+import re
+import shlex
+from typing import Any, Callable, Mapping, Sequence
+
+from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.plots import WASTE_TITLES, interval_bar, legend, ratio_layout, stacked_layout
+from ...output.units import (
+    MEBIBYTE,
+    format_bytes,
+    format_count,
+    format_nanoseconds,
+    format_ratio,
+    format_seconds,
+)
+from ...statistics.intervals import RANGE
+from ..latency.page import latency_sections
+from .collector import causes_in_words, given_up_in_words
+from .recommendation import memory_quantity, recommend
+from .witness import witness_lines, witness_rows
+
+Document = Mapping[str, Any]
+Result = dict[str, Any]
+
+
+def _seconds(value: float) -> str:
+    return f"{format_seconds(value)} s"
+
+
+# Quantity, its title, how a figure of it is written.
+QUANTITIES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("cpu_seconds", "CPU time", _seconds),
+    ("wall_seconds", "Wall time", _seconds),
+    ("user_seconds", "CPU time in the program", _seconds),
+    ("system_seconds", "CPU time in the kernel", _seconds),
+    ("peak_rss_bytes", "Peak memory of the largest process", format_bytes),
+    ("tree_peak_bytes", "Peak memory of all processes", format_bytes),
+    ("minor_faults", "Minor page faults", format_count),
+    ("major_faults", "Major page faults", format_count),
+)
+# What a heap's memory consists of when the program holds most, and the colour of each part.
+PARTS = (
+    ("requested", "asked for by the program", "var(--part-0)"),
+    *(
+        (key, title, f"var(--part-{place})")
+        for place, (key, title) in enumerate(WASTE_TITLES.items(), start=1)
+    ),
+)
+
+
+def compare_page(document: Document) -> Page:
+    rounds = document["rounds"]
+    return Page(
+        title="Allocators compared",
+        command=shlex.join(document["command"]),
+        subtitle=f"{document['date']}, {rounds} round{'' if rounds == 1 else 's'} asked for, "
+        f"ratios to {document['baseline']} in the same round",
+        advice=recommend(document),
+        sections=sections(document),
+    )
+
+
+def sections(document: Document, prefix: str = "") -> list[Section]:
+    """All of a comparison but the advice; `prefix` keeps the figures' names unique where a page
+    shows several."""
+    return [
+        trade_off_section(document, prefix),
+        quantities_section(document, prefix),
+        waste_section(document, prefix),
+        *timeline_sections(document, prefix),
+        *collector_sections(document, prefix),
+        *sites_sections(document, prefix),
+        *latency_sections(document, prefix),
+        *witness_sections(document),
+        Section(
+            "Figures",
+            tables=[allocators_table(document), summary_table(document), rounds_table(document)],
+        ),
+        machine_section(document["machine"], settings(document)),
+    ]
+
+
+# CPU against memory
+
+
+def trade_off_section(document: Document, prefix: str) -> Section:
+    memory = memory_quantity(document)
+    shown = [
+        (place, one)
+        for place, one in enumerate(document["results"])
+        if one["cpu_seconds"] and one[memory]
+    ]
+    if not shown:
+        return Section("CPU against memory", ["Nothing was measured."])
+    points = [(one[memory]["median"] / MEBIBYTE, one["cpu_seconds"]["median"]) for _, one in shown]
+    front = pareto_front(points)
+    data = [_front_line(front, points), *(_point(place, one, memory) for place, one in shown)]
+    which = "all processes together" if memory == "tree_peak_bytes" else "the largest process"
+    figure = Figure(
+        name=f"{prefix}trade-off",
+        title="CPU against memory",
+        caption=f"Down is faster, left is leaner; memory is the peak of {which}. The bars are the "
+        "intervals of the medians. Nothing measured lies below and left of the line.",
+        data=data,
+        layout=layout(
+            xaxis=axis("peak memory, MiB", rangemode="normal"),
+            yaxis=axis("CPU time, s"),
+            showlegend=True,
+            legend=legend(-0.25),
+        ),
+        height=420,
+    )
+    return Section("CPU against memory", _absent(document), [figure])
+
+
+def _absent(document: Document) -> list[str]:
+    """What is not in the pictures, and why."""
+    lines = []
+    for result in document["results"]:
+        if result["status"] == "failed":
+            failure = result["failure"]
+            lines.append(
+                f"{result['spec']} is missing here: it failed in {failure['when']}, "
+                f"{failure['ending']}."
+            )
+        elif result["cpu_seconds"] is None:
+            lines.append(f"{result['spec']} is missing here: it was not measured.")
+    return lines
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points of which none has both coordinates at most as large and one smaller, by x."""
+    front: list[tuple[float, float]] = []
+    for point in sorted(set(points)):
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    return front
+
+
+def _front_line(
+    front: Sequence[tuple[float, float]], points: Sequence[tuple[float, float]]
+) -> dict[str, Any]:
+    """The front's steps, drawn on to where the last points are."""
+    top, right = max(y for _, y in points), max(x for x, _ in points)
+    front = [(front[0][0], top), *front, (right, front[-1][1])]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "Pareto front",
+        "x": [x for x, _ in front],
+        "y": [y for _, y in front],
+        "line": {"color": "var(--muted)", "width": 1.5, "dash": "dot", "shape": "hv"},
+        "hoverinfo": "skip",
+    }
+
+
+def _point(place: int, result: Result, memory: str) -> dict[str, Any]:
+    cpu, space = result["cpu_seconds"], result[memory]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": result["spec"],
+        "x": [space["median"] / MEBIBYTE],
+        "y": [cpu["median"]],
+        "error_x": _bar(space, 1 / MEBIBYTE, place),
+        "error_y": _bar(cpu, 1, place),
+        "marker": {"color": colour(place), "symbol": symbol(place), "size": 11},
+        "hovertemplate": f"<b>{plain(result['spec'])}</b><br>CPU {_with_interval(cpu, _seconds)}"
+        f"<br>memory {_with_interval(space, format_bytes)}<extra></extra>",
+    }
+
+
+def _bar(summary: Result, scale: float, place: int) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [(summary["high"] - summary["median"]) * scale],
+        "arrayminus": [(summary["median"] - summary["low"]) * scale],
+        "color": colour(place),
+        "thickness": 1.5,
+        "width": 4,
+    }
+
+
+def _with_interval(summary: Result, write: Callable[[float], str]) -> str:
+    text = f"{write(summary['median'])} [{write(summary['low'])}, {write(summary['high'])}]"
+    if summary["ratio"] is not None:
+        text += f", ratio {_ratio(summary)}"
+    return text
+
+
+def _ratio(summary: Result) -> str:
+    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
+
+
+# The quantities, round by round
+
+
+def quantities_section(document: Document, prefix: str) -> Section:
+    paragraphs, figures = [], []
+    for quantity, title, write in QUANTITIES:
+        missing = _why_missing(document, quantity)
+        if missing is not None:
+            paragraphs.append(f"{title}: {missing}")
+        else:
+            figures.append(_strip(document, prefix, quantity, title, write))
+    return Section("Round by round", paragraphs, figures)
+
+
+def _why_missing(document: Document, quantity: str) -> str | None:
+    known = [result[quantity] for result in document["results"] if result[quantity] is not None]
+    if known and any(summary["ratio"] is not None for summary in known):
+        return None
+    if not known:
+        if quantity == "tree_peak_bytes" and any(one["cpu_seconds"] for one in document["results"]):
+            return "not measured; the command is a single process, or too short to be looked at."
+        return "not measured."
+    if all(value in (0, None) for summary in known for value in summary["rounds"]):
+        return "there were none in any run."
+    base = document["baseline"]
+    return f"{base} had none in some round, so there is no ratio; see the table."
+
+
+def _strip(
+    document: Document, prefix: str, quantity: str, title: str, write: Callable[[float], str]
+) -> Figure:
+    """A line of dots for each allocator, first round on top, above the interval of their median."""
+    results = document["results"]
+    base = next(one for one in results if one["spec"] == document["baseline"])[quantity]
+    data, labels = [], []
+    for place, result in enumerate(results):
+        summary = result[quantity]
+        labels.append(plain(result["spec"]) if summary else f"{plain(result['spec'])} (none)")
+        if summary is not None and base is not None and summary["ratio"] is not None:
+            data += _dots(place, result["spec"], summary, base, write)
+    kind = next(one[quantity] for one in results if one[quantity])
+    coverage = f"{100 * kind['coverage']:.1f}% interval"
+    bar = "range" if kind["interval"] == RANGE else coverage
+    return Figure(
+        name=f"{prefix}{quantity.replace('_', '-')}",
+        title=title,
+        caption=f"Ratio to {document['baseline']} in the same round, first round on top. "
+        f"Bar: {bar} of the median ratio; left of 1 is less.",
+        data=data,
+        layout=ratio_layout(labels, document["baseline"]),
+        height=90 + 46 * len(results),
+    )
+
+
+def _dots(
+    place: int, spec: str, summary: Result, base: Result, write: Callable[[float], str]
+) -> list[dict[str, Any]]:
+    rounds = [
+        (number, value, value / other)
+        for number, (value, other) in enumerate(zip(summary["rounds"], base["rounds"]), start=1)
+        if value is not None and other
+    ]
+    depth = 0.5 / max(len(summary["rounds"]), 1)
+    name = plain(spec)
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [ratio for _, _, ratio in rounds],
+        "y": [place - 0.35 + depth * number for number, _, _ in rounds],
+        "text": [f"round {number}: {write(value)}, {ratio:.3f}" for number, value, ratio in rounds],
+        "marker": {"color": colour(place), "size": 5, "opacity": 0.55},
+        "hovertemplate": f"<b>{name}</b><br>%{{text}}<extra></extra>",
+    }
+    ratio = (summary["ratio_low"], summary["ratio"], summary["ratio_high"])
+    hover = f"<b>{name}</b><br>{_with_interval(summary, write)}<extra></extra>"
+    return [dots, interval_bar(place, place + 0.32, ratio, 11, hover)]
+
+
+# The heap
+
+
+def waste_section(document: Document, prefix: str) -> Section:
+    """What the heap's memory consisted of when the program asked for most."""
+    known = [one for one in document["results"] if one.get("heap") and one["heap"]["waste"]]
+    paragraphs = _no_account(document, [one["spec"] for one in known])
+    if not known:
+        return Section("What the heap is made of", paragraphs or ["No account was taken."])
+    names = [plain(one["spec"]) for one in known]
+    bars = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "y": names,
+            "x": [(_part(one["heap"], key) or 0) / MEBIBYTE for one in known],
+            "text": [format_bytes(_part(one["heap"], key) or 0) for one in known],
+            "textposition": "none",
+            "marker": {"color": fill, "line": {"color": "var(--panel)", "width": 1}},
+            "hovertemplate": f"<b>%{{y}}</b><br>{title}: %{{text}}<extra></extra>",
+        }
+        for key, title, fill in PARTS
+    ]
+    figure = Figure(
+        name=f"{prefix}waste",
+        title="The heap when the program asked for most",
+        caption="Headers and rounding are paid for every block; external is free room between "
+        "blocks; cached is freed memory kept for reuse by size or by thread. "
+        "Untouched parts of it may not be resident.",
+        data=bars,
+        layout=stacked_layout(legend(-0.3, traceorder="normal")),
+        height=200 + 46 * len(known),
+    )
+    return Section("What the heap is made of", paragraphs, [figure], [_heap_table(known)])
+
+
+def timeline_sections(document: Document, prefix: str) -> list[Section]:
+    """Heap and resident memory over time, of the run that took the account."""
+    known = [
+        (place, one)
+        for place, one in enumerate(document["results"])
+        if one.get("heap") and one["heap"].get("timeline")
+    ]
+    if not known:
+        return []
+    heap = _over_time(
+        f"{prefix}heap-over-time",
+        "The heap",
+        "mapped_bytes",
+        known,
+        "What each heap holds of the kernel's memory; grey: what the program has asked for and "
+        "not freed. What lies between is waste.",
+    )
+    resident = _over_time(
+        f"{prefix}resident-over-time",
+        "The heap, resident",
+        "resident_bytes",
+        known,
+        "The part of each heap that is in memory; pages that were never touched, or were given "
+        "back, are not.",
+    )
+    said = "Taken inside the program, in the run that keeps the account, which is slower than one "
+    return [Section("Over time", [f"{said}without."], [heap, resident], [_timeline_table(known)])]
+
+
+def _timeline_table(known: Sequence[tuple[int, Result]]) -> Table:
+    """The figures behind the pictures, at tenths of each run."""
+    titles = {"requested_bytes": "asked for", "mapped_bytes": "heap", "resident_bytes": "resident"}
+    rows = []
+    for _, one in known:
+        times = one["heap"]["timeline"]
+        for key, title in titles.items():
+            last = len(times["seconds"]) - 1
+            values = [times[key][round(last * tenth / 10)] for tenth in range(11)]
+            rows.append([one["spec"], title, *map(format_bytes, values)])
+    header = ["allocator", "bytes", *(f"{tenth}/10" for tenth in range(11))]
+    return Table("At tenths of the points", header, rows, text_columns=2, folded=True)
+
+
+def _over_time(
+    name: str, title: str, quantity: str, known: Sequence[tuple[int, Result]], caption: str
+) -> Figure:
+    place, longest = max(known, key=lambda one: len(one[1]["heap"]["timeline"]["seconds"]))
+    times = longest["heap"]["timeline"]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "asked for",
+            "x": times["seconds"],
+            "y": [value / MEBIBYTE for value in times["requested_bytes"]],
+            "line": {"color": "var(--part-0)", "width": 1},
+            "fill": "tozeroy",
+            "fillcolor": "var(--line)",
+            "hovertemplate": "<b>asked for</b><br>%{x:.3f} s: %{y:.1f} MiB<extra></extra>",
+        }
+    ]
+    for place, one in known:
+        times = one["heap"]["timeline"]
+        dash = "solid" if place < SERIES else "dash"
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": one["spec"],
+                "x": times["seconds"],
+                "y": [value / MEBIBYTE for value in times[quantity]],
+                "line": {"color": colour(place), "width": 1.5, "dash": dash, "shape": "hv"},
+                "hovertemplate": f"<b>{plain(one['spec'])}</b><br>%{{x:.3f}} s: %{{y:.1f}} MiB"
+                "<extra></extra>",
+            }
+        )
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption,
+        data=data,
+        layout=layout(
+            xaxis=axis("s after the start"),
+            yaxis=axis("MiB", rangemode="tozero"),
+            showlegend=True,
+            legend=legend(-0.25),
+        ),
+        height=380,
+    )
+
+
+def collector_sections(document: Document, prefix: str) -> list[Section]:
+    """Collections and the pauses that they made, of the run that took the account."""
+    known = [
+        (place, one, one["heap"]["collector"])
+        for place, one in enumerate(document["results"])
+        if one.get("heap") and one["heap"].get("collector")
+    ]
+    if not known:
+        return []
+    rows = [
+        [
+            one["spec"],
+            f"{gc['collections']:,}",
+            causes_in_words(gc["causes"]),
+            given_up_in_words(gc),
+            format_nanoseconds(gc["pause_ns"]),
+            format_nanoseconds(gc["longest_pause_ns"]),
+            _if_known(gc, "longest_stop_ns", format_nanoseconds),
+            _spent(gc, "root_ns", "root_bytes", "root_indirect_bytes"),
+            _spent(gc, "mark_ns", "marked_bytes"),
+            _if_known(gc, "marked_bytes", format_bytes),
+            _if_known(gc, "freed_bytes", format_bytes),
+        ]
+        for _, one, gc in known
+    ]
+    header = ["allocator", "collections", "why", "given up", "paused in all", "longest pause"]
+    header += ["longest to stop", "reading roots", "marking", "marked", "reclaimed"]
+    pauses = [(place, one["spec"], gc["pauses"]) for place, one, gc in known if gc["pauses"]]
+    idle = [one["spec"] for _, one, gc in known if not gc["collections"]]
+    paragraphs = [f"{', '.join(idle)}: no collection came due."] if idle else []
+    figures = [_pauses(prefix, pauses)] if pauses else []
+    return [Section("Collections", paragraphs, figures, [Table("Collections", header, rows)])]
+
+
+def _if_known(gc: Mapping[str, int], key: str, shown: Callable[[float], str]) -> str:
+    """gc:classic counts less than gc."""
+    return shown(gc[key]) if key in gc else "–"
+
+
+def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
+    """How long a phase took in all, and how much it went through a second."""
+    spent = _if_known(gc, time, format_nanoseconds)
+    size = sum(gc.get(key, 0) for key in sizes)
+    return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
+
+
+def _by_exponent(histogram: Mapping[str, int]) -> dict[int, int]:
+    """The counts of a histogram of powers of two, whose keys are "2^07" or "from_2^07_us" (the
+    library's vm/number.h writes them), by the exponent."""
+    return {
+        int(exponent): count
+        for key, count in histogram.items()
+        for exponent in re.findall(r"2\^(\d\d)", key)
+    }
+
+
+def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
+    """As the collector counts them: by powers of two of microseconds."""
+    counts = [(place, spec, _by_exponent(pauses)) for place, spec, pauses in known]
+    every = [power for _, _, found in counts for power in found]
+    span = range(min(every), max(every) + 1)
+    names = [format_nanoseconds(1000 * 2**power) for power in span]
+    return Figure(
+        name=f"{prefix}pauses",
+        title="Pauses",
+        caption="How many collections stopped the program for so long or longer, and less than "
+        "the bar to the right.",
+        data=[
+            {
+                "type": "bar",
+                "name": spec,
+                "x": names,
+                "y": [found.get(power, 0) for power in span],
+                "marker": {"color": colour(place)},
+                "hovertemplate": f"<b>{plain(spec)}</b><br>%{{y:,}} from %{{x}}<extra></extra>",
+            }
+            for place, spec, found in counts
+        ],
+        layout=layout(
+            xaxis=axis("", type="category"),
+            yaxis=axis("collections", rangemode="tozero"),
+            bargap=0.2,
+            showlegend=len(counts) > 1,
+            legend=legend(-0.2),
+        ),
+    )
+
+
+def sites_sections(document: Document, prefix: str) -> list[Section]:
+    """Where the program allocates, and in what sizes: its own doing under every allocator."""
+    heaps = (one.get("heap") or {} for one in document["results"])
+    sizes = next((heap["sizes"] for heap in heaps if heap.get("sizes")), None)
+    found = document.get("sites")
+    if not sizes and not found:
+        return []
+    figures = [_size_histogram(prefix, sizes)] if sizes else []
+    tables, paragraphs = [], []
+    if found:
+        paragraphs.append(
+            f"Estimated from {found['samples']:,} sampled allocations of {found['command']}; "
+            "allotrope sites shows it in full, with flame graphs."
+        )
+        for moment, title in (("peak", "Held when the program held most"), ("exit", "Never freed")):
+            rows = [
+                [
+                    row["place"],
+                    row["called_by"] or "–",
+                    format_bytes(row["bytes"]),
+                    f"{row['blocks']:,}",
+                ]
+                for row in found[moment]
+            ]
+            if rows:
+                header = ["allocated at", "called by", "bytes", "blocks"]
+                tables.append(Table(title, header, rows, text_columns=2))
+    return [Section("Where the program allocates", paragraphs, figures, tables)]
+
+
+def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
+    powers = _by_exponent(sizes)
+    span = range(min(powers), max(powers) + 1)
+    names = [size_name(power) for power in span]
+    return Figure(
+        name=f"{prefix}sizes",
+        title="Sizes asked for",
+        caption="How many allocations asked for at most so many bytes, and more than the bar to "
+        "the left; the axis is logarithmic.",
+        data=[
+            {
+                "type": "bar",
+                "x": names,
+                "y": [powers.get(power) for power in span],
+                "marker": {"color": "var(--part-1)"},
+                "hovertemplate": "up to %{x}: %{y:,} allocations<extra></extra>",
+            }
+        ],
+        layout=layout(
+            xaxis=axis("bytes", type="category"),
+            yaxis=axis("allocations", type="log", dtick=1),
+            bargap=0.1,
+        ),
+    )
+
+
+def size_name(power: int) -> str:
+    return f"{1 << power % 10}{('', 'K', 'M', 'G', 'T', 'P')[power // 10]}"
+
+
+def _part(heap: Result, key: str) -> float | None:
+    value = heap["at_peak"]["requested_bytes"] if key == "requested" else heap["waste"].get(key)
+    return None if value is None else float(value)
+
+
+def _no_account(document: Document, known: Sequence[str]) -> list[str]:
+    without = [one for one in document["results"] if one["spec"] not in known]
+    foreign = [one["spec"] for one in without if not one["heap_missing"]]
+    lines = [f"{one['spec']}: {one['heap_missing']}." for one in without if one["heap_missing"]]
+    if foreign:
+        lines.append(
+            f"No account of the heap exists for {', '.join(foreign)}; only allotrope's "
+            "own allocators that ran keep one."
+        )
+    return lines
+
+
+def _heap_table(known: Sequence[Result]) -> Table:
+    def size(value: float | None) -> str:
+        return "–" if value is None else format_bytes(value)
+
+    rows = []
+    for one in known:
+        heap = one["heap"]
+        live = (heap.get("live") or {}).get("requested_bytes")
+        fragmentation = heap["fragmentation"]
+        rows.append(
+            [
+                one["spec"],
+                size(heap["requested_peak_bytes"]),
+                size(heap["mapped_peak_bytes"]),
+                "–" if fragmentation is None else f"{fragmentation:.2f}",
+                size(live),
+                *(size(_part(heap, key)) for key, _, _ in PARTS[1:]),
+            ]
+        )
+    parts = [title for _, title, _ in PARTS[1:]]
+    header = ["allocator", "asked for at most", "heap at most", "ratio", "held at exit", *parts]
+    return Table("The heap's own account", header, rows)
+
+
+def witness_sections(document: Document) -> list[Section]:
+    found = document["witness"]
+    if found is None:
+        return []
+    rows = witness_rows(found)
+    tables = [Table("What other tools say", rows[0], rows[1:])] if rows[1:] else []
+    return [Section("Independent witnesses", witness_lines(found), tables=tables)]
+
+
+# Tables
+
+
+def summary_table(document: Document) -> Table:
+    """By quantity, so that allocators stand below each other; a quantity that nobody has is left
+    to the words above the pictures."""
+    rows = []
+    for quantity, title, write in QUANTITIES:
+        if any(result[quantity] for result in document["results"]):
+            rows += [
+                [title if place == 0 else "", result["spec"], *_cells(result[quantity], write)]
+                for place, result in enumerate(document["results"])
+            ]
+    header = ["quantity", "allocator", "median", "interval", f"ratio to {document['baseline']}"]
+    return Table("Medians with their intervals", header, rows, text_columns=2)
+
+
+def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
+    if summary is None:
+        return ["–", "–", "–"]
+    interval = f"{write(summary['low'])} to {write(summary['high'])}"
+    return [write(summary["median"]), interval, _ratio(summary) if summary["ratio"] else "–"]
+
+
+def allocators_table(document: Document) -> Table:
+    rows = [
+        [
+            one["spec"],
+            one["version"] or "unknown",
+            one["status"],
+            ", ".join(f"{key}={value}" for key, value in one["options"].items()),
+        ]
+        for one in document["results"]
+    ]
+    header = ["allocator", "version", "status", "options"]
+    return Table("What was compared", header, rows, words=True)
+
+
+def rounds_table(document: Document) -> Table:
+    rows = [
+        [result["spec"], quantity, *("–" if value is None else f"{value:.6g}" for value in values)]
+        for result in document["results"]
+        for quantity, _, _ in QUANTITIES
+        if result[quantity] and (values := result[quantity]["rounds"])
+    ]
+    header = ["allocator", "quantity", *(f"{number + 1}" for number in range(document["rounds"]))]
+    return Table("Every round's raw figures", header, rows, text_columns=2, folded=True)
+
+
+# The machine
+
+
+def settings(document: Document) -> list[list[str]]:
+    given = [
+        [key.replace("_", " "), str(value)]
+        for key, value in document["settings"].items()
+        if value is not None
+    ]
+    return [["rounds asked for", str(document["rounds"])], *given]
+
+
+def machine_section(machine: Mapping[str, Any], asked: Sequence[Sequence[str]]) -> Section:
+    """What the machine was, and what it lacked."""
+    rows, unknown = [], []
+    for key, value in machine.items():
+        if key == "lacks":
+            continue
+        words = key.removesuffix("_bytes").replace("_", " ")
+        if value is None:
+            unknown.append(words)
+        else:
+            rows.append([words, format_bytes(value) if key.endswith("_bytes") else str(value)])
+    lacks = [[one["name"], one["state"], one["consequence"]] for one in machine.get("lacks", ())]
+    tables = [Table("What it was", [], rows, words=True)]
+    if lacks:
+        header = ["missing", "state", "what follows"]
+        tables.append(Table("What it lacked", header, lacks, words=True))
+    tables.append(Table("What was asked", [], asked, words=True))
+    told = [f"This machine does not tell: {', '.join(unknown)}."] if unknown else []
+    return Section("The machine", told, tables=tables)

@@ -1,0 +1,558 @@
+# SPDX-License-Identifier: MIT
+"""What follows from a comparison's figures, in words, and what does not.
+
+A pure function from the JSON (docs/compare-format.md) to sentences. Two allocators are told apart
+in a quantity when the interval of their ratios, round by round, leaves out 1 and the median is
+2% away from it, in memory also 1 MiB; less is real perhaps, but no reason to change anything.
+*Fastest* are all that nobody is told to be faster than, *leanest* likewise, so what chance may
+have ordered is not ordered here. Who belongs to both is the choice; when nobody does there is a
+trade-off with a price, and when the usual allocator belongs to both there is nothing to gain.
+
+What the heap's own account says beside that is named too: memory that was never freed, heaps far
+larger than what was asked for, and sizes rounded up.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Protocol, Sequence
+
+from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, enumerate_names
+from ...output.units import format_bytes, format_ratio
+from ...statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, Summary, summarize
+from ...statistics.verdicts import NOTICEABLE, Change, change
+
+# Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
+PIECES_BYTES = 4 << 20
+FRAGMENTED = 1.5  # heap over what was asked for
+ROUNDING_SHARE = 0.25  # of the heap at its peak
+SHORT_RUN_SECONDS = 0.02
+WASTE_WORDS = {
+    "external": "free room between blocks",
+    "cached": "free blocks kept for one size or thread",
+    "rounding": "sizes rounded up",
+    "header": "headers",
+    "alignment": "alignment",
+}
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ratio(Estimate):
+    """One allocator over another in one quantity."""
+
+    matters: bool = True  # the difference is large enough in absolute terms
+
+    def is_less(self) -> bool:
+        return self.matters and change(self) is Change.LESS
+
+    def is_more(self) -> bool:
+        return self.matters and change(self) is Change.MORE
+
+    def is_told(self) -> bool:
+        return self.is_less() or self.is_more()
+
+    def __str__(self) -> str:
+        return format_ratio(self.median, self.low, self.high)
+
+
+class Evidence(Protocol):
+    """What a choice is made from: one comparison, or a suite of them."""
+
+    baseline: str
+    candidates: Sequence[str]  # the baseline included, best-known first is not required
+
+    def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
+        """`quantity` is "CPU", "memory" or "wall time"; None when it was not measured."""
+
+    def amount(self, allocator: str, quantity: str) -> str:
+        """How much that is in absolute terms; empty when that means nothing."""
+
+
+def recommend(document: Document) -> list[Sentence]:
+    """The recommendation that a comparison's figures carry; its first sentence is the headline."""
+    return [*_choice(document), *_refused(document), *_findings(document), *_limits(document)]
+
+
+# who is better than whom
+
+
+def measured(document: Document) -> list[dict[str, Any]]:
+    """The results that have figures."""
+    return [result for result in document["results"] if result["cpu_seconds"] is not None]
+
+
+def memory_quantity(document: Document) -> str:
+    """What memory means in this comparison."""
+    pairs = [(one["tree_peak_bytes"], one["peak_rss_bytes"]) for one in measured(document)]
+    return memory_that_matters(
+        [(tree and tree["median"], largest and largest["median"]) for tree, largest in pairs]
+    )
+
+
+def memory_that_matters(peaks: Sequence[tuple[float | None, float | None]]) -> str:
+    """All processes together where every allocator's tree held more than its largest process,
+    whose own peak is the more exact figure otherwise. peaks: medians of tree and largest."""
+    matters = [bool(tree and largest and tree > largest) for tree, largest in peaks]
+    return "tree_peak_bytes" if peaks and all(matters) else "peak_rss_bytes"
+
+
+class ComparisonEvidence:
+    """The rounds of one comparison."""
+
+    def __init__(self, document: Document) -> None:
+        usable = [one for one in measured(document) if one["status"] in ("ok", "nondeterministic")]
+        self.baseline = str(document["baseline"])
+        self.results = {str(result["spec"]): result for result in usable}
+        self.candidates: Sequence[str] = list(self.results)
+        memory = memory_quantity(document)
+        self.keys = {"CPU": "cpu_seconds", "memory": memory, "wall time": "wall_seconds"}
+
+    def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
+        mine, others = (self.results[name][self.keys[quantity]] for name in (one, other))
+        if mine is None or others is None:
+            return None
+        summary: Summary | None = summarize(mine["rounds"], others["rounds"])
+        ratio = summary and summary.ratio_interval()
+        if ratio is None:
+            return None
+        difference = abs(mine["median"] - others["median"])
+        matters = quantity != "memory" or difference >= NOTICEABLE_BYTES
+        return Ratio(ratio.median, ratio.low, ratio.high, matters)
+
+    def amount(self, allocator: str, quantity: str) -> str:
+        summary = self.results[allocator][self.keys[quantity]]
+        if summary is None:
+            return ""
+        if quantity == "memory":
+            return format_bytes(summary["median"])
+        return f"{summary['median']:.3g} s"
+
+
+def best(evidence: Evidence, quantity: str) -> list[str]:
+    """Those whom nobody is told to be better than, in the evidence's order."""
+
+    def beats(one: str, other: str) -> bool:
+        ratio = evidence.ratio(one, other, quantity)
+        return ratio is not None and ratio.is_less()
+
+    names = evidence.candidates
+    return [name for name in names if not any(beats(other, name) for other in names)]
+
+
+def least(evidence: Evidence, names: Sequence[str], quantity: str) -> str:
+    """The one with the smallest median ratio to the baseline, whether told apart or not."""
+
+    return min(names, key=lambda name: _median(evidence, name, quantity))
+
+
+def _median(evidence: Evidence, name: str, quantity: str) -> float:
+    ratio = evidence.ratio(name, evidence.baseline, quantity)
+    return ratio.median if ratio else 1.0
+
+
+# words
+
+
+def in_words(ratio: Ratio) -> str:
+    """A decided ratio as a change: "13% less", "1.9 times as much"."""
+    if ratio.median >= 1.995:
+        return f"{ratio.median:.1f} times as much"
+    percent = 100 * abs(ratio.median - 1)
+    return f"{percent:.0f}% {'less' if ratio.median < 1 else 'more'}"
+
+
+def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
+    """How `one` stands to `other`: "13% less CPU (0.870 [0.861, 0.884])"."""
+    ratio = evidence.ratio(one, other, quantity)
+    if ratio is None:
+        return f"{quantity} not measured"
+    if ratio.is_told():
+        return f"{in_words(ratio)} {quantity} ({ratio})"
+    return f"no noticeable difference in {quantity} ({ratio})"
+
+
+def _both(evidence: Evidence, one: str, other: str) -> str:
+    cpu, memory = (against(evidence, one, other, quantity) for quantity in ("CPU", "memory"))
+    return f"{cpu}, {memory}"
+
+
+def _amounts(evidence: Evidence, name: str) -> str:
+    known = [text for what in ("CPU", "memory") if (text := evidence.amount(name, what))]
+    return f" ({', '.join(known)})" if known else ""
+
+
+# the choice
+
+
+def _choice(document: Document) -> list[Sentence]:
+    evidence = ComparisonEvidence(document)
+    undecided = _why_undecided(document, evidence)
+    if undecided is not None:
+        return [undecided, *_standing(evidence)]
+    return [*choose(evidence), *by_the_clock(evidence)]
+
+
+def _undecided(text: str) -> Sentence:
+    return Sentence("undecided", "Not decided", text)
+
+
+def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence | None:
+    if not measured(document):
+        why = document["incomplete"]
+        return _undecided("no round was measured" + (f": {why}." if why else "."))
+    if document["deterministic"] is False:
+        return _undecided(
+            "the command's output differs from run to run under glibc itself, so nobody can say "
+            "that the runs did the same work. If they did (dates, addresses), say so with "
+            "--check none or give --check a command that judges the output."
+        )
+    if evidence.baseline not in evidence.candidates:
+        return _undecided(f"the baseline {evidence.baseline} has no figures to compare with.")
+    if len(evidence.candidates) == 1:
+        return _undecided(_alone(document, evidence.baseline))
+    summary = evidence.results[evidence.baseline]["cpu_seconds"]
+    if summary["interval"] == RANGE:
+        count = sum(value is not None for value in summary["rounds"])
+        rounds = "1 round does" if count == 1 else f"{count} rounds do"
+        needed = f"it takes {LEAST_ROUNDS}, better 11."
+        return _undecided(f"{rounds} not tell chance from difference; {needed}")
+    return None
+
+
+def _alone(document: Document, baseline: str) -> str:
+    """Why there is nobody to compare the baseline with."""
+    others = [str(one["spec"]) for one in document["results"] if one["spec"] != baseline]
+    if not others:
+        return f"only {baseline} was measured."
+    does = "does" if len(others) == 1 else "do"
+    return f"{enumerate_names(others)} {does} not go with this program, and {baseline} is left."
+
+
+def _standing(evidence: ComparisonEvidence) -> list[Sentence]:
+    """Who was ahead although that decides nothing."""
+    if evidence.baseline not in evidence.candidates or len(evidence.candidates) == 1:
+        return []
+    fast, lean = (least(evidence, evidence.candidates, what) for what in ("CPU", "memory"))
+    cpu, memory = evidence.amount(fast, "CPU"), evidence.amount(lean, "memory")
+    text = f"least CPU: {fast} ({cpu}); least memory: {lean} ({memory})."
+    return [Sentence("note", "Measured all the same", text)]
+
+
+def choose(evidence: Evidence) -> list[Sentence]:
+    """The choice among candidates of which the baseline is one, and there are others."""
+    fastest, leanest = best(evidence, "CPU"), best(evidence, "memory")
+    both = [name for name in fastest if name in leanest]
+    if evidence.baseline in both:
+        return [_stay(evidence, both), *_worse(evidence)]
+    if both and not any(_is_told_apart(evidence, name) for name in both):
+        return _without_a_winner(evidence)
+    if both:
+        return _take(evidence, [name for name in both if _is_told_apart(evidence, name)])
+    pair = _opposites(evidence, fastest, leanest)
+    if pair is None:
+        text = (
+            "the differences are so close to what can be told that they do not add up to a choice."
+        )
+        return [_undecided(text)]
+    return _trade(evidence, *pair)
+
+
+def _opposites(
+    evidence: Evidence, fastest: Sequence[str], leanest: Sequence[str]
+) -> tuple[str, str] | None:
+    """Someone fast and someone lean who are told apart both ways; least CPU and memory first."""
+    for lean in sorted(leanest, key=lambda name: _median(evidence, name, "memory")):
+        for fast in sorted(fastest, key=lambda name: _median(evidence, name, "CPU")):
+            cpu = evidence.ratio(fast, lean, "CPU")
+            memory = evidence.ratio(fast, lean, "memory")
+            if cpu and memory and cpu.is_less() and memory.is_more():
+                return fast, lean
+    return None
+
+
+def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
+    base = evidence.baseline
+    others = [name for name in evidence.candidates if name != base]
+    equals = [name for name in both if name != base]
+    ratios = [evidence.ratio(name, base, "CPU") for name in equals]
+    blur = max((ratio.high / ratio.low - 1 for ratio in ratios if ratio), default=0)
+    text = f"stay with {base}: {enumerate_names(others)} "
+    text += "is" if len(others) == 1 else "are"
+    text += " neither noticeably faster nor leaner"
+    if equals:
+        text += f", and the figures do not tell {enumerate_names(equals)} from it"
+    text += "."
+    if blur > 2 * NOTICEABLE:
+        text += (
+            f" Intervals of CPU are up to {100 * blur:.0f}% wide, so a smaller difference may be "
+            "there unseen; more rounds or a quieter machine would tell."
+        )
+    kind, title = ("undecided", "No difference") if equals else ("choice", "Choice")
+    return Sentence(kind, title, text)
+
+
+def _is_told_apart(evidence: Evidence, name: str) -> bool:
+    """From the baseline, in CPU or in memory."""
+    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
+    return any(ratio is not None and ratio.is_told() for ratio in ratios)
+
+
+def _without_a_winner(evidence: Evidence) -> list[Sentence]:
+    """Somebody beats the baseline in one quantity, but who is best in both is not told from it."""
+    base = evidence.baseline
+    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
+    if free:
+        chosen = least(evidence, free, "CPU")
+        text = f"{chosen}: against {base} it costs nothing: {_both(evidence, chosen, base)}."
+        return [Sentence("choice", "Choice", text)]
+    text = f"stay with {base}: what is better than it in one respect is worse in the other."
+    sentences = [Sentence("choice", "Choice", text)]
+    for name in evidence.candidates:
+        if _is_told_apart(evidence, name):
+            text = f"{_both(evidence, name, base)}."
+            sentences.append(Sentence("note", f"{name} against {base}", text))
+    return sentences
+
+
+def _worse(evidence: Evidence) -> list[Sentence]:
+    """Those that cost more than the baseline, with what they cost."""
+    base, costs = evidence.baseline, []
+    for name in evidence.candidates:
+        ratios = [(what, evidence.ratio(name, base, what)) for what in ("CPU", "memory")]
+        more = [f"{in_words(ratio)} {what}" for what, ratio in ratios if ratio and ratio.is_more()]
+        if more:
+            costs.append(f"{name} takes {' and '.join(more)}")
+    return [Sentence("note", "Worse", f"{'; '.join(costs)}.")] if costs else []
+
+
+def _take(evidence: Evidence, both: Sequence[str]) -> list[Sentence]:
+    chosen = least(evidence, both, "CPU")
+    text = (
+        f"{chosen}: nothing measured is noticeably faster, and nothing leaner. "
+        f"Against {evidence.baseline}: {_both(evidence, chosen, evidence.baseline)}."
+    )
+    sentences = [Sentence("choice", "Choice", text)]
+    equals = [name for name in both if name != chosen]
+    if equals:
+        text = f"the figures do not tell {enumerate_names(equals)} from {chosen}."
+        sentences.append(Sentence("note", "As good", text))
+    return sentences
+
+
+def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
+    """Nobody is both: two choices, the price between them, and the one that costs nothing."""
+    base = evidence.baseline
+    text = f"it is a trade-off: {fast} for speed, {lean} for memory."
+    sentences = [Sentence("choice", "Choice", text)]
+    price = (
+        f"{fast}{_amounts(evidence, fast)} against {lean}{_amounts(evidence, lean)}: "
+        f"{_both(evidence, fast, lean)}."
+    )
+    sentences.append(Sentence("price", "The price", price))
+    if base in (fast, lean):
+        return sentences
+    for name in (fast, lean):
+        text = f"{_both(evidence, name, base)}."
+        sentences.append(Sentence("note", f"{name} against {base}", text))
+    free = [name for name in evidence.candidates if _costs_nothing(evidence, name)]
+    if free:
+        chosen = least(evidence, free, "CPU")
+        if chosen not in (fast, lean):
+            text = f"{chosen} against {base}: {_both(evidence, chosen, base)}."
+            sentences.append(Sentence("choice", "Without a price", text))
+    return sentences
+
+
+def _costs_nothing(evidence: Evidence, name: str) -> bool:
+    """Noticeably better than the baseline in one respect and not worse in the other."""
+    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return any(ratio.is_less() for ratio in known) and not any(ratio.is_more() for ratio in known)
+
+
+def by_the_clock(evidence: Evidence) -> list[Sentence]:
+    """Threads can make the quickest something else than the one with the least CPU."""
+    fastest, quickest = best(evidence, "CPU"), best(evidence, "wall time")
+    if set(fastest) & set(quickest) or not quickest:
+        return []
+    quick, fast = least(evidence, quickest, "wall time"), least(evidence, fastest, "CPU")
+    text = (
+        f"{quick} against {fast}: {against(evidence, quick, fast, 'wall time')}, "
+        f"{against(evidence, quick, fast, 'CPU')}. Whoever waits for the program looks at this."
+    )
+    return [Sentence("note", "By the clock", text)]
+
+
+# who is out
+
+
+def _refused(document: Document) -> list[Sentence]:
+    sentences = []
+    for result in document["results"]:
+        name, failure = result["spec"], result["failure"]
+        if result["status"] == "failed" and failure is not None:
+            said = f" ({failure['message']})" if failure["message"] else ""
+            text = f"{name} failed in {failure['when']}: {failure['ending']}{said}."
+            sentences.append(Sentence("refused", "Not for this program", text))
+        elif result["status"] == "different-output":
+            text = (
+                f"under {name} the command writes something else than under glibc. Either the "
+                "allocator is at fault or the program depends on where its memory lies."
+            )
+            sentences.append(Sentence("refused", "Not for this program", text))
+    return sentences
+
+
+# what the heaps' own accounts show
+
+
+def _findings(document: Document) -> list[Sentence]:
+    results = [one for one in document["results"] if one.get("heap")]
+    accounts = {one["spec"]: one["heap"] for one in results}
+    collected = {one["spec"] for one in results if one.get("options", {}).get("free") == "ignore"}
+    finders: list[Callable[[Mapping[str, Any]], list[Sentence]]] = [_fragmented, _rounded_up]
+    freed = {spec: heap for spec, heap in accounts.items() if spec not in collected}
+    garbage = {spec: heap for spec, heap in accounts.items() if spec in collected}
+    others = [sentence for find in finders for sentence in find(freed)]
+    return [*_never_freed(accounts, document.get("sites")), *others, *_garbage(garbage)]
+
+
+def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
+    """The program's own doing, so any one account tells; the most cautious is believed."""
+    known = [
+        (heap["live"]["requested_bytes"], heap["live"]["blocks"], heap["requested_peak_bytes"])
+        for heap in accounts.values()
+        if heap.get("live") and heap["live"].get("requested_bytes") is not None
+    ]
+    if not known:
+        return []
+    live, blocks, peak = min(known)
+    if live < NOTICEABLE_BYTES or live < LEAK_SHARE * (peak or 0):
+        return []
+    text = (
+        f"{format_bytes(live)} were never freed: {blocks:,} blocks were still held when the "
+        f"program ended, of {format_bytes(peak)} at most.{_allocated_at(sites)} "
+        "What a program needs to its end it may leave so; in one that runs for long it is a "
+        "leak, which no allocator mends."
+    )
+    return [Sentence("finding", "Never freed", text)]
+
+
+def _allocated_at(sites: Mapping[str, Any] | None) -> str:
+    """The places to which most of what was never freed belongs."""
+    if not sites or not sites["exit_bytes"]:
+        return ""
+    named = [
+        f"{100 * row['bytes'] / sites['exit_bytes']:.0f}% are allocated at {row['place']}"
+        + (f", called by {row['called_by']}" if row["called_by"] else "")
+        for row in sites["exit"][:3]
+        if row["bytes"] >= LEAK_SHARE * sites["exit_bytes"]
+    ]
+    return f" Of these, {enumerate_names(named)}." if named else ""
+
+
+def _excess(heap: Mapping[str, Any]) -> float:
+    return float((heap["mapped_peak_bytes"] or 0) - (heap["requested_peak_bytes"] or 0))
+
+
+def _is_rounding(heap: Mapping[str, Any]) -> bool:
+    """Rounding is the better half of what the heap holds beyond what was asked for."""
+    return bool(heap["waste"]) and heap["waste"]["rounding"] > _excess(heap) / 2
+
+
+def _fragmented(accounts: Mapping[str, Any]) -> list[Sentence]:
+    fragmented = {
+        name: heap
+        for name, heap in accounts.items()
+        if (heap["fragmentation"] or 0) >= FRAGMENTED
+        and _excess(heap) >= PIECES_BYTES
+        and not _is_rounding(heap)
+    }
+    if not fragmented:
+        return []
+    grown = [
+        f"to {format_bytes(heap['mapped_peak_bytes'])} under {name}, {heap['fragmentation']:.1f} "
+        f"times as much{_made_of(heap)}"
+        for name, heap in fragmented.items()
+    ]
+    asked = min(heap["requested_peak_bytes"] for heap in fragmented.values())
+    text = (
+        f"the program asked for {format_bytes(asked)} at most, but the heap grew "
+        f"{enumerate_names(grown)}. What was freed could not serve what was asked for next."
+        f"{_better_heap(min(fragmented, key=lambda name: _excess(fragmented[name])), accounts)}"
+    )
+    return [Sentence("finding", "Fragmentation", text)]
+
+
+def _garbage(accounts: Mapping[str, Any]) -> list[Sentence]:
+    """Where frees are ignored, what lies between is what no collection has found yet."""
+    return [
+        Sentence(
+            "finding",
+            "Garbage",
+            f"under {name} the heap grew to {format_bytes(heap['mapped_peak_bytes'])}, "
+            f"{heap['fragmentation']:.1f} times what the program held at most: what it freed "
+            f"waits for a collection, of which there were {heap['collector']['collections']:,}.",
+        )
+        for name, heap in accounts.items()
+        if (heap["fragmentation"] or 0) >= FRAGMENTED
+        and _excess(heap) >= PIECES_BYTES
+        and heap.get("collector")
+    ]
+
+
+def _made_of(heap: Mapping[str, Any]) -> str:
+    """The greatest kinds of waste, at the moment for which they are known."""
+    waste = heap["waste"] or {}
+    known = ((waste[kind] or 0, words) for kind, words in WASTE_WORDS.items() if kind in waste)
+    kinds = sorted(known, reverse=True)
+    named = [f"{format_bytes(size)} {words}" for size, words in kinds if size * 10 > _excess(heap)]
+    return f" (when it asked for most: {', '.join(named[:3])})" if named else ""
+
+
+def _better_heap(name: str, accounts: Mapping[str, Any]) -> str:
+    others = {
+        other: heap["mapped_peak_bytes"]
+        for other, heap in accounts.items()
+        if other != name and heap["mapped_peak_bytes"]
+    }
+    leanest = min(others, key=lambda other: float(others[other]), default=None)
+    if leanest is None or others[leanest] > 0.8 * accounts[name]["mapped_peak_bytes"]:
+        return ""
+    return f" {leanest} did with {format_bytes(others[leanest])}."
+
+
+def _rounded_up(accounts: Mapping[str, Any]) -> list[Sentence]:
+    sentences = []
+    for name, heap in accounts.items():
+        waste, peak = heap["waste"], heap.get("at_peak") or {}
+        mapped = peak.get("mapped_bytes")
+        if not waste or not mapped or waste["rounding"] < NOTICEABLE_BYTES:
+            continue
+        share = waste["rounding"] / mapped
+        if share >= ROUNDING_SHARE:
+            text = (
+                f"{name} rounds sizes up so far that {format_bytes(waste['rounding'])}, "
+                f"{100 * share:.0f}% of the heap at its peak, belong to blocks but were not asked "
+                f"for.{_better_heap(name, accounts)}"
+            )
+            sentences.append(Sentence("finding", "Rounding", text))
+    return sentences
+
+
+# how far the figures reach
+
+
+def _limits(document: Document) -> list[Sentence]:
+    sentences = []
+    if document["incomplete"] and measured(document):
+        text = f"{document['incomplete']}; the figures are of the rounds before that."
+        sentences.append(Sentence("note", "Incomplete", text))
+    cpu = [result["cpu_seconds"]["median"] for result in measured(document)]
+    if cpu and max(cpu) < SHORT_RUN_SECONDS:
+        text = (
+            f"a run takes {1000 * max(cpu):.0f} ms of CPU, most of which goes into starting the "
+            "program; give it more to do."
+        )
+        sentences.append(Sentence("note", "Short", text))
+    return sentences

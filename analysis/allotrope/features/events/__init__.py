@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""A program's allocations and frees, recorded natively."""

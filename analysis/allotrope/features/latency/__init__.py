@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""How long each call of an allocator takes."""

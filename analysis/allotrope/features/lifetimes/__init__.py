@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""How long a program's objects live."""

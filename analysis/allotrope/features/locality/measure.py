@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Runs a program under an allocator, the recorder and the simulators, without a trace on disk."""
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import click
+
+from ...system import allocators
+from ...system.allocators import Allocator
+from ...system.errors import UserError
+from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
+from ...system.places import PLACES, built
+from ..trace.record import allocator_environment, recorder_tools
+from .simulate import PROGRAM, Document, die_with_parent
+
+
+def run_one(
+    allocator: Allocator, options: list[str], command: tuple[str, ...], stdout: Any
+) -> Document:
+    """Runs the command once under the recorder and an allocator."""
+    asked = None if allocator.name == "glibc" else allocator.spec
+    environment = allocator_environment(find_program(command[0]), command[0], asked, False)
+    settings = [f"--env={name}={value}" for name, value in environment.items()]
+    # Memory, so that nothing stays behind; by our name for it, so that the program inherits none.
+    with open(os.memfd_create("allotrope-locality"), "rb") as result:
+        output = f"--output=/proc/{os.getpid()}/fd/{result.fileno()}"
+        words = [str(built(PLACES.simulator)), "locality", output, *options]
+        words += [f"--tools={recorder_tools()}", *settings, "--", *command]
+        done = subprocess.run(
+            words, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=die_with_parent
+        )
+        message = done.stderr.decode(errors="replace").strip()
+        text = result.read()
+    if done.returncode != 0 or not text:
+        reason = message.removeprefix(f"{PROGRAM}: ") or "the simulation failed"
+        raise UserError(reason, max(done.returncode, 1))
+    if message:
+        click.echo(message, err=True)
+    run: Document = json.loads(text)
+    if run["pages"]["references"] == 0:
+        raise UserError(f"{command[0]}: cannot be run under the recorder", STATUS_CANNOT_EXECUTE)
+    return {"allocator": allocator.spec} | {key: run[key] for key in ("status", "pages", "caches")}
+
+
+def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:
+    chosen = allocators.choose_each(specs or ("glibc",))
+    find_program(command[0])
+    if any(allocator.library is not None for allocator in chosen):
+        need_preloadable(command[0])
+    return chosen

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""The tables and CSV of `allotrope locality`."""
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+from ...output.terminal import print_in_parts, print_wrapped, terminal
+from .simulate import THREADED, Document, binary_size, faults_with
+
+
+def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Replacement faults: a row for each memory, a column for each allocator."""
+    for number, first in enumerate(runs[0]["pages"]["pages"]):
+        size = first["page_size"]
+        parts = [run["pages"]["pages"][number] for run in runs]
+        table = [["memory", *(run["allocator"] for run in runs)]]
+        frames = 1
+        while True:
+            faults = [faults_with(part["curve"], frames) - part["cold"] for part in parts]
+            table.append([binary_size(frames * size), *(f"{count:,}" for count in faults)])
+            if not any(faults):
+                break
+            frames *= 2
+        table.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
+        yield f"Replacement faults, pages of {binary_size(size)}", table
+
+
+def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Miss rates at the smallest and the largest associativity simulated."""
+    for number, first in enumerate(runs[0]["caches"]["blocks"]):
+        block = first["block"]
+        results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
+        for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
+            kind = "direct-mapped" if ways == 1 else f"{ways} ways"
+            table = [["cache", *(run["allocator"] for run in runs)]]
+            for sets in sorted({result["sets"] for result in results}):
+                rates = [miss_rate(run, number, block, sets, ways) for run in runs]
+                table.append([binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates)])
+            yield f"Miss rate, {kind}, blocks of {block} bytes", table
+
+
+def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
+    wanted = (block, sets, ways)
+    misses: int = next(
+        result["misses"]
+        for result in run["caches"]["results"]
+        if (result["block"], result["sets"], result["ways"]) == wanted
+    )
+    touches: int = run["caches"]["blocks"][number]["touches"]
+    return misses / touches
+
+
+def rows(runs: list[Document]) -> Iterator[list[Any]]:
+    """Everything in one table: faults by frames, and misses by sets and ways."""
+    yield ["allocator", "what", "unit", "sets", "ways", "faults_or_misses", "cold_or_write_backs"]
+    of_cache = itemgetter("block", "sets", "ways", "misses", "write_backs")
+    for run in runs:
+        for page in run["pages"]["pages"]:
+            for point in page["curve"]:
+                found = [point["frames"], point["faults"], point["cold"]]
+                yield [run["allocator"], "page faults", page["page_size"], 1, *found]
+        for result in run["caches"]["results"]:
+            yield [run["allocator"], "cache misses", *of_cache(result)]
+
+
+def print_runs(runs: list[Document]) -> None:
+    console = terminal()
+    for title, table in [*page_tables(runs), *cache_tables(runs)]:
+        print_in_parts(console, table, title)
+    for run in runs:
+        counts = run["pages"]
+        whole, classes = counts["references"], counts["classes"]
+        line = f"{run['allocator']}: {whole:,} references, exit status {run['status']}"
+        shares = [f"{part['class']} {part['references'] / whole:.1%}" for part in classes]
+        print_wrapped(console, f"{line}; {', '.join(shares)}")
+    if any(run["pages"]["threaded"] for run in runs):
+        print_wrapped(console, THREADED)

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: MIT
+"""The pages of `allotrope locality` and `simulate`, from their JSON (docs/simulate-format.md).
+
+All three are pages of runs: one for each allocator, or the one of a trace. A run holds `pages`,
+`caches`, or both."""
+
+import shlex
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.plots import legend
+from ...output.sentences import Sentence
+from ...output.units import KIBIBYTE, MEBIBYTE, format_bytes
+from .simulate import faults_with
+
+Document = dict[str, Any]
+LEGEND = legend(-0.2)
+THREADED = "one cache, Valgrind's interleaving, no coherence"
+CAUSES = (("cold", "var(--part-0)"), ("capacity", "var(--part-1)"), ("conflict", "var(--part-2)"))
+DASHES = ("solid", "dash", "dot", "dashdot")
+MOST_SETS = 512  # points of a picture of misses by set
+MOST_FUNCTIONS = 20
+
+
+def locality_page(document: Document) -> Page:
+    """Of allotrope.locality/1."""
+    return _page(document["runs"], "Locality", shlex.join(document["command"]))
+
+
+def simulation_page(trace: str, kind: str, document: Document) -> Page:
+    """Of allotrope.simulate.pages/1 or .caches/1; kind: `pages` or `caches`."""
+    title = "Page faults" if kind == "pages" else "Cache misses"
+    run = {"allocator": trace, kind: document}
+    return _page([run], title, f"allotrope simulate {kind} {trace}")
+
+
+def _page(runs: list[Document], title: str, command: str) -> Page:
+    threaded = any(_any(run)["threaded"] for run in runs)
+    sections = []
+    if "pages" in runs[0]:
+        sections.append(Section("Page faults", [PAGES], list(_page_figures(runs))))
+    if "caches" in runs[0]:
+        sections += _cache_sections(runs)
+    sections.append(Section("Figures", tables=list(_tables(runs))))
+    if threaded:
+        sections = [_labelled(section) for section in sections]
+    references = _any(runs[0])["references"]
+    return Page(
+        title=title,
+        command=command,
+        subtitle=f"{references:,} data references"
+        + (f" under {runs[0]['allocator']}; {len(runs)} allocators" if len(runs) > 1 else ""),
+        advice=list(_advice(runs, threaded)),
+        sections=sections,
+    )
+
+
+PAGES = (
+    "A fault is a touch of a page that is not in a memory of so many pages, the least "
+    "recently used of which makes room. First touches happen in every memory and are left "
+    "out: a program that fits shows none."
+)
+
+
+def _any(run: Document) -> Document:
+    found: Document = run["pages"] if "pages" in run else run["caches"]
+    return found
+
+
+def _labelled(section: Section) -> Section:
+    """The same with every picture saying what it means for a threaded program."""
+    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1}
+    corner |= {"xanchor": "right", "yanchor": "bottom"}
+    note = {"text": THREADED, "showarrow": False, **corner, "font": {"size": 11}}
+    more = {"annotations": [note], "margin": {"l": 8, "r": 12, "t": 28, "b": 8}}
+    figures = [
+        replace(one, caption=f"Threads: {THREADED}. {one.caption}", layout={**one.layout, **more})
+        for one in section.figures
+    ]
+    return replace(section, figures=figures)
+
+
+def _line(
+    name: str, x: Sequence[float], y: Sequence[float], place: int, text: str, **more: Any
+) -> Document:
+    look = {"color": colour(place), "width": 2, "dash": DASHES[place // 8 % len(DASHES)]}
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(x) < 40 else "lines",
+        "name": plain(name),
+        "x": list(x),
+        "y": list(y),
+        "line": look | more.pop("line", {}),
+        "marker": {"symbol": symbol(place), "size": 6},
+        "hovertemplate": f"<b>{plain(name)}</b><br>{text}<extra></extra>",
+    } | more
+
+
+# Pages
+
+
+def thin(points: list[Document], most: int = 300) -> list[Document]:
+    """A curve with fewer points: all where there are few, else evenly by the logarithm."""
+    kept, factor = [points[0]], 1.0
+    if len(points) > most:
+        factor = (points[-1]["frames"] / points[0]["frames"]) ** (1 / most)
+    for point in points[1:-1]:
+        if point["frames"] >= kept[-1]["frames"] * factor:
+            kept.append(point)
+    return kept + points[1:][-1:]
+
+
+def _fault_line(name: str, part: Document, size: int, references: int, place: int) -> Document:
+    points = thin(part["curve"])
+    faults = [1e6 * (point["faults"] - part["cold"]) / references for point in points]
+    memory = [point["frames"] * size / MEBIBYTE for point in points]
+    shown = [fault if fault > 0 else None for fault in faults]
+    hover = "%{x:.4g} MiB: %{y:.4g} faults per million references"
+    return _line(name, memory, shown, place, hover, line={"shape": "hv"}, mode="lines")
+
+
+def _fault_layout() -> Document:
+    return layout(
+        xaxis=axis("memory, MiB", type="log"),
+        yaxis=axis("replacement faults per million references", type="log"),
+        showlegend=True,
+        legend=LEGEND,
+    )
+
+
+def _page_figures(runs: list[Document]) -> Iterator[Figure]:
+    for number, first in enumerate(runs[0]["pages"]["pages"]):
+        size = first["page_size"]
+        pages = [run["pages"]["pages"][number] for run in runs]
+        yield Figure(
+            name=f"faults-{size}",
+            title=f"Replacement faults, pages of {format_bytes(size)}",
+            caption="Each line ends at the memory from which on nothing is replaced: what the "
+            "program touches in all. Down and left is better.",
+            data=[
+                _fault_line(run["allocator"], page, size, run["pages"]["references"], place)
+                for place, (run, page) in enumerate(zip(runs, pages))
+            ],
+            layout=_fault_layout(),
+            height=430,
+        )
+        for place, (run, page) in enumerate(zip(runs, pages)):
+            if len(page["by_class"]) < 2:
+                continue
+            yield Figure(
+                name=f"faults-{size}-{place}",
+                title=f"{run['allocator']}: whose references fault, pages of {format_bytes(size)}",
+                caption="Memory is shared by all; a fault belongs to whose reference it was.",
+                data=[
+                    _fault_line(part["class"], part, size, run["pages"]["references"], shade)
+                    for shade, part in enumerate(page["by_class"])
+                ],
+                layout=_fault_layout(),
+            )
+
+
+# Caches
+
+
+def _cache_sections(runs: list[Document]) -> Iterator[Section]:
+    yield Section("Cache misses", figures=list(_miss_figures(runs)))
+    causes = list(_cause_figures(runs))
+    if causes:
+        yield Section("Why they miss", [CAUSES_TEXT], causes)
+    for number, shape in enumerate(runs[0]["caches"]["shapes"]):
+        yield Section(
+            f"{shape['shape']}: {format_bytes(shape['bytes'])}, {shape['sets']:,} sets of "
+            f"{shape['ways']} blocks of {shape['block']} bytes",
+            figures=list(_shape_figures(runs, number)),
+            tables=[_function_table(runs, number)],
+        )
+
+
+CAUSES_TEXT = (
+    "Cold: the first touch of a block. Capacity: what a fully associative cache of the "
+    "same size misses beyond that. Conflict: the rest; it is negative where limited "
+    "associativity does better than that."
+)
+
+
+def _results(run: Document, block: int, ways: int) -> list[Document]:
+    results = run["caches"]["results"]
+    return [one for one in results if (one["block"], one["ways"]) == (block, ways)]
+
+
+def _touches(run: Document, block: int) -> int:
+    blocks = run["caches"]["blocks"]
+    return next((int(one["touches"]) for one in blocks if one["block"] == block), 0)
+
+
+def _associativities(runs: list[Document], block: int) -> list[int]:
+    largest = max(one["ways"] for one in runs[0]["caches"]["results"] if one["block"] == block)
+    return sorted({1, largest})
+
+
+def kind_of(ways: int) -> str:
+    return "direct-mapped" if ways == 1 else f"{ways} ways"
+
+
+def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
+    for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
+        for ways in _associativities(runs, block):
+            data = []
+            for place, run in enumerate(runs):
+                results, touches = _results(run, block, ways), _touches(run, block)
+                sizes = [one["bytes"] / KIBIBYTE for one in results]
+                rates = [100 * one["misses"] / touches for one in results]
+                data.append(_line(run["allocator"], sizes, rates, place, "%{x:,} KiB: %{y:.4g} %"))
+            yield Figure(
+                name=f"misses-{block}-{ways}",
+                title=f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
+                caption="Each cache stands alone and sees every reference. A share of the touches "
+                "of blocks.",
+                data=data,
+                layout=layout(
+                    xaxis=axis("cache, KiB", type="log"),
+                    yaxis=axis("misses, %", type="log"),
+                    showlegend=True,
+                    legend=LEGEND,
+                ),
+                height=430,
+            )
+
+
+def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Document:
+    return {
+        "type": "bar",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "marker": {"color": fill},
+        "hovertemplate": f"%{{x}}: %{{y:.4g}} {name}<extra></extra>",
+    }
+
+
+def _stacked(title: str) -> Document:
+    return layout(
+        barmode="relative",
+        xaxis=axis("", type="category"),
+        yaxis=axis(title),
+        showlegend=True,
+        legend=LEGEND,
+    )
+
+
+def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
+    """Of the simulated block sizes the first, direct-mapped."""
+    block = runs[0]["caches"]["blocks"][0]["block"]
+    for place, run in enumerate(runs):
+        results, touches = _results(run, block, 1), _touches(run, block)
+        if results[0]["cold"] is None:
+            return
+        names = [format_bytes(one["bytes"]) for one in results]
+        yield Figure(
+            name=f"causes-{place}",
+            title=f"{run['allocator']}: direct-mapped, blocks of {block} bytes",
+            caption="Misses per thousand touches.",
+            data=[
+                _stack(cause, names, [1e3 * one[cause] / touches for one in results], fill)
+                for cause, fill in CAUSES
+            ],
+            layout=_stacked("misses per thousand touches"),
+        )
+
+
+def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
+    shapes = [run["caches"]["shapes"][number] for run in runs]
+    names = [plain(run["allocator"]) for run in runs]
+    millions = [run["caches"]["references"] / 1e6 for run in runs]
+
+    def bars(name: str, title: str, caption: str, parts: Parts, fills: Mapping[str, str]) -> Figure:
+        """parts: the misses of each part of a shape."""
+        shares = [
+            {key: misses / count for key, misses in parts(shape).items()}
+            for shape, count in zip(shapes, millions)
+        ]
+        data = [
+            _stack(key, names, [share.get(key, 0.0) for share in shares], fill)
+            for key, fill in fills.items()
+        ]
+        look = _stacked("misses per million references")
+        return Figure(f"shape-{number}-{name}", title, caption, data, look)
+
+    if all(shape["cold"] is not None for shape in shapes):
+        said = "Cold, capacity and conflict."
+        yield bars("causes", "Misses by cause", said, _by_cause, dict(CAUSES))
+    said = "Program, allocator, or the collector's phases."
+    fills = _colours(shapes, _by_class)
+    yield bars("classes", "Misses by whose reference", said, _by_class, fills)
+    if fills := _colours(shapes, _by_region):
+        said = "Whose reference, and what it touched."
+        yield bars("regions", "Misses by class and region", said, _by_region, fills)
+    yield _sets_figure(runs, number)
+
+
+Parts = Callable[[Document], dict[str, float]]
+
+
+def _colours(shapes: list[Document], parts: Parts) -> dict[str, str]:
+    """A colour for each part that any of the shapes has."""
+    keys = dict.fromkeys(key for shape in shapes for key in parts(shape))
+    return {key: colour(place) for place, key in enumerate(keys)}
+
+
+def _by_cause(shape: Document) -> dict[str, float]:
+    return {cause: float(shape[cause]) for cause, _ in CAUSES}
+
+
+def _by_class(shape: Document) -> dict[str, float]:
+    return {key: float(misses) for key, misses in shape["misses_by_class"].items()}
+
+
+def _by_region(shape: Document) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in shape.get("misses_by_region") or []:
+        key = f"{one['class']}, {one['region']}"
+        found[key] = found.get(key, 0.0) + one["misses"]
+    return found
+
+
+def _sets_figure(runs: list[Document], number: int) -> Figure:
+    caption = "Even is good: peaks are blocks that fight for the same places."
+    if runs[0]["caches"]["shapes"][number]["sets"] > MOST_SETS:
+        caption += " The most of each group of sets."
+    hover = "set %{x}: %{y:.4g} per million references"
+    data = []
+    for place, run in enumerate(runs):
+        misses = run["caches"]["shapes"][number]["misses_by_set"]
+        curve = _by_set(misses, run["caches"]["references"] / 1e6)
+        thin_line = {"width": 1.5}
+        data.append(_line(run["allocator"], *curve, place, hover, mode="lines", line=thin_line))
+    return Figure(
+        f"shape-{number}-sets",
+        "Misses by set",
+        caption,
+        data,
+        layout(
+            xaxis=axis("set"),
+            yaxis=axis("misses per million references", rangemode="tozero"),
+            showlegend=True,
+            legend=LEGEND,
+        ),
+        height=430,
+    )
+
+
+def _by_set(misses: list[int], millions: float) -> tuple[list[int], list[float]]:
+    group = -(-len(misses) // MOST_SETS)
+    starts = list(range(0, len(misses), group))
+    return starts, [max(misses[start : start + group]) / millions for start in starts]
+
+
+# Tables
+
+
+def _function_table(runs: list[Document], number: int) -> Table:
+    rows = []
+    for run in runs:
+        shape = run["caches"]["shapes"][number]
+        worst = sorted(shape["misses_by_function"], key=itemgetter("misses"), reverse=True)
+        for one in worst[: MOST_FUNCTIONS if len(runs) == 1 else 8]:
+            name = one["name"] or f"function {one['function']}"
+            share = one["misses"] / shape["misses"]
+            rows.append([run["allocator"], name, f"{one['misses']:,}", f"{share:.2%}"])
+    header = ["allocator", "function", "misses", "share"]
+    return Table("Functions that miss most", header, rows, text_columns=2, folded=True)
+
+
+def _tables(runs: list[Document]) -> Iterator[Table]:
+    if "pages" in runs[0]:
+        yield from _fault_tables(runs)
+    if "caches" in runs[0]:
+        yield from _miss_tables(runs)
+    rows = []
+    for run in runs:
+        whole = _any(run)["references"]
+        for part in _any(run)["classes"]:
+            references = [f"{part['references']:,}", f"{part['references'] / whole:.2%}"]
+            rows.append([run["allocator"], part["class"], *references, f"{part['stores']:,}"])
+    header = ["allocator", "class", "references", "share", "stores"]
+    yield Table("References by class", header, rows, text_columns=2)
+
+
+def _fault_tables(runs: list[Document]) -> Iterator[Table]:
+    for number, first in enumerate(runs[0]["pages"]["pages"]):
+        size = first["page_size"]
+        parts = [run["pages"]["pages"][number] for run in runs]
+        most = max(part["curve"][-1]["frames"] for part in parts)
+        rows = []
+        for power in range(most.bit_length() + 1):
+            faults = [faults_with(part["curve"], 1 << power) - part["cold"] for part in parts]
+            rows.append([format_bytes(size << power), *(f"{count:,}" for count in faults)])
+        rows.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
+        header = ["memory", *(run["allocator"] for run in runs)]
+        yield Table(f"Replacement faults, pages of {format_bytes(size)}", header, rows)
+
+
+def _miss_tables(runs: list[Document]) -> Iterator[Table]:
+    header = ["cache", *(run["allocator"] for run in runs)]
+    for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
+        touches = [_touches(run, block) for run in runs]
+        for ways in _associativities(runs, block):
+            columns = [_results(run, block, ways) for run in runs]
+            rows = []
+            for row, first in enumerate(columns[0]):
+                rates = [column[row]["misses"] / of for column, of in zip(columns, touches)]
+                rows.append([format_bytes(first["bytes"]), *(f"{rate:.4%}" for rate in rates)])
+            yield Table(f"Miss rate, {kind_of(ways)}, blocks of {block} bytes", header, rows)
+
+
+# Words
+
+
+def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
+    if len(runs) > 1 and "pages" in runs[0]:
+        page = runs[0]["pages"]["pages"][0]["page_size"]
+        touched = {run["allocator"]: run["pages"]["pages"][0]["cold"] for run in runs}
+        least, most = _extremes(touched)
+        yield Sentence(
+            "choice",
+            "Memory touched",
+            f"least under {least} ({format_bytes(touched[least] * page)}), most under {most} "
+            f"({format_bytes(touched[most] * page)}).",
+        )
+    if len(runs) > 1 and "caches" in runs[0]:
+        yield from _best_caches(runs)
+    for run in runs:
+        shares = {
+            part["class"]: part["references"] / _any(run)["references"]
+            for part in _any(run)["classes"]
+        }
+        if len(shares) > 1:
+            listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+            yield Sentence("finding", f"References under {run['allocator']}", f"{listed}.")
+    if threaded:
+        yield Sentence("note", "Threads", f"the program has several: {THREADED}.")
+    yield Sentence(
+        "note",
+        "What is seen",
+        "data references of the program's own code, by virtual address; the kernel's and "
+        "instruction fetches are not.",
+    )
+
+
+def _extremes(of: dict[str, Any]) -> tuple[str, str]:
+    """The names of the least and of the most."""
+    order = sorted(of.items(), key=itemgetter(1))
+    return order[0][0], order[-1][0]
+
+
+def _best_caches(runs: list[Document]) -> Iterator[Sentence]:
+    """Misses at two sizes that people know, relative to the least."""
+    block = runs[0]["caches"]["blocks"][-1]["block"]
+    ways = _associativities(runs, block)[-1]
+    for size in (32 << 10, 1 << 20):
+        rates = {}
+        for run in runs:
+            fits = [one for one in _results(run, block, ways) if one["bytes"] == size]
+            if fits:
+                rates[run["allocator"]] = fits[0]["misses"] / _touches(run, block)
+        if rates and min(rates.values()) > 0:
+            least, most = _extremes(rates)
+            yield Sentence(
+                "finding",
+                f"{format_bytes(size)}, {kind_of(ways)}",
+                f"fewest misses under {least} ({rates[least]:.3%} of touches), most "
+                f"under {most} ({rates[most]:.3%}, {rates[most] / rates[least]:.2f} "
+                "times as many).",
+            )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope simulate`: page faults and cache misses of a recorded run, for every size.
+
+The simulation itself is allotrope-simulate, a C program; here its JSON becomes tables and CSV.
+"""
+
+import ctypes
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...system.errors import UserError
+from ...system.places import PLACES, built
+
+PROGRAM = "allotrope-simulate"
+WAYS_IN_TABLE = (1, 2, 4, 8, 16)
+
+Document = dict[str, Any]
+
+
+_prctl = ctypes.CDLL(None).prctl
+
+
+def die_with_parent() -> None:
+    """In a child, before it becomes another program: it ends when we do, even if we are killed."""
+    set_parent_death_signal = 1
+    _prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
+    """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
+    the result is of what came before the damage."""
+    done = subprocess.run(
+        [built(PLACES.simulator), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=die_with_parent,
+    )
+    message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
+    if done.returncode < 0:
+        raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
+    if not done.stdout:
+        raise UserError(message or f"{PROGRAM} failed", done.returncode or 1)
+    return json.loads(done.stdout), message or None
+
+
+def binary_size(size: int) -> str:
+    """A size in bytes with the largest unit that leaves a whole number."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size % 1024 == 0 and size > 0 and len(units) > 1:
+        size //= 1024
+        units.pop(0)
+    return f"{size} {units[0]}"
+
+
+def faults_with(curve: list[dict[str, int]], frames: int) -> int:
+    """Faults of a memory of so many frames: of the last point that is not beyond it."""
+    return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+
+
+def page_rows(document: Document) -> Iterator[list[Any]]:
+    yield ["page_size", "class", "frames", "faults", "cold"]
+    for page in document["pages"]:
+        curves = [("all", page)] + [(part["class"], part) for part in page["by_class"]]
+        for name, part in curves:
+            for point in part["curve"]:
+                yield [page["page_size"], name, point["frames"], point["faults"], point["cold"]]
+
+
+CACHE_COLUMNS = ["block", "sets", "ways", "bytes", "misses", "write_backs"]
+CACHE_COLUMNS += ["cold", "capacity", "conflict"]
+
+
+def cache_rows(document: Document) -> Iterator[list[Any]]:
+    yield CACHE_COLUMNS
+    for result in document["results"] + document["shapes"]:
+        yield [result[column] for column in CACHE_COLUMNS]
+
+
+def describe_error(sample: Document | None, what: str) -> str:
+    """One line about a sample, empty where the result is exact."""
+    if sample is None or sample["of"] == 1:
+        return ""
+    error = sample["error"]
+    if error is None:
+        return f"{what}; its error is not known: sampling began later than the exact comparison"
+    return (
+        f"{what}; error {error['mean']:.4%} of touches in the mean, {error['largest']:.4%} at most,"
+        f" over the first {error['references']:,} references"
+    )
+
+
+def page_table(page: Document, references: int) -> list[list[str]]:
+    table = [["frames", "memory", "faults", "replacements", "per million references"]]
+    frames, curve = 1, page["curve"]
+    while True:
+        faults = faults_with(curve, frames)
+        memory = binary_size(frames * page["page_size"])
+        counts = [f"{faults:,}", f"{faults - page['cold']:,}", f"{1e6 * faults / references:,.1f}"]
+        table.append([f"{frames:,}", memory, *counts])
+        if faults == page["cold"]:
+            return table
+        frames *= 2
+
+
+def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
+    """Misses per touch: a row for each size, a column for each associativity."""
+    of_block = [result for result in results if result["block"] == block["block"]]
+    ways = [way for way in WAYS_IN_TABLE if any(result["ways"] == way for result in of_block)]
+    rates = {(r["bytes"], r["ways"]): r["misses"] / block["touches"] for r in of_block}
+    table = [["cache", *("direct-mapped" if way == 1 else f"{way} ways" for way in ways)]]
+    for size in sorted({result["bytes"] for result in of_block if result["ways"] == 1}):
+        cells = [rates.get((size, way)) for way in ways]
+        rates_shown = ("" if rate is None else f"{rate:.4%}" for rate in cells)
+        table.append([binary_size(size), *rates_shown])
+    return table
+
+
+def shape_table(shapes: list[Document], touches: dict[int, int]) -> list[list[str]]:
+    table = [["shape", "size", "misses", "rate", "cold", "capacity", "conflict", "write-backs"]]
+    for shape in shapes:
+        count = touches.get(shape["block"])
+        causes = [shape[cause] for cause in ("cold", "capacity", "conflict")]
+        table.append(
+            [
+                shape["shape"],
+                binary_size(shape["bytes"]),
+                f"{shape['misses']:,}",
+                "" if not count else f"{shape['misses'] / count:.4%}",
+                *("" if cause is None else f"{cause:,}" for cause in causes),
+                f"{shape['write_backs']:,}",
+            ]
+        )
+    return table
+
+
+THREADED = (
+    "The program is threaded: one cache, one memory, the threads interleaved as Valgrind did, "
+    "no coherence."
+)
+
+
+def closing_line(document: Document, text: str) -> str:
+    """The last line below the tables, which also labels threaded programs."""
+    line = f"{document['references']:,} references; {text}"
+    return f"{line}\n{THREADED}" if document["threaded"] else line
+
+
+def need_references(document: Document, trace: str, warning: str | None) -> None:
+    if document["references"] == 0:
+        raise UserError(warning or f"{trace} holds no references")
+
+
+def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> list[str]:
+    """The simulator's command line; options that were not given are left to it."""
+    flags = [f"--{name}" for name, value in options if value is True]
+    given = [
+        f"--{name}={value}"
+        for name, value in options
+        if value is not None and not isinstance(value, bool)
+    ]
+    # A path that begins with a dash is a path all the same.
+    return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope replay`: one program's allocations and frees under every explicit allocator.
+
+A small C program (replay_player.c) does what a recording tells, in the recorded order and in one
+thread, under each allocator in turn. The heap's peak is from the allocator's own account, of a run
+of its own; times and resident memory are from runs without one, interleaved.
+"""
+
+import json
+import statistics
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ...system import allocators
+from ...system.allocators import Allocator
+from ...system.errors import UserError
+from ...system.launch import launch
+from ...system.places import PLACES, built
+
+SCHEMA = "allotrope.replay/1"
+COLLECTOR = "gc"
+
+Document = dict[str, Any]
+
+
+def make_operations(recording: str, operations: Path) -> tuple[Document, str | None]:
+    """Writes what the player takes. Returns the recording's facts, and a warning where it is
+    damaged."""
+    done = subprocess.run(
+        [built(PLACES.events), "operations", recording, operations],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    message = done.stderr.strip().removeprefix("allotrope: ")
+    if not done.stdout:
+        raise UserError(message or f"{recording}: cannot be read", max(done.returncode, 1))
+    facts: Document = json.loads(done.stdout)
+    if facts["objects"] == 0:
+        raise UserError(f"{recording}: holds no allocations")
+    return facts, message or None
+
+
+class Replayer:
+    """Plays one recording again and again; `folder` is scratch space."""
+
+    def __init__(self, operations: Path, folder: Path) -> None:
+        self.operations = operations
+        self.folder = folder
+
+    def play(self, allocator: Allocator, settings: dict[str, str] | None = None) -> Document:
+        """One run. `failure` is set where it did not come to its end."""
+        result, errors = self.folder / "result.json", self.folder / "errors"
+        run = launch(
+            [str(built(PLACES.player)), str(self.operations)],
+            unset=allocators.OWN_VARIABLES,
+            environment={**allocator.environment(), **(settings or {})},
+            stdout=result,
+            stderr=errors,
+        )
+        if run.exit_status != 0:
+            said = errors.read_text(errors="replace").strip().splitlines()
+            detail = f" ({said[-1].removeprefix('allotrope: ')})" if said else ""
+            return {"failure": run.ending() + detail}
+        played: Document = json.loads(result.read_text())
+        return played | {"failure": None}
+
+    def heap(self, allocator: Allocator) -> Document | None:
+        """The allocator's own account of a run; None where it keeps none."""
+        if not allocator.ours:
+            return None
+        account = self.folder / "account.json"
+        account.unlink(missing_ok=True)
+        played = self.play(allocator, {"ALLOTROPE_STATS": str(account)})
+        if played["failure"] is not None or not account.exists():
+            return None
+        read: Document = json.loads(account.read_text())
+        return read
+
+
+def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int) -> list[Document]:
+    """Accounts first, then rounds in which everyone plays once. live: the most bytes that the
+    program held."""
+    heaps = [replayer.heap(allocator) for allocator in chosen]
+    runs: list[list[Document]] = [[] for _ in chosen]
+    for number in range(rounds):
+        order = range(len(chosen)) if number % 2 == 0 else reversed(range(len(chosen)))
+        for place in order:
+            runs[place].append(replayer.play(chosen[place]))
+    return [
+        summary(allocator, heap, played, live)
+        for allocator, heap, played in zip(chosen, heaps, runs)
+    ]
+
+
+def summary(
+    allocator: Allocator, heap: Document | None, played: list[Document], live: int
+) -> Document:
+    failure = next((run["failure"] for run in played if run["failure"] is not None), None)
+    result: Document = {
+        "allocator": allocator.spec,
+        "version": allocator.version,
+        "failure": failure,
+    }
+    peak = heap["mapped_peak_bytes"] if heap else None
+    result["heap_peak_bytes"] = peak
+    result["heap_to_live"] = peak / live if peak is not None and live else None
+    result["waste"] = heap["peak"]["waste"] if heap else None
+    if failure is not None:
+        return result | dict.fromkeys(("cpu_seconds", "rss_growth_bytes", "minor_faults"))
+    growth = [run["rss_peak_bytes"] - run["rss_before_bytes"] for run in played]
+    return result | {
+        "cpu_seconds": statistics.median(run["cpu_seconds"] for run in played),
+        "cpu_seconds_rounds": [run["cpu_seconds"] for run in played],
+        "rss_growth_bytes": int(statistics.median(growth)),
+        "minor_faults": int(statistics.median(run["minor_faults"] for run in played)),
+    }
+
+
+def choose_all(specs: tuple[str, ...]) -> list[Allocator]:
+    """By default all that free: the collector would be asked to find what is told to it."""
+    if not specs:
+        return [one for one in allocators.default_choice() if one.name != COLLECTOR]
+    return allocators.choose_each(specs)
+
+
+def notes(document: Document) -> list[str]:
+    """What a reader of the figures must know."""
+    lines = []
+    if document["threads"] > 1:
+        lines.append(
+            f"The program had {document['threads']} threads; their events are played by "
+            "one thread, in the order recorded."
+        )
+    if any(one["allocator"].split(":")[0] == COLLECTOR for one in document["results"]):
+        lines.append(
+            "Under the collector the player's table of live objects is the root: it "
+            "holds each object until the program freed it, and objects point nowhere."
+        )
+    if document["unknown_frees"]:
+        count = document["unknown_frees"]
+        lines.append(f"{count:,} frees of blocks from before the recording were left out.")
+    if document["lost_frees"]:
+        lines.append(
+            f"{document['lost_frees']:,} blocks were handed out again without a free "
+            "that was seen; a free was put in."
+        )
+    return lines

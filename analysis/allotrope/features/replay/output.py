@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""The table and CSV of `allotrope replay`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+
+from ...output.terminal import print_table, print_wrapped
+from ...output.units import format_bytes
+from .measure import Document, notes
+
+COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes"]
+COLUMNS += ["cpu_seconds", "minor_faults", "failure"]
+
+
+def rows(document: Document) -> Iterator[list[Any]]:
+    yield COLUMNS
+    for one in document["results"]:
+        yield [one[column] for column in COLUMNS]
+
+
+def print_results(document: Document, console: Console) -> None:
+    most = f"{format_bytes(document['most_live_bytes'])} in {document['most_live_objects']:,}"
+    print_wrapped(console, f"{document['objects']:,} objects, at most {most} live")
+    table = [["allocator", "heap peak", "of live", "RSS growth", "CPU, s", "faults"]]
+    for one in document["results"]:
+        peak = one["heap_peak_bytes"]
+        if one["failure"] is not None:
+            table.append([one["allocator"], "failed", "", "", "", ""])
+            continue
+        table.append(
+            [
+                one["allocator"],
+                "–" if peak is None else format_bytes(peak),
+                "–" if peak is None else f"{one['heap_to_live']:.2f}",
+                format_bytes(one["rss_growth_bytes"]),
+                f"{one['cpu_seconds']:.3f}",
+                f"{one['minor_faults']:,}",
+            ]
+        )
+    print_table(console, table, styles=[""] * len(document["results"]))
+    if any(one["heap_peak_bytes"] is None for one in document["results"]):
+        print_wrapped(console, "–: only allotrope's own allocators tell of their heap.")
+    failed = [one for one in document["results"] if one["failure"] is not None]
+    for line in [*(f"{one['allocator']}: {one['failure']}" for one in failed), *notes(document)]:
+        print_wrapped(console, line)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Where a program allocates what it holds: what the library's sample of one run says, with names.
+
+A *site* is a stack of callers of malloc. Of each: what it held when the program held most
+("peak"), what it still held at the end ("exit"), and all that it ever allocated ("total").
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ...output.pprof import Frame
+from ...system.allocators import Allocator
+from ...system.symbols import Place, Symbols
+
+MOMENTS = ("peak", "exit", "total")
+# The C++ library's own machinery between the program and malloc says little about where.
+LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam", "std::", "__gnu_cxx::", "void std::")
+# Who calls main is of no interest.
+START_NAMES = ("__libc_start_", "_start")
+
+
+@dataclass(frozen=True)
+class Tally:
+    blocks: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.blocks + other.blocks, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True)
+class Site:
+    frames: tuple[Frame, ...]  # innermost first
+    peak: Tally
+    exit: Tally
+    total: Tally
+
+    def at(self, moment: str) -> Tally:
+        """One of MOMENTS."""
+        return {"peak": self.peak, "exit": self.exit, "total": self.total}[moment]
+
+    def places(self) -> list[Place]:
+        """All callers, innermost first, those that were inlined among them."""
+        return [place for frame in self.frames for place in frame.places]
+
+    def shown_places(self) -> list[Place]:
+        """Without what starts every program."""
+        shown = [place for place in self.places() if not place.name.startswith(START_NAMES)]
+        return shown or self.places()
+
+    def allocates_at(self) -> Place:
+        """The innermost place that is the program's rather than the C++ library's."""
+        places = self.places()
+        own = (place for place in places if not place.name.startswith(LIBRARY_NAMES))
+        return next(own, places[0])
+
+
+@dataclass(frozen=True)
+class Sites:
+    """One process."""
+
+    raw: Mapping[str, Any]  # allotrope.sites/1
+    sites: Sequence[Site]
+    processes: int  # of the command; this is the one that held most
+    symbols: Symbols = field(repr=False, compare=False)
+
+    @property
+    def is_exact(self) -> bool:
+        return bool(self.raw["rate_bytes"] == 1)
+
+    def by_place(self, moment: str) -> list[tuple[str, Tally, Site]]:
+        """Sums over sites that allocate at the same line, largest first, with the largest site
+        of each."""
+        groups: dict[str, list[Site]] = {}
+        for site in self.sites:
+            groups.setdefault(str(site.allocates_at()), []).append(site)
+
+        def size(site: Site) -> int:
+            return site.at(moment).bytes
+
+        sums = [
+            (name, sum((one.at(moment) for one in members), Tally()), max(members, key=size))
+            for name, members in groups.items()
+        ]
+        return sorted((one for one in sums if one[1].bytes), key=lambda one: -one[1].bytes)
+
+
+def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
+    """From the files that a command's processes wrote; None when there are none. The library does
+    not know whose allocator it was that it passed the calls to."""
+    documents = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    if not documents:
+        return None
+    raw = max(documents, key=lambda document: int(document["peak_bytes"]))
+    raw |= {"allocator": allocator.name, "preset": allocator.preset}
+    symbols = Symbols(raw["maps"])
+    places = symbols.find(address for site in raw["sites"] for address in site["frames"])
+    sites = [
+        Site(
+            tuple(Frame(address, places[address]) for address in site["frames"]),
+            *(Tally(**site[moment]) for moment in MOMENTS),
+        )
+        for site in raw["sites"]
+    ]
+    return Sites(raw, sites, len(documents), symbols)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Sites in words, as JSON and as a profile."""
+
+from typing import Any
+
+from ...output.pprof import Profile
+from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence
+from ...output.units import format_bytes
+from ...system.symbols import WITHOUT_TOOL
+from .measure import MOMENTS, Site, Sites, Tally
+
+SCHEMA = "allotrope.site-report/1"
+SHOWN_CALLERS = 3
+SUMMARIZED = 8
+
+
+def callers(site: Site, count: int = SHOWN_CALLERS) -> str:
+    """Who called the place, outwards."""
+    names = [place.name for place in site.shown_places()]
+    at = site.allocates_at().name
+    start = names.index(at) + 1 if at in names else 0
+    return " ← ".join(names[start : start + count])
+
+
+# words
+
+
+def leaks(found: Sites) -> list[tuple[str, Tally, Site]]:
+    """The places to which most of what was never freed belongs, if that is worth a word."""
+    at_exit = found.by_place("exit")
+    least = max(NOTICEABLE_BYTES, LEAK_SHARE * found.raw["peak_bytes"])
+    return [one for one in at_exit if one[1].bytes >= least]
+
+
+def share(part: float, whole: float) -> str:
+    if not whole:
+        return "0%"
+    percent = 100 * part / whole
+    return "<1%" if 0 < percent < 0.5 else f"{percent:.0f}%"
+
+
+def sentences(found: Sites) -> list[Sentence]:
+    """What the figures say: where the peak comes from, and what was never freed."""
+    peak = found.raw["peak_bytes"]
+    largest = found.by_place("peak")[:3]
+    about = "" if found.is_exact else "about "
+    words = []
+    if largest and largest[0][1].bytes * 50 >= peak:
+        named = ", ".join(
+            f"{share(tally.bytes, peak)} at {name}"
+            for name, tally, _ in largest
+            if tally.bytes * 50 >= peak
+        )
+        text = (
+            f"when the program held most it held {about}{format_bytes(peak)}, "
+            f"{found.raw['peak_seconds']:.2f} s after its start: {named}."
+        )
+        words.append(Sentence("note", "The peak", text))
+    for name, tally, site in leaks(found)[:3]:
+        text = (
+            f"{about}{format_bytes(tally.bytes)} in {tally.blocks:,} blocks, allocated at {name}, "
+            f"are never freed: {share(tally.bytes, peak)} of the peak."
+        )
+        chain = callers(site)
+        if chain:
+            text += f" Called by {chain}."
+        words.append(Sentence("finding", "Never freed", text))
+    words += _limits(found)
+    return words
+
+
+def _limits(found: Sites) -> list[Sentence]:
+    notes = []
+    if not found.sites:
+        notes.append("nothing was sampled: the program allocates too little; --rate 1 sees all.")
+    if found.raw["frames"] == 1:
+        notes.append("only the caller of malloc is known, not who called it.")
+    if found.raw["lost_samples"]:
+        notes.append(f"{found.raw['lost_samples']} samples were lost for want of memory.")
+    if found.symbols.tool is None:
+        notes.append(WITHOUT_TOOL + ".")
+    if found.processes > 1:
+        notes.append(
+            f"the command has {found.processes} processes; this is {found.raw['command']}, pid "
+            f"{found.raw['pid']}, which held most."
+        )
+    return [Sentence("note", "Note", note) for note in notes]
+
+
+# files
+
+
+def as_document(found: Sites) -> dict[str, Any]:
+    """docs/sites.md."""
+    kept = {
+        key: value for key, value in found.raw.items() if key not in ("schema", "sites", "maps")
+    }
+    return {
+        "schema": SCHEMA,
+        **kept,
+        "processes": found.processes,
+        "words": [str(sentence) for sentence in sentences(found)],
+        "sites": [
+            {
+                **{moment: vars(site.at(moment)) for moment in MOMENTS},
+                "frames": [
+                    {
+                        "address": frame.address,
+                        "places": [vars(place) for place in frame.places],
+                    }
+                    for frame in site.frames
+                ],
+            }
+            for site in sorted(found.sites, key=lambda site: -site.peak.bytes)
+        ],
+    }
+
+
+def summarize_sites(found: Sites) -> dict[str, Any]:
+    """The "sites" of a comparison: the largest places at the peak and at exit."""
+    rows = {
+        moment: [
+            {
+                "place": name,
+                "blocks": tally.blocks,
+                "bytes": tally.bytes,
+                "called_by": callers(site),
+            }
+            for name, tally, site in found.by_place(moment)[:SUMMARIZED]
+        ]
+        for moment in ("peak", "exit")
+    }
+    return {
+        "command": found.raw["command"],
+        "samples": found.raw["samples"],
+        "peak_bytes": found.raw["peak_bytes"],
+        "exit_bytes": found.raw["exit_bytes"],
+        **rows,
+    }
+
+
+def as_profile(found: Sites) -> Profile:
+    kinds = (("objects", "count"), ("space", "bytes"))
+    types = [(f"{moment}_{what}", unit) for moment in MOMENTS for what, unit in kinds]
+    profile = Profile(types, "peak_space", found.symbols.mappings, period=found.raw["rate_bytes"])
+    for site in found.sites:
+        tallies = [site.at(moment) for moment in MOMENTS]
+        values = [value for tally in tallies for value in (tally.blocks, tally.bytes)]
+        profile.samples.append((site.frames, values))
+    return profile

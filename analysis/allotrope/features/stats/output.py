@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What `allotrope stats PID` prints."""
+
+from typing import Any
+
+from ...output.units import format_bytes, format_count
+
+
+def as_lines(found: dict[str, Any]) -> list[str]:
+    """For people."""
+    allocator = found["allocator"]
+    if found["preset"] != "default":
+        allocator += f":{found['preset']}"
+    calls = ", ".join(f"{count} {name}" for name, count in found["system_calls"].items() if count)
+    most = format_bytes(found["mapped_peak_bytes"])
+    rows = [
+        ("process", f"{found['command']}, pid {found['pid']}, under {allocator}"),
+        ("heap", f"{format_bytes(found['mapped_bytes'])}, at most {most}"),
+        ("of it resident", format_bytes(found["heap_resident_bytes"])),
+        ("of it metadata", format_bytes(found["metadata_bytes"])),
+        ("process resident", format_bytes(found["process_resident_bytes"])),
+        ("system calls", calls or "none"),
+    ]
+    live = found["live"]
+    if live is None:
+        rows.append(("program holds", "not counted; start it with `run --stats` to know"))
+    else:
+        over = live["heap_over_requested"]
+        ratio = f"; the heap is {over:.2f} times as large" if over else ""
+        made = sum(live["calls"].values()) - live["calls"]["free"]
+        held = format_bytes(live["requested_bytes"])
+        rows += [
+            ("program holds", f"{held} in {live['blocks']:,} blocks{ratio}"),
+            ("program held at most", format_bytes(live["most_requested_bytes"])),
+            ("calls so far", f"{made:,} allocations, {live['calls']['free']:,} frees"),
+        ]
+    return [f"{name:<22}{text}" for name, text in rows]
+
+
+WATCH_HEADER = (
+    f"{'time':>8} {'heap':>10} {'resident':>10} {'process':>10} {'program':>10} {'blocks':>9}"
+)
+
+
+def watch_line(found: dict[str, Any], seconds: float) -> str:
+    live = found["live"]
+    holds = format_bytes(live["requested_bytes"]) if live else "-"
+    blocks = format_count(live["blocks"]) if live else "-"
+    sizes = (found["mapped_bytes"], found["heap_resident_bytes"], found["process_resident_bytes"])
+    columns = " ".join(f"{format_bytes(size):>10}" for size in sizes)
+    return f"{seconds:7.1f}s {columns} {holds:>10} {blocks:>9}"

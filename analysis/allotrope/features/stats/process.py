@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The heap of a process that runs under one of our allocators, read from outside. The process is
+not stopped and does nothing for it; shim/reports/publish.h says how."""
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...system.errors import UserError
+
+SCHEMA = "allotrope.live/1"
+MAGIC = b"allotrope-live/1"
+NAME_BYTES, MOST_COUNTERS = 24, 32
+HEAD = struct.Struct(f"<16s{NAME_BYTES}s{NAME_BYTES}sQ")
+COUNTER = struct.Struct(f"<{NAME_BYTES}sQ")
+WORD = struct.Struct("<Q")
+UNIT_BYTES = 16  # of window_units
+SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
+CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
+
+
+def _text(field: bytes) -> str:
+    return field.split(b"\0", 1)[0].decode(errors="replace")
+
+
+@dataclass
+class Process:
+    """A process that was found to run under our library, and where its counters are."""
+
+    pid: int
+    started: str  # tells it from a later process of the same number
+    allocator: str
+    preset: str
+    counters: dict[str, int]  # addresses
+
+    def read(self) -> dict[str, int]:
+        """The counters' values. Raises UserError when the process has ended."""
+        try:
+            with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+                values = {}
+                for name, address in self.counters.items():
+                    memory.seek(address)
+                    values[name] = WORD.unpack(memory.read(WORD.size))[0]
+        except (OSError, struct.error):
+            raise _ended(self.pid) from None
+        if _started(self.pid) != self.started:
+            raise _ended(self.pid)
+        return values
+
+    def snapshot(self) -> dict[str, Any]:
+        """allotrope.live/1: what is known of the heap at this moment."""
+        values = self.read()
+        resident, heap_resident = _resident(self.pid, values)
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "pid": self.pid,
+            "command": _command(self.pid),
+            "allocator": self.allocator,
+            "preset": self.preset,
+            "mapped_bytes": values["mapped_bytes"],
+            "mapped_peak_bytes": values["mapped_peak_bytes"],
+            "metadata_bytes": values["metadata_bytes"],
+            "heap_resident_bytes": heap_resident,
+            "process_resident_bytes": resident,
+            "system_calls": {name: values[name] for name in SYSTEM_CALLS},
+            "live": None,
+        }
+        if "live_blocks" in values:
+            requested = values["live_requested_bytes"]
+            document["live"] = {
+                "blocks": values["live_blocks"],
+                "requested_bytes": requested,
+                "most_requested_bytes": values["most_requested_bytes"],
+                "total_blocks": values["total_blocks"],
+                "total_requested_bytes": values["total_requested_bytes"],
+                "heap_over_requested": values["mapped_bytes"] / requested if requested else None,
+                "calls": {name: values[f"{name}_calls"] for name in CALLS},
+            }
+        return document
+
+
+def _ended(pid: int) -> UserError:
+    return UserError(f"process {pid} has ended", 1)
+
+
+def _started(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        raise _ended(pid) from None
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        raise _ended(pid) from None
+
+
+def find(pid: int) -> Process:
+    """Raises UserError for what speaks against it: no such process, somebody else's, or one that
+    does not run under our library."""
+    if not Path(f"/proc/{pid}").is_dir():
+        raise UserError(f"there is no process {pid}")
+    started = _started(pid)
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for start, end in _data_of_library(maps, _program(pid)):
+                memory.seek(start)
+                found = _parse(memory.read(end - start))
+                if found is not None:
+                    return Process(pid, started, *found)
+    except PermissionError:
+        raise UserError(_forbidden(pid)) from None
+    except (OSError, struct.error):
+        raise _ended(pid) from None
+    if not maps:
+        raise UserError(f"process {pid} has no memory: it is a kernel thread or has just ended")
+    raise UserError(
+        f"process {pid} ({_command(pid)}) does not run under allotrope; start it with `allotrope "
+        "run -a ALLOCATOR -- CMD`"
+    )
+
+
+def _forbidden(pid: int) -> str:
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return f"process {pid} has ended"
+    if owner != os.geteuid():
+        return f"process {pid} belongs to user {owner}; run this as that user or as root"
+    return (
+        f"process {pid} may not be read (kernel.yama.ptrace_scope, or it is not dumpable); run "
+        "this as root"
+    )
+
+
+def _program(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""  # a kernel thread
+
+
+def _data_of_library(maps: list[str], program: str) -> list[tuple[int, int]]:
+    """The writable mappings of our library, or of a static program that may hold it, and what
+    lies behind each without a name (.bss)."""
+    ranges, was_ours = [], False
+    for line in maps:
+        words = line.split(None, 5)
+        path = words[5].removesuffix(" (deleted)") if len(words) == 6 else ""
+        is_named = os.path.basename(path).startswith("liballotrope") or path == program
+        if path and is_named or (was_ours and not path):
+            if words[1].startswith("rw"):
+                start, end = (int(word, 16) for word in words[0].split("-"))
+                ranges.append((start, end))
+            was_ours = True
+        else:
+            was_ours = False
+    return ranges
+
+
+def _parse(data: bytes) -> tuple[str, str, dict[str, int]] | None:
+    place = data.find(MAGIC)
+    if place < 0:
+        return None
+    _, allocator, preset, count = HEAD.unpack_from(data, place)
+    counters = {}
+    for number in range(min(count, MOST_COUNTERS)):
+        name, address = COUNTER.unpack_from(data, place + HEAD.size + number * COUNTER.size)
+        counters[_text(name)] = address
+    return _text(allocator), _text(preset), counters
+
+
+def _resident(pid: int, values: dict[str, int]) -> tuple[int, int]:
+    """Resident bytes of the process, and of it the heap's: the mappings in the window."""
+    first = values["window_start"]
+    last = first + values["window_units"] * UNIT_BYTES
+    whole = heap = 0
+    inside = False
+    try:
+        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("Rss:"):
+                    size = int(line.split()[1]) * 1024
+                    whole += size
+                    heap += size if inside else 0
+                elif "-" in line.split(" ", 1)[0]:
+                    start = int(line.partition("-")[0], 16)
+                    inside = first <= start < last
+    except OSError:
+        raise _ended(pid) from None
+    return whole, heap

@@ -1,0 +1,504 @@
+# SPDX-License-Identifier: MIT
+"""Many programs under many allocators, interleaved, and resumable.
+
+A round of a suite is a round of every program's comparison, one program after the other, so what
+drifts over an hour hits all programs and allocators alike. Each program has a folder of its own,
+in which `setup` makes its input once and everything runs, and of the environment only what is
+named here: figures of a suite do not depend on who runs it, from where, or with which other
+programs.
+
+    references of all programs -> an estimate -> warm-ups and accounts -> round 1, 2, ...
+
+After every program's part of a round the state file is written anew; an interruption loses the
+part that was under way and nothing else. The file belongs to one question: the suite's text, the
+allocators' libraries and the settings have a fingerprint, and --resume refuses any other.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
+
+from ...system.allocators import Allocator, package_version
+from ...system.errors import UserError
+from ...system.launch import Run
+from ...system.places import PLACES
+from ..compare.measure import (
+    BaselineFailed,
+    Comparison,
+    Contender,
+    Failure,
+    Plan,
+    Runner,
+    check_plan,
+    steps as steps_of,
+)
+
+STATE_SCHEMA = "allotrope.suite-state/2"
+# What programs of a suite see of our environment.
+INHERITED = (
+    *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD"),
+)
+SUITE_KEYS = {"title", "environment", "program"}
+# What each key of a program must be.
+PROGRAM_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "command": (list, str),
+    "input": (str,),
+    "setup": (str,),
+    "prepare": (str,),
+    "check": (str,),
+    "packages": (list,),
+    "environment": (dict,),
+    "timeout_seconds": (int, float),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of a suite; docs/suites.md says what each key means."""
+
+    name: str
+    command: Sequence[str]
+    input: str | None = None
+    setup: str | None = None
+    prepare: str | None = None
+    check: str = "stdout"
+    packages: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Suite:
+    file: Path
+    title: str
+    programs: Sequence[Program]
+
+
+@dataclass(frozen=True)
+class Settings:
+    allocators: Sequence[Allocator]
+    baseline: int
+    rounds: int
+    warmup: int
+    timeout: float | None = None
+
+
+@dataclass
+class Part:
+    """A program's part in the suite."""
+
+    program: Program
+    comparison: Comparison | None = None
+    runner: Runner | None = None
+    status: str = "measured"  # or "skipped", "failed"
+    reason: str | None = None
+    reference_seconds: float = 0.0  # of one run under glibc
+    warm: bool = False
+
+    def is_in(self) -> bool:
+        return self.status == "measured" and (
+            self.comparison is None or self.comparison.incomplete is None
+        )
+
+    def rounds(self) -> int:
+        return len(self.comparison.baseline.runs) if self.comparison else 0
+
+
+def read_suite(file: Path) -> Suite:
+    """The suite in a TOML file. Raises UserError, which names the faulty key."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--suite: cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--suite: {file} is no TOML: {error}") from None
+    if unknown := set(table) - SUITE_KEYS:
+        valid = ", ".join(sorted(SUITE_KEYS))
+        raise UserError(f"--suite: {file}: unknown key '{min(unknown)}'; valid are: {valid}")
+    entries = table.get("program")
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"--suite: {file} has no [[program]]")
+    common = _texts(file, "environment", table.get("environment", {}))
+    programs = [_read_program(file, entry, common) for entry in entries]
+    names = [program.name for program in programs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--suite: {file}: two programs are called '{name}'")
+    return Suite(file, str(table.get("title", file.stem)), programs)
+
+
+def _texts(file: Path, key: str, table: Any) -> dict[str, str]:
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise UserError(f"--suite: {file}: {key} must be a table of strings")
+    return table
+
+
+def _read_program(file: Path, entry: dict[str, Any], common: Mapping[str, str]) -> Program:
+    name = entry.get("name")
+    where = f"--suite: {file}: program '{name}'"
+    for key in ("name", "command"):
+        if not entry.get(key):
+            raise UserError(f"{where} has no {key}")
+    for key, value in entry.items():
+        if key not in PROGRAM_KEYS:
+            raise UserError(f"{where}: unknown key '{key}'; valid are: {', '.join(PROGRAM_KEYS)}")
+        if not isinstance(value, PROGRAM_KEYS[key]):
+            kinds = " or ".join(kind.__name__ for kind in PROGRAM_KEYS[key])
+            raise UserError(f"{where}: {key} must be {kinds}, not {value!r}")
+        if isinstance(value, list) and not all(isinstance(word, str) for word in value):
+            raise UserError(f"{where}: {key} must hold strings only")
+    command = entry["command"]
+    if isinstance(command, str):
+        command = ["/bin/sh", "-eu", "-c", command]
+    else:
+        command = [_expand(file, word) for word in command]
+    environment = common | _texts(file, f"{name}: environment", entry.get("environment", {}))
+    if "input" in entry:
+        entry = entry | {"input": _expand(file, entry["input"])}
+    return Program(**entry | {"command": command, "environment": environment})
+
+
+def _folders(file: Path) -> dict[str, str]:
+    """What scripts find in their environment and words may name."""
+    return {"SUITE": str(file.resolve().parent), "BUILD": str(PLACES.launcher.resolve().parent)}
+
+
+def _expand(file: Path, word: str) -> str:
+    for name, value in _folders(file).items():
+        word = word.replace(f"${name}", value)
+    return word
+
+
+def choose_programs(suite: Suite, names: Sequence[str]) -> Suite:
+    """The suite with the named programs only; all when none is named."""
+    known = [program.name for program in suite.programs]
+    for name in names:
+        if name not in known:
+            there = "; ".join(known)
+            raise UserError(f"--only: no program '{name}' in {suite.file}; there are: {there}")
+    kept = [program for program in suite.programs if not names or program.name in names]
+    return dataclasses.replace(suite, programs=kept)
+
+
+def _is_inherited(name: str) -> bool:
+    return name in INHERITED or name.startswith("LC_")
+
+
+def folder_of(program: Program) -> str:
+    """A name as long for every program, and the same whatever else is measured."""
+    return hashlib.blake2b(program.name.encode(), digest_size=4).hexdigest()
+
+
+class SuiteRun:
+    """A suite being measured, and then its result."""
+
+    def __init__(self, suite: Suite, settings: Settings, state: Path) -> None:
+        self.suite = suite
+        self.settings = settings
+        self.state = state
+        self.parts = [Part(program) for program in suite.programs]
+        self.interrupted = False
+        self.started = time.time()
+
+    def plan(self, program: Program, folder: Path) -> Plan:
+        home = {"HOME": str(folder), "TMPDIR": str(folder)}
+        return Plan(
+            command=program.command,
+            allocators=self.settings.allocators,
+            baseline=self.settings.baseline,
+            rounds=self.settings.rounds,
+            warmup=self.settings.warmup,
+            prepare=program.prepare,
+            input=program.input,
+            timeout=program.timeout_seconds or self.settings.timeout,
+            check=program.check,
+            directory=folder,
+            environment=home | _folders(self.suite.file) | dict(program.environment),
+            unset=[name for name in os.environ if not _is_inherited(name)],
+        )
+
+    def steps_left(self) -> int:
+        """Runs still to come."""
+        left = 0
+        for part in self.parts:
+            if part.is_in() and part.comparison is not None:
+                contenders = len(self.settings.allocators)
+                rounds = self.settings.rounds - part.rounds()
+                fixed = steps_of(part.comparison.plan) - 2 - contenders * self.settings.rounds
+                left += contenders * rounds + (0 if part.warm else fixed)
+        return left
+
+    def seconds_left(self) -> float:
+        """An estimate: every allocator as slow as glibc was."""
+        seconds = 0.0
+        contenders = len(self.settings.allocators)
+        for part in self.parts:
+            if part.is_in() and part.comparison is not None:
+                fixed = steps_of(part.comparison.plan) - 2 - contenders * self.settings.rounds
+                runs = contenders * (self.settings.rounds - part.rounds())
+                seconds += part.reference_seconds * (runs + (0 if part.warm else fixed))
+        return seconds
+
+
+def measure_suite(
+    run: SuiteRun,
+    resume: bool,
+    announce: Callable[[str], None],
+    progress: Callable[[str], None] = lambda step: None,
+) -> None:
+    """Measures all of `run`. `announce` is told what a reader should know (the estimate, each
+    round), `progress` of every single run. An interruption marks it. The state file is the
+    caller's to remove, once the results are written."""
+    saved = _load_state(run) if resume else None
+    if not resume and run.state.exists():
+        raise UserError(
+            f"{run.state} holds a suite that was not finished; continue it with --resume, or "
+            "remove the file"
+        )
+    with tempfile.TemporaryDirectory(prefix="allotrope-suite-") as scratch:
+        Path(scratch).chmod(0o755)  # some servers give up root
+        try:
+            _measure(run, Path(scratch), saved, announce, progress)
+        except KeyboardInterrupt:
+            run.interrupted = True
+            for part in run.parts:
+                _drop_broken_round(run, part)
+            announce(f"interrupted; --resume continues from {run.state}")
+            return
+
+
+def _measure(
+    run: SuiteRun,
+    scratch: Path,
+    saved: dict[str, Any] | None,
+    announce: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> None:
+    for part in run.parts:
+        _begin(run, part, scratch / folder_of(part.program), saved, progress)
+        _save_state(run)
+    begun = [part for part in run.parts if part.is_in()]
+    announce(
+        f"{len(begun)} programs × {len(run.settings.allocators)} allocators × "
+        f"{run.settings.rounds} rounds: {run.steps_left()} runs, "
+        f"about {duration(run.seconds_left())}"
+    )
+    for part in begun:
+        if not part.warm:
+            _guarded(part, _warm_up)
+            part.warm = True
+            _save_state(run)
+    for number in range(run.settings.rounds):
+        due = [part for part in begun if part.is_in() and part.rounds() <= number]
+        if due:
+            left = duration(run.seconds_left())
+            announce(f"round {number + 1} of {run.settings.rounds}, about {left} left")
+        for part in due:
+            _guarded(part, lambda runner: runner.measure_round(number))
+            _save_state(run)
+
+
+def _warm_up(runner: Runner) -> None:
+    runner.warm_up()
+    runner.take_accounts()
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _begin(
+    run: SuiteRun,
+    part: Part,
+    folder: Path,
+    saved: dict[str, Any] | None,
+    progress: Callable[[str], None],
+) -> None:
+    """Makes the program's folder and either takes up its saved state or runs its references."""
+    missing = [name for name in part.program.packages if package_version(name) is None]
+    if missing:
+        part.status = "skipped"
+        part.reason = f"needs the Debian package {' '.join(missing)}"
+        return
+    folder.mkdir()
+    folder.chmod(0o755)
+    plan = run.plan(part.program, folder)
+    part.comparison = Comparison(plan)
+    work = folder.with_name(f"{folder.name}-runs")
+    work.mkdir()
+    part.runner = Runner(
+        part.comparison, work, lambda step: progress(f"{part.program.name}: {step}")
+    )
+    before = saved["programs"].get(part.program.name) if saved else None
+    try:
+        _set_up(part.program, plan)
+        check_plan(plan)
+        if before is not None:
+            _restore(part, before)
+            return
+        begun = time.monotonic()
+        part.runner.measure_reference()
+        part.reference_seconds = (time.monotonic() - begun) / 2
+    except UserError as error:
+        part.status, part.reason = "failed", error.format_message()
+
+
+def _set_up(program: Program, plan: Plan) -> None:
+    if program.setup is None:
+        return
+    done = subprocess.run(
+        ["/bin/sh", "-eu", "-c", program.setup],
+        cwd=plan.directory,
+        env=plan.surroundings(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        last = f" ({said[-1]})" if said else ""
+        raise UserError(f"setup ended with status {done.returncode}{last}")
+
+
+def _guarded(part: Part, step: Callable[[Runner], object]) -> None:
+    """A program that goes wrong ends its own part only."""
+    assert part.runner is not None and part.comparison is not None
+    try:
+        step(part.runner)
+    except BaselineFailed as failed:
+        part.comparison.incomplete = str(failed)
+    except UserError as error:
+        part.comparison.incomplete = error.format_message()
+    if part.comparison.incomplete is not None and part.rounds() == 0:
+        part.status, part.reason = "failed", part.comparison.incomplete
+
+
+def _drop_broken_round(run: SuiteRun, part: Part) -> None:
+    """Takes back what an interrupted round has measured of a program, so that memory and the
+    state file say the same."""
+    if part.comparison is None or not run.state.exists():
+        return
+    saved = json.loads(run.state.read_text())["programs"].get(part.program.name)
+    kept = len(saved["contenders"][0]["runs"]) if saved else 0
+    for contender in part.comparison.contenders:
+        del contender.runs[kept:]
+
+
+# The state file
+
+
+@functools.cache
+def fingerprint(run: SuiteRun) -> dict[str, Any]:
+    """What must be the same for figures to belong together."""
+    libraries = [
+        hashlib.blake2b(one.library.read_bytes(), digest_size=16).hexdigest() if one.library else ""
+        for one in run.settings.allocators
+    ]
+    return {
+        "suite": hashlib.blake2b(run.suite.file.read_bytes(), digest_size=16).hexdigest(),
+        "programs": [program.name for program in run.suite.programs],
+        "allocators": [one.spec for one in run.settings.allocators],
+        "libraries": libraries,
+        "baseline": run.settings.allocators[run.settings.baseline].spec,
+        "rounds": run.settings.rounds,
+        "warmup": run.settings.warmup,
+        "timeout": run.settings.timeout,
+    }
+
+
+def _load_state(run: SuiteRun) -> dict[str, Any]:
+    try:
+        saved: dict[str, Any] = json.loads(run.state.read_text())
+    except OSError as error:
+        raise UserError(f"--resume: cannot read {run.state}: {error.strerror}") from None
+    except ValueError:
+        raise UserError(f"--resume: {run.state} is damaged; remove it and begin anew") from None
+    if saved.get("schema") != STATE_SCHEMA:
+        raise UserError(f"--resume: {run.state} is not the state of a suite")
+    for key, now in fingerprint(run).items():
+        if saved["fingerprint"].get(key) != now:
+            raise UserError(
+                f"--resume: {run.state} was begun with other {key}; give the same, or "
+                "remove the file and begin anew"
+            )
+    run.started = saved["started"]
+    return saved
+
+
+def _save_state(run: SuiteRun) -> None:
+    """Replaces the file as a whole: it is never half written."""
+    programs = {
+        part.program.name: _frozen(part)
+        for part in run.parts
+        if part.comparison is not None and part.status == "measured"
+    }
+    state = {
+        "schema": STATE_SCHEMA,
+        "fingerprint": fingerprint(run),
+        "started": run.started,
+        "programs": programs,
+    }
+    fresh = run.state.with_name(f"{run.state.name}.new")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            json.dump(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(run.state)
+    except OSError as error:
+        raise UserError(f"cannot write {run.state}: {error.strerror}") from None
+
+
+def _frozen(part: Part) -> dict[str, Any]:
+    comparison = part.comparison
+    assert comparison is not None
+    return {
+        "reference_seconds": part.reference_seconds,
+        "sites": comparison.sites,
+        "warm": part.warm,
+        "endings": sorted(comparison.endings, key=str),
+        "incomplete": comparison.incomplete,
+        "reference_outputs": sorted(comparison.reference.outputs),
+        "contenders": [_frozen_contender(contender) for contender in comparison.contenders],
+    }
+
+
+def _frozen_contender(contender: Contender) -> dict[str, Any]:
+    return {
+        "runs": [run and dataclasses.asdict(run) for run in contender.runs],
+        "outputs": sorted(contender.outputs),
+        "rejected": contender.rejected,
+        "failure": contender.failure and dataclasses.asdict(contender.failure),
+        "heap": contender.heap,
+        "heap_missing": contender.heap_missing,
+    }
+
+
+def _restore(part: Part, saved: dict[str, Any]) -> None:
+    comparison = part.comparison
+    assert comparison is not None
+    part.reference_seconds, part.warm = saved["reference_seconds"], saved["warm"]
+    comparison.sites = saved["sites"]
+    comparison.endings = {(status, signal) for status, signal in saved["endings"]}
+    comparison.incomplete = saved["incomplete"]
+    comparison.reference.outputs = set(saved["reference_outputs"])
+    for contender, was in zip(comparison.contenders, saved["contenders"], strict=True):
+        contender.runs = [run and Run(**run) for run in was["runs"]]
+        contender.outputs = set(was["outputs"])
+        contender.rejected = was["rejected"]
+        contender.failure = Failure(**was["failure"]) if was["failure"] else None
+        contender.heap, contender.heap_missing = was["heap"], was["heap_missing"]

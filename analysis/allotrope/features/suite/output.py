@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""A suite's result as JSON (docs/suites.md), CSV, tables for the terminal, and in words."""
+
+import csv
+import datetime
+import functools
+import io
+import json
+from typing import Any, Mapping, Sequence
+
+from ...output.sentences import Sentence, enumerate_names
+from ...output.units import format_ratio
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, RANGE
+from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
+from ...statistics.verdicts import leaves_out, tells_chance
+from ...system import capabilities
+from ...system.machine import machine_facts
+from ..compare.output import as_document
+from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity
+from .measure import SuiteRun
+
+SCHEMA = "allotrope.suite/1"
+# The quantities of which means are taken; memory is whichever peak matters in each program.
+QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
+Document = Mapping[str, Any]
+
+
+def suite_document(run: SuiteRun) -> dict[str, Any]:
+    machine = machine_facts() | {"lacks": capabilities.lacking()}
+    started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
+    allocators = run.settings.allocators
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "suite": run.suite.file.name,
+        "title": run.suite.title,
+        "date": started.isoformat(timespec="seconds"),
+        "machine": machine,
+        "baseline": allocators[run.settings.baseline].spec,
+        "rounds": run.settings.rounds,
+        "confidence": CONFIDENCE,
+        "resampling": {"replicates": REPLICATES, "seed": SEED},
+        "interrupted": run.interrupted,
+        "allocators": [
+            {
+                "spec": one.spec,
+                "allocator": one.name,
+                "preset": one.preset,
+                "options": one.options,
+                "version": one.version,
+            }
+            for one in allocators
+        ],
+        "programs": [
+            {
+                "name": part.program.name,
+                "status": part.status,
+                "reason": part.reason,
+                "comparison": as_document(part.comparison, machine)
+                if part.comparison is not None and part.status == "measured"
+                else None,
+            }
+            for part in run.parts
+        ],
+    }
+    document["means"] = means(document)
+    return document
+
+
+def as_json(document: Document) -> str:
+    return json.dumps(document, indent=1) + "\n"
+
+
+# Which figures make a mean
+
+
+def figures(document: Document, quantity: str) -> dict[str, dict[str, list[float | None]]]:
+    """Each round's figures, by program and allocator. Left out: failed and different allocators,
+    programs whose output varies, and programs that broke off before the others."""
+    comparisons = {
+        entry["name"]: entry["comparison"]
+        for entry in document["programs"]
+        if entry["comparison"] and entry["comparison"]["incomplete"] is None
+    }
+    found: dict[str, dict[str, list[float | None]]] = {}
+    for name, comparison in comparisons.items():
+        key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
+        usable = {
+            result["spec"]: result[key]["rounds"]
+            for result in comparison["results"]
+            if result["status"] == "ok" and result[key] is not None
+        }
+        if usable:
+            found[name] = usable
+    return found
+
+
+def mean_ratio(document: Document, one: str, other: str, quantity: str) -> Mean | None:
+    """The geometric mean of `one` over `other`, over the programs that both went through and
+    the rounds that all of these have."""
+    pairs = [
+        (rounds[one], rounds[other])
+        for rounds in figures(document, quantity).values()
+        if one in rounds and other in rounds
+    ]
+    count = min((len(values) for values, _ in pairs), default=0)
+    whole = [
+        number
+        for number in range(count)
+        if all(values[number] and others[number] for values, others in pairs)
+    ]
+    ratios = [
+        [(values[number] or 0) / (others[number] or 1) for number in whole]
+        for values, others in pairs
+    ]
+    return geometric_mean(ratios) if ratios else None
+
+
+def means(document: Document) -> dict[str, dict[str, Any]]:
+    """By allocator and quantity, against the baseline."""
+    found: dict[str, dict[str, Any]] = {}
+    for allocator in document["allocators"]:
+        spec = allocator["spec"]
+        found[spec] = {}
+        for quantity in QUANTITIES:
+            mean = mean_ratio(document, spec, document["baseline"], quantity)
+            found[spec][quantity] = mean and vars(mean)
+    return found
+
+
+# In words
+
+
+class SuiteEvidence:
+    """The geometric means of a suite, for recommendation.choose."""
+
+    keys = {"CPU": "cpu_seconds", "memory": "memory_bytes", "wall time": "wall_seconds"}
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.baseline = str(document["baseline"])
+        self.candidates: Sequence[str] = [
+            spec for spec, found in document["means"].items() if found["cpu_seconds"]
+        ]
+        self._ratio = functools.cache(self._measure)
+
+    def _measure(self, one: str, other: str, quantity: str) -> Ratio | None:
+        if one == other:
+            return Ratio(1, 1, 1)
+        mean = mean_ratio(self.document, one, other, self.keys[quantity])
+        return None if mean is None else Ratio(mean.ratio, mean.low, mean.high)
+
+    def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
+        return self._ratio(one, other, quantity)
+
+    def amount(self, allocator: str, quantity: str) -> str:
+        return ""
+
+
+def recommend_suite(document: Document) -> list[Sentence]:
+    """What the suite's figures say, over all programs; the first sentence is the headline."""
+    evidence = SuiteEvidence(document)
+    return [*_choice(document, evidence), *_refused(document), *_left_out(document)]
+
+
+def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
+    baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
+    if baseline is None:
+        return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
+    if not tells_chance(baseline["rounds"]):
+        text = (
+            f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
+            f"{LEAST_ROUNDS}, better 11."
+        )
+        return [Sentence("undecided", "Not decided", text)]
+    if len(evidence.candidates) < 2:
+        return [Sentence("undecided", "Not decided", f"only {evidence.baseline} was measured.")]
+    note = (
+        f"geometric means over {baseline['programs']} programs; no program need behave like the "
+        "mean, so look at yours below."
+    )
+    return [*choose(evidence), *by_the_clock(evidence), Sentence("note", "What this is", note)]
+
+
+def _refused(document: Document) -> list[Sentence]:
+    bad: dict[str, list[str]] = {}
+    for entry in document["programs"]:
+        for result in (entry["comparison"] or {"results": ()})["results"]:
+            if result["status"] in ("failed", "different-output"):
+                words = f"{entry['name']} ({result['status'].replace('-', ' ')})"
+                bad.setdefault(result["spec"], []).append(words)
+    return [
+        Sentence("refused", "Not for every program", f"{spec}: {enumerate_names(names)}.")
+        for spec, names in bad.items()
+    ]
+
+
+def _left_out(document: Document) -> list[Sentence]:
+    sentences = []
+    for entry in document["programs"]:
+        comparison = entry["comparison"]
+        why = entry["reason"]
+        if comparison is not None and comparison["incomplete"]:
+            why = comparison["incomplete"]
+        elif comparison is not None and comparison["deterministic"] is False:
+            why = "its output differs from run to run under glibc itself"
+        if why:
+            sentences.append(Sentence("note", "Left out of the means", f"{entry['name']}: {why}."))
+    if document["interrupted"]:
+        text = "the suite was interrupted; the figures are of the rounds before that."
+        sentences.append(Sentence("note", "Incomplete", text))
+    return sentences
+
+
+def went_wrong(document: Document) -> bool:
+    """Whether a program or an allocator failed or wrote something else."""
+    statuses = {
+        result["status"]
+        for entry in document["programs"]
+        for result in (entry["comparison"] or {"results": ()})["results"]
+    }
+    broken = any(
+        entry["status"] == "failed" or (entry["comparison"] and entry["comparison"]["incomplete"])
+        for entry in document["programs"]
+    )
+    return broken or bool(statuses & {"failed", "different-output"})
+
+
+# Tables
+
+
+def format_mean(mean: Mapping[str, Any] | None) -> str:
+    if mean is None:
+        return "–"
+    return format_ratio(mean["ratio"], mean["low"], mean["high"])
+
+
+def means_rows(document: Document) -> list[list[str]]:
+    rows = [["allocator", "CPU", "wall", "peak memory", "faults", "programs"]]
+    for spec, found in document["means"].items():
+        cpu = found["cpu_seconds"]
+        cells = [format_mean(found[quantity]) for quantity in QUANTITIES]
+        if spec == document["baseline"]:
+            cells = ["baseline" if found[quantity] else "–" for quantity in QUANTITIES]
+        rows.append([spec, *cells, str(cpu["programs"]) if cpu else "0"])
+    return rows
+
+
+def program_rows(document: Document, quantity: str) -> list[list[str]]:
+    """The ratio of each program and allocator, header first."""
+    specs = [allocator["spec"] for allocator in document["allocators"]]
+    rows = [["program", *specs]]
+    for entry in document["programs"]:
+        comparison = entry["comparison"]
+        if comparison is None:
+            rows.append([entry["name"], entry["status"], *[""] * (len(specs) - 1)])
+            continue
+        key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
+        rows.append([entry["name"], *(_cell(one, key) for one in comparison["results"])])
+    return rows
+
+
+def _cell(result: Mapping[str, Any], key: str) -> str:
+    """A ratio, marked where the interval leaves out 1."""
+    summary = result[key]
+    if summary is None or summary["ratio"] is None:
+        return "–" if result["status"] == "ok" else str(result["status"])
+    told = leaves_out((summary["ratio_low"], summary["ratio_high"]), 1)
+    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != RANGE else ''}"
+
+
+def as_csv(document: Document) -> str:
+    """One line per program, allocator and quantity; the means have the program's name empty."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(
+        ["program", "allocator", "status", "quantity", "median", "ratio", "ratio_low", "ratio_high"]
+    )
+    for spec, found in document["means"].items():
+        for quantity, mean in found.items():
+            values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
+            lines.writerow(["", spec, "", quantity, "", *values])
+    for entry in document["programs"]:
+        for result in (entry["comparison"] or {"results": ()})["results"]:
+            for quantity, value in result.items():
+                if isinstance(value, dict) and "ratio_low" in value:
+                    known = [value[key] for key in ("median", "ratio", "ratio_low", "ratio_high")]
+                    whose = [entry["name"], result["spec"], result["status"], quantity]
+                    lines.writerow([*whose, *("" if one is None else one for one in known)])
+    return text.getvalue()

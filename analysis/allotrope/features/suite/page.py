@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""The page of a suite, from its JSON (docs/suites.md): means on top, each program below."""
+
+import shlex
+from typing import Any, Mapping
+
+from ...output.page import Figure, Page, Section, Table, plain
+from ...output.plots import interval_bar, ratio_layout
+from ...output.units import format_ratio
+from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.verdicts import tells_chance
+from ..compare.page import machine_section, summary_table
+from ..compare.recommendation import memory_quantity, recommend
+from .output import means_rows, program_rows, recommend_suite
+
+Document = Mapping[str, Any]
+TITLES = {
+    "cpu_seconds": "CPU time",
+    "wall_seconds": "Wall time",
+    "memory_bytes": "Peak memory",
+    "minor_faults": "Minor page faults",
+}
+
+
+def suite_page(document: Document) -> Page:
+    counted = len(document["programs"])
+    return Page(
+        title=f"Allocators compared: {document['title']}",
+        subtitle=f"{document['date']}, {counted} program{'' if counted == 1 else 's'}, "
+        f"{document['rounds']} rounds asked for, ratios to {document['baseline']}",
+        advice=recommend_suite(document),
+        sections=[
+            _means_section(document),
+            _programs_section(document),
+            *(_one_program(entry) for entry in document["programs"] if entry["comparison"]),
+            machine_section(document["machine"], _asked(document)),
+        ],
+    )
+
+
+def _asked(document: Document) -> list[list[str]]:
+    versions = [[one["spec"], one["version"] or "unknown"] for one in document["allocators"]]
+    return [["suite", document["suite"]], ["rounds", str(document["rounds"])], *versions]
+
+
+def _means_section(document: Document) -> Section:
+    figures = [
+        _intervals(f"mean-{quantity.replace('_', '-')}", title, document, quantity)
+        for quantity, title in TITLES.items()
+        if any(found[quantity] for found in document["means"].values())
+    ]
+    rows = means_rows(document)
+    table = Table("Geometric means", rows[0], rows[1:])
+    shown = {figure.title for figure in figures}
+    said = [
+        f"{title}: no mean, for want of rounds in which every program has some."
+        for title in TITLES.values()
+        if title not in shown
+    ]
+    return Section("Over all programs", said, figures, [table])
+
+
+def _intervals(name: str, title: str, document: Document, quantity: str) -> Figure:
+    base = document["baseline"]
+    specs = list(document["means"])
+    known = {spec: mean for spec in specs if (mean := document["means"][spec][quantity])}
+    data = [
+        _interval(specs.index(spec), plain(spec), specs.index(spec), mean)
+        for spec, mean in known.items()
+    ]
+    fewest = min(mean["rounds"] for mean in known.values())
+    interval = f"{100 * document['confidence']:.0f}% interval"
+    if not tells_chance(fewest):
+        interval = f"range (an interval needs {LEAST_ROUNDS} rounds)"
+    labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
+    return Figure(
+        name=name,
+        title=title,
+        caption=f"Geometric mean of the ratios to {base} with its {interval}; left of 1 is less.",
+        data=data,
+        layout=ratio_layout(labels, base),
+        height=90 + 32 * len(specs),
+    )
+
+
+def _interval(
+    place: int, name: str, row: float, ratio: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """A symbol with a bar, in the colour of the allocator in this place."""
+    ends = ("ratio_low", "ratio_high") if "ratio_low" in ratio else ("low", "high")
+    low, high = (ratio[end] for end in ends)
+    hover = f"<b>{name}</b><br>{format_ratio(ratio['ratio'], low, high)}<extra></extra>"
+    return interval_bar(place, row, (low, ratio["ratio"], high), 10, hover, name=name) | more
+
+
+def _programs_section(document: Document) -> Section:
+    said = [
+        f"{entry['name']} was {entry['status']}: {entry['reason']}."
+        for entry in document["programs"]
+        if entry["status"] != "measured"
+    ]
+    figures, tables = [], []
+    for quantity in ("cpu_seconds", "memory_bytes"):
+        figures.append(_per_program(document, quantity))
+        rows = program_rows(document, quantity)
+        caption = (
+            f"{TITLES[quantity]}, ratio to {document['baseline']}; * the interval leaves 1 out"
+        )
+        tables.append(Table(caption, rows[0], rows[1:]))
+    return Section("Program by program", said, figures, tables)
+
+
+def _per_program(document: Document, quantity: str) -> Figure:
+    specs = [one["spec"] for one in document["allocators"]]
+    entries = [entry for entry in document["programs"] if entry["comparison"]]
+    data = []
+    named: set[int] = set()
+    for row, entry in enumerate(entries):
+        key = memory_quantity(entry["comparison"]) if quantity == "memory_bytes" else quantity
+        for place, result in enumerate(entry["comparison"]["results"]):
+            ratio = result[key]
+            if ratio is None or ratio["ratio"] is None or specs[place] == document["baseline"]:
+                continue
+            offset = 0.7 * ((place + 0.5) / len(specs) - 0.5)
+            legend = {"legendgroup": str(place), "showlegend": place not in named}
+            data.append(_interval(place, plain(specs[place]), row + offset, ratio, **legend))
+            named.add(place)
+    labels = [plain(entry["name"]) for entry in entries]
+    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
+    return Figure(
+        name=f"programs-{quantity.replace('_', '-')}",
+        title=TITLES[quantity],
+        caption=f"Median ratio to {document['baseline']} with its interval, program by program; "
+        "left of 1 is less.",
+        data=data,
+        layout=ratio_layout(labels, document["baseline"], showlegend=True, legend=legend),
+        height=150 + (24 + 9 * len(specs)) * len(entries),
+    )
+
+
+def _one_program(entry: Mapping[str, Any]) -> Section:
+    comparison = entry["comparison"]
+    words = [str(sentence) for sentence in recommend(comparison)]
+    command = shlex.join(comparison["command"])
+    table = summary_table(comparison)
+    caption = f"{entry['name']}: medians with their intervals"
+    folded = Table(caption, table.header, table.rows, text_columns=2, folded=True)
+    return Section(entry["name"], [command, *words], tables=[folded])

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""A program's references: recording them, and reading a trace."""

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""How a program's references are recorded: the command line of allotrope-trace-record."""
+
+import json
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from ...system import allocators
+from ...system.errors import UserError
+from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, preload_obstacle
+from ...system.places import PLACES, built
+
+
+def allocator_environment(
+    program: Path, name: str, spec: str | None, plain: bool
+) -> dict[str, str]:
+    """The environment to record `program` in. One that nothing can be preloaded into is recorded
+    as it is, unless an allocator was asked for."""
+    chosen = allocators.choose(spec or "glibc")
+    obstacle = preload_obstacle(program)
+    if plain:
+        if chosen.library is not None and obstacle is not None:
+            raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+        return chosen.environment()
+    if obstacle is None:
+        return chosen.watched_environment()
+    if spec is not None:
+        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    click.echo(
+        f"allotrope: {name}: this program {obstacle}; it is recorded as it is, and its "
+        "allocator's references count as the program's",
+        err=True,
+    )
+    return {}
+
+
+def recorder_tools() -> str:
+    """The folder of the Valgrind tool, which records."""
+    return str(built(PLACES.tools / "allotrope-amd64-linux").parent)
+
+
+def recorder_line(
+    output: str,
+    command: tuple[str, ...],
+    spec: str | None,
+    level: int,
+    progress: bool,
+    plain: bool = False,
+) -> list[str]:
+    """The command line that records `command`; raises UserError where that cannot work."""
+    recorder = built(PLACES.recorder)
+    program = find_program(command[0])
+    line = [str(recorder), "--tools", recorder_tools(), "--output", output]
+    description = {
+        "command": list(command),
+        "allocator": spec or "glibc",
+        "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": os.uname().release,
+    }
+    line += ["--description", json.dumps(description), "--level", str(level)]
+    if progress:
+        line.append("--progress")
+    for name, value in allocator_environment(program, command[0], spec, plain).items():
+        line += ["--env", f"{name}={value}"]
+    return [*line, "--", *command]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What shows things: text, tables, pages, files, profiles."""

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""Sentences about figures, and from which size on a figure is worth one."""
+
+from dataclasses import dataclass
+from typing import Sequence
+
+# Less memory than this is not worth a word.
+NOTICEABLE_BYTES = 1 << 20
+LEAK_SHARE = 0.10  # of the most that was asked for, still held at exit
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One thing to be said. kind: "choice", "undecided", "price", "refused", "finding" or "note";
+    the first sentence of a recommendation is a choice or says why there is none."""
+
+    kind: str
+    title: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.text}"
+
+
+def enumerate_names(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Text on a terminal of any width: figures are never cut, and what is left out is named."""
+
+from typing import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from .sentences import Sentence
+from .text import width_of, wrap
+
+GAP = "  "
+
+Rows = Sequence[Sequence[str]]
+
+
+def terminal(stderr: bool = False) -> Console:
+    return Console(stderr=stderr, width=width_of(2 if stderr else 1))
+
+
+def print_line(console: Console, line: str, style: str = "") -> None:
+    """As it is, neither wrapped nor cut."""
+    console.print(Text(line, style), soft_wrap=True)
+
+
+def say(console: Console, sentences: Sequence[Sentence]) -> None:
+    for sentence in sentences:
+        print_wrapped(console, str(sentence))
+
+
+def print_wrapped(console: Console, text: str) -> None:
+    for line in wrap(text, console.width):
+        print_line(console, line)
+
+
+def _widths(rows: Rows) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(*rows)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def columns_that_fit(rows: Rows, width: int, least_wanted: Sequence[int]) -> list[int]:
+    """The columns to show: all but the first few of `least_wanted` (indexes), as few of them as
+    it takes. All where that does not help, for they go below each other then."""
+    widths = _widths(rows)
+    kept = list(range(len(widths)))
+    for column in least_wanted:
+        if _total([widths[one] for one in kept]) <= width:
+            break
+        kept.remove(column)
+    fits = _total([widths[one] for one in kept]) <= width
+    return kept if fits else list(range(len(widths)))
+
+
+def lay_out(rows: Rows, width: int, left: Sequence[int] = (0,)) -> list[list[str]]:
+    """The lines of each row. Columns stand below each other, set right but for those in `left`;
+    where they do not fit, each row becomes a paragraph with a line for every cell."""
+    widths = _widths(rows)
+    if _total(widths) <= width:
+        return [[_line(row, widths, left)] for row in rows]
+    titles = rows[0]
+    label = max(map(cell_len, titles[1:]))
+    paragraphs: list[list[str]] = [[]]  # the titles stand in front of each cell
+    for row in rows[1:]:
+        cells = zip(titles[1:], row[1:])
+        paragraphs.append([row[0], *(f"{GAP}{title:<{label}}{GAP}{cell}" for title, cell in cells)])
+    return paragraphs
+
+
+def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
+    cells = []
+    for place, (cell, width) in enumerate(zip(row, widths)):
+        space = " " * (width - cell_len(cell))
+        cells.append(cell + space if place in left else space + cell)
+    return GAP.join(cells).rstrip()
+
+
+def print_table(
+    console: Console, rows: Rows, *, left: Sequence[int] = (0,), styles: Sequence[str] = ()
+) -> None:
+    """styles: of the rows behind the header."""
+    for lines, style in zip(lay_out(rows, console.width, left), ["bold", *styles] or ["bold"]):
+        for line in lines:
+            print_line(console, line, style)
+
+
+def print_in_parts(console: Console, rows: Rows, title: str) -> None:
+    """A table of many columns as several, below each other, each with the first column."""
+    console.print(Text(title, "bold"))
+    widths = _widths(rows)
+    first = 1
+    while first < len(widths):
+        last = first + 1
+        while (
+            last < len(widths) and _total([widths[0], *widths[first : last + 1]]) <= console.width
+        ):
+            last += 1
+        part = [[row[0], *row[first:last]] for row in rows]
+        print_table(console, part, styles=[""] * (len(rows) - 1))
+        first = last
+    print_line(console, "")

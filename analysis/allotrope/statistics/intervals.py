@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Medians of paired ratios and intervals that assume no distribution.
+
+Run times are skewed and drift, so nothing here is a mean. Each round gives one ratio to the
+baseline of the same round, and drift that lasts longer than a round cancels in it. Of n such
+ratios, sorted, the k-th smallest and the k-th largest enclose the median of their population with
+probability
+
+    1 - 2 P(B < k),    B binomial with n trials of probability 1/2,
+
+whatever that population is (the sign test turned round; David and Nagaraja, Order Statistics,
+7.1). For 11 rounds that is the 2nd and the 10th, 98.8%. Below 6 rounds even the extremes cover
+less than 95%, and are called a range. Logarithms do not change an order, so this is the interval
+of the log ratios too; they matter where two middle values are averaged.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Sequence
+
+CONFIDENCE = 0.95
+LEAST_ROUNDS = 6  # from which on the extremes enclose the median with that confidence
+
+
+ORDER_STATISTIC, RANGE = "order-statistic", "range"
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which order statistics bound the interval, counted from 1 at either end."""
+
+    rank: int
+    kind: str  # ORDER_STATISTIC or RANGE
+    coverage: float
+
+
+def interval_rank(count: int, confidence: float = CONFIDENCE) -> Rank:
+    """The narrowest symmetric pair of order statistics of `count` values that still covers the
+    median with `confidence`; the extremes, as a "range", when none does."""
+    best = Rank(1, RANGE, _coverage(count, 1))
+    for rank in range(1, count // 2 + 1):
+        coverage = _coverage(count, rank)
+        if coverage < confidence:
+            break
+        best = Rank(rank, ORDER_STATISTIC, coverage)
+    return best
+
+
+def _coverage(count: int, rank: int) -> float:
+    below = sum(math.comb(count, successes) for successes in range(rank))
+    return max(0.0, 1 - 2 * float(below) / float(2**count))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    median: float
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Median and interval of at least one value."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    rank = interval_rank(len(ordered)).rank
+    return Estimate(median, ordered[rank - 1], ordered[-rank])
+
+
+def estimate_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate | None:
+    """Median and interval of the ratios round by round, averaged as logarithms; None when a ratio
+    is undefined because the baseline has a zero."""
+    if not values or any(base == 0 for base in baseline):
+        return None
+    ratios = sorted(value / base for value, base in zip(values, baseline, strict=True))
+    plain = estimate(ratios)
+    middle = len(ratios) // 2
+    median = ratios[middle] if len(ratios) % 2 else math.sqrt(ratios[middle - 1] * ratios[middle])
+    return Estimate(median, plain.low, plain.high)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One quantity of one allocator over all rounds.
+
+    `rounds` has a place for every round, None where the run did not take place (after an
+    interruption). The rest is over the rounds in which the baseline was measured too."""
+
+    median: float
+    low: float
+    high: float
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    interval: str
+    coverage: float
+    rounds: list[float | None]
+
+    def ratio_interval(self) -> Estimate | None:
+        """The ratio to the baseline; None where it is undefined."""
+        if self.ratio is None or self.ratio_low is None or self.ratio_high is None:
+            return None
+        return Estimate(self.ratio, self.ratio_low, self.ratio_high)
+
+
+def summarize(values: Sequence[float | None], baseline: Sequence[float | None]) -> Summary | None:
+    """Summary of a quantity against the baseline's; None when there is no round to speak of."""
+    pairs = [
+        (value, base)
+        for value, base in zip(values, baseline, strict=True)
+        if value is not None and base is not None
+    ]
+    if not pairs:
+        return None
+    own = estimate([value for value, _ in pairs])
+    ratio = estimate_ratio([value for value, _ in pairs], [base for _, base in pairs])
+    rank = interval_rank(len(pairs))
+    return Summary(
+        median=own.median,
+        low=own.low,
+        high=own.high,
+        ratio=ratio.median if ratio else None,
+        ratio_low=ratio.low if ratio else None,
+        ratio_high=ratio.high if ratio else None,
+        interval=rank.kind,
+        coverage=rank.coverage,
+        rounds=list(values),
+    )

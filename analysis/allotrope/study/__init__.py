@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Studies, which measure many things to answer one question."""

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""B. Zorn's study of 1992, "The Measured Cost of Conservative Garbage Collection"
+(CU-CS-573-92), measured again.
+
+    programs.py      what is run: bench_programs/study.toml
+    plan.py          under which allocators, in which steps, and how long it will take
+    store.py         each step's result in a file of its own: what makes a study resumable
+    measure.py       one function for each kind of step
+    births.py        births and deaths of objects in a trace
+    results.py       the steps' results, as the tables, figures and claims ask for them
+    measurements.py  the same in one file, from which alone the page is drawn
+    paper.py         what the paper says
+    explanations.py  what a run's reader found of its claims
+    tables.py, figures.py, claims.py, report.py  what a reader gets
+
+`allotrope zorn` is in commands/zorn.py.
+"""

@@ -1,0 +1,719 @@
+# SPDX-License-Identifier: MIT
+"""Figures 1 to 8 of the paper, drawn for print: black on white, told apart by marks and dashes.
+
+A picture is an SVG that stands in the page itself: no script draws it, and it is small."""
+
+import io
+import math
+import re
+from typing import Any, Callable, Iterator, Sequence
+
+from ...statistics.intervals import Estimate
+from . import paper
+from .plan import BASELINE, CLASSIC
+from .results import Results
+from .sheets import (
+    ABSENT,
+    GENERATIONS,
+    UNDEFINED,
+    Record,
+    Sheet,
+    count_cell,
+    estimate_fields,
+    number_cell,
+)
+from .tables import (
+    ALL_1992,
+    BSD,
+    COLLECTED,
+    EXPLICIT,
+    UNOPTIMISED_BSD,
+    Pair,
+    measured,
+    misses_by_place,
+    record,
+)
+
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
+PAPER = "#b0b0b0"  # what the paper gives
+COLOURS = (
+    *("#000000", "#0b62b8", "#b8470b", "#0d7a4f", "#7a3fa0", "#8c6d00"),
+    *("#b01f5c", "#4d6270", "#5f8f1f", "#006d77", "#5b4636"),
+)
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
+LOCALITY_PAIRS = [
+    *EXPLICIT,
+    UNOPTIMISED_BSD,
+    COLLECTED,
+    ("optimised", "glibc"),
+    ("optimised", "jemalloc"),
+    ("optimised", "mimalloc"),
+    ("optimised", "blocks"),
+    ("collected", "gc:free=ignore"),
+]
+CURVE_PAIRS = [
+    BASELINE,
+    BSD,
+    UNOPTIMISED_BSD,
+    COLLECTED,
+    ("optimised", "blocks"),
+    ("collected", "gc:free=ignore"),
+]
+LOOKS = [
+    BASELINE,
+    BSD,
+    COLLECTED,
+    ("optimised", "knuth:classic"),
+    ("optimised", "gnu:classic"),
+    UNOPTIMISED_BSD,
+    ("collected", "gc:free=ignore"),
+    ("optimised", "blocks"),
+    ("optimised", "glibc"),
+    ("optimised", "jemalloc"),
+    ("optimised", "mimalloc"),
+    ("age", "instructions"),
+    ("age", "bytes"),
+]
+
+
+def all_figures(results: Results) -> Iterator[Sheet]:
+    yield cpu_figure(results)
+    yield memory_figure(results)
+    yield domain_figure(results)
+    yield faults_figure(results)
+    yield fault_curves(results)
+    yield misses_figure(results)
+    yield miss_curves(results)
+    yield survival_figure(results)
+    yield sets_figure(results)
+
+
+def look(pair: Pair) -> tuple[str, str, Any]:
+    """Mark, colour and dashes of a configuration, the same in every figure."""
+    number = LOOKS.index(pair) if pair in LOOKS else len(LOOKS)
+    return MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+
+
+def label(pair: Pair) -> str:
+    return f"{pair[1]}, unoptimised" if pair[0] == "unoptimised" else pair[1]
+
+
+# Drawing
+
+
+def _canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update(
+        {
+            "font.family": "sans-serif",
+            "font.size": 9,
+            "svg.fonttype": "none",
+            "svg.hashsalt": "allotrope",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.linewidth": 0.7,
+            "grid.linewidth": 0.4,
+            "grid.color": "#c8c8c8",
+            "legend.frameon": False,
+            "figure.facecolor": "white",
+        }
+    )
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(width, height), squeeze=False, layout="constrained"
+    )
+    return figure, axes
+
+
+def _svg(figure: Any, name: str) -> str:
+    """The picture as an element; its ids are made the figure's own, several stand in a page."""
+    from matplotlib import pyplot
+
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", text)
+    # Sized by the page; the names of fonts are the page's.
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text)
+    return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 system-ui, sans-serif", text)
+
+
+Point = tuple[float, float | None, float | None]  # value and interval
+
+
+def _paper_bar(plot: Any, x: float, said: float | paper.Range) -> Any:
+    """Draws what the paper gives and returns it for the legend."""
+    if isinstance(said, paper.Range):
+        ends = [said.low, said.high]
+        bar = plot.plot([x] * 2, ends, color=PAPER, lw=6, solid_capstyle="butt", zorder=1)
+    else:
+        bar = plot.plot(x, said, marker="_", ms=12, mew=4, color=PAPER, ls="none", zorder=1)
+    return bar[0]
+
+
+def _dot(plot: Any, x: float, point: Point, floor: float, **look_of: Any) -> None:
+    """A mark with its interval, no lower than `floor`."""
+    value, low, high = point
+    if value < floor:
+        beside = {"xytext": (-6, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+        plot.annotate(f"{value:.2g}", (x, floor), fontsize=8, **beside)
+        value, low, high = floor, None, None
+    bars = None
+    if low is not None and high is not None:
+        bars = [[max(0, value - low)], [max(0, high - value)]]
+    plot.errorbar(x, value, yerr=bars, **look_of)
+
+
+def _dots(
+    name: str,
+    programs: Sequence[str],
+    pairs: Sequence[Pair],
+    point: Callable[[str, Pair], Point | None],
+    axis: str,
+    paper_mark: Callable[[str, Pair], float | paper.Range | None],
+    floor: float = 0.0,
+) -> str:
+    """A column of marks for each program: one for each configuration, with its interval; what the
+    paper gives is a grey bar. A value below `floor` stands on it, with its figure beside it."""
+    figure, axes = _canvas(1, 1, 9.5, 3.6)
+    plot = axes[0][0]
+    grey = None
+    for number, pair in enumerate(pairs):
+        mark, colour, _ = look(pair)
+        offset = 0.7 * ((number + 0.5) / len(pairs) - 0.5)
+        shown = False
+        for place, program in enumerate(programs):
+            if (said := paper_mark(program, pair)) is not None:
+                grey = _paper_bar(plot, place + offset, said)
+            if (found := point(program, pair)) is None:
+                continue
+            look_of = {"marker": mark, "ms": 5, "lw": 0.9, "color": colour, "ls": "none"}
+            named = None if shown else label(pair)
+            _dot(plot, place + offset, found, floor, zorder=3, label=named, **look_of)
+            shown = True
+    plot.axhline(1.0, color="#808080", lw=0.7, zorder=0)
+    plot.set_xticks(range(len(programs)), programs)
+    plot.tick_params(axis="x", length=0)
+    plot.set_ylabel(axis)
+    plot.grid(axis="y")
+    _log_scale(plot)
+    handles, labels = plot.get_legend_handles_labels()
+    if grey is not None:
+        handles, labels = [*handles, grey], [*labels, "1992"]
+    if handles:
+        plot.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
+    return _svg(figure, name)
+
+
+def _log_scale(plot: Any) -> None:
+    """Ratios go up in factors, with plain numbers beside them."""
+    from matplotlib import ticker
+
+    plot.set_yscale("log")
+    bottom, top = plot.get_ylim()
+    steps = (1.0, 2.0, 5.0) if top < 300 * bottom else (1.0,)
+    plot.yaxis.set_major_locator(ticker.LogLocator(base=10, subs=steps))
+    plot.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    plot.minorticks_off()
+    plot.tick_params(axis="x", length=0)
+
+
+Curve = Sequence[tuple[float, float]]
+
+
+SIZES, AGES, PLACES = "sizes", "ages", "places"  # what the x axis of panels counts
+
+
+def _panels(
+    name: str,
+    programs: Sequence[str],
+    pairs: Sequence[Pair],
+    curve: Callable[[str, Pair], Curve | None],
+    axes_titles: tuple[str, str],
+    marks_at: Sequence[float],
+    axis: str = SIZES,
+    marked: Callable[[str], tuple[float, float] | None] | None = None,
+) -> str:
+    """A panel for each program, a line for each configuration, on common axes."""
+    log_y = axis == SIZES
+    columns = min(3, max(1, len(programs)))
+    rows = math.ceil(len(programs) / columns) or 1
+    figure, axes = _canvas(rows, columns, 3.1 * columns + 0.4, 2.5 * rows + 0.7)
+    handles: dict[str, Any] = {}
+    for place in range(rows * columns):
+        plot = axes[place // columns][place % columns]
+        if place >= len(programs):
+            plot.set_axis_off()
+            continue
+        program = programs[place]
+        for pair in pairs:
+            points = [(x, y) for x, y in curve(program, pair) or () if y > 0 or not log_y]
+            if not points:
+                continue
+            # Marks at turns, for those who see no colours: of each line at other points.
+            marked_at = _spread(points, pairs.index(pair), len(pairs))
+            handles[label(pair)] = _curve(plot, axis, pair, points, marked_at)
+        for place_marked in marks_at:
+            plot.axvline(place_marked, color="#909090", lw=0.6)
+        if marked is not None and (said := marked(program)) is not None:
+            (cross,) = plot.plot(*said, marker="x", ms=7, mew=1.5, color="#606060", ls="none")
+            handles["1992"] = cross
+        _scale(plot, axis)
+        plot.set_title(program, fontsize=9, loc="left")
+        plot.grid(True)
+        plot.tick_params(labelsize=8)
+    figure.supxlabel(axes_titles[0], fontsize=9)
+    figure.supylabel(axes_titles[1], fontsize=9)
+    if handles:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "ncols": min(4, len(handles))}
+        figure.legend(handles.values(), handles.keys(), fontsize=8, **below)
+    return _svg(figure, name)
+
+
+def _curve(plot: Any, axis: str, pair: Pair, points: Curve, marked_at: Sequence[int]) -> Any:
+    """Draws a configuration's line, which is steps but for ages, and returns it for the legend."""
+    mark, colour, dashes = look(pair)
+    marks = {"marker": mark, "ms": 4, "mfc": "white", "mew": 0.9, "markevery": marked_at}
+    draw = plot.plot if axis == AGES else plot.step
+    where = {} if axis == AGES else {"where": "post"}
+    return draw(*zip(*points), lw=1.2, color=colour, ls=dashes, **marks, **where)[0]
+
+
+def _scale(plot: Any, axis: str) -> None:
+    if axis == SIZES:
+        plot.set_xscale("log", base=2)
+        plot.set_yscale("log")
+        low, high = plot.get_xlim()
+        powers = [power for power in range(10, 32, 2) if low <= 1 << power <= high]
+        plot.set_xticks([1 << power for power in powers], [_size(1 << power) for power in powers])
+    elif axis == AGES:
+        plot.set_xscale("log")
+        plot.set_ylim(-4, 104)
+        plot.set_xlim(5, 2e9)
+        plot.set_xticks([10**power for power in (1, 3, 5, 7, 9)])
+    else:
+        plot.set_ylim(bottom=0)
+        plot.set_xticks(range(0, 4097, 1024))
+    plot.minorticks_off()
+
+
+def _spread(points: Curve, number: int, of: int) -> list[int]:
+    """Which points of a line carry its mark: some five, not those of the next line."""
+    step = max(2, len(points) // 5)
+    return list(range(number * step // of, len(points), step))
+
+
+def _size(size: int) -> str:
+    for unit in ("B", "K", "M", "G"):
+        if size < 1024:
+            break
+        size //= 1024
+    return f"{size}{unit}"
+
+
+def _names(results: Results) -> list[str]:
+    """The study's programs that were measured."""
+    return [one.name for one in results.row("1992") if one.name not in results.missing]
+
+
+# The paper's figures
+
+
+def _point(one: Estimate | None) -> Point | None:
+    return None if one is None else (one.median, one.low, one.high)
+
+
+def cpu_figure(results: Results) -> Sheet:
+    pairs, names = measured(results, ALL_1992), _names(results)
+    records = [
+        record(name, pair, **estimate_fields(results.ratio(name, pair, BASELINE)))
+        for name in names
+        for pair in pairs
+    ]
+    svg = _dots(
+        "figure-1",
+        names,
+        pairs,
+        lambda name, pair: _point(results.ratio(name, pair, BASELINE)),
+        "CPU time, ratio to SunOS's",
+        lambda _, pair: paper.COLLECTOR_CPU if pair == COLLECTED else None,
+    )
+    return Sheet(
+        "figure-1",
+        "Figure 1: CPU time",
+        "Ratio to SunOS's algorithm with its interval. Grey: the paper's range over all "
+        "programs for the collector.",
+        records,
+        svg=svg,
+    )
+
+
+LEAST_HEAP = 0.5  # Figure 2 goes down to it
+
+
+def memory_figure(results: Results) -> Sheet:
+    pairs, names = measured(results, ALL_1992), _names(results)
+
+    def point(name: str, pair: Pair) -> Point | None:
+        value = results.heap_ratio(name, pair, BASELINE)
+        return None if value is None else (value, None, None)
+
+    def said(name: str, pair: Pair) -> float | paper.Range | None:
+        if pair != COLLECTED:
+            return None
+        peaks = [results.heap_ratio(name, one, BASELINE) for one in EXPLICIT]
+        best = min((peak for peak in peaks if peak is not None), default=None)
+        if best is None:
+            return None
+        if name == "yacr":
+            return paper.COLLECTOR_MEMORY_YACR * best
+        return paper.Range(paper.COLLECTOR_MEMORY.low * best, paper.COLLECTOR_MEMORY.high * best)
+
+    records = [
+        record(name, pair, value=results.heap_ratio(name, pair, BASELINE))
+        for name in names
+        for pair in pairs
+    ]
+    title = "heap, ratio to SunOS's"
+    svg = _dots("figure-2", names, pairs, point, title, said, floor=LEAST_HEAP)
+    return Sheet(
+        "figure-2",
+        "Figure 2: heap",
+        "The heap's high-water mark as a ratio to SunOS's algorithm; a mark at the foot "
+        "is lower than drawn, at the figure beside it. Grey: what the paper's 30 to 150% "
+        "over the best explicit allocator (yacr: 0.79 of it) would be here.",
+        records,
+        svg=svg,
+    )
+
+
+def domain_figure(results: Results) -> Sheet:
+    names = [
+        one.name
+        for one in results.programs
+        if "unoptimised" in one.forms and one.name not in results.missing
+    ]
+    pairs = measured(results, [("unoptimised", spec) for spec in (*CLASSIC, "glibc")])
+
+    def one(name: str, pair: Pair) -> Estimate | None:
+        return results.ratio(name, ("unoptimised", pair[1]), ("optimised", pair[1]))
+
+    records = [
+        {"program": name, "allocator": pair[1], **estimate_fields(one(name, pair))}
+        for name in names
+        for pair in pairs
+    ]
+
+    def said(name: str, pair: Pair) -> float | paper.Range | None:
+        if (name, pair[1]) == ("cfrac", "cartesian:classic"):
+            return 1 + paper.DOMAIN_GAIN_MOST
+        if pair[1] == "bsd:classic" and name in paper.PROGRAMS:
+            return paper.Range(1 + paper.DOMAIN_GAIN_BSD.low, 1 + paper.DOMAIN_GAIN_BSD.high)
+        return None
+
+    svg = _dots(
+        "figure-3",
+        names,
+        [("optimised", pair[1]) for pair in pairs],
+        lambda name, pair: _point(one(name, pair)),
+        "CPU time without / with",
+        said,
+    )
+    return Sheet(
+        "figure-3",
+        "Figure 3: what domain-specific allocators gain",
+        "CPU time of the program without its own allocator over that with it. Grey: the "
+        "paper's 60% for cfrac under SunOS's algorithm, its 2 to 7% under BSD.",
+        records,
+        svg=svg,
+    )
+
+
+def faults_figure(results: Results) -> Sheet:
+    names = _names(results)
+    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+
+    def ratio(name: str, pair: Pair, memory: int | None) -> float | None:
+        if memory is None:
+            return None
+        faults = results.replacement_faults(name, *pair, memory)
+        base = results.replacement_faults(name, *BSD, memory)
+        return faults / base if faults is not None and base else None
+
+    def tight(name: str) -> int | None:
+        return results.tight_memory(name, [BSD, COLLECTED])
+
+    records = []
+    for name in names:
+        for memory, rule in ((tight(name), "largest spread"), (paper.MEMORY_1992, "2 MiB")):
+            for pair in pairs:
+                faults = None if memory is None else results.replacement_faults(name, *pair, memory)
+                fields = {"rule": rule, "memory_bytes": memory, "replacement_faults": faults}
+                over_bsd = ratio(name, pair, memory)
+                records.append(record(name, pair, **fields, ratio_to_bsd=over_bsd))
+
+    def point(name: str, pair: Pair) -> Point | None:
+        value = ratio(name, pair, tight(name))
+        return None if not value else (value, None, None)
+
+    header, rows = fault_rows(results, names, [BSD, *pairs], tight)
+    labels = [f"{name}\n{_size(memory) if (memory := tight(name)) else '–'}" for name in names]
+    svg = _dots(
+        "figure-4",
+        labels,
+        pairs,
+        lambda name, pair: point(name.partition("\n")[0], pair),
+        "replacement faults, ratio to BSD's",
+        lambda _, pair: paper.COLLECTOR_FAULTS if pair == COLLECTED else None,
+    )
+    return Sheet(
+        "figure-4",
+        "Figure 4: page faults at a tight memory",
+        "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at the memory size "
+        "below each name: the power of two at which BSD and the collector differ most "
+        "while each still has one fault in a million references. Grey: the paper's one to "
+        "two orders of magnitude for the collector. The table: replacement faults, and in "
+        "brackets their ratio to BSD's, undefined where BSD has none; there and at 2 MiB; "
+        "first touches, which are in no figure.",
+        records,
+        header,
+        rows,
+        svg=svg,
+    )
+
+
+def fault_rows(
+    results: Results,
+    names: Sequence[str],
+    pairs: Sequence[Pair],
+    tight: Callable[[str], int | None],
+) -> tuple[list[str], list[list[str]]]:
+    """The figures behind the picture, which has no room for two memories and two page sizes."""
+    rows = []
+    for name in names:
+        for page in (4096, 8192):
+            for memory in (tight(name), paper.MEMORY_1992):
+                if memory is None:
+                    continue
+                base = results.replacement_faults(name, *BSD, memory, page)
+                cells = []
+                for pair in pairs:
+                    faults = results.replacement_faults(name, *pair, memory, page)
+                    cell = count_cell(faults)
+                    if faults is not None and base is not None:
+                        cell += f" ({number_cell(faults / base) if base else UNDEFINED})"
+                    cells.append(cell)
+                rows.append([f"{name}, {_size(memory)}, {_size(page)} pages", *cells])
+            curves = [results.page_curve(name, *pair, page) for pair in pairs]
+            touched = [count_cell(one["cold"] if one else None) for one in curves]
+            rows.append([f"{name}, first touches, {_size(page)} pages", *touched])
+    rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
+    return ["program, memory", *map(label, pairs)], rows
+
+
+def fault_curves(results: Results) -> Sheet:
+    names, pairs = _names(results), measured(results, CURVE_PAIRS)
+    sizes = [1 << power for power in range(15, 27)]
+
+    def curve(name: str, pair: Pair, page: int = 4096) -> Curve | None:
+        references = results.references(name, *pair)
+        if not references:
+            return None
+        found = [(size, results.replacement_faults(name, *pair, size, page)) for size in sizes]
+        return [(size, 1e6 * faults / references) for size, faults in found if faults]
+
+    records = [
+        record(
+            name,
+            pair,
+            page_bytes=page,
+            memory_bytes=size,
+            replacement_faults=results.replacement_faults(name, *pair, size, page),
+        )
+        for name in names
+        for pair in measured(results, LOCALITY_PAIRS)
+        for page in (4096, 8192)
+        for size in sizes
+    ]
+    svg = _panels(
+        "figure-5",
+        names,
+        pairs,
+        curve,
+        ("memory", "replacement faults in a million references"),
+        [paper.MEMORY_1992],
+    )
+    return Sheet(
+        "figure-5",
+        "Figure 5: page faults over every memory size",
+        "Replacement faults, LRU, pages of 4 KiB; a line ends where nothing is replaced "
+        "any more. The vertical line is the paper's 2 MB.",
+        records,
+        svg=svg,
+    )
+
+
+def misses_figure(results: Results) -> Sheet:
+    names = _names(results)
+    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+
+    def ratio(name: str, pair: Pair) -> float | None:
+        rate = results.miss_rate(name, *pair, paper.CACHE_1992)
+        base = results.miss_rate(name, *BSD, paper.CACHE_1992)
+        return rate / base if rate is not None and base else None
+
+    def point(name: str, pair: Pair) -> Point | None:
+        value = ratio(name, pair)
+        return None if not value else (value, None, None)
+
+    records = [
+        record(
+            name,
+            pair,
+            cache_bytes=paper.CACHE_1992,
+            miss_rate=results.miss_rate(name, *pair, paper.CACHE_1992),
+            ratio_to_bsd=ratio(name, pair),
+        )
+        for name in names
+        for pair in pairs
+    ]
+
+    def said(name: str, pair: Pair) -> float | paper.Range | None:
+        told = pair == COLLECTED and name not in paper.COLLECTOR_MISSES_EXCEPT
+        return paper.COLLECTOR_MISSES if told else None
+
+    svg = _dots("figure-6", names, pairs, point, "miss rate, ratio to BSD's", said)
+    return Sheet(
+        "figure-6",
+        "Figure 6: cache misses",
+        "Misses per data reference in a direct-mapped cache of 128 KiB with 32-byte "
+        "blocks, as a ratio to BSD's. Grey: the paper's 3 to 10 for the collector.",
+        records,
+        svg=svg,
+    )
+
+
+def miss_curves(results: Results) -> Sheet:
+    names, pairs = _names(results), measured(results, CURVE_PAIRS)
+    sizes = [1 << power for power in range(13, 23)]
+
+    def curve(name: str, pair: Pair) -> Curve | None:
+        found = [(size, results.miss_rate(name, *pair, size)) for size in sizes]
+        return [(size, 100 * rate) for size, rate in found if rate]
+
+    records = [
+        record(name, pair, cache_bytes=size, miss_rate=results.miss_rate(name, *pair, size))
+        for name in names
+        for pair in measured(results, LOCALITY_PAIRS)
+        for size in sizes
+    ]
+    svg = _panels(
+        "figure-7",
+        names,
+        pairs,
+        curve,
+        ("cache, direct-mapped, 32-byte blocks", "misses in 100 references"),
+        [paper.CACHE_1992, paper.MEMORY_1992],
+    )
+    return Sheet(
+        "figure-7",
+        "Figure 7: cache misses over every size",
+        "The vertical lines are the paper's 128 KiB and 2 MB.",
+        records,
+        svg=svg,
+    )
+
+
+def survival_figure(results: Results) -> Sheet:
+    names = [name for name in _names(results) if results.followed(name)]
+    records = []
+    for name in names:
+        followed = results.followed(name) or {}
+        for clock in ("instructions", "bytes"):
+            records += [
+                {"program": name, "clock": clock, "age": age, "share_of_objects": share}
+                for age, share in followed["survival"][clock]
+            ]
+
+    def curve(name: str, pair: Pair) -> Curve | None:
+        followed = results.followed(name)
+        if not followed:
+            return None
+        return [(age, 100 * share) for age, share in followed["survival"][pair[1]]]
+
+    def marked(name: str) -> tuple[float, float] | None:
+        if name == "perl":
+            return 10_000, 100 * paper.PERL_SURVIVORS_AT_10_000
+        return None if name == "yacr" else (100_000, 100 * paper.SURVIVORS_AT_100_000)
+
+    if not names:
+        return Sheet("figure-8", "Figure 8: how long objects live", "Not measured in this run.", [])
+    svg = _panels(
+        "figure-8",
+        names,
+        [("age", "instructions"), ("age", "bytes")],
+        curve,
+        ("age: instructions executed, or bytes allocated, since birth", "objects alive, %"),
+        [],
+        AGES,
+        marked,
+    )
+    return Sheet(
+        "figure-8",
+        "Figure 8: how long objects live",
+        "Objects that reach an age, counted in instructions and in bytes allocated "
+        "meanwhile; realloc continues a life, what is never freed survives. Cross: the "
+        "paper's, by its clock of cycles.",
+        records,
+        svg=svg,
+    )
+
+
+def sets_figure(results: Results) -> Sheet:
+    """Claim 9 asks where in the cache the misses are."""
+    title = "Beyond the paper: misses by place in a page"
+    names = [name for name in _names(results) if results.shape(name, *BSD)]
+    pairs = measured(results, [BSD, COLLECTED, ("collected", "gc:free=ignore")])
+    records: list[Record] = []
+    for name in names:
+        for pair in pairs:
+            if (shape := results.shape(name, *pair)) is not None:
+                places = misses_by_place(shape["misses_by_set"])
+                records.append(record(name, pair, misses_by_place=places))
+    if not records:
+        return Sheet("figure-sets", title, "Not measured in this run.", [])
+    found = {
+        (one["program"], one["form"], one["allocator"]): one["misses_by_place"] for one in records
+    }
+
+    def curve(name: str, pair: Pair) -> Curve | None:
+        counts = found.get((name, *pair), [])
+        whole = sum(counts) or 1
+        return [(32 * place, 100 * count / whole) for place, count in enumerate(counts)]
+
+    svg = _panels(
+        "figure-sets",
+        names,
+        pairs,
+        curve,
+        ("distance from the start of a page, bytes", "of all misses, %"),
+        [],
+        PLACES,
+    )
+    return Sheet(
+        "figure-sets",
+        title,
+        "The paper's cache, 128 KiB direct-mapped: 32 of its sets lie at each distance "
+        "from the start of a page of 4 KiB. Were all alike, each would have 0.8%. Headers "
+        "at the start of pages meet at the left edge.",
+        records,
+        svg=svg,
+    )

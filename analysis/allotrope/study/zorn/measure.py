@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""One function for each kind of step: it runs what is to be run and returns what is kept.
+
+A run that fails is a result too: {"failure": why}."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, Any, Mapping, Sequence
+
+from ...features.compare.measure import order_of_round, read_accounts
+from ...features.locality.simulate import PROGRAM as SIMULATOR_NAME
+from ...features.trace.reader import TraceError
+from ...features.trace.record import recorder_tools
+from ...system.allocators import OWN_VARIABLES, Allocator
+from ...system.errors import UserError
+from ...system.launch import Run, launch
+from ...system.places import PLACES, built
+from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
+from .programs import Form, Program
+
+Result = dict[str, Any]
+# A run may take so much longer than under glibc before it is given up.
+PATIENCE, LEAST_PATIENCE = 25.0, 60.0
+SAMPLES_PER_SECOND = 1997
+
+
+def patience(probe_seconds: float) -> float:
+    return max(LEAST_PATIENCE, PATIENCE * probe_seconds)
+
+
+def allocator_of(one: Configuration, program: Program) -> Allocator:
+    allocator = choose(one.spec, program.pointers)
+    if allocator is None:
+        raise UserError(f"{one.spec} is not available any more", 1)
+    return allocator
+
+
+class Workshop:
+    """Scratch space in which programs run and leave their output."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.output, self.errors = folder / "stdout", folder / "stderr"
+
+    def run(
+        self,
+        form: Form,
+        allocator: Allocator | None,
+        timeout: float,
+        command: Sequence[str] | None = None,
+        **settings: str,
+    ) -> Run:
+        home = {"HOME": str(self.folder), "TMPDIR": str(self.folder)}
+        chosen = allocator.environment() if allocator else {}
+        return launch(
+            command or form.command,
+            environment={**home, **form.environment, **chosen, **settings},
+            unset=OWN_VARIABLES,
+            stdin=form.stdin or os.devnull,
+            stdout=self.output,
+            stderr=self.errors,
+            timeout=timeout,
+            directory=self.folder,
+        )
+
+    def output_digest(self) -> str:
+        with self.output.open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+
+    def failure(self, run: Run) -> str | None:
+        if run.exit_status == 0 and not run.timed_out and run.error is None:
+            return None
+        text = self.errors.read_text(errors="replace") if self.errors.exists() else ""
+        lines = text.strip().splitlines()
+        return run.ending() + (f" ({lines[-1][:160]})" if lines else "")
+
+
+def run_group(
+    words: Sequence[str],
+    given: IO[bytes],
+    taken: IO[bytes] | int,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int | None, str]:
+    """Runs a command of several processes: its status (None: out of time) and what it wrote to
+    standard error. Whatever ends it ends all of them."""
+    child = subprocess.Popen(
+        words,
+        stdin=given,
+        stdout=taken,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        _, errors = child.communicate(timeout=timeout)
+    except BaseException as reason:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        if isinstance(reason, subprocess.TimeoutExpired):
+            return None, ""
+        raise
+    return child.returncode, errors.decode(errors="replace")
+
+
+def probe(planned: Planned, workshop: Workshop) -> Result:
+    """Both loads once under glibc: seconds and what is written."""
+    form = planned.program.forms[planned.configurations[0].form]
+    result: Result = {}
+    for which, command in (("timed", form.command), ("traced", form.traced)):
+        run = workshop.run(form, None, 900, command)
+        if failure := workshop.failure(run):
+            return {"failure": failure}
+        result[which] = run.wall_seconds
+        result[f"{which}_output"] = workshop.output_digest()
+    return result
+
+
+def was_stopped(run: Run) -> bool:
+    """Given up, but for most of the time it did not run: the machine, or its group of processes,
+    may have been stopped. Worth another attempt, since a failure spares all later rounds."""
+    return run.timed_out and run.cpu_seconds < run.wall_seconds / 2
+
+
+def measure_round(
+    planned: Planned, workshop: Workshop, known: Mapping[str, Any], failed: Mapping[str, str]
+) -> Result:
+    """Every configuration once, in the order of a comparison's rounds. `known`: the probes by
+    form; `failed`: what need not be tried again."""
+    found: Result = {}
+    for place in order_of_round(planned.number, len(planned.configurations)):
+        one = planned.configurations[place]
+        if str(one) in failed:
+            found[str(one)] = {"failure": failed[str(one)]}
+            continue
+        reference = known[one.form]
+        form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+        run = workshop.run(form, allocator, patience(reference["timed"]))
+        again = was_stopped(run)
+        if again:
+            run = workshop.run(form, allocator, patience(reference["timed"]))
+        if failure := workshop.failure(run):
+            found[str(one)] = {"failure": failure}
+        elif workshop.output_digest() != reference["timed_output"]:
+            found[str(one)] = {"failure": "writes something else than under glibc"}
+        else:
+            found[str(one)] = {
+                "cpu": run.cpu_seconds,
+                "user": run.user_seconds,
+                "system": run.system_seconds,
+                "wall": run.wall_seconds,
+                "rss": run.peak_rss_bytes,
+                "faults": run.minor_faults,
+            }
+            if again:
+                found[str(one)]["again"] = "was given up once: it had waited most of its time"
+    return found
+
+
+def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """The allocator's own account of the heap, and for a collector of its collections."""
+    one = planned.configurations[0]
+    folder = workshop.folder / "account"
+    folder.mkdir(exist_ok=True)
+    run = workshop.run(
+        planned.program.forms[one.form],
+        allocator_of(one, planned.program),
+        timeout,
+        ALLOTROPE_STATS=str(folder / "%p.json"),
+    )
+    if failure := workshop.failure(run):
+        return {"failure": failure}
+    heap = read_accounts(folder)
+    if heap is None:
+        return {"failure": "no statistics were written"}
+    accounts = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    largest = max(accounts, key=lambda each: int(each["calls"]["malloc"]))
+    for file in folder.iterdir():
+        file.unlink()
+    return {
+        "heap": heap,
+        "calls": largest["calls"],
+        "total": largest.get("total"),
+        "peak": largest["peak"],
+        "gc": largest.get("gc"),
+    }
+
+
+def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """Where the CPU clock finds the program: how often in the allocator."""
+    from ...features.compare import witness  # numpy and scipy, which only this needs
+
+    one, allocator = planned.configurations[0], allocator_of(
+        planned.configurations[0], planned.program
+    )
+    form = planned.program.forms[one.form]
+    data = workshop.folder / "perf.data"
+    record = witness.record_line(data, SAMPLES_PER_SECOND, form.command)
+    environment = {**os.environ, **form.environment, **allocator.environment()}
+    for name in OWN_VARIABLES:
+        if name not in allocator.environment():
+            environment.pop(name, None)
+    try:
+        with open(form.stdin or os.devnull, "rb") as given:
+            status, errors = run_group(record, given, subprocess.DEVNULL, timeout, environment)
+    except FileNotFoundError:
+        return {"failure": "perf is not installed: Debian package linux-perf"}
+    if status != 0:
+        said = errors.strip().splitlines()
+        return {"failure": f"perf: {said[-1] if said else status or 'took too long'}"}
+    found = witness.take_samples(data)
+    inside = sum(witness.is_allocator(allocator, symbol, library) for _, symbol, library in found)
+    return {"samples": len(found), "in_allocator": inside}
+
+
+def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """The traced load under the recorder and the simulators."""
+    one = planned.configurations[0]
+    form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
+    with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
+        document = Path(folder, "locality.json")
+        words = [
+            str(built(PLACES.simulator)),
+            "locality",
+            f"--output={document}",
+            *LOCALITY_OPTIONS,
+            f"--shape={SHAPE_1992}",
+            f"--tools={recorder_tools()}",
+            *(f"--env={name}={value}" for name, value in settings.items()),
+            "--",
+            *form.traced,
+        ]
+        with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
+            status, errors = run_group(words, given, taken, timeout)
+        if status is None:
+            return {"failure": f"not done after {timeout:.0f} s"}
+        said = errors.strip().splitlines()
+        if status != 0 or not document.exists():
+            last = said[-1].removeprefix(f"{SIMULATOR_NAME}: ") if said else "no result"
+            return {"failure": last}
+        found: Result = json.loads(document.read_text())
+    if found["status"] != 0:
+        return {"failure": f"exit status {found['status']} under the recorder"}
+    for shape in found["caches"]["shapes"]:
+        worst = sorted(shape["misses_by_function"], key=lambda each: -int(each["misses"]))
+        shape["misses_by_function"] = worst[:20]
+    return {"output": workshop.output_digest(), "pages": found["pages"], "caches": found["caches"]}
+
+
+def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """Births and deaths of the traced load's objects."""
+    from .births import follow
+
+    one = planned.configurations[0]
+    form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
+    with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
+        trace = Path(folder, "run.alt")
+        words = [
+            str(built(PLACES.recorder)),
+            "--tools",
+            recorder_tools(),
+            "--output",
+            str(trace),
+            *(f"--env={name}={value}" for name, value in settings.items()),
+            "--",
+            *form.traced,
+        ]
+        with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
+            status, errors = run_group(words, given, taken, timeout)
+        said = errors.strip().splitlines()
+        if status is None:
+            return {"failure": f"not done after {timeout:.0f} s"}
+        if status != 0 or not trace.exists():
+            return {"failure": said[-1] if said else f"exit status {status} under the recorder"}
+        try:
+            return follow(trace)
+        except (UserError, TraceError) as error:
+            return {"failure": str(error)}
+
+
+def needs_probe(program: Program, known: Mapping[str, Any]) -> str | None:
+    """Why the program cannot be measured, from its probes by form."""
+    failures = [found["failure"] for found in known.values() if "failure" in found]
+    return f"{program.name} fails under glibc: {failures[0]}" if failures else None

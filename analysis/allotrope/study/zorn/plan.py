@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""What is run under what, in which steps.
+
+Tables 3 and 4 of the paper compare the programs as they are (optimised: with their own
+allocators) under the explicit allocators with the same programs without them under the collector;
+so a configuration is a form of a program and an allocator.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from ...system import allocators
+from ...system.allocators import Allocator
+from ...system.errors import UserError
+from ...system.places import PLACES
+from .programs import Form, Program
+from .store import Step, file_digest
+
+CLASSIC = ("cartesian:classic", "knuth:classic", "bsd:classic", "gnu:classic")
+DEFAULT = ("cartesian", "knuth", "bsd", "gnu")
+MODERN = ("glibc", "jemalloc", "mimalloc", "blocks")
+LIBGC = "libgc"
+COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC)
+BASELINE = ("optimised", "cartesian:classic")
+
+# What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
+LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")
+SHAPE_1992 = "32:4096:1"  # 128 KiB, direct-mapped
+# Under the recorder and the simulators a program takes about so many times as long.
+TRACED_SLOWDOWN = 130
+EVENTS_SLOWDOWN = 60
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A form of a program, and the allocator under it."""
+
+    form: str
+    spec: str
+
+    def __str__(self) -> str:
+        return f"{self.form} {self.spec}"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of the study is done."""
+
+    quick: bool
+    rounds: int
+    only: Sequence[str] = ()  # programs; all when empty
+
+    QUICK_PROGRAMS = ("cfrac", "yacr")
+    QUICK_CLASSIC = ("cartesian:classic", "bsd:classic")
+    QUICK_COLLECTORS = ("gc:classic",)
+
+    def programs(self, known: Sequence[Program]) -> list[Program]:
+        names = [program.name for program in known]
+        for name in self.only:
+            if name not in names:
+                raise UserError(f"--only: no program '{name}'; valid are {', '.join(names)}")
+        wanted = self.only or (self.QUICK_PROGRAMS if self.quick else names)
+        chosen = [program for program in known if program.name in wanted]
+        return chosen or list(known[:2])
+
+    def timed(self, program: Program) -> list[Configuration]:
+        """Whose CPU time and memory are measured."""
+        if self.quick:
+            pairs = [
+                ("optimised", self.QUICK_CLASSIC),
+                ("unoptimised", self.QUICK_CLASSIC),
+                ("collected", self.QUICK_COLLECTORS),
+            ]
+        elif program.row == "1992":
+            pairs = [
+                ("optimised", CLASSIC + DEFAULT + MODERN),
+                ("unoptimised", CLASSIC),
+                ("collected", COLLECTORS),
+            ]
+        elif program.row == "today":
+            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:2])]
+            if "unoptimised" in program.forms:
+                pairs.insert(1, ("unoptimised", ("cartesian:classic", "bsd:classic")))
+        else:
+            both = ("cartesian:classic", "bsd:classic", "glibc")
+            pairs = [("optimised", both), ("unoptimised", both)]
+        return _resolve(program, pairs)
+
+    def traced(self, program: Program) -> list[Configuration]:
+        """Whose every data reference is simulated."""
+        if program.row != "1992":
+            return []
+        if self.quick:
+            pairs = [("optimised", self.QUICK_CLASSIC), ("collected", self.QUICK_COLLECTORS)]
+            return _resolve(program, pairs)
+        pairs = [("optimised", CLASSIC + MODERN), ("unoptimised", ("bsd:classic",))]
+        return _resolve(program, [*pairs, ("collected", COLLECTORS[:2])])
+
+    def sampled(self, program: Program) -> list[Configuration]:
+        """Whose time in malloc and free is sampled: Table 2 speaks of the unoptimised programs."""
+        if program.row != "1992":
+            return []
+        return _resolve(program, [("unoptimised", self.QUICK_CLASSIC if self.quick else CLASSIC)])
+
+    def followed(self, program: Program) -> list[Configuration]:
+        """Whose allocations are followed from birth to death."""
+        if program.row != "1992":
+            return []
+        return _resolve(program, [("unoptimised", ("cartesian:classic",))])
+
+
+def _resolve(program: Program, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[Configuration]:
+    """Configurations, each once, with the forms that the program has."""
+    found = [
+        Configuration(program.form_name(form), spec) for form, specs in pairs for spec in specs
+    ]
+    return list(dict.fromkeys(found))
+
+
+def choose(spec: str, pointers: str = "base") -> Allocator | None:
+    """The allocator, None where it is not there on this machine. `pointers`: a program's need."""
+    if spec == COLLECTORS[0] and pointers != "base":
+        return allocators.choose(f"{spec},pointers={pointers}")
+    if spec == LIBGC:
+        library = PLACES.library.parent.parent / "bench_programs" / "libgc_redirect.so"
+        if not library.exists():
+            return None
+        version = allocators.package_version("libgc1")
+        return Allocator(spec=LIBGC, name=LIBGC, version=version, library=library)
+    try:
+        return allocators.choose(spec)
+    except UserError:
+        return None
+
+
+def depends(program: Program, form: Form, allocator: Allocator | None) -> dict[str, Any]:
+    """What a run of the program under the allocator depends on."""
+    library = allocator.library if allocator else None
+    return {
+        "command": list(form.command),
+        "traced": list(form.traced),
+        "environment": dict(form.environment),
+        "stdin": form.stdin,
+        "program": file_digest(form.command[0]),
+        "allocator": allocator.spec if allocator else None,
+        "library": file_digest(str(library)) if library else None,
+    }
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step with what it needs to be carried out."""
+
+    step: Step
+    program: Program
+    configurations: Sequence[Configuration]
+    number: int = 0  # of a round
+
+
+def probe_step(program: Program, form: str) -> Planned:
+    """A first run under glibc: that it works, how long it takes, what it writes."""
+    step = Step("probe", f"{program.name} {form}", depends(program, program.forms[form], None), 3)
+    return Planned(step, program, [Configuration(form, "glibc")])
+
+
+Probe = Callable[[Program, str], Mapping[str, float] | None]
+
+
+def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator[Planned]:
+    """Every step after the probes, in order: what is counted first, for which the machine may be
+    busy; then what is timed, a round of all programs after the other, so that what drifts hits all
+    alike."""
+    chosen = {spec: choose(spec) for spec in CLASSIC + DEFAULT + MODERN + COLLECTORS}
+
+    def available(wanted: Sequence[Configuration]) -> list[Configuration]:
+        return [one for one in wanted if chosen[one.spec] is not None]
+
+    def needs(program: Program, one: Configuration) -> dict[str, Any]:
+        return depends(program, program.forms[one.form], choose(one.spec, program.pointers))
+
+    def of(
+        program: Program, one: Configuration, kind: str, factor: float, which: str, **more: Any
+    ) -> Planned:
+        known = probe(program, one.form) or {"timed": 1.0, "traced": 1.0}
+        name = f"{program.name} {one}"
+        step = Step(kind, name, needs(program, one) | more, known[which] * factor)
+        return Planned(step, program, [one])
+
+    for program in programs:
+        for one in available(extent.timed(program)):
+            allocator = chosen[one.spec]
+            if allocator is not None and allocator.ours:
+                yield of(program, one, "account", 1.5, "timed")
+        for one in available(extent.followed(program)):
+            yield of(program, one, "events", EVENTS_SLOWDOWN, "traced", recorder=_recorder())
+        for one in available(extent.traced(program)):
+            more = {"options": LOCALITY_OPTIONS, "recorder": _recorder()}
+            yield of(program, one, "locality", TRACED_SLOWDOWN, "traced", **more)
+    for program in programs:
+        for one in available(extent.sampled(program)):
+            yield of(program, one, "samples", 2, "timed")
+    for number in range(extent.rounds):
+        for program in programs:
+            timed = available(extent.timed(program))
+            all_needs = {str(one): needs(program, one) for one in timed}
+            seconds = sum((probe(program, one.form) or {"timed": 1.0})["timed"] for one in timed)
+            step = Step("round", f"{program.name} {number + 1}", all_needs, 1.3 * seconds)
+            yield Planned(step, program, timed, number)
+
+
+def _recorder() -> list[str | None]:
+    tools = sorted(PLACES.tools.glob("*-amd64-linux"))
+    return [file_digest(str(one)) for one in (PLACES.simulator, *tools)]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The study's programs, as bench_programs/setup.py describes them."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ...system.errors import UserError
+from ...system.places import PLACES
+
+FORMS = ("optimised", "unoptimised", "collected")
+SETUP = Path(__file__).resolve().parents[4] / "bench_programs" / "setup.py"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to run a program. `traced`: its command with the smaller load."""
+
+    command: Sequence[str]
+    traced: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stdin: str | None = None
+
+    def missing(self) -> str | None:
+        """A file that the form needs and that is not there."""
+        words = [self.command[0], *self.command[1:], *self.traced, self.stdin or ""]
+        paths = [word for word in words if word.startswith("/") and word != "/dev/null"]
+        return next((path for path in paths if not Path(path).exists()), None)
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    row: str  # "1992", "today" or "switch"
+    about: str
+    note: str
+    pointers: str  # "base" or "interior": which ones the collector of 1992 must heed
+    forms: Mapping[str, Form]
+    missing: str | None  # why it cannot be run, and the remedy
+
+    def form_name(self, wanted: str) -> str:
+        """The form itself, or the one that stands for it: see study.toml."""
+        candidates = FORMS[FORMS.index(wanted) :: -1]
+        return next(name for name in candidates if name in self.forms)
+
+
+def _read(described: dict[str, Any]) -> Program:
+    forms = {name: Form(**form) for name, form in described["forms"].items()}
+    missing = None
+    if described["missing_packages"]:
+        missing = f"needs packages: apt-get install {' '.join(described['missing_packages'])}"
+    else:
+        absent = next(filter(None, (form.missing() for form in forms.values())), None)
+        if absent is not None:
+            missing = (
+                f"{absent} is missing: run ./bootstrap study, or "
+                f"bench_programs/setup.py prepare {described['name']}"
+            )
+    return Program(
+        name=described["name"],
+        row=described["row"],
+        about=described["about"],
+        note=described["note"],
+        pointers=described["pointers"],
+        forms=forms,
+        missing=missing,
+    )
+
+
+def read_programs(table: str | None) -> list[Program]:
+    """All programs of study.toml, or of another table."""
+    if not SETUP.exists():
+        raise UserError(
+            "the study's programs are part of the source tree; run ./allotrope zorn "
+            "there, after make"
+        )
+    build = PLACES.launcher.resolve().parent
+    words = [sys.executable, str(SETUP), "--build", str(build)]
+    if table is not None:
+        words += ["--table", table]
+    done = subprocess.run([*words, "describe"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UserError(done.stderr.strip().removeprefix("setup.py: ") or "setup.py failed")
+    return [_read(described) for described in json.loads(done.stdout)["programs"]]

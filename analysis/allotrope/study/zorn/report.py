@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""The study's page, one file that fetches nothing and runs no script; CSV and JSON behind it."""
+
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ...output.units import format_bytes
+from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.verdicts import Verdict, tells_chance
+from .claims import Claim, all_claims
+from .explanations import Explanation, file_beside, read_explanations
+from .figures import all_figures
+from .measurements import read_measurements
+from .paper import ALGORITHMS, PROGRAMS
+from .results import Results
+from .sheets import Sheet
+from .store import SCHEMA, write_whole
+from .tables import all_tables, further_tables
+
+PAGE = "study.html"
+
+
+@dataclass(frozen=True)
+class Report:
+    study: dict[str, Any]
+    claims: Sequence[Claim]
+    tables: Sequence[Sheet]
+    figures: Sequence[Sheet]
+    beyond: Sequence[Sheet]
+
+    @property
+    def word(self) -> str:
+        """A quick study, or one of too few rounds for an interval, indicates."""
+        indicates = self.study["quick"] or not tells_chance(self.study["rounds"])
+        return "indication" if indicates else "verdict"
+
+
+def report_from(file: Path) -> Report:
+    """From measurements.json, and what explains them beside it."""
+    results = read_measurements(file)
+    claims = [claim.number for claim in all_claims(results)]
+    # Part of a study may have been asked for; what explains the others is no fault.
+    programs = list(dict.fromkeys([*PROGRAMS, *(one.name for one in results.programs)]))
+    return make_report(results, read_explanations(file_beside(file), claims, programs))
+
+
+def make_report(results: Results, explanations: Mapping[str, Explanation] | None = None) -> Report:
+    known = explanations or {}
+    return Report(
+        study=dict(results.study),
+        claims=[
+            replace(claim, explanation=known.get(claim.number)) for claim in all_claims(results)
+        ],
+        tables=list(all_tables(results)),
+        figures=list(all_figures(results)),
+        beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
+    )
+
+
+def as_csv(sheet: Sheet) -> str:
+    columns = list(dict.fromkeys(key for record in sheet.records for key in record))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    for record in sheet.records:
+        values = record.items()
+        writer.writerow(
+            {key: json.dumps(one) if isinstance(one, (dict, list)) else one for key, one in values}
+        )
+    return out.getvalue()
+
+
+def claim_record(claim: Claim) -> dict[str, Any]:
+    return {
+        "claim": claim.number,
+        "text": claim.text,
+        "rule": claim.rule,
+        "verdict": claim.verdict,
+        "parts": [
+            {
+                "about": part.about,
+                "value": None
+                if part.undefined
+                else getattr(part.measured, "median", part.measured),
+                "low": (part.interval() or (None, None))[0],
+                "high": (part.interval() or (None, None))[1],
+                "wanted_low": part.wanted.low,
+                # JSON has no infinity.
+                "wanted_high": None if part.wanted.high == float("inf") else part.wanted.high,
+                "standing": part.standing(),
+            }
+            for part in claim.parts
+        ],
+    }
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Everything a reader gets, in the study's folder. Returns the page."""
+    document = {
+        "schema": SCHEMA,
+        "study": report.study,
+        "claims": [claim_record(claim) for claim in report.claims],
+        "sheets": {
+            sheet.name: {"title": sheet.title, "records": list(sheet.records)}
+            for sheet in [*report.tables, *report.figures, *report.beyond]
+        },
+    }
+    for sheet in [*report.tables, *report.figures, *report.beyond]:
+        write_whole(folder / "data" / f"{sheet.name}.csv", as_csv(sheet))
+        if sheet.svg is not None:
+            write_whole(folder / "data" / f"{sheet.name}.svg", sheet.svg)
+    write_whole(folder / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
+    page = folder / PAGE
+    write_whole(page, render(report))
+    return page
+
+
+# Of one claim, and of several.
+VERDICTS = {
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.IN_PART: ("holds in part", "hold in part"),
+    Verdict.FAILS: ("does not hold", "do not hold"),
+    Verdict.NOT_DECIDED: ("is not decided", "are not decided"),
+    Verdict.NOT_MEASURED: ("is not measured", "are not measured"),
+}
+
+
+def summary(report: Report) -> str:
+    counts = Counter(claim.verdict for claim in report.claims)
+    return f"{report.word}s, of {len(report.claims)} claims: " + ", ".join(
+        f"{counts[one]} {words[counts[one] > 1]}" for one, words in VERDICTS.items() if counts[one]
+    )
+
+
+WIDE = 8  # from so many columns on the second half of a cell stands below the first
+
+
+def parted(sheet: Sheet, cell: str) -> tuple[str, str]:
+    """A cell's figure, and what is in brackets behind it; together unless the table is wide."""
+    place = max(cell.find(" ["), cell.find(" ("))
+    if len(sheet.header) < WIDE or sheet.words or place < 0:
+        return cell, ""
+    return cell[:place], cell[place + 1 :]
+
+
+def heading(cell: str) -> Any:
+    """An allocator's name may be broken before its preset."""
+    from markupsafe import Markup, escape
+
+    return Markup(escape(cell).replace(":", Markup(":<wbr>")))
+
+
+def render(report: Report) -> str:
+    import jinja2
+    from markupsafe import Markup
+
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+    template = environment.get_template("study.html.j2")
+    return template.render(
+        report=report,
+        algorithms=ALGORITHMS,
+        summary=summary(report),
+        markup=Markup,
+        size=format_bytes,
+        least_rounds=LEAST_ROUNDS,
+        parted=parted,
+        heading=heading,
+        wide=WIDE,
+    )

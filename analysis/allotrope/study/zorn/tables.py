@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: MIT
+"""Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
+
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+
+from . import paper
+from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN
+from .results import Results
+from .sheets import (
+    ABSENT,
+    GENERATIONS,
+    Record,
+    Sheet,
+    bytes_cell,
+    count_cell,
+    estimate_fields,
+    number_cell,
+    percent_cell,
+    ratio_cell,
+    share_cell,
+)
+
+EXPLICIT = [("optimised", spec) for spec in CLASSIC]
+COLLECTED = ("collected", COLLECTORS[0])
+ALL_1992 = [*EXPLICIT, COLLECTED]
+# The collector of 1992 again, beside today's two.
+TODAY = [
+    *(("optimised", spec) for spec in DEFAULT + MODERN),
+    *(("collected", spec) for spec in COLLECTORS),
+]
+BSD = ("optimised", "bsd:classic")
+UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
+Pair = tuple[str, str]
+
+
+def measured(results: Results, pairs: Sequence[Pair]) -> list[Pair]:
+    """The configurations of which anything at all is known; a column of nothing is none."""
+    known = {
+        (name, key)
+        for store in (results.accounts, results.locality, results.samples)
+        for name, key in store
+    }
+    known |= {
+        (name, key) for name, rounds in results.rounds.items() for each in rounds for key in each
+    }
+    return [
+        pair
+        for pair in pairs
+        if any((one.name, results.key(one.name, *pair)) in known for one in results.programs)
+    ]
+
+
+def heading(pair: Pair) -> str:
+    return pair[1]
+
+
+class Lines:
+    """A table of programs and allocators as it grows: a row for people, a record for data."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+        self.records: list[Record] = []
+
+    def add(self, program: str, pair: Pair, cells: Iterable[str], **fields: Any) -> None:
+        self.rows.append([program, heading(pair), *cells])
+        self.records.append(record(program, pair, **fields))
+
+    def sheet(self, name: str, title: str, caption: str, header: Sequence[str]) -> Sheet:
+        """One that the paper has not."""
+        header = ["program", "allocator", *header]
+        return Sheet(name, title, caption, self.records, header, self.rows, 2, beyond=True)
+
+
+def record(program: str, pair: Pair, **fields: Any) -> Record:
+    return {"program": program, "form": pair[0], "allocator": pair[1], **fields}
+
+
+def all_tables(results: Results) -> Iterator[Sheet]:
+    yield programs_table(results)
+    yield allocation_table(results)
+    yield cpu_table(results, "table-3", ALL_1992, False)
+    yield memory_table(results, "table-4", ALL_1992, False)
+    yield domain_table(results, "table-5", "CPU time", results.ratio)
+    yield domain_table(results, "table-6", "heap", None)
+
+
+def further_tables(results: Results) -> Iterator[Sheet]:
+    yield cpu_table(results, "cpu-today", TODAY, True)
+    yield memory_table(results, "memory-today", TODAY, True)
+    yield resident_table(results, "resident", ALL_1992)
+    yield resident_table(results, "resident-today", TODAY)
+    yield waste_table(results)
+    for quantity in ("cpu", "rss"):
+        yield modern_programs_table(results, quantity, "-classic", ALL_1992)
+        yield modern_programs_table(results, quantity, "", TODAY)
+    yield shares_table(results)
+    yield causes_table(results)
+    yield sets_table(results)
+    yield shapes_table(results)
+    yield collections_table(results)
+
+
+def programs_table(results: Results) -> Sheet:
+    header = ["program", "what it does", "what it is"]
+    kinds = {
+        "1992": "of the study",
+        "today": "of today: CPU and memory only",
+        "switch": "for its own allocator's switch",
+    }
+    rows = [
+        [
+            one.name,
+            one.about or one.name,
+            "; ".join(filter(None, [kinds[one.row], one.note, results.missing.get(one.name, "")])),
+        ]
+        for one in results.programs
+    ]
+    records = [
+        {
+            "program": one.name,
+            "row": one.row,
+            "about": one.about,
+            "note": one.note,
+            "missing": results.missing.get(one.name),
+            "commands": {name: list(form.command) for name, form in one.forms.items()},
+        }
+        for one in results.programs
+    ]
+    title, caption = "Table 1: the programs", "What each does."
+    return Sheet("table-1", title, caption, records, header, rows, text_columns=3, words=True)
+
+
+def allocation_table(results: Results) -> Sheet:
+    header = ["program", "blocks asked for", "1992", "bytes asked for", "mean size"]
+    header += ["most bytes live", "CPU seconds"]
+    header += ["in malloc and free, of samples", "of instructions", "1992"]
+    rows, records = [], []
+    pair = ("unoptimised", "cartesian:classic")
+    for program in results.row("1992"):
+        account = results.account(program.name, *pair)
+        total = (account or {}).get("total") or {}
+        blocks, size = total.get("blocks"), total.get("requested_bytes")
+        most = account["peak"] if account else {}
+        peak = most.get("most_requested_bytes") or most.get("requested_bytes")
+        seconds = results.seconds(program.name, *pair)
+        share = results.share_in_allocator(program.name, *pair)
+        followed = results.followed(program.name)
+        by_instructions = followed and followed["instructions"]
+        told = None
+        if by_instructions:
+            told = (by_instructions["malloc"] + by_instructions["free"]) / by_instructions["all"]
+        millions = paper.OBJECTS_MILLIONS.get(program.name)
+        rows.append(
+            [
+                program.name,
+                count_cell(blocks),
+                f"{millions:g} million" if millions else "",
+                bytes_cell(size),
+                bytes_cell(size / blocks if size and blocks else None),
+                bytes_cell(peak),
+                number_cell(seconds.median if seconds else None),
+                share_cell(share),
+                percent_cell(told, 1),
+                "23 to 38%",
+            ]
+        )
+        records.append(
+            {
+                "program": program.name,
+                "blocks": blocks,
+                "requested_bytes": size,
+                "most_live_bytes": peak,
+                "cpu_seconds": seconds and seconds.median,
+                **{f"sampled_share_{key}": value for key, value in estimate_fields(share).items()},
+                "instruction_share": told,
+                "paper_blocks_millions": millions,
+                "paper_share_low": paper.MALLOC_SHARE.low,
+                "paper_share_high": paper.MALLOC_SHARE.high,
+            }
+        )
+    caption = (
+        "Without their own allocators, under SunOS's. The paper's 23 to 38% are of "
+        "programs that allocate much."
+    )
+    return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
+
+
+def _grid(
+    results: Results,
+    name: str,
+    title: str,
+    caption: str,
+    pairs: Sequence[Pair],
+    cell: Callable[[str, Pair], tuple[str, dict[str, Any]]],
+    said: Callable[[str], str] | None,
+    row: str = "1992",
+    beyond: bool = False,
+) -> Sheet:
+    """A row for each program, a column for each configuration."""
+    pairs = measured(results, pairs)
+    header = ["program", *map(heading, pairs)] + (["the paper, collector"] if said else [])
+    rows, records = [], []
+    for program in results.row(row):
+        cells = []
+        for pair in pairs:
+            text, fields = cell(program.name, pair)
+            failure = results.failure(program.name, *pair)
+            cells.append("failed" if text == ABSENT and failure else text)
+            records.append(record(program.name, pair, **fields, failure=failure))
+        rows.append([program.name, *cells] + ([said(program.name)] if said else []))
+    return Sheet(name, title, caption, records, header, rows, beyond=beyond)
+
+
+def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio, seconds = results.ratio(program, pair, BASELINE), results.seconds(program, *pair)
+        fields = estimate_fields(ratio) | {"cpu_seconds": seconds and seconds.median}
+        return ratio_cell(ratio), fields
+
+    title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
+    return _grid(
+        results,
+        name,
+        title,
+        "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
+        "of the rounds' ratios with its interval. Explicit allocators run the program as "
+        "it is, collectors the one without its own allocator.",
+        pairs,
+        cell,
+        None if beyond else lambda _: "0.70 to 1.27 over all",
+        beyond=beyond,
+    )
+
+
+def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
+        text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
+        return text, {"value": ratio, "heap_peak_bytes": peak}
+
+    def said(program: str) -> str:
+        if program == "yacr":
+            return "0.79 of the best"
+        return f"{paper.COLLECTOR_MEMORY.low:g} to {paper.COLLECTOR_MEMORY.high:g} of the best"
+
+    if beyond:
+        pairs = [
+            pair
+            for pair in pairs
+            if any(results.heap_peak(one.name, *pair) for one in results.row("1992"))
+        ]
+    title = "Heap of today's allocators" if beyond else "Table 4 / Figure 2: heap"
+    return _grid(
+        results,
+        name,
+        title,
+        "The heap's high-water mark, the allocator's own data included, as a ratio to "
+        "SunOS's algorithm. Foreign allocators give no such account.",
+        pairs,
+        cell,
+        None if beyond else said,
+        beyond=beyond,
+    )
+
+
+def resident_table(results: Results, name: str, pairs: Sequence[Pair]) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, BASELINE, "rss")
+        return ratio_cell(ratio), estimate_fields(ratio)
+
+    whose = "today's allocators" if pairs is TODAY else "the paper's allocators"
+    return _grid(
+        results,
+        name,
+        f"Peak resident memory of the whole process, {whose}",
+        "As a ratio to SunOS's algorithm: the program's own pages are in it.",
+        pairs,
+        cell,
+        None,
+        beyond=True,
+    )
+
+
+def modern_programs_table(
+    results: Results, quantity: str, suffix: str, pairs: Sequence[Pair]
+) -> Sheet:
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, ("optimised", "glibc"), quantity)
+        return ratio_cell(ratio), estimate_fields(ratio)
+
+    what = {"cpu": "CPU time", "rss": "peak resident memory"}[quantity]
+    whose = "today's allocators" if pairs is TODAY else "the paper's allocators"
+    ran = {
+        key
+        for one in results.row("today")
+        for each in results.rounds.get(one.name, [])
+        for key in each
+    }
+    others = [
+        pair
+        for pair in pairs
+        if pair != ("optimised", "glibc")
+        and any(results.key(one.name, *pair) in ran for one in results.row("today"))
+    ]
+    return _grid(
+        results,
+        f"today-{quantity}{suffix}",
+        f"Six programs of today: {what}, {whose}",
+        "As a ratio to glibc's allocator.",
+        others,
+        cell,
+        None,
+        "today",
+        beyond=True,
+    )
+
+
+WASTE = dict(header="headers", rounding="rounding", alignment="alignment", external="free room")
+
+
+def waste_table(results: Results) -> Sheet:
+    """Where the bytes of a heap are when the program asks for most."""
+    lines = Lines()
+    for program in results.row("1992"):
+        for pair in measured(results, EXPLICIT):
+            account = results.account(program.name, *pair)
+            at_peak = account["peak"] if account else None
+            if not at_peak or "waste" not in at_peak:
+                continue
+            parts = {"requested": at_peak["requested_bytes"]}
+            parts |= {key: at_peak["waste"][key] for key in WASTE}
+            sizes = {"heap": at_peak["mapped_bytes"], **parts}
+            fields = {f"{key}_bytes": size for key, size in sizes.items()}
+            lines.add(program.name, pair, map(bytes_cell, sizes.values()), **fields)
+    return lines.sheet(
+        "waste",
+        "Where the heap's bytes are",
+        "From the allocators' statistics, when the program has asked for most: what it "
+        "asked for, headers of blocks, rounding of sizes, alignment, and room that is "
+        "free or the allocator's. Of a collector's heap what was dropped and not yet "
+        "found cannot be told.",
+        ["heap", "asked for", *WASTE.values()],
+    )
+
+
+def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
+    """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
+    specs = [*CLASSIC, "glibc"] if ratio is not None else CLASSIC  # glibc has no account
+    having = [
+        one
+        for one in results.programs
+        if "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
+    ]
+    pairs = measured(results, [("unoptimised", spec) for spec in specs])
+    header = ["program", *(heading(pair) for pair in pairs), "1992"]
+
+    def said(program: str) -> str:
+        if program not in paper.PROGRAMS:
+            return ""
+        if name == "table-6":
+            return "no gain"
+        gain = paper.DOMAIN_GAIN_BSD
+        bsd = f"BSD {1 + gain.low:g} to {1 + gain.high:g}"
+        return f"SunOS {1 + paper.DOMAIN_GAIN_MOST:g}, {bsd}" if program == "cfrac" else bsd
+
+    rows, records = [], []
+    for program in having:
+        cells = []
+        for _, spec in pairs:
+            one, base = ("unoptimised", spec), ("optimised", spec)
+            if "unoptimised" not in program.forms:
+                cells.append(ABSENT)
+                fields: dict[str, Any] = estimate_fields(None)
+            elif ratio is not None:
+                found = ratio(program.name, one, base)
+                cells.append(ratio_cell(found))
+                fields = estimate_fields(found)
+            else:
+                value = results.heap_ratio(program.name, one, base)
+                cells.append(number_cell(value))
+                fields = {"value": value, "low": value, "high": value}
+            records.append({"program": program.name, "allocator": spec, **fields})
+        rows.append([program.name, *cells, said(program.name)])
+    number = name[-1]
+    return Sheet(
+        name,
+        f"Table {number} / Figure 3: domain-specific allocators, {what}",
+        f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
+        "it: above 1 the program's own gains. Debian's ghostscript has no switch.",
+        records,
+        header,
+        rows,
+    )
+
+
+def shares_table(results: Results) -> Sheet:
+    lines = Lines()
+    for program in results.row("1992"):
+        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
+            shares = results.class_shares(program.name, *pair)
+            if shares is None:
+                continue
+            shape = results.shape(program.name, *pair)
+            misses = shape["misses_by_class"] if shape else {}
+            whole = sum(misses.values()) or 1
+            missed = {one: count / whole for one, count in misses.items()}
+            parts = (*_in_three(shares), *_in_three(missed))
+            fields = {f"share_{one}": share for one, share in shares.items()}
+            fields |= {f"share_of_misses_{one}": share for one, share in missed.items()}
+            lines.add(program.name, pair, (percent_cell(part, 1) for part in parts), **fields)
+    caption = "Whose the data references are, and whose the misses in the paper's cache."
+    if not lines.rows:
+        lines.rows = [["all", ABSENT, *[""] * 6]]
+        caption += " Not measured in this run."
+    header = ["references: program", "allocator", "collector"]
+    header += ["misses: program", "allocator", "collector"]
+    title = "The program's share, the allocator's and the collector's"
+    return lines.sheet("attribution", title, caption, header)
+
+
+def _in_three(shares: Mapping[str, float]) -> list[float]:
+    """Program, allocator, and all that is a collector's."""
+    others = (share for one, share in shares.items() if one not in ("program", "allocator"))
+    return [shares.get("program", 0.0), shares.get("allocator", 0.0), sum(others)]
+
+
+# Whose misses in the paper's cache are looked into.
+CACHED = [*ALL_1992, ("optimised", "blocks"), ("collected", "gc:free=ignore")]
+
+
+def causes_table(results: Results) -> Sheet:
+    """Claim 9 asks for misses that are conflicts."""
+    lines = Lines()
+    size = paper.CACHE_1992
+    for program in results.row("1992"):
+        for pair in measured(results, CACHED):
+            one = results.cache(program.name, *pair, size)
+            references = results.references(program.name, *pair)
+            if one is None or not references:
+                continue
+            parts = {key: one[key] / references for key in ("cold", "capacity", "conflict")}
+            cells = [one["misses"] / references, *parts.values()]
+            fields = {"cache_bytes": size, "misses": one["misses"], "references": references}
+            fields |= {key: one[key] for key in parts}
+            lines.add(program.name, pair, (percent_cell(cell, 3) for cell in cells), **fields)
+    lines.rows.append([GENERATIONS, "", ABSENT, "", "", ""])
+    return lines.sheet(
+        "causes",
+        "Misses by cause in the paper's cache",
+        "128 KiB, direct-mapped, 32-byte blocks; misses per data reference. A conflict is "
+        "a miss that a fully associative cache of the size would not have: below zero "
+        "where it would have more.",
+        ["misses", "cold", "capacity", "conflict"],
+    )
+
+
+def busiest_share(misses: Sequence[int], parts: int = 64) -> float:
+    """The share of misses in the busiest 1/`parts` of the sets; 1/`parts` if all are alike."""
+    most = sorted(misses, reverse=True)[: max(1, len(misses) // parts)]
+    return sum(most) / (sum(misses) or 1)
+
+
+def page_start_share(misses: Sequence[int], block: int = 32, page: int = 4096) -> float:
+    """The share of misses in the sets to which the first two blocks of a page go: where headers at
+    the start of a page meet. 2 in page / block if all sets are alike."""
+    return sum(misses_by_place(misses, block, page)[:2]) / (sum(misses) or 1)
+
+
+def misses_by_place(misses: Sequence[int], block: int = 32, page: int = 4096) -> list[int]:
+    """Of the sets to which each block of a page goes, together."""
+    places = page // block
+    return [sum(misses[place::places]) for place in range(places)]
+
+
+def sets_table(results: Results) -> Sheet:
+    lines = Lines()
+    for program in results.row("1992"):
+        for pair in measured(results, CACHED):
+            shape = results.shape(program.name, *pair)
+            if shape is None:
+                continue
+            misses = shape["misses_by_set"]
+            busy, start = busiest_share(misses), page_start_share(misses)
+            cells = [percent_cell(busy, 1), percent_cell(start, 1)]
+            lines.add(program.name, pair, cells, busiest_64th=busy, page_starts=start)
+    lines.rows.append([GENERATIONS, "", ABSENT, ""])
+    return lines.sheet(
+        "sets",
+        "Misses per set in the paper's cache",
+        "Of all misses, those in the busiest 64th of the sets (1.6% if all are alike), "
+        "and those in sets where the first 64 bytes of a page go (1.6% as well).",
+        ["in the busiest 64th", "at page starts"],
+    )
+
+
+TODAYS_CACHES = ((32 << 10, 64, 8), (1 << 20, 64, 8), (32 << 20, 64, 8))
+
+
+def shapes_table(results: Results) -> Sheet:
+    lines = Lines()
+    for program in results.row("1992"):
+        for pair in measured(results, list(dict.fromkeys([*ALL_1992, *TODAY]))):
+            rates = [results.miss_rate(program.name, *pair, *shape) for shape in TODAYS_CACHES]
+            if all(rate is None for rate in rates):
+                continue
+            lines.rows.append([program.name, pair[1], *(percent_cell(rate, 4) for rate in rates)])
+            for (size, block, ways), rate in zip(TODAYS_CACHES, rates):
+                cache = {"cache_bytes": size, "block": block, "ways": ways, "miss_rate": rate}
+                lines.records.append(record(program.name, pair, **cache))
+    return lines.sheet(
+        "caches-today",
+        "Misses in caches of today",
+        "Misses per data reference in 8-way LRU caches of 64-byte blocks, each alone.",
+        ["32 KiB", "1 MiB", "32 MiB"],
+    )
+
+
+def collections_table(results: Results) -> Sheet:
+    rows, records = [], []
+    for program in results.row("1992") + results.row("today"):
+        for spec in COLLECTORS[:2]:
+            account = results.account(program.name, "collected", spec)
+            found = account and account.get("gc")
+            if not found:
+                continue
+            collections, pause = found.get("collections"), found.get("pause_ns")
+            longest = found.get("longest_pause_ns")
+            rows.append([program.name, spec, count_cell(collections)])
+            rows[-1].append(number_cell(pause / 1e9 if pause is not None else None))
+            rows[-1].append(number_cell(longest / 1e6 if longest is not None else None))
+            records.append({"program": program.name, "allocator": spec, **found})
+    title, caption = "Collections", "From the collectors' own statistics."
+    header = ["program", "collector", "collections", "seconds in them", "longest pause, ms"]
+    return Sheet("collections", title, caption, records, header, rows, 2, beyond=True)

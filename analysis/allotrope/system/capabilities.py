@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""What this machine offers, and what is used instead of what is missing.
+
+Each row is one fact with its consequence. Nothing is changed, and what cannot be found out says
+so: absent is absent.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import allocators
+from .errors import UserError
+from .launch import launch
+from .machine import bracketed, distribution, integer, machine_facts, read_line
+from .places import PLACES
+
+# PAGEMAP_SCAN and userfaultfd's asynchronous write protection came together.
+ASYNCHRONOUS_DIRTY_BITS = (6, 7)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    state: str
+    available: bool | None  # None: a mere fact
+    consequence: str
+
+
+def examine() -> list[Row]:
+    return [
+        _kernel(),
+        _cpus(),
+        _memory(),
+        _huge_pages(),
+        _overcommit(),
+        _launcher(),
+        _library(),
+        *(_peer(peer) for peer in allocators.PEERS),
+        _tree_memory(),
+        _counters(),
+        _tool("perf", "linux-perf", "samples of where time goes", "no cross-check by samples"),
+        _tool("valgrind", "valgrind", "references can be recorded", "no recording of references"),
+        _tool("hyperfine", "hyperfine", "times can be cross-checked", "no cross-check of times"),
+        _tool("eu-addr2line", "elfutils", "allocation sites have names", "sites have addresses"),
+        _dirty_bits(),
+    ]
+
+
+def _kernel() -> Row:
+    return Row("kernel", platform.release(), None, distribution() or "distribution unknown")
+
+
+def _cpus() -> Row:
+    facts = machine_facts()
+    usable, load = facts["usable_cpus"], facts["load_average"]
+    busy = (
+        f"load {load}: others are at work, so expect wide intervals"
+        if load > 0.5 * usable
+        else f"load {load}: quiet enough to measure"
+    )
+    return Row("CPUs", f"{usable} × {facts['cpu'] or 'unknown model'}", None, busy)
+
+
+def _memory() -> Row:
+    size = machine_facts()["memory_bytes"]
+    state = "unknown" if size is None else f"{size / 2**30:.1f} GiB"
+    return Row("memory", state, None, "what a run needs beyond it is swapped and not comparable")
+
+
+def _huge_pages() -> Row:
+    state = bracketed(read_line("/sys/kernel/mm/transparent_hugepage/enabled"))
+    meaning = {
+        "always": "resident size of every allocator is rounded up to 2 MiB pages",
+        "madvise": "only allocators that ask get them; ours do not",
+        "never": "no allocator gets them",
+    }
+    return Row(
+        "transparent huge pages",
+        state or "absent",
+        None,
+        meaning.get(state or "", "no allocator gets them"),
+    )
+
+
+def _overcommit() -> Row:
+    state = integer(read_line("/proc/sys/vm/overcommit_memory"))
+    meaning = {
+        0: "large reservations of address space are granted within reason",
+        1: "every reservation of address space is granted",
+        2: "reservations count: our heaps start small and grow by less at a time",
+    }
+    if state is None:
+        return Row("overcommit", "unknown", None, "cannot be read")
+    return Row("overcommit", str(state), None, meaning.get(state, "unknown to this program"))
+
+
+def _launcher() -> Row:
+    built = PLACES.launcher.exists()
+    return Row(
+        "launcher",
+        "built" if built else "missing",
+        built,
+        "runs are accounted one by one" if built else f"run make; looked for {PLACES.launcher}",
+    )
+
+
+def _library() -> Row:
+    missing = allocators.own_missing()
+    if missing is not None:
+        return Row("allotrope's library", "missing", False, missing)
+    catalogue = allocators.own_catalogue() or {"allocators": [], "version": "unknown"}
+    names = ", ".join(own["name"] for own in catalogue["allocators"])
+    return Row("allotrope's library", f"built, {catalogue['version']}", True, f"offers {names}")
+
+
+def _peer(peer: allocators.Peer) -> Row:
+    path = peer.path()
+    if path is None:
+        return Row(peer.name, "missing", False, f"left out; Debian package {peer.package}")
+    return Row(peer.name, peer.version() or "installed", True, f"{path}")
+
+
+def _tree_memory() -> Row:
+    """Asks the launcher, which knows by trying."""
+    name = "cgroup memory.peak"
+    sampled = "a tree's peak memory is sampled from outside (PSS), short peaks may be missed"
+    try:
+        method = launch(["true"]).tree_peak_method
+    except UserError as error:
+        return Row(name, "unknown", None, error.format_message())
+    if method == "memory.peak":
+        return Row(name, "available", True, "a tree's peak memory is the kernel's own account")
+    return Row(name, "absent", False, sampled)
+
+
+def _counters() -> Row:
+    hardware = Path("/sys/bus/event_source/devices/cpu").exists()
+    level = integer(read_line("/proc/sys/kernel/perf_event_paranoid"))
+    if not hardware:
+        return Row(
+            "hardware counters", "absent", False, "no counts of cache misses; they are simulated"
+        )
+    if level is not None and level > 2 and os.geteuid() != 0:
+        return Row(
+            "hardware counters",
+            "forbidden",
+            False,
+            f"kernel.perf_event_paranoid is {level}, need 2",
+        )
+    return Row("hardware counters", "available", True, "perf can count instructions and misses")
+
+
+def _tool(program: str, package: str, found: str, missing: str) -> Row:
+    if shutil.which(program) is None:
+        return Row(program, "missing", False, f"{missing}; Debian package {package}")
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"\d+(\.\d+)+", answer.stdout)
+    return Row(program, version.group(0) if version else "installed", True, found)
+
+
+def _dirty_bits() -> Row:
+    release = re.match(r"(\d+)\.(\d+)", platform.release())
+    known = release is not None and (int(release[1]), int(release[2])) >= ASYNCHRONOUS_DIRTY_BITS
+    return Row(
+        "dirty bits without signals",
+        "kernel is recent enough" if known else "absent",
+        known,
+        "userfaultfd WP_ASYNC with PAGEMAP_SCAN"
+        if known
+        else "needs Linux 6.7; written pages are found by mprotect",
+    )
+
+
+def lacking() -> list[dict[str, str]]:
+    """What this machine does not have, with what follows, for a comparison to carry along."""
+    return [
+        {"name": row.name, "state": row.state, "consequence": row.consequence}
+        for row in examine()
+        if row.available is False
+    ]

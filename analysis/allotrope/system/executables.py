@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""What a command really starts, and why preloading an allocator into it cannot work.
+
+The loader preloads silently or not at all, so whoever asks for an allocator must be told
+beforehand. A script is judged by its interpreter, `env` by the program that it finds.
+"""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import UserError
+
+STATUS_CANNOT_EXECUTE = 126
+STATUS_NOT_FOUND = 127
+
+# e_machine of the machine that our library is built for: EM_X86_64.
+OUR_MACHINE = "EM_X86_64"
+SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.asan")
+
+
+def find_program(name: str) -> Path:
+    """The file that execvp would start. Raises UserError with a shell's exit status for it."""
+    found = shutil.which(name)
+    if found is not None:
+        missing = missing_interpreter(Path(found))
+        if missing is not None:
+            reason = f"its first line names {missing}, which is not there"
+            raise UserError(f"{name}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE)
+        return Path(found)
+    if "/" not in name or not Path(name).exists():
+        raise UserError(f"{name}: command not found", STATUS_NOT_FOUND)
+    kind = "is a directory" if Path(name).is_dir() else "permission denied"
+    raise UserError(f"{name}: cannot execute: {kind}", STATUS_CANNOT_EXECUTE)
+
+
+def missing_interpreter(program: Path) -> str | None:
+    """What a script's first line names, where that is missing; a carriage return behind it, which
+    the kernel takes for a part of the name, is shown."""
+    try:
+        with program.open("rb") as file:
+            words = _interpreter_words(file.read(4096))
+    except OSError:
+        return None
+    if not words or Path(words[0]).exists():
+        return None
+    return repr(words[0]) if "\r" in words[0] else words[0]
+
+
+def _interpreter_words(start: bytes) -> list[str]:
+    """The words behind #!; none for what is no script."""
+    if not start.startswith(b"#!"):
+        return []
+    line = start[2:].split(b"\n", 1)[0].replace(b"\t", b" ")
+    return [word for word in os.fsdecode(line).split(" ") if word]
+
+
+def preload_obstacle(program: Path, depth: int = 4) -> str | None:
+    """Why an allocator cannot be preloaded into `program`, as the end of the sentence "this
+    program ..."; None when nothing speaks against it."""
+    if program.resolve().name in ("snap", "flatpak"):
+        return "runs in a sandbox of its own, which sees neither LD_PRELOAD nor our library"
+    try:
+        with program.open("rb") as file:
+            start = file.read(4096)
+            if start.startswith(b"#!"):
+                return _obstacle_of_interpreter(start, depth)
+            if not start.startswith(b"\x7fELF"):
+                return None  # it goes to /bin/sh
+            return _obstacle_of_privilege(program) or _obstacle_of_elf(file)
+    except PermissionError:
+        return "cannot be read, and a program that may be run but not read is not preloaded into"
+
+
+def need_preloadable(name: str) -> Path:
+    """The program that a command's first word starts; raises UserError where an allocator cannot be
+    preloaded into it."""
+    program = find_program(name)
+    obstacle = preload_obstacle(program)
+    if obstacle is not None:
+        raise UserError(f"{name}: this program {obstacle}", STATUS_CANNOT_EXECUTE)
+    return program
+
+
+def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
+    words = _interpreter_words(start)
+    if not words or depth == 0:
+        return None
+    if Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    found = shutil.which(words[0]) if words else None
+    return preload_obstacle(Path(found), depth - 1) if found else None
+
+
+def _obstacle_of_privilege(program: Path) -> str | None:
+    """The loader ignores LD_PRELOAD where a program gains rights by being started."""
+    status = program.stat()
+    gains_user = status.st_mode & stat.S_ISUID and status.st_uid != os.getuid()
+    gains_group = status.st_mode & stat.S_ISGID and status.st_gid != os.getgid()
+    if gains_user or gains_group:
+        return "is setuid or setgid, and the loader ignores LD_PRELOAD for it"
+    try:
+        os.getxattr(program, "security.capability")
+    except OSError:
+        return None
+    return None if os.getuid() == 0 else "has file capabilities, so the loader ignores LD_PRELOAD"
+
+
+def _obstacle_of_elf(file: BinaryIO) -> str | None:
+    # Imported here: commands that start nothing need not wait for it.
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(file)
+        if elf.elfclass != 64 or elf["e_machine"] != OUR_MACHINE:
+            machine = str(elf["e_machine"]).removeprefix("EM_")
+            return f"is for another machine ({elf.elfclass}-bit {machine}) than our library"
+        interpreters = [
+            segment.get_interp_name()
+            for segment in elf.iter_segments()
+            if segment["p_type"] == "PT_INTERP"
+        ]
+        if not interpreters:
+            return "is statically linked, so there is no loader to preload anything"
+        if "musl" in interpreters[0]:
+            return "is linked with musl, and our library needs glibc"
+        if _has_sanitizer(elf):
+            return "is built with a sanitizer, which brings an allocator of its own"
+    except ELFError:
+        return "is no valid ELF file"
+    return None
+
+
+def _has_sanitizer(elf: "ELFFile") -> bool:  # type: ignore[name-defined]  # noqa: F821
+    """gcc links the sanitizer's library, clang links it in and exports its symbols."""
+    dynamic = elf.get_section_by_name(".dynamic")
+    if dynamic is not None:
+        for tag in dynamic.iter_tags("DT_NEEDED"):
+            if tag.needed.startswith(SANITIZER_LIBRARIES):
+                return True
+    symbols = elf.get_section_by_name(".dynsym")
+    if symbols is None:
+        return False
+    return any(symbols.get_symbol_by_name(name) for name in ("__asan_init", "__tsan_init"))

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * collection.c: see collection.h.
+ *
+ * Before it leaves the program's stack, call_on_stack puts the registers there that a callee must
+ * keep. Vector registers hold nothing across a call.
+ */
+#include "gc/world/collection.h"
+
+#include <signal.h>
+
+#include "gc/world/call_on_stack.h"
+#include "gc/world/recorder.h"
+#include "vm/clock.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "vm/private_memory.h"
+#include "vm/syscall.h"
+
+enum { STACK_BYTES = 64 << 10 };
+
+/* So many collections given up one after the other are no accident. */
+enum { HOPELESS = 3 };
+
+bool collection_init(struct collection_driver *driver, const struct collector *collector)
+{
+    driver->collector = collector;
+    driver->process = SYSCALL_0(SYS_getpid);
+    driver->ended_ns = monotonic_ns();
+    driver->stack = private_memory_map(STACK_BYTES);
+    driver->available = driver->stack && process_open() && stop_init() && roots_init();
+    return driver->available;
+}
+
+/* The account. */
+
+struct times {
+    uint64_t begun, stopped, rooted, marked, swept, resumed;
+};
+
+static void count_pause(struct collection_statistics *statistics, uint64_t pause_ns)
+{
+    uint64_t microseconds = pause_ns / 1000;
+    unsigned power = microseconds > 0 ? 63 - (unsigned)__builtin_clzl(microseconds) : 0;
+    statistics->pauses[power < PAUSE_BUCKETS ? power : PAUSE_BUCKETS - 1]++;
+    statistics->pause_ns += pause_ns;
+    if (pause_ns > statistics->longest_pause_ns)
+        statistics->longest_pause_ns = pause_ns;
+}
+
+static void count_times(struct collection_statistics *statistics, const struct times *times)
+{
+    uint64_t stop_ns = times->stopped - times->begun;
+    count_pause(statistics, times->resumed - times->begun);
+    statistics->stop_ns += stop_ns;
+    if (stop_ns > statistics->longest_stop_ns)
+        statistics->longest_stop_ns = stop_ns;
+    statistics->root_ns += times->rooted - times->stopped;
+    statistics->mark_ns += times->marked - times->rooted;
+    statistics->sweep_ns += times->swept - times->marked;
+}
+
+static void count_roots(struct collection_statistics *statistics, const struct root_result *roots)
+{
+    statistics->root_bytes += roots->bytes;
+    statistics->root_indirect_bytes += roots->indirect_bytes;
+    statistics->root_mappings = roots->mappings;
+}
+
+/* The world runs again. */
+static void account(struct collection_driver *driver, const struct times *times)
+{
+    struct collection_statistics *statistics = &driver->statistics;
+    statistics->collections++;
+    statistics->stopped_threads = stopped_count();
+    count_roots(statistics, &driver->current.roots);
+    count_times(statistics, times);
+    driver->current.reclaimed = true;
+    driver->current.pause_ns = times->resumed - times->begun;
+    driver->current.mark_ns = times->marked - times->rooted;
+    driver->current.ran_ns = times->begun - driver->ended_ns;
+    driver->ended_ns = times->resumed;
+    atomic_store(&driver->failures, 0);
+}
+
+static void give_up(struct collection_driver *driver, uint64_t *counter, uint64_t begun_ns)
+{
+    ++*counter;
+    driver->statistics.given_up_ns += monotonic_ns() - begun_ns;
+    atomic_fetch_add(&driver->failures, 1);
+}
+
+/* The work. */
+
+static bool visit_roots(struct collection_driver *driver, uintptr_t stack_pointer)
+{
+    struct root_visitor visitor = {0};
+    driver->collector->begin(&visitor);
+    doorbell_enter_roots();
+    bool all_read = resident_open() && roots_visit(stack_pointer, &visitor, &driver->current.roots);
+    doorbell_leave();
+    return all_read;
+}
+
+static void mark_and_sweep(struct collection_driver *driver, struct times *times)
+{
+    doorbell_enter_mark();
+    driver->collector->mark();
+    doorbell_leave();
+    times->marked = monotonic_ns();
+    doorbell_enter_sweep();
+    driver->statistics.live_bytes = driver->collector->sweep();
+    doorbell_leave();
+    times->swept = monotonic_ns();
+}
+
+/* The world is stopped. */
+static void collect_stopped(struct collection_driver *driver, uintptr_t stack_pointer,
+                            struct times *times)
+{
+    times->stopped = monotonic_ns();
+    bool all_read = visit_roots(driver, stack_pointer);
+    times->rooted = monotonic_ns();
+    if (all_read)
+        mark_and_sweep(driver, times);
+    else if (driver->collector->abandon)
+        driver->collector->abandon();
+    resume_world();
+    times->resumed = monotonic_ns();
+    if (all_read)
+        account(driver, times);
+    else
+        give_up(driver, &driver->statistics.given_up_roots, times->begun);
+}
+
+/* On a stack of our own. stack_pointer: of the program's. */
+static void stop_and_collect(void *argument, uintptr_t stack_pointer)
+{
+    struct collection_driver *driver = argument;
+    struct times times = {.begun = monotonic_ns()};
+    enum stop_failure failure = stop_world();
+    if (failure == STOP_DONE)
+        collect_stopped(driver, stack_pointer, &times);
+    else
+        give_up(driver, &driver->statistics.given_up[failure], times.begun);
+    if (driver->collector->finish)
+        driver->collector->finish(&driver->current);
+}
+
+bool collection_is_possible(struct collection_driver *driver)
+{
+    /* A vfork child runs in its parent's memory, but is not it. */
+    if (driver->available && SYSCALL_0(SYS_getpid) == driver->process)
+        return true;
+    driver->statistics.unavailable++;
+    return false;
+}
+
+bool collection_run(struct collection_driver *driver)
+{
+    uint64_t all = ~UINT64_C(0), mask;
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
+    driver->current.reclaimed = false;
+    doorbell_enter_collector();
+    doorbell_collection_begin(driver->statistics.collections);
+    call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
+    doorbell_collection_end(driver->statistics.live_bytes);
+    doorbell_leave();
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    return driver->current.reclaimed;
+}
+
+bool collection_works(const struct collection_driver *driver)
+{
+    return atomic_load(&driver->available) && atomic_load(&driver->failures) < HOPELESS;
+}
+
+void collection_never_again(struct collection_driver *driver)
+{
+    if (driver->available)
+        wait_for_resumed();
+    driver->available = false;
+}
+
+void collection_forked(struct collection_driver *driver)
+{
+    driver->process = SYSCALL_0(SYS_getpid);
+    driver->available = driver->available && process_forked();
+}

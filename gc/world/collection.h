@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * collection.h: the driver of a collection. It does what is the same for every collector: it stops
+ * the world, finds the roots, lets the world go on, and keeps the account. What differs, marking
+ * and sweeping, is a struct collector.
+ *
+ *     collector's lock, heap's lock     by the caller: no thread that is stopped holds them
+ *     block all signals                 no handler runs in a stopped world
+ *     change to a stack of our own      the program's may have only a few kilobytes left
+ *     stop every other thread           stop.c                }
+ *     begin                             clears the marks      }
+ *     visit the roots                   roots.c               } the pause
+ *     mark                              the transitive closure}
+ *     sweep                             frees what has no mark}
+ *     resume the threads                stop.c                }
+ *     finish                            what need not be done in the pause
+ *
+ * Whatever goes wrong before the sweep, nothing is reclaimed: the collection is given up, the heap
+ * grows instead, and the account says so.
+ *
+ * Invariants
+ *   no-heap-lock-stopped  The caller holds the lock of the heap from before the stop until after
+ *                         `finish`. So no stopped thread holds it, and between begin and sweep the
+ *                         heap is as a thread without the lock may leave it.
+ *   one-collection        The caller holds a lock that no two collections hold at once: everything
+ *                         here that is not atomic belongs to the holder.
+ */
+#ifndef ALLOTROPE_GC_WORLD_COLLECTION_H
+#define ALLOTROPE_GC_WORLD_COLLECTION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gc/world/roots.h"
+#include "gc/world/stop.h"
+
+/* Pauses by the logarithm of their microseconds: bucket i counts those in [2^i, 2^(i+1)) us. */
+enum { PAUSE_BUCKETS = 24 };
+
+struct collection_statistics {
+    uint64_t collections;                                          /* that were not given up */
+    uint64_t given_up[STOP_FAILURES], given_up_roots, unavailable; /* by reason */
+    uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
+    uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
+    uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
+    uint64_t root_bytes, root_indirect_bytes, root_mappings;
+    uint64_t live_bytes; /* after the last collection */
+    uint64_t stopped_threads;
+};
+
+/* One collection, when it is over. */
+struct collection {
+    bool reclaimed;           /* false: it was given up, and the rest means nothing */
+    uint64_t pause_ns;        /* from the stop to the resumption */
+    uint64_t mark_ns;         /* of the pause */
+    uint64_t ran_ns;          /* that the program ran since the last collection */
+    struct root_result roots; /* what was visited */
+};
+
+struct collector {
+    /* The world is stopped: clears all marks, and says who visits the roots. */
+    void (*begin)(struct root_visitor *visitor);
+    /* Every root has been visited: marks what can be reached from them. */
+    void (*mark)(void);
+    /* Frees what has no mark. Returns how many bytes are live. */
+    uint64_t (*sweep)(void);
+    /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */
+    void (*abandon)(void);
+    /* The world runs again, or was never stopped. May be NULL. */
+    void (*finish)(const struct collection *collection);
+};
+
+/* The state of a collector's driver: zero, then collection_init. Its counters may look like
+ * pointers, so it belongs where no root is looked for, or where a false root does no harm. */
+struct collection_driver {
+    const struct collector *collector;
+    _Atomic bool available;
+    _Atomic unsigned failures; /* since the last collection that was not given up */
+    long process;
+    char *stack;
+    uint64_t ended_ns; /* when the last collection was over */
+    struct collection current;
+    struct collection_statistics statistics;
+};
+
+/* False: there can be no collections here (no /proc, no memory), now or later. */
+bool collection_init(struct collection_driver *driver, const struct collector *collector);
+
+/* Before each collection. False: it cannot be run (in a vfork child, too), which is counted. */
+bool collection_is_possible(struct collection_driver *driver);
+
+/* Collects. False: it was given up, and nothing was reclaimed. */
+bool collection_run(struct collection_driver *driver);
+
+/* False: so many collections were given up one after the other that it is no accident, or there are
+ * none any more. Any thread. */
+bool collection_works(const struct collection_driver *driver);
+
+/* From now on there are none: for a sandbox. */
+void collection_never_again(struct collection_driver *driver);
+
+/* In the child of a fork. */
+void collection_forked(struct collection_driver *driver);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * recorder.c: see recorder.h.
+ *
+ * Inside Valgrind the program and the recorder share one address space, and Valgrind's own memory,
+ * its copy of the program's code and the ring of addresses that were referenced last among it, is
+ * full of words that look like pointers.
+ */
+#include "gc/world/recorder.h"
+
+#include "vm/private_memory.h"
+
+DOORBELLS_DEFINE;
+
+enum { MOST_RANGES = 4096 };
+static uint64_t (*ranges)[2];
+static size_t range_count;
+
+bool recorder_init(void)
+{
+    if (doorbell_recorder_ranges(NULL, 0) == 0)
+        return true;
+    ranges = private_memory_map(MOST_RANGES * sizeof *ranges);
+    return ranges != NULL;
+}
+
+bool recorder_refresh_ranges(void)
+{
+    range_count = ranges ? doorbell_recorder_ranges(ranges, MOST_RANGES) : 0;
+    return range_count <= MOST_RANGES;
+}
+
+const uint64_t (*recorder_ranges(size_t *count))[2]
+{
+    *count = range_count;
+    return (const uint64_t(*)[2])ranges;
+}
