@@ -21,10 +21,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,44 +35,15 @@
 #include <unistd.h>
 
 #include "analysis/launcher/memory_cgroup.h"
+#include "analysis/launcher/plan.h"
 #include "analysis/launcher/process_tree.h"
-#include "trace/base/json.h"
+#include "analysis/launcher/report.h"
 
 enum {
-    NANOSECONDS = 1000 * 1000 * 1000,
     /* How long processes that outlive the command may finish by themselves. */
     LINGER_NANOSECONDS = 500 * 1000 * 1000,
     /* A command that is over by then is not disturbed by a look at it. */
     FIRST_LOOK_NANOSECONDS = 10 * 1000 * 1000,
-    GRACE_SECONDS = 2,
-    STATUS_TIMED_OUT = 124, /* as timeout(1) has it */
-    STATUS_USAGE = 125,
-    STATUS_CANNOT_EXECUTE = 126,
-    STATUS_NOT_FOUND = 127,
-    STATUS_SIGNALLED = 128,
-};
-
-struct plan {
-    char **command;
-    const char *report;            /* file for the report; NULL: descriptor 2 */
-    const char *redirects[3];      /* files for descriptors 0, 1, 2, or NULL */
-    long long timeout_nanoseconds; /* 0: none */
-    long long grace_nanoseconds;   /* between TERM and KILL */
-    bool fixed_addresses;          /* no address space randomisation */
-};
-
-struct outcome {
-    pid_t pid;           /* of the command, and of its process group */
-    struct rusage usage; /* summed over everything that was waited for */
-    long long wall_nanoseconds;
-    int status;             /* as wait4 gave it; only if exec_error is 0 */
-    int exec_error;         /* errno of what kept the command from running */
-    const char *exec_stage; /* ... and what that was */
-    int interrupted_by;     /* the signal that stopped us, or 0 */
-    bool timed_out;
-    bool leftovers;        /* processes of the group had to be killed after the command */
-    long long cgroup_peak; /* -1: no cgroup */
-    struct process_tree tree;
 };
 
 /* The run while it lasts. */
@@ -89,102 +58,6 @@ struct run {
     long long terminate_at; /* when TERM is due, 0: never */
     long long kill_at;      /* when KILL is due, 0: never */
 };
-
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("allotrope-launch: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(STATUS_USAGE);
-}
-
-static long long parse_seconds(const char *option, const char *text)
-{
-    char *end = NULL;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
-        fail("%s: '%s' is not a number of seconds above 0", option, text);
-    return (long long)(seconds * NANOSECONDS);
-}
-
-/* Settings reach the command through our own environment, which we ourselves read no more. */
-static void set_environment(const char *setting)
-{
-    if (!strchr(setting, '=') || *setting == '=')
-        fail("--env: '%s' is not of the form NAME=VALUE", setting);
-    if (putenv((char *)setting) != 0)
-        fail("--env: no memory");
-}
-
-static void print_usage(void)
-{
-    puts("usage: allotrope-launch [OPTION]... -- COMMAND [ARGUMENT]...\n"
-         "Runs COMMAND and reports as JSON what that run cost.\n\n"
-         "  --report FILE       write the report there (default: standard error)\n"
-         "  --env NAME=VALUE    set in COMMAND's environment; repeatable\n"
-         "  --unset NAME        remove from COMMAND's environment; repeatable\n"
-         "  --stdin FILE, --stdout FILE, --stderr FILE\n"
-         "                      redirect COMMAND\n"
-         "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
-         "  --timeout SECONDS   stop COMMAND's process group after that long\n"
-         "  --grace SECONDS     between TERM and KILL (default 2)");
-}
-
-static struct plan parse_arguments(int argc, char **argv)
-{
-    enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
-                                            {"env", required_argument, NULL, ENV},
-                                            {"unset", required_argument, NULL, UNSET},
-                                            {"timeout", required_argument, NULL, TIMEOUT},
-                                            {"grace", required_argument, NULL, GRACE},
-                                            {"help", no_argument, NULL, HELP},
-                                            {"stdin", required_argument, NULL, STDIN},
-                                            {"stdout", required_argument, NULL, STDOUT},
-                                            {"stderr", required_argument, NULL, STDERR},
-                                            {"fixed-addresses", no_argument, NULL, FIXED},
-                                            {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
-    for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
-        switch (choice) {
-        case REPORT:
-            plan.report = optarg;
-            break;
-        case ENV:
-            set_environment(optarg);
-            break;
-        case UNSET:
-            unsetenv(optarg);
-            break;
-        case TIMEOUT:
-            plan.timeout_nanoseconds = parse_seconds("--timeout", optarg);
-            break;
-        case GRACE:
-            plan.grace_nanoseconds = parse_seconds("--grace", optarg);
-            break;
-        case STDIN:
-        case STDOUT:
-        case STDERR:
-            plan.redirects[choice - STDIN] = optarg;
-            break;
-        case FIXED:
-            plan.fixed_addresses = true;
-            break;
-        case HELP:
-            print_usage();
-            exit(0);
-        default:
-            exit(STATUS_USAGE); /* getopt has named the option */
-        }
-    }
-    if (!argv[optind])
-        fail("no command given; see --help");
-    plan.command = argv + optind;
-    return plan;
-}
 
 /* Applies the plan's redirections; returns 0 or an errno. Between vfork and exec. */
 static int redirect(const struct plan *plan)
@@ -416,71 +289,6 @@ static struct outcome launch(const struct plan *plan)
     return outcome;
 }
 
-static void put_if(struct json *json, const char *key, bool known, long long value)
-{
-    if (known)
-        json_integer(json, key, value);
-    else
-        json_null(json, key);
-}
-
-static long long microseconds(struct timeval time)
-{
-    return time.tv_sec * 1000000LL + time.tv_usec;
-}
-
-static void put_error(struct json *json, const struct outcome *outcome)
-{
-    if (outcome->exec_error == 0) {
-        json_null(json, "error");
-        return;
-    }
-    json_open(json, "error");
-    json_text(json, "stage", outcome->exec_stage);
-    json_integer(json, "errno", outcome->exec_error);
-    json_text(json, "message", strerror(outcome->exec_error));
-    json_close(json);
-}
-
-static void put_tree_peak(struct json *json, const struct outcome *outcome)
-{
-    bool by_cgroup = outcome->cgroup_peak > 0;
-    bool by_samples = !by_cgroup && outcome->tree.peak_bytes >= 0;
-    json_open(json, "tree_peak");
-    put_if(json, "bytes", by_cgroup || by_samples,
-           by_cgroup ? outcome->cgroup_peak : outcome->tree.peak_bytes);
-    json_text(json, "method", by_cgroup ? "memory.peak" : by_samples ? "pss-sampled" : NULL);
-    json_close(json);
-}
-
-static void print_report(FILE *to, const struct outcome *outcome)
-{
-    const struct rusage *usage = &outcome->usage;
-    struct json json = {.output = to};
-    bool ran = outcome->exec_error == 0;
-    json_open(&json, NULL);
-    json_text(&json, "schema", "allotrope.launch/1");
-    json_integer(&json, "pid", outcome->pid);
-    put_if(&json, "exit_status", ran && WIFEXITED(outcome->status), WEXITSTATUS(outcome->status));
-    put_if(&json, "signal", ran && WIFSIGNALED(outcome->status), WTERMSIG(outcome->status));
-    put_error(&json, outcome);
-    json_bool(&json, "timed_out", outcome->timed_out);
-    json_bool(&json, "leftovers", outcome->leftovers);
-    put_if(&json, "interrupted_by", outcome->interrupted_by != 0, outcome->interrupted_by);
-    put_if(&json, "wall_ns", ran, outcome->wall_nanoseconds);
-    put_if(&json, "user_us", ran, microseconds(usage->ru_utime));
-    put_if(&json, "system_us", ran, microseconds(usage->ru_stime));
-    put_if(&json, "peak_rss_bytes", ran, usage->ru_maxrss * 1024LL);
-    put_if(&json, "minor_faults", ran, usage->ru_minflt);
-    put_if(&json, "major_faults", ran, usage->ru_majflt);
-    put_if(&json, "voluntary_switches", ran, usage->ru_nvcsw);
-    put_if(&json, "involuntary_switches", ran, usage->ru_nivcsw);
-    put_if(&json, "processes", outcome->tree.most_processes > 0, outcome->tree.most_processes);
-    put_tree_peak(&json, outcome);
-    json_close(&json);
-    fputc('\n', to);
-}
-
 static int exit_status(const struct outcome *outcome)
 {
     if (outcome->exec_error != 0)
@@ -495,12 +303,12 @@ static int exit_status(const struct outcome *outcome)
 
 int main(int argc, char **argv)
 {
-    struct plan plan = parse_arguments(argc, argv);
+    struct plan plan = plan_parse(argc, argv);
     FILE *report = stderr;
     if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     struct outcome outcome = launch(&plan);
-    print_report(report, &outcome);
+    report_print(report, &outcome);
     if (fflush(report) != 0 || ferror(report))
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     return exit_status(&outcome);

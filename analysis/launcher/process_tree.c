@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/base/array.h"
+
 /* A look takes at most a twentieth of a processor: by its own time, since one that had to wait for
  * a processor would miss what follows. */
 enum { LOOK_EVERY_NANOSECONDS = 10 * 1000 * 1000, REST_PER_LOOK = 20 };
@@ -53,14 +55,8 @@ long long monotonic_nanoseconds(void)
 
 static void add_process(struct process_list *list, int pid, int parent)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        struct process *more = realloc(list->processes, room * sizeof *more);
-        if (!more)
-            return;
-        list->processes = more;
-        list->room = room;
-    }
+    if (!array_reserve(&list->processes, &list->room, list->count, sizeof *list->processes))
+        return;
     list->processes[list->count++] = (struct process){.pid = pid, .parent = parent};
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.c: a ring of batches; where each simulator stands in it is a number that only
+ * queue.c: a circular queue of batches; where each simulator stands in it is a number that only
  * goes up. All of that is under one lock, which is taken twice for each batch and simulator.
  */
 #include "analysis/simulate/queue.h"

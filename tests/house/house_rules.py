@@ -45,7 +45,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "trace/inspect": {"trace/base", "trace/format"},
     "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
-    "analysis/launcher": {"trace/base", "trace/events"},
+    "analysis/launcher": {"trace/base"},
+    "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
     "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
 }

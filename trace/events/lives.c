@@ -25,26 +25,26 @@ struct stacks {
     size_t used, room;
     size_t *first; /* of each stack in words */
     size_t count, capacity;
-    uint32_t *places; /* 1 + a stack's number, 0 free; twice the capacity, a power of two */
+    uint32_t *buckets; /* 1 + a stack's number, 0 free; twice the capacity, a power of two */
 };
 
-/* The place of a stack, or where it belongs. */
+/* The bucket of a stack, or the free one where it belongs. */
 static uint32_t *find_stack(const struct stacks *stacks, const uint64_t *stack)
 {
     size_t bytes = (stack[0] + 1) * sizeof *stack, mask = 2 * stacks->capacity - 1;
     size_t i = XXH3_64bits(stack, bytes) & mask;
-    for (; stacks->places[i]; i = (i + 1) & mask)
-        if (memcmp(stacks->words + stacks->first[stacks->places[i] - 1], stack, bytes) == 0)
+    for (; stacks->buckets[i]; i = (i + 1) & mask)
+        if (memcmp(stacks->words + stacks->first[stacks->buckets[i] - 1], stack, bytes) == 0)
             break;
-    return &stacks->places[i];
+    return &stacks->buckets[i];
 }
 
 static void grow_stacks(struct stacks *stacks)
 {
     stacks->capacity = stacks->capacity ? 2 * stacks->capacity : 1024;
     stacks->first = grown(stacks->first, stacks->capacity, sizeof *stacks->first);
-    stacks->places = grown(stacks->places, 2 * stacks->capacity, sizeof *stacks->places);
-    memset(stacks->places, 0, 2 * stacks->capacity * sizeof *stacks->places);
+    stacks->buckets = grown(stacks->buckets, 2 * stacks->capacity, sizeof *stacks->buckets);
+    memset(stacks->buckets, 0, 2 * stacks->capacity * sizeof *stacks->buckets);
     for (size_t i = 0; i < stacks->count; i++)
         *find_stack(stacks, stacks->words + stacks->first[i]) = (uint32_t)i + 1;
 }
@@ -64,13 +64,13 @@ static uint64_t stack_of(struct stacks *stacks, const struct allocation *one)
     stack[1] = one->site;
     if (one->frame_count > 0)
         memcpy(stack + 2, one->frames, one->frame_count * sizeof *stack);
-    uint32_t *place = find_stack(stacks, stack);
-    if (!*place) {
+    uint32_t *bucket = find_stack(stacks, stack);
+    if (!*bucket) {
         stacks->first[stacks->count++] = stacks->used;
         stacks->used += length;
-        *place = (uint32_t)stacks->count;
+        *bucket = (uint32_t)stacks->count;
     }
-    return *place - 1;
+    return *bucket - 1;
 }
 
 static void end_life(struct life *life, const struct allocation *one)
@@ -117,6 +117,6 @@ int command_lives(const char *path)
     free(life);
     free(stacks.words);
     free(stacks.first);
-    free(stacks.places);
+    free(stacks.buckets);
     return close_file(all, path);
 }

@@ -23,10 +23,10 @@
 static int introduce_function(struct trace_writer *writer, uint32_t id)
 {
     if (id >= writer->function_capacity || !writer->functions[id].name ||
-        writer->functions[id].generation == writer->generation)
+        writer->functions[id].known_in == writer->chunk)
         return 0;
     struct writer_function *function = &writer->functions[id];
-    function->generation = writer->generation;
+    function->known_in = writer->chunk;
     struct bytes *out = &writer->stream[STREAM_FUNCTIONS];
     if (!bytes_reserve(out, VARINT_BYTES))
         return -1;
@@ -36,7 +36,7 @@ static int introduce_function(struct trace_writer *writer, uint32_t id)
 
 static int introduce_superblock(struct trace_writer *writer, struct writer_superblock *superblock)
 {
-    superblock->generation = writer->generation;
+    superblock->known_in = writer->chunk;
     superblock->number = writer->number_of_superblocks++;
     memset(superblock->states, 0, superblock->slot_count * sizeof *superblock->states);
     struct bytes *out = &writer->stream[STREAM_DEFINITIONS];
@@ -54,11 +54,11 @@ static int introduce_superblock(struct trace_writer *writer, struct writer_super
 static __attribute__((noinline)) int introduce_path(struct trace_writer *writer,
                                                     struct writer_path *path)
 {
-    path->generation = writer->generation;
+    path->known_in = writer->chunk;
     path->number = writer->number_of_paths++;
     path->successor[0] = path->successor[1] = 0;
     struct writer_superblock *superblock = &writer->superblocks[path->superblock];
-    bool new_superblock = superblock->generation != writer->generation;
+    bool new_superblock = superblock->known_in != writer->chunk;
     struct bytes *out = &writer->stream[STREAM_DEFINITIONS];
     if (!bytes_reserve(out, 4 * VARINT_BYTES))
         return -1;
@@ -180,7 +180,7 @@ int trace_writer_execute(struct trace_writer *writer, uint32_t index, const uint
 {
     struct writer_path *path = &writer->paths[index];
     uint32_t count = path->end - path->first;
-    bool is_new = path->generation != writer->generation;
+    bool is_new = path->known_in != writer->chunk;
     if (is_new && introduce_path(writer, path) < 0)
         return -1;
     writer->executions++;

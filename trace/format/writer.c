@@ -91,7 +91,7 @@ static bool reserve_streams(struct trace_writer *writer)
 /* What a chunk begins with: clean predictions, the clocks, and the mappings. */
 static int begin_chunk(struct trace_writer *writer)
 {
-    writer->generation++;
+    writer->chunk++;
     writer->number_of_paths = writer->number_of_superblocks = 0;
     writer->last_path = 0;
     writer->last_address = 0;
@@ -143,7 +143,7 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
     free(function->object);
     function->name = strdup(name);
     function->object = strdup(object);
-    function->generation = 0;
+    function->known_in = 0;
     return function->name && function->object ? 0 : -1;
 }
 

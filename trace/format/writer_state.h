@@ -18,7 +18,7 @@ struct writer_superblock {
     uint64_t address;
     uint32_t function;
     uint32_t slot_count;
-    uint32_t generation; /* chunk in which `number` is valid */
+    uint32_t known_in; /* chunk in which `number` is valid */
     uint32_t number;
     struct trace_slot *slots;
     struct slot_state *states;
@@ -29,7 +29,7 @@ struct writer_path {
     uint32_t first, end;
     uint32_t instructions;
     uint32_t stores;
-    uint32_t generation;
+    uint32_t known_in;
     uint32_t number;
     uint32_t successor[2]; /* the last one and another, as indices of paths */
 };
@@ -37,7 +37,7 @@ struct writer_path {
 struct writer_function {
     char *name;
     char *object;
-    uint32_t generation;
+    uint32_t known_in;
 };
 
 struct mapping {
@@ -65,7 +65,7 @@ struct trace_writer {
 
     /* The chunk at hand. */
     struct chunk_header header;
-    uint32_t generation;
+    uint32_t chunk; /* its number, from 1 */
     uint32_t number_of_paths, number_of_superblocks;
     uint32_t last_path;
     uint64_t last_address;

@@ -2,11 +2,11 @@
  *
  * reference_ring.h: how the recorder, inside Valgrind, hands its raw stream to another process.
  *
- * One file (a memfd) is mapped by both: a page of state, then equal slots. The recorder's
- * inline code writes straight into the current slot; a full slot is published, the consumer
- * takes the slots in turn and releases them. Nothing is copied between the two.
+ * One file (a memfd) is mapped by both: a page of state, then equal buffers. The recorder's
+ * inline code writes straight into the current buffer; a full buffer is published, the consumer
+ * takes the buffers in turn and releases them. Nothing is copied between the two.
  *
- *   | struct reference_ring | slot 0 | slot 1 | ... |
+ *   | struct reference_ring | buffer 0 | buffer 1 | ... |
  *                              ^ released   ^ published (the recorder writes here, at `cursor`)
  *
  * A socket pair beside it carries no data: when either end dies, the other sees the hang-up.
@@ -35,14 +35,14 @@
 #define REFERENCE_RING_MAGIC 0x676e69726f6c6c61ULL
 enum {
     REFERENCE_RING_VERSION = 1,
-    REFERENCE_RING_SLOTS = 8,
-    /* A slot is full, and published, when it holds this much; behind it is room for all that
+    REFERENCE_RING_BUFFERS = 8,
+    /* A buffer is full, and published, when it holds this much; behind it is room for all that
      * the recorder may write before it looks. Most of that is never touched. */
     REFERENCE_RING_FULL_BYTES = 1 << 19,
-    REFERENCE_RING_SLOT_BYTES = 32 << 20,
+    REFERENCE_RING_BUFFER_BYTES = 32 << 20,
     REFERENCE_RING_STATE_BYTES = 4096,
     REFERENCE_RING_BYTES =
-        REFERENCE_RING_STATE_BYTES + REFERENCE_RING_SLOTS * REFERENCE_RING_SLOT_BYTES,
+        REFERENCE_RING_STATE_BYTES + REFERENCE_RING_BUFFERS * REFERENCE_RING_BUFFER_BYTES,
     /* Largest number of slots of one superblock, its doorbells included. */
     REFERENCE_RING_MAX_SLOTS = 512,
 };
@@ -62,11 +62,11 @@ struct reference_ring {
     /* Next word to write, as of the recorder's last return from client code: what stands
      * before it is complete. */
     uint64_t cursor __attribute__((aligned(64)));
-    /* Slots published so far, modulo 2^32; a futex. */
+    /* Buffers published so far, modulo 2^32; a futex. */
     uint32_t published __attribute__((aligned(64)));
     uint32_t end; /* enum reference_ring_end */
-    uint32_t used_bytes[REFERENCE_RING_SLOTS];
-    /* Slots taken and given back by the consumer, modulo 2^32; a futex. */
+    uint32_t used_bytes[REFERENCE_RING_BUFFERS];
+    /* Buffers taken and given back by the consumer, modulo 2^32; a futex. */
     uint32_t released __attribute__((aligned(64)));
 };
 

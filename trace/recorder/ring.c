@@ -16,7 +16,7 @@
 #include "trace/recorder/coregrind.h"
 
 static struct reference_ring *ring;
-/* Next word to write, and where a slot is full. While client code runs both live in the
+/* Next word to write, and where a buffer is full. While client code runs both live in the
  * thread's shadow registers, which translations reach as cheaply as the registers proper. */
 static Addr cursor;
 static Addr limit;
@@ -24,19 +24,19 @@ static Bool inside_client;
 static Addr entry_cursor;   /* the cursor when client code was entered */
 static Addr resume_address; /* where the thread that ran last goes on */
 static Bool unsettled;      /* ... which the stream has not been told */
-static Bool to_nothing;     /* no consumer: the ring's first slot is written over and over */
+static Bool to_nothing;     /* no consumer: the ring's first buffer is written over and over */
 static Int socket_fd = -1;
 
-/* The slots. */
+/* The buffers. */
 
-static Addr slot_address(UInt slot)
+static Addr buffer_address(UInt buffer)
 {
-    return (Addr)ring + REFERENCE_RING_STATE_BYTES + (Addr)slot * REFERENCE_RING_SLOT_BYTES;
+    return (Addr)ring + REFERENCE_RING_STATE_BYTES + (Addr)buffer * REFERENCE_RING_BUFFER_BYTES;
 }
 
-static void begin_slot(UInt slot)
+static void begin_buffer(UInt buffer)
 {
-    cursor = slot_address(slot);
+    cursor = buffer_address(buffer);
     limit = cursor + REFERENCE_RING_FULL_BYTES;
 }
 
@@ -46,7 +46,7 @@ static void begin_slot(UInt slot)
 enum { QUANTUM = 100000, EVENT_COUNTER_OFFSET = 8 };
 _Static_assert(REFERENCE_RING_FULL_BYTES +
                        8 * (QUANTUM * (RING_SMALL_SUPERBLOCK + 1) + 2 * REFERENCE_RING_MAX_SLOTS) <
-                   REFERENCE_RING_SLOT_BYTES,
+                   REFERENCE_RING_BUFFER_BYTES,
                "a quantum fits behind the limit");
 
 static void limit_quantum(ThreadId thread)
@@ -85,13 +85,13 @@ static void futex_wake(UInt *word)
     VG_(do_syscall)(__NR_futex, (UWord)word, VKI_FUTEX_WAKE, 1, 0, 0, 0, 0, 0);
 }
 
-/* Waits until the consumer gives back a slot. */
-static void wait_for_slot(void)
+/* Waits until the consumer gives back a buffer. */
+static void wait_for_buffer(void)
 {
     UInt published = ring->published;
     while (True) {
         UInt released = __atomic_load_n(&ring->released, __ATOMIC_ACQUIRE);
-        if (published - released < REFERENCE_RING_SLOTS)
+        if (published - released < REFERENCE_RING_BUFFERS)
             return;
         struct vki_timespec tenth = {0, 100 * 1000 * 1000};
         VG_(do_syscall)
@@ -103,10 +103,10 @@ static void wait_for_slot(void)
     }
 }
 
-static void publish_slot(void)
+static void publish_buffer(void)
 {
-    UInt slot = ring->published % REFERENCE_RING_SLOTS;
-    ring->used_bytes[slot] = cursor - slot_address(slot);
+    UInt buffer = ring->published % REFERENCE_RING_BUFFERS;
+    ring->used_bytes[buffer] = cursor - buffer_address(buffer);
     __atomic_store_n(&ring->published, ring->published + 1, __ATOMIC_RELEASE);
     futex_wake(&ring->published);
 }
@@ -114,10 +114,10 @@ static void publish_slot(void)
 static void publish(void)
 {
     if (!to_nothing) {
-        publish_slot();
-        wait_for_slot();
+        publish_buffer();
+        wait_for_buffer();
     }
-    begin_slot(to_nothing ? 0 : ring->published % REFERENCE_RING_SLOTS);
+    begin_buffer(to_nothing ? 0 : ring->published % REFERENCE_RING_BUFFERS);
 }
 
 void ring_publish_inside_client(void)
@@ -219,14 +219,14 @@ void ring_begin(struct reference_ring *mapped, Int pid)
     ring->recorder_base = (Addr)ring;
     ring->claimed = pid;
     unsettled = False;
-    begin_slot(0);
+    begin_buffer(0);
 }
 
 void ring_begin_nothing(void *memory)
 {
     ring = memory;
     to_nothing = True;
-    begin_slot(0);
+    begin_buffer(0);
 }
 
 void ring_record_to_nothing(void)
@@ -267,7 +267,7 @@ void ring_set_end(UInt end)
 void ring_finish(void)
 {
     ring_settle();
-    publish_slot();
+    publish_buffer();
     ring->end = REFERENCE_RING_FINISHED;
     futex_wake(&ring->published);
 }

@@ -22,7 +22,7 @@ enum { RING_CURSOR_OFFSET = OFFSET_amd64_RAX, RING_LIMIT_OFFSET = OFFSET_amd64_R
 /* A superblock of more slots looks for room at its start. */
 enum { RING_SMALL_SUPERBLOCK = 32 };
 
-/* Called by translations when the slot is full. */
+/* Called by translations when the buffer is full. */
 void ring_publish_inside_client(void);
 
 /* Room for an event of so many payload words; returns where the payload goes. */
@@ -49,7 +49,8 @@ void ring_give_cursor(ThreadId thread);
 
 /* Begins to write to a ring, as the process `pid`. */
 void ring_begin(struct reference_ring *mapped, Int pid);
-/* No consumer: the first slot of this memory, of REFERENCE_RING_BYTES, is written over and over. */
+/* No consumer: the first buffer of this memory, of REFERENCE_RING_BYTES, is written over and over.
+ */
 void ring_begin_nothing(void *memory);
 /* From here on nothing is recorded: the ring's pages are replaced by private ones, since
  * translations keep writing there. */

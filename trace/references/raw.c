@@ -97,9 +97,9 @@ static __attribute__((noinline)) int resolve_among_many(struct raw_decoder *deco
 static inline int resolve(struct raw_decoder *decoder, uint64_t address)
 {
     uint32_t pending = decoder->pending;
-    if (pending == NONE)
+    if (pending == NO_HEADER)
         return 0;
-    decoder->pending = NONE;
+    decoder->pending = NO_HEADER;
     const struct header *header = &decoder->headers[pending];
     if (!header->simple)
         return resolve_among_many(decoder, decoder->superblocks[pending], address);
@@ -110,10 +110,10 @@ static inline int resolve(struct raw_decoder *decoder, uint64_t address)
 /* The superblock executed last was interrupted after so many instructions. */
 static int interrupted(struct raw_decoder *decoder, uint64_t instructions)
 {
-    if (decoder->pending == NONE)
+    if (decoder->pending == NO_HEADER)
         return raw_fail(decoder, "interruption after", instructions);
     struct superblock *superblock = decoder->superblocks[decoder->pending];
-    decoder->pending = NONE;
+    decoder->pending = NO_HEADER;
     const struct way *way = raw_interrupted_way(decoder, superblock, instructions);
     return way ? execute(decoder, superblock, way, decoder->pending_slots) : -1;
 }
@@ -195,7 +195,7 @@ static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t
     default:
         break;
     }
-    if (decoder->pending != NONE)
+    if (decoder->pending != NO_HEADER)
         return raw_fail(decoder, "unsettled superblock before event", type);
     switch (type) {
     case RAW_THREAD:
@@ -279,7 +279,7 @@ int64_t raw_take(struct raw_decoder *decoder, const uint64_t *words, size_t coun
     int64_t taken = take_words(decoder, words, count, enough);
     if (raw_tell_executions(decoder) < 0 || taken < 0)
         return -1;
-    if (decoder->pending != NONE && decoder->pending_slots != decoder->kept_slots) {
+    if (decoder->pending != NO_HEADER && decoder->pending_slots != decoder->kept_slots) {
         memcpy(decoder->kept_slots, decoder->pending_slots,
                decoder->slot_counts[decoder->pending] * sizeof *words);
         decoder->pending_slots = decoder->kept_slots;
@@ -303,7 +303,7 @@ struct raw_decoder *raw_open(const struct raw_sink *sink)
     if (!decoder)
         return NULL;
     decoder->sink = sink;
-    decoder->pending = NONE;
+    decoder->pending = NO_HEADER;
     if (raw_know_thread(decoder, 0) == 0)
         return decoder;
     raw_close(decoder);

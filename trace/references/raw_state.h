@@ -28,7 +28,7 @@ struct segment {
     uint16_t bell_slot; /* NO_BELL: none */
 };
 enum { NO_BELL = 0xffff };
-#define NONE UINT32_MAX
+static const uint32_t NO_HEADER = UINT32_MAX;
 
 struct way {
     uint64_t target;
@@ -78,7 +78,7 @@ struct raw_decoder {
     struct superblock **superblocks; /* by header number too */
     uint16_t *slot_counts; /* likewise: dense, since the next header's place waits for it */
     size_t header_count, header_capacity;
-    uint32_t pending; /* header number; NONE */
+    uint32_t pending; /* header number; NO_HEADER */
     const uint64_t *pending_slots;
     uint64_t kept_slots[REFERENCE_RING_MAX_SLOTS];
     struct thread **threads;

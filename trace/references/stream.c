@@ -27,7 +27,7 @@ struct trace_stream {
     pid_t recorder;
     bool reaped;
     int status;
-    bool holds_slot; /* handed out, to be released at the next call */
+    bool holds_buffer; /* handed out, to be released at the next call */
     bool took_rest;
 };
 
@@ -108,22 +108,22 @@ static bool recorder_is_gone(const struct trace_stream *stream)
     return poll(&end, 1, 0) > 0;
 }
 
-static const uint64_t *slot_words(const struct trace_stream *stream, uint32_t slot)
+static const uint64_t *buffer_words(const struct trace_stream *stream, uint32_t buffer)
 {
     return (const uint64_t *)((const char *)stream->ring + REFERENCE_RING_STATE_BYTES +
-                              (size_t)slot * REFERENCE_RING_SLOT_BYTES);
+                              (size_t)buffer * REFERENCE_RING_BUFFER_BYTES);
 }
 
-static void release_slot(struct trace_stream *stream)
+static void release_buffer(struct trace_stream *stream)
 {
     struct reference_ring *ring = stream->ring;
     __atomic_store_n(&ring->released, ring->released + 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &ring->released, FUTEX_WAKE, 1, NULL, NULL, 0);
-    stream->holds_slot = false;
+    stream->holds_buffer = false;
 }
 
-/* Waits until a slot is published; false when none will be any more. */
-static bool wait_for_slot(struct trace_stream *stream)
+/* Waits until a buffer is published; false when none will be any more. */
+static bool wait_for_buffer(struct trace_stream *stream)
 {
     struct reference_ring *ring = stream->ring;
     bool gone = false;
@@ -141,18 +141,18 @@ static bool wait_for_slot(struct trace_stream *stream)
     }
 }
 
-/* What a recorder that was killed left in the slot it was writing, as far as it is complete. */
+/* What a recorder that was killed left in the buffer it was writing, as far as it is complete. */
 static bool take_rest(struct trace_stream *stream, const uint64_t **words, size_t *count)
 {
     const struct reference_ring *ring = stream->ring;
-    uint32_t slot = ring->published % REFERENCE_RING_SLOTS;
+    uint32_t buffer = ring->published % REFERENCE_RING_BUFFERS;
     uint64_t start = ring->recorder_base + REFERENCE_RING_STATE_BYTES +
-                     (uint64_t)slot * REFERENCE_RING_SLOT_BYTES;
+                     (uint64_t)buffer * REFERENCE_RING_BUFFER_BYTES;
     stream->took_rest = true;
     if (ring->end == REFERENCE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
-        ring->cursor - start > REFERENCE_RING_SLOT_BYTES)
+        ring->cursor - start > REFERENCE_RING_BUFFER_BYTES)
         return false;
-    *words = slot_words(stream, slot);
+    *words = buffer_words(stream, buffer);
     *count = (ring->cursor - start) / sizeof **words;
     return true;
 }
@@ -160,16 +160,16 @@ static bool take_rest(struct trace_stream *stream, const uint64_t **words, size_
 bool trace_stream_next(struct trace_stream *stream, const uint64_t **words, size_t *count)
 {
     struct reference_ring *ring = stream->ring;
-    if (stream->holds_slot)
-        release_slot(stream);
+    if (stream->holds_buffer)
+        release_buffer(stream);
     if (stream->took_rest)
         return false;
-    if (!wait_for_slot(stream))
+    if (!wait_for_buffer(stream))
         return take_rest(stream, words, count);
-    uint32_t slot = ring->released % REFERENCE_RING_SLOTS;
-    *words = slot_words(stream, slot);
-    *count = ring->used_bytes[slot] / sizeof **words;
-    stream->holds_slot = true;
+    uint32_t buffer = ring->released % REFERENCE_RING_BUFFERS;
+    *words = buffer_words(stream, buffer);
+    *count = ring->used_bytes[buffer] / sizeof **words;
+    stream->holds_buffer = true;
     return true;
 }
 

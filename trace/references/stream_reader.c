@@ -28,7 +28,7 @@ struct trace_stream_reader {
     struct trace_stream *stream;
     struct raw_decoder *decoder;
     struct raw_sink sink;
-    const uint64_t *words; /* of the ring's slot, that are still to be taken */
+    const uint64_t *words; /* of the ring's buffer, that are still to be taken */
     size_t word_count;
     uint64_t **meanings; /* of each superblock: second words of struct trace_reference, class not
                           * yet set */

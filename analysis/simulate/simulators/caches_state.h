@@ -25,7 +25,7 @@ enum {
     OUTCOMES = DEPTHS * DEPTHS,
 };
 
-#define TAG_MASK (~0U << TAG_LOW_BITS)
+static const uint32_t TAG_MASK = ~0U << TAG_LOW_BITS;
 
 struct level {
     uint32_t *recent; /* [sets] */

@@ -19,7 +19,7 @@ enum {
     NOWHERE = UINT32_MAX,
 };
 
-#define NO_UNIT TOUCH_UNIT_MASK
+static const uint64_t NO_UNIT = TOUCH_UNIT_MASK;
 
 struct entry {
     uint64_t unit;

@@ -10,6 +10,10 @@
  *   strides (Fenwick)   |      s0      |      s1      | ...
  *   blocks              | 16 counts    | 16 counts    | ...
  *   bits                | 16 * 512     | 16 * 512     | ...
+ *
+ * Sources: Bennett and Kruskal, "LRU Stack Processing", IBM Journal of Research and Development 19
+ * (1975), for counts over a row of marks; Fenwick, "A New Data Structure for Cumulative Frequency
+ * Tables", Software: Practice and Experience 24 (1994).
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_RECENCY_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_RECENCY_H

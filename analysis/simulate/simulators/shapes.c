@@ -12,8 +12,8 @@
 
 #include "analysis/simulate/simulators/counts.h"
 
-#define DIRTY (1ULL << 63)
-#define NO_BLOCK (DIRTY - 1)
+static const uint64_t DIRTY = 1ULL << 63;
+static const uint64_t NO_BLOCK = (1ULL << 63) - 1;
 
 const struct shape shapes_named[] = {
     {"zen4-l1d", 64, 64, 8},              /* 32 KiB */
