@@ -10,7 +10,6 @@ from allotrope.statistics.verdicts import (
     NOTICEABLE,
     Change,
     Standing,
-    Verdict,
     change,
     leaves_out,
     lies_below,
