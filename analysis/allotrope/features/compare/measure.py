@@ -21,7 +21,6 @@ its allocator's part: what fails is not measured.
 
 import datetime
 import hashlib
-import json
 import os
 import subprocess
 import tempfile
@@ -34,6 +33,7 @@ from ...system.allocators import OWN_VARIABLES, Allocator, glibc, with_unwinder
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
+from ...system.native import last_line, read_reports
 from ..latency.measure import read_latencies
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
@@ -440,8 +440,8 @@ class Runner:
             return None
         with self.errors.open("rb") as errors:
             errors.seek(max(0, self.errors.stat().st_size - 4096))
-            lines = errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip()[:200] if lines else None
+            said = last_line(errors.read()).strip()
+        return said[:200] or None
 
 
 def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
@@ -455,14 +455,14 @@ def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]]
 
 def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
     """How a shell command ended, with the last line that it said."""
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return f"ended with status {done.returncode}" + (f" ({said[-1]})" if said else "")
+    said = last_line(done.stderr)
+    return f"ended with status {done.returncode}" + (f" ({said})" if said else "")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:
     """The "heap" of a run, from the statistics that its processes wrote (allotrope.stats/1): that
     of the process with the largest heap. None when there are none."""
-    accounts = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    accounts = read_reports(folder)
     if not accounts:
         return None
     largest = max(accounts, key=lambda account: account["mapped_peak_bytes"] or 0)

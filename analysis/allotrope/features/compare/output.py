@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A comparison as JSON (docs/compare-format.md), CSV, Markdown, hyperfine's JSON, and a table."""
 
-import csv
 import dataclasses
-import io
-import json
 import shlex
 import statistics
 from typing import Any, Mapping, Sequence
 
 from rich.console import Console
 
+from ...output import files
 from ...output.terminal import columns_that_fit, print_table, print_wrapped
 from ...output.units import format_bytes, format_count, format_ratio, format_seconds
 from ...statistics.intervals import (
@@ -65,7 +63,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2) + "\n"
+    return files.as_json(document, indent=2)
 
 
 def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
@@ -99,9 +97,7 @@ CSV_COLUMNS = (
 
 def as_csv(comparison: Comparison) -> str:
     """One line per allocator and quantity; what is lacking is left empty."""
-    text = io.StringIO()
-    lines = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-    lines.writeheader()
+    lines: list[Sequence[Any]] = [CSV_COLUMNS]
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
         for quantity in QUANTITIES:
@@ -109,8 +105,9 @@ def as_csv(comparison: Comparison) -> str:
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
-            lines.writerow(known | {"quantity": quantity} | values)
-    return text.getvalue()
+            cells = known | {"quantity": quantity} | values
+            lines.append([cells.get(column) for column in CSV_COLUMNS])
+    return files.as_csv(lines)
 
 
 def as_hyperfine_json(comparison: Comparison) -> str:
@@ -137,7 +134,7 @@ def as_hyperfine_json(comparison: Comparison) -> str:
                 "parameters": {"allocator": contender.allocator.spec},
             }
         )
-    return json.dumps({"results": results}, indent=2) + "\n"
+    return files.as_json({"results": results}, indent=2)
 
 
 def _ratio(summary: Summary | None) -> str:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The page of one comparison, from its JSON (docs/compare-format.md)."""
 
-import re
 import shlex
 from typing import Any, Callable, Mapping, Sequence
 
@@ -14,8 +13,10 @@ from ...output.units import (
     format_nanoseconds,
     format_ratio,
     format_seconds,
+    short_bytes,
 )
 from ...statistics.intervals import RANGE
+from ...system.native import by_power
 from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import memory_quantity, recommend
@@ -447,19 +448,9 @@ def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
     return f"{spent} ({format_bytes(size / gc[time] * 1e9)}/s)" if gc.get(time) else spent
 
 
-def _by_exponent(histogram: Mapping[str, int]) -> dict[int, int]:
-    """The counts of a histogram of powers of two, whose keys are "2^07" or "from_2^07_us" (the
-    library's vm/number.h writes them), by the exponent."""
-    return {
-        int(exponent): count
-        for key, count in histogram.items()
-        for exponent in re.findall(r"2\^(\d\d)", key)
-    }
-
-
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
     """As the collector counts them: by powers of two of microseconds."""
-    counts = [(place, spec, _by_exponent(pauses)) for place, spec, pauses in known]
+    counts = [(place, spec, by_power(pauses)) for place, spec, pauses in known]
     every = [power for _, _, found in counts for power in found]
     span = range(min(every), max(every) + 1)
     names = [format_nanoseconds(1000 * 2**power) for power in span]
@@ -520,9 +511,9 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
 
 
 def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
-    powers = _by_exponent(sizes)
+    powers = by_power(sizes)
     span = range(min(powers), max(powers) + 1)
-    names = [size_name(power) for power in span]
+    names = [short_bytes(1 << power).removesuffix("B") for power in span]
     return Figure(
         name=f"{prefix}sizes",
         title="Sizes asked for",
@@ -543,10 +534,6 @@ def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
             bargap=0.1,
         ),
     )
-
-
-def size_name(power: int) -> str:
-    return f"{1 << power % 10}{('', 'K', 'M', 'G', 'T', 'P')[power // 10]}"
 
 
 def _part(heap: Result, key: str) -> float | None:

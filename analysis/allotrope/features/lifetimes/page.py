@@ -8,7 +8,7 @@ from ...output.page import Figure, Page, Section, Table, axis, colour, layout, p
 from ...output.plots import legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
 from ...output.units import MEBIBYTE, format_bytes
-from .output import clock_text, stack_text, summary, title_of
+from .output import GROUP_COLUMNS, clock_text, group_cells, stack_text, summary, title_of
 
 Document = dict[str, Any]
 MOST_SITES = 40
@@ -188,17 +188,10 @@ def site_figure(found: Document) -> Figure:
 
 
 def _cells(row: Document) -> list[str]:
-    median = row["median_age_bytes"]
-    return [
-        f"{row['objects']:,}",
-        format_bytes(row["bytes"]),
-        "never" if median is None else format_bytes(median),
-        f"{row['never_freed']:,}",
-        format_bytes(row["never_freed_bytes"]),
-    ]
+    return [*group_cells(row), format_bytes(row["never_freed_bytes"])]
 
 
-HEADINGS = ["objects", "bytes", "median life", "never freed", "bytes never freed"]
+HEADINGS = [*GROUP_COLUMNS, "bytes never freed"]
 
 
 def size_table(found: Document) -> Table:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A suite's result as JSON (docs/suites.md), CSV, tables for the terminal, and in words."""
 
-import csv
 import datetime
 import functools
-import io
-import json
 from typing import Any, Mapping, Sequence
 
+from ...output import files
 from ...output.sentences import Sentence, enumerate_names
 from ...output.units import format_ratio
 from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, RANGE
@@ -67,7 +65,7 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
 
 
 def as_json(document: Document) -> str:
-    return json.dumps(document, indent=1) + "\n"
+    return files.as_json(document, indent=1)
 
 
 # Which figures make a mean
@@ -270,20 +268,17 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
 
 def as_csv(document: Document) -> str:
     """One line per program, allocator and quantity; the means have the program's name empty."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(
-        ["program", "allocator", "status", "quantity", "median", "ratio", "ratio_low", "ratio_high"]
-    )
+    header = ["program", "allocator", "status", "quantity", "median"]
+    lines: list[list[Any]] = [[*header, "ratio", "ratio_low", "ratio_high"]]
     for spec, found in document["means"].items():
         for quantity, mean in found.items():
             values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
-            lines.writerow(["", spec, "", quantity, "", *values])
+            lines.append(["", spec, "", quantity, "", *values])
     for entry in document["programs"]:
         for result in (entry["comparison"] or {"results": ()})["results"]:
             for quantity, value in result.items():
                 if isinstance(value, dict) and "ratio_low" in value:
                     known = [value[key] for key in ("median", "ratio", "ratio_low", "ratio_high")]
                     whose = [entry["name"], result["spec"], result["status"], quantity]
-                    lines.writerow([*whose, *("" if one is None else one for one in known)])
-    return text.getvalue()
+                    lines.append([*whose, *known])
+    return files.as_csv(lines)

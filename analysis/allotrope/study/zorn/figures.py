@@ -8,6 +8,7 @@ import math
 import re
 from typing import Any, Callable, Iterator, Sequence
 
+from ...output.units import short_bytes
 from ...statistics.intervals import Estimate
 from . import paper
 from .plan import BASELINE, CLASSIC
@@ -293,7 +294,9 @@ def _scale(plot: Any, axis: str) -> None:
         plot.set_yscale("log")
         low, high = plot.get_xlim()
         powers = [power for power in range(10, 32, 2) if low <= 1 << power <= high]
-        plot.set_xticks([1 << power for power in powers], [_size(1 << power) for power in powers])
+        plot.set_xticks(
+            [1 << power for power in powers], [short_bytes(1 << power) for power in powers]
+        )
     elif axis == AGES:
         plot.set_xscale("log")
         plot.set_ylim(-4, 104)
@@ -309,14 +312,6 @@ def _spread(points: Curve, number: int, of: int) -> list[int]:
     """Which points of a line carry its mark: some five, not those of the next line."""
     step = max(2, len(points) // 5)
     return list(range(number * step // of, len(points), step))
-
-
-def _size(size: int) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if size < 1024:
-            break
-        size //= 1024
-    return f"{size}{unit}"
 
 
 def _names(results: Results) -> list[str]:
@@ -465,7 +460,9 @@ def faults_figure(results: Results) -> Sheet:
         return None if not value else (value, None, None)
 
     header, rows = fault_rows(results, names, [BSD, *pairs], tight)
-    labels = [f"{name}\n{_size(memory) if (memory := tight(name)) else '–'}" for name in names]
+    labels = [
+        f"{name}\n{short_bytes(memory) if (memory := tight(name)) else '–'}" for name in names
+    ]
     svg = _dots(
         "figure-4",
         labels,
@@ -511,10 +508,10 @@ def fault_rows(
                     if faults is not None and base is not None:
                         cell += f" ({number_cell(faults / base) if base else UNDEFINED})"
                     cells.append(cell)
-                rows.append([f"{name}, {_size(memory)}, {_size(page)} pages", *cells])
+                rows.append([f"{name}, {short_bytes(memory)}, {short_bytes(page)} pages", *cells])
             curves = [results.page_curve(name, *pair, page) for pair in pairs]
             touched = [count_cell(one["cold"] if one else None) for one in curves]
-            rows.append([f"{name}, first touches, {_size(page)} pages", *touched])
+            rows.append([f"{name}, first touches, {short_bytes(page)} pages", *touched])
     rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
     return ["program, memory", *map(label, pairs)], rows
 
