@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_programs/random.h"
+
 enum { BENCH_BAD_ARGUMENT = 2, BENCH_CORRUPT = 3, BENCH_NO_MEMORY = 4 };
 
 /* One argument NAME=NUMBER. *value holds the default before and the choice after. */
@@ -73,33 +75,6 @@ static inline void bench_arguments(int argc, char **argv, const char *title,
             bench_bad_argument(program_invocation_short_name, argv[i], options);
         *option->value = number;
     }
-}
-
-/* The finaliser of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014): a good hash of one word. */
-static inline uint64_t mix(uint64_t word)
-{
-    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
-    word = (word ^ word >> 27) * 0x94d049bb133111eb;
-    return word ^ word >> 31;
-}
-
-/* SplitMix64; the state is any number. */
-static inline uint64_t random_next(uint64_t *state)
-{
-    return mix(*state += 0x9e3779b97f4a7c15);
-}
-
-/* Uniform in [0, limit), limit < 2^32. */
-static inline uint64_t random_below(uint64_t *state, uint64_t limit)
-{
-    return (random_next(state) >> 32) * limit >> 32;
-}
-
-/* Uniform in [low, high]. */
-static inline uint64_t random_between(uint64_t *state, uint64_t low, uint64_t high)
-{
-    return low + random_below(state, high - low + 1);
 }
 
 static inline _Noreturn void bench_no_memory(size_t bytes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of whole programs share: where the build is, and allocators that misbehave."""
+"""What the tests of whole programs share: the command, and allocators that misbehave."""
 
 import json
 import os
@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-
-SOURCE = Path(__file__).resolve().parent.parent
-BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)).resolve()
-PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
-LAUNCHER = BUILD / "allotrope-launch"
+from under import BUILD, LAUNCHER, PYTHON, SOURCE, plain_environment
 
 # The package under test is that of the tree; it finds the native parts in the build directory.
 sys.path.insert(0, str(SOURCE / "analysis"))
@@ -69,12 +65,7 @@ class Command:
         return [PYTHON, "-I", str(SOURCE / "analysis"), *arguments]
 
     def environment(self) -> dict[str, str]:
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("LD_PRELOAD", "ALLOTROPE", "ALLOTROPE_STATS")
-        }
-        return clean | {"ALLOTROPE_BUILD_DIR": str(self.build)}
+        return plain_environment() | {"ALLOTROPE_BUILD_DIR": str(self.build)}
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Running a program under an allocator by the preloaded library alone, without the command: what
-tests and measurements of the native wing share."""
+"""Where the tree and the build are, and running a program under an allocator by the preloaded
+library alone, without the command: what tests and measurements share."""
 
 import json
 import os
@@ -10,8 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
-BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parent.parent))
+SOURCE = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)).resolve()
+LAUNCHER = BUILD / "allotrope-launch"
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
+PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
+
+
+def plain_environment() -> dict[str, str]:
+    """Ours, but for what would choose an allocator for a program or tell it what to report."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "LD_PRELOAD" and not name.startswith("ALLOTROPE")
+    }
 
 
 @dataclass(frozen=True)
@@ -51,17 +63,12 @@ class Under:
     ) -> subprocess.CompletedProcess[str]:
         settings.setdefault("capture_output", True)
         settings.setdefault("text", True)
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if name != "LD_PRELOAD" and not name.startswith("ALLOTROPE")
-        }
         timeout = settings.pop("timeout", None)
         for stream in ("stdout", "stderr") if settings.pop("capture_output") else ():
             settings[stream] = subprocess.PIPE
         process = subprocess.Popen(
             command,
-            env=inherited | self.environment() | (environment or {}),
+            env=plain_environment() | self.environment() | (environment or {}),
             start_new_session=True,
             **settings,
         )
@@ -72,6 +79,15 @@ class Under:
             process.communicate()
             raise
         return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+    def run_counted(
+        self, command: Sequence[str], folder: Path
+    ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+        """Runs a command that must succeed. Returns the statistics that it wrote, too."""
+        path = folder / "statistics.json"
+        result = self.run(command, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+        assert result.returncode == 0, result.stderr
+        return result, json.loads(path.read_text())
 
 
 GLIBC = Under("glibc")

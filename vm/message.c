@@ -61,7 +61,8 @@ void message_begin(struct message *message)
 static void message_number(struct message *message, uint64_t number, unsigned base)
 {
     char digits[DECIMAL_BYTES];
-    message_bytes(message, digits, write_number(digits, number, base, 1));
+    size_t length = write_number(digits, number, base, 1);
+    message_bytes(message, digits, length);
 }
 
 void message_decimal(struct message *message, uint64_t number)

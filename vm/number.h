@@ -67,6 +67,29 @@ static inline bool read_hexadecimal(const char **at, uint64_t *number)
     return fits && *at > first;
 }
 
+/* Reads a decimal number with K, M or G (powers of 1024) behind it or nothing. length: of the text.
+ * False when the text is anything else, or the number is above UINT64_MAX; *number is then
+ * unchanged. */
+static inline bool parse_size(const char *text, size_t length, uint64_t *number)
+{
+    static const char suffixes[] = "KMG";
+    const char *at = text, *end = text + length;
+    uint64_t value;
+    unsigned shift = 0;
+    if (!read_decimal(&at, end, &value))
+        return false;
+    if (at + 1 == end) {
+        const char *suffix = (const char *)memchr(suffixes, *at++, sizeof suffixes - 1);
+        if (!suffix)
+            return false;
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
+    }
+    if (at != end || value > UINT64_MAX >> shift)
+        return false;
+    *number = value << shift;
+    return true;
+}
+
 /* Room for the key of a bucket in a histogram of powers of two. */
 enum { POWER_KEY_BYTES = 24 };
 

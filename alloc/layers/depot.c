@@ -40,6 +40,12 @@ static bool join(struct stored_chain *stored, struct chain chain)
     return true;
 }
 
+/* Atomic: depot_get looks without the lock whether a bin is empty. */
+static void set_first(struct depot *depot, unsigned bin, struct stored_chain *record)
+{
+    __atomic_store_n(&depot->bins[bin], record, __ATOMIC_RELAXED);
+}
+
 static bool store(struct depot *depot, unsigned bin, struct chain chain)
 {
     if (join(depot->bins[bin], chain))
@@ -48,7 +54,7 @@ static bool store(struct depot *depot, unsigned bin, struct chain chain)
     if (!record)
         return false;
     *record = (struct stored_chain){chain, depot->bins[bin]};
-    depot->bins[bin] = record;
+    set_first(depot, bin, record);
     return true;
 }
 
@@ -58,7 +64,7 @@ static struct chain take(struct depot *depot, unsigned bin)
     if (!record)
         return (struct chain){0};
     struct chain chain = record->chain;
-    depot->bins[bin] = record->next;
+    set_first(depot, bin, record->next);
     record->next = depot->unused;
     depot->unused = record;
     depot->blocks -= chain.count;

@@ -5,9 +5,9 @@ redis_load.py SOCKET REQUESTS
 """
 
 import random
-import socket
 import sys
-import time
+
+from unix_socket import connect
 
 BATCH = 100
 
@@ -29,18 +29,6 @@ def command(generator: random.Random) -> bytes:
     )
     parts = [f"*{len(words)}\r\n"] + [f"${len(word)}\r\n{word}\r\n" for word in words]
     return "".join(parts).encode()
-
-
-def connect(path: str) -> socket.socket:
-    for _ in range(200):
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(path)
-            return connection
-        except OSError:
-            connection.close()
-            time.sleep(0.05)
-    sys.exit(f"redis_load.py: no server at {path}")
 
 
 def main() -> None:

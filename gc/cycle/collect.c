@@ -10,9 +10,9 @@
  *         finish          sets the pace, gives large dead blocks back pace.c
  *
  * Invariant
- *   listed-is-free      In a stopped world the blocks in threads' lists count as free: from `begin`
- *                       until `sweep` or `abandon` has counted them as the threads' again. A thread
- *                       that was stopped finds its lists as it left them.
+ *   local-is-free       In a stopped world the blocks in threads' local free lists have their free
+ *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
+ *                       thread that was stopped finds its lists and their bits as it left them.
  *
  * A thread that waited for another's collection does not begin its own: `finished` tells.
  */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "vm/number.h"
+
 struct slice {
     const char *start;
     size_t length;
@@ -99,37 +101,6 @@ static const struct allocator *find(struct slice name, struct slice preset)
     return NULL;
 }
 
-static bool parse_number(struct slice text, uint64_t *number)
-{
-    uint64_t value = 0;
-    size_t digits = 0;
-    while (digits < text.length && text.start[digits] >= '0' && text.start[digits] <= '9') {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text.start[digits] - '0'), &value))
-            return false;
-        digits++;
-    }
-    unsigned shift = 0;
-    if (digits + 1 == text.length) {
-        static const char suffixes[] = "KMG";
-        const char *suffix = memchr(suffixes, text.start[digits], 3);
-        if (!suffix)
-            return false;
-        shift = 10 * (unsigned)(suffix - suffixes + 1);
-    } else if (digits != text.length) {
-        return false;
-    }
-    if (digits == 0 || value > UINT64_MAX >> shift)
-        return false;
-    *number = value << shift;
-    return true;
-}
-
-bool parse_size(const char *text, uint64_t *number)
-{
-    return parse_number((struct slice){text, strlen(text)}, number);
-}
-
 static bool parse_value(const struct option_description *option, struct slice text, uint64_t *value,
                         struct message *error)
 {
@@ -138,7 +109,7 @@ static bool parse_value(const struct option_description *option, struct slice te
         for (*value = 0; option->keywords[*value]; ++*value)
             if (slice_is(text, option->keywords[*value]))
                 return true;
-    } else if (parse_number(text, value) && *value >= option->minimum &&
+    } else if (parse_size(text.start, text.length, value) && *value >= option->minimum &&
                *value <= option->maximum) {
         return true;
     }

@@ -27,9 +27,6 @@ extern const struct allocator *const allocators[];
 bool configuration_parse(const char *text, struct configuration *configuration,
                          struct message *error);
 
-/* A decimal number, perhaps with K, M or G (powers of 1024) behind it. */
-bool parse_size(const char *text, uint64_t *number);
-
 /* How many options users may choose: the first rows of the allocator's table. */
 size_t option_count(const struct allocator *allocator);
 

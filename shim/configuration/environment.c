@@ -2,9 +2,12 @@
  *
  * environment.c: see environment.h.
  *
- * The first malloc of a process comes from ld.so, before libc has set `environ`. The kernel
- * leaves the arguments and the environment at the very start of the stack, and ld.so tells where
- * that is.
+ * The first malloc of a process comes from ld.so, before libc has set `environ`. By then the
+ * environment is only where the kernel has put it, at the start of the stack:
+ *
+ *   __libc_stack_end -> | argc | argv[0] ... NULL | envp[0] ... NULL |
+ *
+ * Source: AMD64 psABI 1.0, 3.4.1 (initial process stack).
  */
 #include "shim/configuration/environment.h"
 
@@ -42,13 +45,18 @@ const char *environment_get(const char *name)
     return NULL;
 }
 
+void environment_program_path(char *path, size_t room)
+{
+    long length = SYSCALL_4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, room - 1);
+    path[syscall_failed(length) ? 0 : length] = '\0';
+}
+
 const char *environment_program(void)
 {
     static char path[256];
-    long length = SYSCALL_4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
-    if (syscall_failed(length))
+    environment_program_path(path, sizeof path);
+    if (!*path)
         return "?";
-    path[length] = '\0';
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * environment.h: the program's environment before libc is ready.
+ * environment.h: the program's environment and name, before libc is ready.
+ *
+ * Nothing here allocates or locks.
  */
 #ifndef ALLOTROPE_SHIM_CONFIGURATION_ENVIRONMENT_H
 #define ALLOTROPE_SHIM_CONFIGURATION_ENVIRONMENT_H
 
-/* The value of a variable, NULL when it is not set, or when the program is privileged (setuid):
- * its environment is somebody else's. Needs nothing of libc that allocates or locks. */
+#include <stddef.h>
+
+/* The value of a variable. NULL when it is not set, and always in a privileged (setuid) program,
+ * whose environment was made by whoever runs it. */
 const char *environment_get(const char *name);
 
-/* The last part of the path of the running program; "?" when unknown. Static storage. */
+/* The path of the running program, cut to the room; "" when it is unknown. room: at least 1. */
+void environment_program_path(char *path, size_t room);
+
+/* The last part of that path; "?" when it is unknown. Static storage. */
 const char *environment_program(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * doorbells.c: tells the recorder (trace/recorder) when the program is in the allocator and what it
- * got there; see docs/doorbells.md. The observer nearest to the allocator, so that the references
- * of others are not taken for the allocator's.
+ * doorbells.c: see doorbells.h.
  *
- * The functions that ring lie in a section of their own, which the recorder is told of: what they
- * execute is in no trace, so recorded references are those of the program and the allocator as
- * they are natively.
+ * A doorbell is a store that the recorder (trace/recorder) notices; docs/doorbells.md. This
+ * observer stands nearest to the allocator, so that references of other observers do not count as
+ * the allocator's.
+ *
+ * The functions that ring lie in a section of their own, which the recorder leaves out of the
+ * trace: recorded references are those that the program and the allocator make without a recorder.
  */
 #include "shim/observers/doorbells.h"
 
@@ -24,7 +25,7 @@ SILENT void *ringing_alloc(size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc(size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -33,7 +34,7 @@ SILENT void *ringing_alloc_zeroed(size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc_zeroed(size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -42,7 +43,7 @@ SILENT void *ringing_alloc_aligned(size_t alignment, size_t size)
 {
     doorbell_enter_allocator();
     void *block = inner.alloc_aligned(alignment, size);
-    doorbell_malloc(block, size, observer_caller());
+    doorbell_malloc(block, size, observer_site());
     doorbell_leave();
     return block;
 }
@@ -50,7 +51,7 @@ SILENT void *ringing_alloc_aligned(size_t alignment, size_t size)
 SILENT void ringing_free(void *block)
 {
     doorbell_enter_allocator();
-    doorbell_free(block, observer_caller());
+    doorbell_free(block, observer_site());
     inner.free(block);
     doorbell_leave();
 }
@@ -59,7 +60,7 @@ SILENT void *ringing_resize(void *block, size_t size)
 {
     doorbell_enter_allocator();
     void *resized = inner.resize(block, size);
-    doorbell_realloc((uintptr_t)block, resized, size, observer_caller());
+    doorbell_realloc((uintptr_t)block, resized, size, observer_site());
     doorbell_leave();
     return resized;
 }
@@ -80,7 +81,7 @@ SILENT bool ringing_owns(const void *address)
     return owns;
 }
 
-/* "0" is off. The variable may be inherited by a process that nobody records. */
+/* "0" is off. A process that nobody records may have inherited the variable. */
 static struct route start(const struct configuration *configuration, struct route behind,
                           const char *value)
 {

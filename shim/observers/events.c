@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * events.c: the observer that notes every allocation and free for `allotrope events`.
+ * events.c: see events.h.
  *
- * Each thread fills a buffer of its own in memory that it shares with the writer, another process
- * (trace/protocol/event_pool.h). Whether this process has joined the recording stands in a page
- * that the kernel clears in a forked child (MADV_WIPEONFORK), however it was forked: the child
- * joins as a process of its own, or is not recorded, and never writes into its parent's buffers.
+ * Each thread fills a buffer of its own in the event pool, memory that the program shares with the
+ * writer, another process (trace/protocol/event_pool.h).
  *
- * The time stamp counter costs more than all else here (15 ns under a hypervisor), so while there
- * is one thread it is read for some hundred words at a time. From the second thread on every
- * event is stamped, before a free and after an allocation, so that the reader finds their order.
+ * Fork: the word `membership` says whether this process has joined the recording. It lies in a page
+ * that the kernel clears in a forked child (MADV_WIPEONFORK), also after a bare clone(). So the
+ * child joins as a process of its own, or is not recorded; it never writes into its parent's
+ * buffers.
+ *
+ * Time: to read the time stamp counter takes more than all the rest (15 ns under a hypervisor). A
+ * process with one thread reads it once for some hundred words. From the second thread on every
+ * event has a time stamp, taken before a free and after an allocation: from them the reader knows
+ * in which order threads had a block.
  */
 #include "shim/observers/events.h"
 
@@ -20,35 +24,38 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "shim/observers/callers.h"
+#include "shim/configuration/environment.h"
+#include "shim/observers/proc_maps.h"
+#include "shim/observers/stack_trace.h"
 #include "shim/route/start.h"
 #include "trace/protocol/event_pool.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-/* A stamp, an event, and the stamp that a nested call may have put in between. */
+/* A time stamp, an event, and the time stamp that a nested call may have put between the two. */
 enum { MOST_EVENT_WORDS = 8 + EVENT_MOST_FRAMES, WRITER_CHECK_SECONDS = 1 };
 
-_Static_assert((int)EVENT_MOST_FRAMES <= (int)CALLERS_MOST, "as many as can be walked");
+_Static_assert((int)EVENT_MOST_FRAMES <= (int)MOST_FRAMES, "as many as can be walked");
 
 enum membership { NOT_JOINED, RECORDED, NOT_RECORDED }; /* the cleared page holds the first */
 
 struct thread_events {
     uint64_t *next;  /* where the next word goes; NULL: the thread has no buffer */
-    uint64_t *limit; /* from here on something is due: a stamp, or another buffer */
+    uint64_t *limit; /* from here on a time stamp or another buffer is due */
 };
 
 static struct route inner;
-static struct event_pool *ring;
-static uint32_t *membership; /* in a page that fork clears */
-static uint32_t place;       /* of this process in the ring's head */
+static struct event_pool *pool;
+static uint32_t *membership;    /* enum membership, in a page that the kernel clears at fork */
+static uint32_t process_number; /* of this process in the pool */
 static uint32_t frames_wanted;
-static _Atomic bool threaded;
-static __thread struct thread_events mine;
+static _Atomic bool has_threads; /* a second thread has a buffer, or had one */
+static __thread struct thread_events this_thread;
 
-/* Without the fence the counter is read while what comes before still waits for memory: a block
- * that another thread handed over a moment ago would be given back before it was handed out. */
-static inline uint64_t stamp(void)
+/* The fence keeps the processor from reading the counter while earlier instructions still wait for
+ * memory. Otherwise a block that another thread has just handed over could have a free with an
+ * earlier time than its allocation. */
+static inline uint64_t time_stamp(void)
 {
     __builtin_ia32_lfence();
     return __builtin_ia32_rdtsc() << 3 | EVENT_TIME;
@@ -56,11 +63,11 @@ static inline uint64_t stamp(void)
 
 /* Buffers. */
 
-/* A process that was killed and not yet waited for still has its number, but its descriptor says
- * that it has ended. */
-static bool writer_lives(void)
+/* Asks by a descriptor of the process: a zombie (ended, not yet waited for) still has its number.
+ */
+static bool writer_is_running(void)
 {
-    long writer = SYSCALL_2(SYS_pidfd_open, ring->writer, 0);
+    long writer = SYSCALL_2(SYS_pidfd_open, pool->writer, 0);
     struct pollfd end = {.fd = (int)writer, .events = POLLIN};
     if (syscall_failed(writer))
         return writer != -ESRCH;
@@ -72,34 +79,34 @@ static bool writer_lives(void)
 static bool wait_for_writer(uint32_t freed)
 {
     const struct timespec a_while = {WRITER_CHECK_SECONDS, 0};
-    atomic_fetch_add(&ring->waiting, 1);
-    SYSCALL_4(SYS_futex, &ring->freed, FUTEX_WAIT, freed, &a_while);
-    atomic_fetch_sub(&ring->waiting, 1);
-    return writer_lives();
+    atomic_fetch_add(&pool->waiting, 1);
+    SYSCALL_4(SYS_futex, &pool->freed, FUTEX_WAIT, freed, &a_while);
+    atomic_fetch_sub(&pool->waiting, 1);
+    return writer_is_running();
 }
 
-/* Low numbers first, so that few buffers go round and stay in the cache. False when the writer
- * takes no more. */
+/* Tries low numbers first, so that few buffers are in use and stay in the cache. False when the
+ * writer takes no more. */
 static bool take_buffer(uint32_t *number)
 {
     for (;;) {
-        uint32_t freed = atomic_load(&ring->freed);
-        for (*number = 0; *number < EVENT_BUFFERS && !atomic_load(&ring->closed); ++*number) {
+        uint32_t freed = atomic_load(&pool->freed);
+        for (*number = 0; *number < EVENT_BUFFERS && !atomic_load(&pool->closed); ++*number) {
             uint32_t state = EVENT_BUFFER_FREE;
-            _Atomic uint32_t *buffer = &ring->buffer[*number].state;
+            _Atomic uint32_t *buffer = &pool->buffer[*number].state;
             if (atomic_load_explicit(buffer, memory_order_relaxed) == EVENT_BUFFER_FREE &&
                 atomic_compare_exchange_strong(buffer, &state, EVENT_BUFFER_FILLING))
                 return true;
         }
-        if (atomic_load(&ring->closed) || !wait_for_writer(freed))
+        if (atomic_load(&pool->closed) || !wait_for_writer(freed))
             return false;
     }
 }
 
 static void label_buffer(uint32_t number, uint32_t kind, uint32_t thread, uint64_t sequence)
 {
-    struct event_buffer *buffer = &ring->buffer[number];
-    buffer->process = place;
+    struct event_buffer *buffer = &pool->buffer[number];
+    buffer->process = process_number;
     buffer->thread = thread;
     buffer->tid = (uint32_t)SYSCALL_0(SYS_gettid);
     buffer->kind = kind;
@@ -110,8 +117,8 @@ static void label_buffer(uint32_t number, uint32_t kind, uint32_t thread, uint64
 
 static struct event_buffer *buffer_of(const uint64_t *word)
 {
-    size_t offset = (size_t)((const char *)word - (const char *)event_buffer_words(ring, 0));
-    return &ring->buffer[offset / EVENT_BUFFER_BYTES];
+    size_t offset = (size_t)((const char *)word - (const char *)event_buffer_words(pool, 0));
+    return &pool->buffer[offset / EVENT_BUFFER_BYTES];
 }
 
 static void hand_over(struct event_buffer *buffer)
@@ -121,73 +128,74 @@ static void hand_over(struct event_buffer *buffer)
 
 /* Joining. */
 
-static bool take_place(void)
+/* Takes an entry of the pool for this process. False when it is not to be recorded, or the pool has
+ * no room. */
+static bool enter_process(void)
 {
     uint32_t pid = (uint32_t)SYSCALL_0(SYS_getpid);
-    uint32_t only = atomic_load(&ring->only);
-    for (place = 0; place < EVENT_PROCESSES && (only == 0 || only == pid); place++) {
+    uint32_t only = atomic_load(&pool->only);
+    for (process_number = 0; process_number < EVENT_PROCESSES && (only == 0 || only == pid);
+         process_number++) {
         uint32_t none = 0;
-        struct event_process *process = &ring->process[place];
+        struct event_process *process = &pool->process[process_number];
         if (!atomic_compare_exchange_strong(&process->pid, &none, pid))
             continue;
-        long length = SYSCALL_4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", process->program,
-                                EVENT_PROGRAM_BYTES - 1);
-        process->program[syscall_failed(length) ? 0 : length] = '\0';
+        environment_program_path(process->program, EVENT_PROGRAM_BYTES);
         atomic_store(&process->ready, 1);
         return true;
     }
-    atomic_fetch_add(&ring->declined, 1);
+    atomic_fetch_add(&pool->declined, 1);
     return false;
 }
 
-/* Passes on which files are mapped where, so that return addresses can be named. */
-static void tell_maps(void)
+/* Sends /proc/self/maps, by which the reader names return addresses. */
+static void send_maps(void)
 {
-    long maps = maps_open();
+    long maps = proc_maps_open();
     size_t length = EVENT_BUFFER_BYTES;
     uint32_t number;
     for (uint64_t sequence = 0; length == EVENT_BUFFER_BYTES && take_buffer(&number); sequence++) {
         label_buffer(number, EVENT_BUFFER_MAPS, 0, sequence);
-        length = maps_read(maps, (char *)event_buffer_words(ring, number), EVENT_BUFFER_BYTES);
-        ring->buffer[number].bytes = (uint32_t)length;
-        hand_over(&ring->buffer[number]);
+        length = proc_maps_read(maps, (char *)event_buffer_words(pool, number), EVENT_BUFFER_BYTES);
+        pool->buffer[number].bytes = (uint32_t)length;
+        hand_over(&pool->buffer[number]);
     }
-    maps_close(maps);
+    proc_maps_close(maps);
 }
 
-/* The first event of a process, or of a forked child: there is one thread. */
+/* At the first event of a process or of a forked child, which has one thread then. */
 static void join(void)
 {
-    mine = (struct thread_events){NULL, NULL};
-    atomic_store(&threaded, false);
-    *membership = take_place() ? RECORDED : NOT_RECORDED;
+    this_thread = (struct thread_events){NULL, NULL};
+    atomic_store(&has_threads, false);
+    *membership = enter_process() ? RECORDED : NOT_RECORDED;
     if (*membership == RECORDED)
-        tell_maps();
+        send_maps();
 }
 
 static void next_buffer(void)
 {
     uint32_t number, thread;
     uint64_t sequence = 0;
-    struct event_buffer *last = mine.next ? buffer_of(mine.next) : NULL;
-    mine = (struct thread_events){NULL, NULL};
+    struct event_buffer *last = this_thread.next ? buffer_of(this_thread.next) : NULL;
+    this_thread = (struct thread_events){NULL, NULL};
     if (last) {
         thread = last->thread;
         sequence = last->sequence + 1;
         hand_over(last);
     } else {
-        thread = atomic_fetch_add(&ring->process[place].threads, 1);
+        thread = atomic_fetch_add(&pool->process[process_number].threads, 1);
         if (thread > 0)
-            atomic_store(&threaded, true);
+            atomic_store(&has_threads, true);
     }
     if (!take_buffer(&number)) {
         *membership = NOT_RECORDED;
         return;
     }
     label_buffer(number, EVENT_BUFFER_EVENTS, thread, sequence);
-    mine.next = event_buffer_words(ring, number);
+    this_thread.next = event_buffer_words(pool, number);
     if (!last) {
-        mine.limit = mine.next + EVENT_STAMP_WORDS;
+        this_thread.limit = this_thread.next + EVENT_STAMP_WORDS;
         observer_watch_thread(); /* which may allocate */
     }
 }
@@ -198,27 +206,28 @@ static __attribute__((noinline)) bool make_room(void)
     if (*membership == NOT_JOINED)
         join();
     if (*membership == RECORDED &&
-        (!mine.next || mine.next > event_buffer_end(ring, mine.next) - 2 * MOST_EVENT_WORDS))
+        (!this_thread.next ||
+         this_thread.next > event_buffer_end(pool, this_thread.next) - 2 * MOST_EVENT_WORDS))
         next_buffer();
     if (*membership != RECORDED)
         return false;
-    *mine.next++ = stamp();
-    uint64_t *due = mine.next + EVENT_STAMP_WORDS;
-    uint64_t *last = event_buffer_end(ring, mine.next) - MOST_EVENT_WORDS;
-    mine.limit = due < last ? due : last;
+    *this_thread.next++ = time_stamp();
+    uint64_t *due = this_thread.next + EVENT_STAMP_WORDS;
+    uint64_t *last = event_buffer_end(pool, this_thread.next) - MOST_EVENT_WORDS;
+    this_thread.limit = due < last ? due : last;
     return true;
 }
 
-/* The place for an event, NULL when none is recorded. */
+/* Returns where the event's words go; NULL when it is not recorded. */
 static inline __attribute__((always_inline)) uint64_t *begin_event(void)
 {
-    if (__builtin_expect(*membership != RECORDED || mine.next >= mine.limit, 0)) {
+    if (__builtin_expect(*membership != RECORDED || this_thread.next >= this_thread.limit, 0)) {
         if (!make_room())
             return NULL;
-    } else if (__builtin_expect(atomic_load_explicit(&threaded, memory_order_relaxed), 0)) {
-        *mine.next++ = stamp();
+    } else if (__builtin_expect(atomic_load_explicit(&has_threads, memory_order_relaxed), 0)) {
+        *this_thread.next++ = time_stamp();
     }
-    return mine.next;
+    return this_thread.next;
 }
 
 static inline __attribute__((always_inline)) void note_pointer(enum event_type type,
@@ -228,7 +237,7 @@ static inline __attribute__((always_inline)) void note_pointer(enum event_type t
     if (!word)
         return;
     *word = UINT64_C(1) << EVENT_HIGH_SHIFT | ((uint64_t)block & EVENT_POINTER_MASK) | type;
-    mine.next = word + 1;
+    this_thread.next = word + 1;
 }
 
 static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
@@ -245,13 +254,13 @@ static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
     return word + (small ? 2 : 3);
 }
 
-/* Walks first: the event's stamp is that of its end. */
-static __attribute__((noinline)) void note_block_and_callers(enum event_type type,
-                                                             const void *block, size_t size,
-                                                             uint64_t flags, const uintptr_t *frame)
+/* Walks the stack before the time stamp is taken. */
+static __attribute__((noinline)) void note_block_and_stack(enum event_type type, const void *block,
+                                                           size_t size, uint64_t flags,
+                                                           const uintptr_t *frame)
 {
     const void *frames[EVENT_MOST_FRAMES];
-    uint64_t further = callers_of(frame, frames, NULL, frames_wanted) - 1;
+    uint64_t further = stack_trace(frame, frames, NULL, frames_wanted) - 1;
     uint64_t *word = begin_event();
     if (!word)
         return;
@@ -259,7 +268,7 @@ static __attribute__((noinline)) void note_block_and_callers(enum event_type typ
     for (uint64_t i = 1; i <= further; i++)
         *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT |
                   ((uintptr_t)frames[i] & EVENT_ADDRESS_MASK);
-    mine.next = word;
+    this_thread.next = word;
 }
 
 static inline __attribute__((always_inline)) void note_block(enum event_type type,
@@ -267,12 +276,12 @@ static inline __attribute__((always_inline)) void note_block(enum event_type typ
                                                              uint64_t flags, const uintptr_t *frame)
 {
     if (__builtin_expect(frames_wanted > 1, 0)) {
-        note_block_and_callers(type, block, size, flags, frame);
+        note_block_and_stack(type, block, size, flags, frame);
         return;
     }
     uint64_t *word = begin_event();
     if (word)
-        mine.next = put_block(word, type, block, size, flags, frame[1]);
+        this_thread.next = put_block(word, type, block, size, flags, frame[1]);
 }
 
 /* The route. A call that fails is no event. */
@@ -308,7 +317,7 @@ static void noted_free(void *block)
     inner.free(block);
 }
 
-/* Two events, since another thread may be given the old place before the call returns. */
+/* Two events, since another thread may be handed the old block before the call returns. */
 static void *noted_resize(void *block, size_t size)
 {
     note_pointer(EVENT_RESIZE_FROM, block);
@@ -319,7 +328,7 @@ static void *noted_resize(void *block, size_t size)
 
 /* The observer. */
 
-static _Noreturn void stop_without_ring(const char *path)
+static _Noreturn void stop_without_pool(const char *path)
 {
     struct message message;
     message_begin(&message);
@@ -330,7 +339,7 @@ static _Noreturn void stop_without_ring(const char *path)
     stop_before_main(&message);
 }
 
-static struct event_pool *map_ring(const char *path)
+static struct event_pool *map_pool(const char *path)
 {
     long file = SYSCALL_4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (syscall_failed(file))
@@ -345,12 +354,12 @@ static struct route start(const struct configuration *configuration, struct rout
                           const char *path)
 {
     (void)configuration;
-    ring = map_ring(path);
+    pool = map_pool(path);
     membership = pages_map(PAGE_BYTES, PAGE_BYTES);
-    if (!ring || !membership || ring->magic != EVENT_POOL_MAGIC ||
-        ring->version != EVENT_POOL_VERSION)
-        stop_without_ring(path);
-    frames_wanted = ring->frames < EVENT_MOST_FRAMES ? ring->frames : EVENT_MOST_FRAMES;
+    if (!pool || !membership || pool->magic != EVENT_POOL_MAGIC ||
+        pool->version != EVENT_POOL_VERSION)
+        stop_without_pool(path);
+    frames_wanted = pool->frames < EVENT_MOST_FRAMES ? pool->frames : EVENT_MOST_FRAMES;
     SYSCALL_3(SYS_madvise, membership, PAGE_BYTES, MADV_WIPEONFORK);
     struct route noted = inner = behind;
     noted.alloc = noted_alloc;
@@ -366,21 +375,21 @@ static void before_main(void)
     if (*membership == NOT_JOINED)
         join(); /* a program that never allocates is a recording too, of nothing */
     if (frames_wanted > 1)
-        callers_prepare();
+        stack_trace_prepare();
 }
 
-/* Libraries that were loaded meanwhile are told of as well. */
+/* Once more, for libraries that the program has loaded meanwhile. */
 static void at_exit(void)
 {
     if (*membership == RECORDED)
-        tell_maps();
+        send_maps();
 }
 
 static void thread_end(void)
 {
-    if (*membership == RECORDED && mine.next)
-        hand_over(buffer_of(mine.next));
-    mine = (struct thread_events){NULL, NULL};
+    if (*membership == RECORDED && this_thread.next)
+        hand_over(buffer_of(this_thread.next));
+    this_thread = (struct thread_events){NULL, NULL};
 }
 
 const struct observer events_observer = {.variable = "ALLOTROPE_EVENTS",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * events.h: every allocation and free, for `allotrope events`.
+ * events.h: the observer that records every allocation and free for `allotrope events`.
  *
- * ALLOTROPE_EVENTS is the path of the memory that its writer shares (trace/protocol/event_pool.h).
+ * Observes when ALLOTROPE_EVENTS is set: the path of the event pool, which the writer has made
+ * (trace/protocol/event_pool.h).
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_EVENTS_H
 #define ALLOTROPE_SHIM_OBSERVERS_EVENTS_H

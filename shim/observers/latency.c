@@ -2,36 +2,41 @@
  *
  * latency.c: see latency.h.
  *
- * Time is the processor's time-stamp counter, fenced so that nothing of the call is outside of
- * it. A histogram has four bars for each power of two, so a figure read from it is at most a
- * quarter too large. Threads count on different stripes as far as there are some.
+ * The clock is the processor's time-stamp counter (rdtsc). The fences keep the call's instructions
+ * between its two readings. Each call adds one to a bucket of a histogram (histogram.h).
+ *
+ * Shared words: the counters of a stripe. A thread takes its stripe by its address, so threads
+ * mostly count on different cache lines. Writer: any thread, by a relaxed atomic addition; the
+ * longest time by a relaxed load and store, so of two threads that write at once one may be lost.
+ * Reader: the report at exit, which adds the stripes up.
  */
 #include "shim/observers/latency.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
+#include "shim/observers/histogram.h"
 #include "shim/reports/emitter.h"
 #include "shim/reports/output.h"
 #include "vm/clock.h"
 #include "vm/number.h"
 #include "vm/lock.h"
 
-enum { BARS = 256, STRIPES = 16, CALIBRATIONS = 1001 };
+enum { STRIPES = 16, CALIBRATIONS = 1001 };
 
 enum call { MALLOC, CALLOC, ALIGNED, REALLOC, FREE, CALLS };
 
 static const char *const call_names[] = {"malloc", "calloc", "aligned", "realloc", "free"};
 
 struct stripe {
-    _Atomic uint64_t bars[CALLS][BARS], longest[CALLS];
+    _Atomic uint64_t counts[CALLS][HISTOGRAM_BUCKETS], longest[CALLS];
 } __attribute__((aligned(64)));
 
 static struct {
     struct route inner;
     const struct configuration *configuration;
     char destination[OUTPUT_NAME_BYTES];
-    uint64_t own_ticks;               /* what reading the counter twice takes */
+    uint64_t own_ticks;               /* that reading the counter twice takes */
     uint64_t start_ticks, start_time; /* time: nanoseconds */
     struct stripe stripes[STRIPES];
 } latency;
@@ -51,29 +56,12 @@ static inline uint64_t end_ticks(void)
     return ticks;
 }
 
-static unsigned bar_of(uint64_t ticks)
-{
-    if (ticks < 4)
-        return (unsigned)ticks;
-    unsigned power = 63 - (unsigned)__builtin_clzll(ticks);
-    return 4 * (power - 1) + (unsigned)(ticks >> (power - 2) & 3);
-}
-
-/* The first number of ticks that belongs to a later bar. */
-static uint64_t bar_end(unsigned bar)
-{
-    if (bar < 4)
-        return bar + 1;
-    unsigned power = bar / 4 + 1;
-    return (uint64_t)(bar % 4 + 5) << (power - 2);
-}
-
 static void note(enum call call, uint64_t began)
 {
     uint64_t ticks = end_ticks() - began;
     ticks = ticks > latency.own_ticks ? ticks - latency.own_ticks : 0;
     struct stripe *stripe = &latency.stripes[(current_thread() >> 12) % STRIPES];
-    atomic_fetch_add_explicit(&stripe->bars[call][bar_of(ticks)], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stripe->counts[call][bucket_of(ticks)], 1, memory_order_relaxed);
     if (ticks > atomic_load_explicit(&stripe->longest[call], memory_order_relaxed))
         atomic_store_explicit(&stripe->longest[call], ticks, memory_order_relaxed);
 }
@@ -117,8 +105,9 @@ static void timed_free(void *block)
     note(FREE, began);
 }
 
-/* The smallest of many: what else the machine does only adds to it. */
-static uint64_t calibrate(void)
+/* What reading the counter twice takes: the smallest of many, since whatever else the machine does
+ * only adds to it. */
+static uint64_t measure_own_ticks(void)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < CALIBRATIONS; i++) {
@@ -135,7 +124,7 @@ static struct route start(const struct configuration *configuration, struct rout
     latency.inner = inner;
     latency.configuration = configuration;
     strncpy(latency.destination, value, sizeof latency.destination - 1);
-    latency.own_ticks = calibrate();
+    latency.own_ticks = measure_own_ticks();
     latency.start_time = monotonic_ns();
     latency.start_ticks = __builtin_ia32_rdtsc();
     struct route timed = inner;
@@ -147,11 +136,7 @@ static struct route start(const struct configuration *configuration, struct rout
     return timed;
 }
 
-/* Writing. */
-
-struct histogram {
-    uint64_t bars[BARS], calls, longest; /* longest: ticks */
-};
+/* The report. */
 
 static void sum_up(enum call call, struct histogram *sum)
 {
@@ -159,11 +144,12 @@ static void sum_up(enum call call, struct histogram *sum)
     for (unsigned i = 0; i < STRIPES; i++) {
         struct stripe *stripe = &latency.stripes[i];
         uint64_t longest = atomic_load_explicit(&stripe->longest[call], memory_order_relaxed);
-        sum->longest = longest > sum->longest ? longest : sum->longest;
-        for (unsigned bar = 0; bar < BARS; bar++) {
-            uint64_t count = atomic_load_explicit(&stripe->bars[call][bar], memory_order_relaxed);
-            sum->bars[bar] += count;
-            sum->calls += count;
+        sum->largest = longest > sum->largest ? longest : sum->largest;
+        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+            uint64_t count =
+                atomic_load_explicit(&stripe->counts[call][bucket], memory_order_relaxed);
+            sum->counts[bucket] += count;
+            sum->total += count;
         }
     }
 }
@@ -175,23 +161,11 @@ static double nanoseconds_per_tick(void)
     return ticks > 0 ? (double)time / (double)ticks : 0;
 }
 
-/* The end of the bar in which the call lies that `share` of all calls are not slower than. */
-static uint64_t quantile(const struct histogram *sum, double share)
-{
-    uint64_t before = 0;
-    for (unsigned bar = 0; bar < BARS; bar++) {
-        before += sum->bars[bar];
-        if ((double)before >= share * (double)sum->calls)
-            return bar_end(bar) < sum->longest ? bar_end(bar) : sum->longest;
-    }
-    return sum->longest;
-}
-
-/* For people a bar stands behind the count, a sign for each doubling: the rare long calls are what
- * is looked for. */
+/* The table shows a bar behind the count, a sign for each doubling: the reader looks for the calls
+ * that are rare and long. */
 static void emit_count(struct emitter *emitter, const char *key, uint64_t count)
 {
-    if (emitter->json) {
+    if (emitter->is_json) {
         emit_number(emitter, key, count);
         return;
     }
@@ -202,28 +176,30 @@ static void emit_count(struct emitter *emitter, const char *key, uint64_t count)
     for (uint64_t left = count; left > 0; left /= 2)
         text[length++] = '#';
     text[length] = '\0';
-    emit_text(emitter, key, text);
+    emit_string(emitter, key, text);
 }
 
-static void emit_histogram(struct emitter *emitter, const char *name, const struct histogram *sum,
-                           double scale)
+static uint64_t rounded(double number)
 {
-    emit_open(emitter, name);
-    emit_number(emitter, "calls", sum->calls);
-    static const struct {
-        const char *key;
-        double share;
-    } quantiles[] = {{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}, {"p99.9_ns", 0.999}};
-    for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
-        emit_number(emitter, quantiles[i].key,
-                    (uint64_t)(scale * (double)quantile(sum, quantiles[i].share) + 0.5));
-    emit_number(emitter, "longest_ns", (uint64_t)(scale * (double)sum->longest + 0.5));
-    emit_open(emitter, "calls_below_ns"); /* each bar by its end, in nanoseconds */
+    return (uint64_t)(number + 0.5);
+}
+
+/* In nanoseconds, upwards to a whole one. */
+static uint64_t bucket_end_ns(unsigned bucket, double ns_per_tick)
+{
+    return (uint64_t)(ns_per_tick * (double)bucket_end(bucket) + 1);
+}
+
+/* The counts by the end of their buckets. Buckets that end in the same nanosecond are one. */
+static void emit_buckets(struct emitter *emitter, const struct histogram *sum, double ns_per_tick)
+{
+    emit_begin_object(emitter, "calls_below_ns");
     uint64_t count = 0, last = 0;
-    for (unsigned bar = 0; bar < BARS; bar++) {
-        count += sum->bars[bar];
-        uint64_t end = (uint64_t)(scale * (double)bar_end(bar) + 1);
-        bool is_last = bar + 1 == BARS || (uint64_t)(scale * (double)bar_end(bar + 1) + 1) != end;
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        count += sum->counts[bucket];
+        uint64_t end = bucket_end_ns(bucket, ns_per_tick);
+        bool is_last =
+            bucket + 1 == HISTOGRAM_BUCKETS || bucket_end_ns(bucket + 1, ns_per_tick) != end;
         if (count == 0 || !is_last || end == last)
             continue;
         char key[DECIMAL_BYTES + 1];
@@ -232,22 +208,39 @@ static void emit_histogram(struct emitter *emitter, const char *name, const stru
         last = end;
         count = 0;
     }
-    emit_close(emitter);
-    emit_close(emitter);
+    emit_end_object(emitter);
+}
+
+static void emit_histogram(struct emitter *emitter, const char *name, const struct histogram *sum,
+                           double ns_per_tick)
+{
+    static const struct {
+        const char *key;
+        double share;
+    } quantiles[] = {{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}, {"p99.9_ns", 0.999}};
+    emit_begin_object(emitter, name);
+    emit_number(emitter, "calls", sum->total);
+    for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
+        double ticks = (double)histogram_quantile(sum, quantiles[i].share);
+        emit_number(emitter, quantiles[i].key, rounded(ns_per_tick * ticks));
+    }
+    emit_number(emitter, "longest_ns", rounded(ns_per_tick * (double)sum->largest));
+    emit_buckets(emitter, sum, ns_per_tick);
+    emit_end_object(emitter);
 }
 
 static bool write_to(int file, bool json)
 {
     struct emitter emitter;
-    double scale = nanoseconds_per_tick();
+    double ns_per_tick = nanoseconds_per_tick();
     output_begin(&emitter, file, json, "allotrope.latency/1", latency.configuration);
     emit_number(&emitter, "own_cost_ns_subtracted",
-                (uint64_t)(scale * (double)latency.own_ticks + 0.5));
+                rounded(ns_per_tick * (double)latency.own_ticks));
     for (enum call call = 0; call < CALLS; call++) {
         static struct histogram sum;
         sum_up(call, &sum);
-        if (sum.calls > 0)
-            emit_histogram(&emitter, call_names[call], &sum, scale);
+        if (sum.total > 0)
+            emit_histogram(&emitter, call_names[call], &sum, ns_per_tick);
     }
     return output_end(&emitter);
 }

@@ -39,7 +39,7 @@ static inline uint64_t sample_random(uint64_t *state)
 }
 
 /* A number below `limit`. */
-static inline uint32_t random_below(uint32_t limit, uint64_t *random)
+static inline uint32_t sample_below(uint32_t limit, uint64_t *random)
 {
     return (uint32_t)((sample_random(random) >> 32) * limit >> 32);
 }
@@ -47,7 +47,7 @@ static inline uint32_t random_below(uint32_t limit, uint64_t *random)
 /* Draws a byte of the next period. */
 static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
-    uint32_t drawn = random_below(rate, random);
+    uint32_t drawn = sample_below(rate, random);
     sampling->left += sampling->rest + drawn + 1;
     sampling->rest = rate - drawn - 1;
     sampling->rate = rate;
@@ -57,7 +57,7 @@ static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint6
  * it, or is passed over. */
 static inline void sampling_coarsen(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
-    if (random_below(rate, random) < sampling->rate)
+    if (sample_below(rate, random) < sampling->rate)
         sampling->rate = rate;
     else
         sampling_draw(sampling, rate, random);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * site_table.c: see site_table.h. Linear probing; tables double when they are half full.
+ * site_table.c: see site_table.h.
+ *
+ * Open addressing with linear probing; tables double when they are half full (Knuth, TAOCP vol. 3,
+ * 6.4, algorithms L and R).
  */
 #include "shim/observers/site_table.h"
 
@@ -21,7 +24,7 @@ static void unmap(void *memory, size_t bytes)
         pages_unmap(memory, round_up(bytes, PAGE_BYTES));
 }
 
-/* Sites */
+/* Sites. */
 
 static uint64_t hash_of(const void *const *frames, uint32_t depth)
 {
@@ -33,34 +36,34 @@ static uint64_t hash_of(const void *const *frames, uint32_t depth)
     return hash ? hash : 1;
 }
 
-static void enter_place(struct site_table *table, uint32_t index)
+static void enter_slot(struct site_table *table, uint32_t index)
 {
     size_t mask = 2 * table->site_room - 1;
-    size_t place = table->sites[index].hash & mask;
-    while (table->places[place])
-        place = (place + 1) & mask;
-    table->places[place] = index + 1;
+    size_t slot = table->sites[index].hash & mask;
+    while (table->slots[slot])
+        slot = (slot + 1) & mask;
+    table->slots[slot] = index + 1;
 }
 
 static bool grow_sites(struct site_table *table)
 {
     size_t room = table->site_room ? 2 * table->site_room : FIRST_SITES;
     struct site *sites = map(room * sizeof *sites);
-    uint32_t *places = map(2 * room * sizeof *places);
-    if (!sites || !places) {
+    uint32_t *slots = map(2 * room * sizeof *slots);
+    if (!sites || !slots) {
         unmap(sites, room * sizeof *sites);
-        unmap(places, 2 * room * sizeof *places);
+        unmap(slots, 2 * room * sizeof *slots);
         return false;
     }
     if (table->site_count > 0)
         memcpy(sites, table->sites, table->site_count * sizeof *sites);
     unmap(table->sites, table->site_room * sizeof *sites);
-    unmap(table->places, 2 * table->site_room * sizeof *places);
+    unmap(table->slots, 2 * table->site_room * sizeof *slots);
     table->sites = sites;
-    table->places = places;
+    table->slots = slots;
     table->site_room = room;
     for (uint32_t i = 0; i < table->site_count; i++)
-        enter_place(table, i);
+        enter_slot(table, i);
     return true;
 }
 
@@ -96,20 +99,20 @@ uint32_t site_table_site(struct site_table *table, const void *const *frames, ui
         return 0;
     uint64_t hash = hash_of(frames, depth);
     size_t mask = 2 * table->site_room - 1;
-    for (size_t place = hash & mask; table->places[place]; place = (place + 1) & mask) {
-        if (is_same(&table->sites[table->places[place] - 1], hash, frames, depth))
-            return table->places[place];
+    for (size_t slot = hash & mask; table->slots[slot]; slot = (slot + 1) & mask) {
+        if (is_same(&table->sites[table->slots[slot] - 1], hash, frames, depth))
+            return table->slots[slot];
     }
     const void **kept = keep_frames(frames, depth);
     if (!kept)
         return 0;
     table->sites[table->site_count] = (struct site){.hash = hash, .frames = kept, .depth = depth};
-    enter_place(table, (uint32_t)table->site_count++);
+    enter_slot(table, (uint32_t)table->site_count++);
     return (uint32_t)table->site_count;
 }
 
-/* To be called before the site's live tally changes. */
-static void put_aside(struct site_table *table, struct site *site)
+/* Called before the site's live tally changes. */
+static void save_peak(struct site_table *table, struct site *site)
 {
     if (site->epoch != table->epoch) {
         site->peak = site->live;
@@ -117,25 +120,25 @@ static void put_aside(struct site_table *table, struct site *site)
     }
 }
 
-/* Blocks */
+/* Blocks. */
 
 static uintptr_t hide(const void *block)
 {
     return ~(uintptr_t)block;
 }
 
-static size_t home_of(const struct site_table *table, uintptr_t hidden)
+static size_t home_slot(const struct site_table *table, uintptr_t hidden)
 {
     uint64_t hash = ~hidden / 16 * UINT64_C(0x9E3779B97F4A7C15);
     return (hash ^ hash >> 32) & (table->block_room - 1);
 }
 
-static size_t place_of(const struct site_table *table, uintptr_t hidden)
+static size_t slot_of(const struct site_table *table, uintptr_t hidden)
 {
-    size_t place = home_of(table, hidden);
-    while (table->blocks[place].hidden && table->blocks[place].hidden != hidden)
-        place = (place + 1) & (table->block_room - 1);
-    return place;
+    size_t slot = home_slot(table, hidden);
+    while (table->blocks[slot].hidden && table->blocks[slot].hidden != hidden)
+        slot = (slot + 1) & (table->block_room - 1);
+    return slot;
 }
 
 static bool grow_blocks(struct site_table *table)
@@ -149,17 +152,17 @@ static bool grow_blocks(struct site_table *table)
     table->block_room = room;
     for (size_t i = 0; i < old.block_room; i++)
         if (old.blocks[i].hidden)
-            blocks[place_of(table, old.blocks[i].hidden)] = old.blocks[i];
+            blocks[slot_of(table, old.blocks[i].hidden)] = old.blocks[i];
     unmap(old.blocks, old.block_room * sizeof *blocks);
     return true;
 }
 
-/* Closes the gap: what probed past it moves up. */
-static void empty_place(struct site_table *table, size_t gap)
+/* Moves what was probed past the slot back into it (algorithm R). */
+static void empty_slot(struct site_table *table, size_t gap)
 {
     size_t mask = table->block_room - 1;
     for (size_t i = (gap + 1) & mask; table->blocks[i].hidden; i = (i + 1) & mask) {
-        size_t home = home_of(table, table->blocks[i].hidden);
+        size_t home = home_slot(table, table->blocks[i].hidden);
         if (((i - home) & mask) < ((i - gap) & mask))
             continue;
         table->blocks[gap] = table->blocks[i];
@@ -170,7 +173,7 @@ static void empty_place(struct site_table *table, size_t gap)
 
 static void count_in_filter(struct site_table *table, const void *block, int change)
 {
-    _Atomic uint8_t *count = &table->filter[filter_place(block)];
+    _Atomic uint8_t *count = &table->filter[filter_index(block)];
     uint8_t now = atomic_load_explicit(count, memory_order_relaxed);
     if (now < UINT8_MAX)
         atomic_store_explicit(count, (uint8_t)(now + change), memory_order_relaxed);
@@ -181,10 +184,10 @@ static void enter_block(struct site_table *table, struct sampled_block sampled)
 {
     struct site *site = &table->sites[sampled.site];
     double bytes = sampled.weight * (double)sampled.bytes;
-    table->blocks[place_of(table, sampled.hidden)] = sampled;
+    table->blocks[slot_of(table, sampled.hidden)] = sampled;
     table->block_count++;
     count_in_filter(table, (const void *)~sampled.hidden, 1);
-    put_aside(table, site);
+    save_peak(table, site);
     site->live.blocks += sampled.weight;
     site->live.bytes += bytes;
     table->live_bytes += bytes;
@@ -216,16 +219,16 @@ struct sampled_block site_table_remove(struct site_table *table, const void *blo
     struct sampled_block none = {0};
     if (table->block_count == 0)
         return none;
-    size_t place = place_of(table, hide(block));
-    struct sampled_block sampled = table->blocks[place];
+    size_t slot = slot_of(table, hide(block));
+    struct sampled_block sampled = table->blocks[slot];
     if (!sampled.hidden)
         return none;
     struct site *site = &table->sites[sampled.site];
     double bytes = sampled.weight * (double)sampled.bytes;
-    empty_place(table, place);
+    empty_slot(table, slot);
     table->block_count--;
     count_in_filter(table, block, -1);
-    put_aside(table, site);
+    save_peak(table, site);
     site->live.blocks -= sampled.weight;
     site->live.bytes -= bytes;
     table->live_bytes -= bytes;

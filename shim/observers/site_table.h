@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * site_table.h: what sampled allocations add up to, by the stack they came from.
+ * site_table.h: what the sampled allocations of each allocation site add up to.
  *
- * Two hash tables in memory of their own: of sites, which only grow, and of the sampled blocks
- * that are live. What each site held when all held most is known without ever copying the table:
- * a new peak only counts up an epoch, and a site that changes afterwards first puts aside what it
- * held until then.
+ * Two hash tables in memory of their own: of the sites, which only grow, and of the sampled blocks
+ * that are live.
  *
- * All but site_table_may_hold() are called under the table's lock.
+ * What each site held at the peak is known without a copy of the table. A new peak only counts up
+ * the table's epoch. A site that changes afterwards first saves what it holds as its share of that
+ * peak (save_peak):
+ *
+ *   site's epoch = table's epoch    it has changed since the peak; its share is `peak`
+ *   otherwise                       it has not changed since; its share is `live`
+ *
+ * The caller holds a lock round every function but site_table_may_hold(), which reads the filter
+ * without one. Writer of a filter's count: whoever holds the lock. Reader: a thread that frees a
+ * block. The count was raised before the program was handed the block, and falls only after its
+ * free: so the reader never misses a sampled block. A count that is too high only costs a look-up.
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_SITE_TABLE_H
 #define ALLOTROPE_SHIM_OBSERVERS_SITE_TABLE_H
@@ -25,7 +33,7 @@ struct tally {
 };
 
 struct site {
-    uint64_t hash; /* of the frames; 0: this place of the table is free */
+    uint64_t hash; /* of the frames */
     const void **frames;
     uint32_t depth;
     uint64_t epoch;
@@ -34,7 +42,7 @@ struct site {
 
 struct sampled_block {
     uintptr_t hidden; /* the block's address inverted, so that no collector takes it for a pointer
-                         to the block; 0: free place */
+                         to the block; 0: the slot is free */
     uint32_t site;    /* index into the sites */
     uint64_t bytes;
     double weight;
@@ -43,42 +51,43 @@ struct sampled_block {
 struct site_table {
     struct site *sites;
     size_t site_room, site_count; /* room: a power of two */
-    uint32_t *places;             /* by hash: 1 + index into sites, 0 free; twice the room */
+    uint32_t *slots;              /* by hash: 1 + index into sites, 0 free; twice the room */
     struct sampled_block *blocks;
     size_t block_room, block_count;
     double live_bytes, peak_bytes;
     uint64_t epoch;
     uint64_t lost; /* samples that there was no memory for */
-    /* How many sampled blocks fall on each place; counts that reach 255 stay there. */
+    /* How many sampled blocks fall on each index; a count that reaches 255 stays there. */
     _Atomic uint8_t filter[1 << FILTER_BITS];
 };
 
-static inline size_t filter_place(const void *block)
+static inline size_t filter_index(const void *block)
 {
     return (uintptr_t)block / 16 * UINT64_C(0x9E3779B97F4A7C15) >> (64 - FILTER_BITS);
 }
 
-/* False: it is no sampled block. Any thread that may free the block, no lock. */
+/* False: it is no sampled block. Any thread that may free the block. */
 static inline bool site_table_may_hold(const struct site_table *table, const void *block)
 {
-    return atomic_load_explicit(&table->filter[filter_place(block)], memory_order_relaxed) != 0;
+    return atomic_load_explicit(&table->filter[filter_index(block)], memory_order_relaxed) != 0;
 }
 
-/* The site with these frames, made if need be: 1 + its index, which it keeps. 0: no memory. */
+/* The site with these return addresses, made if need be: 1 + its index, which it keeps. 0: no
+ * memory. */
 uint32_t site_table_site(struct site_table *table, const void *const *frames, uint32_t depth);
 
-/* Enters a block of `bytes` that stands for `weight` of its kind. True when all that is live has
- * thereby reached a new peak. */
+/* Enters a live block of `bytes` that stands for `weight` blocks of its kind. True when the sum of
+ * live bytes thereby reaches a new peak. */
 bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
                     double weight);
 
-/* Takes a block out and returns what it was; its `hidden` is 0 if it is not there. */
+/* Takes a block out and returns it; its `hidden` is 0 if it was not there. */
 struct sampled_block site_table_remove(struct site_table *table, const void *block);
 
 /* Undoes site_table_remove(). */
 void site_table_restore(struct site_table *table, const struct sampled_block *removed);
 
-/* What the site held when the table held most. */
+/* What the site held at the peak. */
 static inline struct tally site_at_peak(const struct site_table *table, const struct site *site)
 {
     return site->epoch == table->epoch ? site->peak : site->live;

@@ -2,39 +2,43 @@
  *
  * sites.c: see sites.h.
  *
- * An allocation that is not sampled costs a countdown in thread-local storage, a free of a block
- * that was not a look into a filter of 32 KiB. A sample costs some 2,000 instructions, most of
- * them for the walk up its stack (callers.h). Where the caller stands where it stood at another
- * sample, and every return address lies where it lay then, it is that stack again, and the sample
- * costs a quarter of that.
+ * Costs. An allocation that is not sampled: a countdown in thread-local storage. A free of a block
+ * that was not: a look into a filter of 32 KiB. A sample: some 2,000 instructions, most of them for
+ * the walk up its stack (stack_trace.h).
  *
- * Unless a rate is given it is as fine as the program's speed allows: so that samples take about a
- * hundredth of its time. Nor need it be finer than for some thousand samples of the heap at its
- * peak, so that small heaps and large ones are known as well.
+ * Known stacks. Most samples are taken on a stack that was walked before. A small table holds such
+ * stacks: where each return address lies, and of which site it is. When every one of them lies
+ * there again, it is that stack, and the sample costs a quarter.
  *
- * What a signal handler allocates while its thread takes a sample is not sampled.
+ * The rate. Unless one is given, samples take about a hundredth of the program's time. Nor is the
+ * rate finer than a few thousand samples of the heap at its peak need.
+ *
+ * A signal handler that interrupts a sample of its thread is not sampled.
  */
 #include "shim/observers/sites.h"
 
 #include <string.h>
 
-#include "shim/observers/callers.h"
-#include "shim/reports/emitter.h"
 #include "shim/configuration/environment.h"
-#include "shim/reports/output.h"
+#include "shim/observers/proc_maps.h"
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
+#include "shim/observers/stack_trace.h"
+#include "shim/reports/emitter.h"
+#include "shim/reports/output.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
 #include "vm/fork_chain.h"
+#include "vm/lock.h"
 #include "vm/message.h"
+#include "vm/number.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
-/* Work is counted in samples whose stack was known; one that was walked up is some four. Each
- * shall have WORK_NS of the process's time, of which 150 are its own. The rate changes after every
- * BATCH of them. Time that others left over may be used up, as far as MOST_CREDIT_NS, in batches
- * that are up to four times as fast. */
+/* The unit of work is a sample on a known stack; a walk counts WALK_WORK of them. A unit costs 150
+ * ns and is to come once in WORK_NS of the process's time. After every BATCH of units the rate
+ * changes. A batch that took longer than that leaves credit, up to MOST_CREDIT_NS; credit lets
+ * later batches be up to four times as fast. */
 enum {
     FINEST_RATE = 512,
     PEAK_SAMPLES = 2048,
@@ -45,13 +49,13 @@ enum {
     WALK_WORK = 4
 };
 
-/* Stacks of samples, by where the caller's stack begins and its address. */
+/* A stack that was walked, found by its innermost frame and return address. */
 enum { STACK_BITS = 8 };
 struct known_stack {
     const uintptr_t *frame; /* as of observer_frame() */
-    uintptr_t caller;
+    uintptr_t return_address;
     uint32_t site; /* as of site_table_site(); 0: free */
-    uint32_t places[CALLERS_MOST];
+    uint32_t offsets[MOST_FRAMES];
 };
 
 static struct {
@@ -66,8 +70,8 @@ static struct {
     uint64_t samples;
     uint32_t work;        /* of this batch */
     uint64_t batch_began; /* nanoseconds of the process's time */
-    double credit;        /* nanoseconds without a sample that should have had one */
-    double affordable;    /* rate at which a batch lasts as long as it shall */
+    double credit;        /* nanoseconds that batches took above BATCH_NS each */
+    double affordable;    /* rate at which a batch takes the time that it shall */
     struct site_table table;
     struct known_stack stacks[1 << STACK_BITS];
 } sites;
@@ -83,16 +87,16 @@ static double between(double least, double number, double most)
     return number < least ? least : number > most ? most : number;
 }
 
-/* At the end of a batch: changes the rate by what the batch was too fast or too slow, twofold at
- * most. Credit and debt are to be gone after eight batches more. */
+/* At the end of a batch: the rate at which it would have taken the time that it shall, twofold or
+ * half at most. Credit and debt are to be gone after eight batches more. */
 static double affordable_rate(void)
 {
     uint64_t now = process_ns();
     double took = (double)(now - sites.batch_began);
     sites.batch_began = now;
     sites.credit = between(-MOST_CREDIT_NS, sites.credit + took - BATCH_NS, MOST_CREDIT_NS);
-    double shall = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
-    return between(FINEST_RATE, sites.rate / between(0.5, took / shall, 2), COARSEST_RATE);
+    double wanted = between(BATCH_NS / 4.0, BATCH_NS - sites.credit / 8, BATCH_NS * 4.0);
+    return between(FINEST_RATE, sites.rate / between(0.5, took / wanted, 2), COARSEST_RATE);
 }
 
 /* Under the lock, after a sample. */
@@ -118,7 +122,7 @@ static void enter_sample(uint32_t site, const void *block, size_t size, double w
         adapt_rate(work);
 }
 
-static struct known_stack *stack_like(const uintptr_t *frame)
+static struct known_stack *stack_entry(const uintptr_t *frame)
 {
     uint64_t hash = (frame[1] ^ (uintptr_t)frame << 16) * UINT64_C(0x9E3779B97F4A7C15);
     return &sites.stacks[hash >> (64 - STACK_BITS)];
@@ -126,11 +130,12 @@ static struct known_stack *stack_like(const uintptr_t *frame)
 
 static bool is_same_stack(const struct known_stack *known, const uintptr_t *frame)
 {
-    if (!known->site || known->frame != frame || known->caller != frame[1])
+    if (!known->site || known->frame != frame || known->return_address != frame[1])
         return false;
     const struct site *site = &sites.table.sites[known->site - 1];
     for (uint32_t i = 1; i < site->depth; i++)
-        if (*(const void *const *)((const char *)(frame + 2) + known->places[i]) != site->frames[i])
+        if (*(const void *const *)((const char *)(frame + 2) + known->offsets[i]) !=
+            site->frames[i])
             return false;
     return true;
 }
@@ -138,15 +143,15 @@ static bool is_same_stack(const struct known_stack *known, const uintptr_t *fram
 static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
                                                       const uintptr_t *frame)
 {
-    const void *frames[CALLERS_MOST];
-    uint32_t places[CALLERS_MOST];
-    uint32_t depth = callers_of(frame, frames, places, (uint32_t)sites.frames);
+    const void *frames[MOST_FRAMES];
+    uint32_t offsets[MOST_FRAMES];
+    uint32_t depth = stack_trace(frame, frames, offsets, (uint32_t)sites.frames);
     lock_acquire(&sites.lock);
     uint32_t site = site_table_site(&sites.table, frames, depth);
-    if (site && *places) {
-        struct known_stack *known = stack_like(frame);
-        *known = (struct known_stack){.frame = frame, .caller = frame[1], .site = site};
-        memcpy(known->places, places, depth * sizeof *places);
+    if (site && *offsets) {
+        struct known_stack *known = stack_entry(frame);
+        *known = (struct known_stack){.frame = frame, .return_address = frame[1], .site = site};
+        memcpy(known->offsets, offsets, depth * sizeof *offsets);
     }
     enter_sample(site, block, size, weight, WALK_WORK);
     lock_release(&sites.lock);
@@ -155,7 +160,7 @@ static __attribute__((noinline)) void walk_and_sample(const void *block, size_t 
 static void take_sample(const void *block, size_t size, double weight, const uintptr_t *frame)
 {
     lock_acquire(&sites.lock);
-    struct known_stack *known = stack_like(frame);
+    struct known_stack *known = stack_entry(frame);
     bool is_known = is_same_stack(known, frame);
     if (is_known)
         enter_sample(known->site, block, size, weight, 1);
@@ -164,7 +169,7 @@ static void take_sample(const void *block, size_t size, double weight, const uin
         walk_and_sample(block, size, weight, frame);
 }
 
-/* The allocation that the countdown ended with: sampled, or it was none yet. */
+/* The countdown ended with this allocation: it is sampled, or the thread's first period begins. */
 static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
                                                       const uintptr_t *frame)
 {
@@ -227,7 +232,7 @@ static void observed_free(void *block)
     sites.inner.free(block);
 }
 
-/* The old block must be out of the table before another thread may be given its place. */
+/* The old block must be out of the table before another thread may be handed its address. */
 static void *observed_resize(void *block, size_t size)
 {
     struct sampled_block removed = {0};
@@ -248,7 +253,7 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
 {
     const char *text = environment_get(variable);
     uint64_t number = initial;
-    if (!text || (parse_size(text, &number) && number >= 1 && number <= most))
+    if (!text || (parse_size(text, strlen(text), &number) && number >= 1 && number <= most))
         return number;
     struct message message;
     message_begin(&message);
@@ -274,7 +279,7 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
     sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
-    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, CALLERS_MOST);
+    sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
     strncpy(sites.destination, value, sizeof sites.destination - 1);
     struct route observed = inner;
     observed.alloc = observed_alloc;
@@ -285,72 +290,72 @@ static struct route start(const struct configuration *configuration, struct rout
     return observed;
 }
 
-/* Writing. */
+/* The report. */
 
 static uint64_t rounded(double estimate)
 {
     return estimate > 0 ? (uint64_t)(estimate + 0.5) : 0;
 }
 
-static void emit_tally(struct emitter *emitter, const char *key, struct tally tally)
+static void write_tally(struct json *json, const char *key, struct tally tally)
 {
-    emit_open(emitter, key);
-    emit_number(emitter, "blocks", rounded(tally.blocks));
-    emit_number(emitter, "bytes", rounded(tally.bytes));
-    emit_close(emitter);
+    json_begin_object(json, key);
+    json_number(json, "blocks", rounded(tally.blocks));
+    json_number(json, "bytes", rounded(tally.bytes));
+    json_end_object(json);
 }
 
-static void emit_site(struct emitter *emitter, const struct site *site)
+static void write_site(struct json *json, const struct site *site)
 {
-    emit_open(emitter, NULL);
-    emit_tally(emitter, "peak", site_at_peak(&sites.table, site));
-    emit_tally(emitter, "exit", site->live);
-    emit_tally(emitter, "total", site->total);
-    emit_addresses(emitter, "frames", (const void *const *)site->frames, site->depth);
-    emit_close(emitter);
+    json_begin_object(json, NULL);
+    write_tally(json, "peak", site_at_peak(&sites.table, site));
+    write_tally(json, "exit", site->live);
+    write_tally(json, "total", site->total);
+    json_addresses(json, "frames", (const void *const *)site->frames, site->depth);
+    json_end_object(json);
 }
 
-/* The lines that tell where code lies. */
-static void emit_maps(struct emitter *emitter)
+/* The mappings that hold code. */
+static void write_maps(struct json *json)
 {
     static char buffer[8192];
     size_t length = 0, got;
-    long maps = maps_open();
-    emit_open_list(emitter, "maps");
-    while ((got = maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
+    long maps = proc_maps_open();
+    json_begin_array(json, "maps");
+    while ((got = proc_maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
         length += got;
         char *line = buffer, *end;
         while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
             *end = '\0';
             if (strstr(line, "r-xp"))
-                emit_text(emitter, NULL, line);
+                json_string(json, NULL, line);
             line = end + 1;
         }
         length -= (size_t)(line - buffer);
         memmove(buffer, line, length);
     }
-    emit_close_list(emitter);
-    maps_close(maps);
+    json_end_array(json);
+    proc_maps_close(maps);
 }
 
-/* Always JSON: a list of stacks is for programs. */
+/* Always JSON: stack traces are for programs. */
 static bool write_to(int file, bool json)
 {
     (void)json;
     struct emitter emitter;
     output_begin(&emitter, file, true, "allotrope.sites/1", sites.configuration);
     emit_number(&emitter, "rate_bytes", sites.rate); /* where it ended, if it was not given */
-    emit_number(&emitter, "frames", callers_are_known() ? sites.frames : 1);
+    emit_number(&emitter, "frames", stack_trace_is_deep() ? sites.frames : 1);
     emit_number(&emitter, "samples", sites.samples);
     emit_number(&emitter, "lost_samples", sites.table.lost);
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
     emit_seconds(&emitter, "peak_seconds", sites.peak_at);
     emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
-    emit_maps(&emitter);
-    emit_open_list(&emitter, "sites");
+    write_maps(&emitter.json);
+    json_begin_array(&emitter.json, "sites");
     for (size_t i = 0; i < sites.table.site_count; i++)
-        emit_site(&emitter, &sites.table.sites[i]);
-    emit_close_list(&emitter);
+        write_site(&emitter.json, &sites.table.sites[i]);
+    json_end_array(&emitter.json);
     return output_end(&emitter);
 }
 
@@ -363,5 +368,5 @@ static void write_at_exit(void)
 
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
                                         .start = start,
-                                        .before_main = callers_prepare,
+                                        .before_main = stack_trace_prepare,
                                         .at_exit = write_at_exit};

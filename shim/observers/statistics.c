@@ -2,16 +2,20 @@
  *
  * statistics.c: see statistics.h.
  *
- * What a block was asked for is not known to the allocators, only what can be used of it. The
- * difference of the two, the block's slack, is kept apart, in a table beside the heap: four bytes
- * for every 16 bytes of heap, in tables of 256 KiB of heap each, made when the first block in
- * them is handed out.
+ * Slack. An allocator knows a block's usable size, not the requested one. The difference of the
+ * two, the block's slack, is kept in tables beside the heap: four bytes for every 16 bytes of heap.
+ * A table serves 256 KiB of heap; it is made when the first block in them is handed out.
  *
- * The moment of the peak is recorded in steps: a snapshot is taken whenever the live requested
- * bytes exceed those of the last one by 1/128 and 4 KiB (by 1/32 while that is less), so it lies
- * within 1% and 4 KiB of the peak and never more than 3% below it, and a heap that grows to n bytes
- * takes log(n) of them. The timeline's points are taken on the way of the calls too, so that no
- * thread or timer of ours is seen by the program.
+ * Peak. A snapshot is taken whenever the requested bytes of live blocks exceed those of the last
+ * snapshot by 1/128 and 4 KiB (by 1/32 while that is less). So the last one lies within 1% and 4
+ * KiB of the peak, never more than 3% below it, and a heap that grows to n bytes takes log(n) of
+ * them.
+ *
+ * Timeline. Its points are taken inside the program's calls too, so the program sees no thread and
+ * no timer of ours.
+ *
+ * Shared words: all of `account` below its lock. Writer: whoever holds the lock. `allotrope stats`
+ * reads some of them from another process, without it (publish.h).
  */
 #include "shim/observers/statistics.h"
 
@@ -23,6 +27,7 @@
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
 #include "vm/fork_chain.h"
+#include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
 #include "vm/number.h"
@@ -30,10 +35,10 @@
 
 enum { SNAPSHOT_STEP_SHARE = 128, SNAPSHOT_LEAST_STEP = 4096, SNAPSHOT_SMALL_SHARE = 32 };
 
-/* What of the heap one table serves; the table is as large as a granule. */
+/* Bytes of heap that a table of slacks serves; the table is as large as a granule. */
 static const size_t SERVED_BYTES = GRANULE_BYTES / sizeof(uint32_t) * BLOCK_ALIGNMENT;
 
-/* The clock is asked once in so many calls whether the timeline is due for a point. */
+/* Calls between two looks at the clock, which tell whether a point of the timeline is due. */
 enum { CALLS_TO_CLOCK = 32 };
 
 struct sums {
@@ -65,7 +70,7 @@ static struct {
 extern struct granule_map slack_tables;
 struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
-/* The place for a block's slack; NULL without memory, and the slack then counts as zero. */
+/* Where the block's slack is kept; NULL without memory, and the slack then counts as zero. */
 static uint32_t *slack_of(const void *block)
 {
     uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
@@ -117,7 +122,7 @@ static void add_to_timeline(uint64_t nanoseconds)
     timeline_add(&account.timeline, &point, monotonic_ns() - account.started);
 }
 
-/* Called with each allocation and free: while there are none, the heap stays as it is. */
+/* Called at each allocation and free: between them the heap stays as it is. */
 static void note_time(void)
 {
     if (account.total_blocks + account.free_calls < account.next_clock)
@@ -128,7 +133,7 @@ static void note_time(void)
         add_to_timeline(nanoseconds);
 }
 
-/* Enters a block, or takes one out: what is added to every sum. */
+/* What one block adds to each sum. */
 static struct sums measure(const void *block, uint64_t slack)
 {
     struct block_waste waste = account.configuration->allocator->waste(block);
@@ -193,8 +198,8 @@ static void *counted_alloc_aligned(size_t alignment, size_t size)
     return count_new(account.inner.alloc_aligned(alignment, size), size, &account.aligned_calls);
 }
 
-/* Measured while the block is still the caller's. Nothing for a pointer that is no live block:
- * the allocator will say so. */
+/* Called while the block is still the program's. All zero for a pointer that is no live block,
+ * which the allocator will report. */
 static struct sums measure_live(const void *block)
 {
     if (!account.inner.owns(block) || account.inner.usable_size(block) == 0)
@@ -259,57 +264,58 @@ static struct route start(const struct configuration *configuration, struct rout
     return counted;
 }
 
-/* Writing. */
+/* The report. */
 
 static void emit_options(struct emitter *emitter, const struct configuration *configuration)
 {
     const struct option_description *options = configuration->allocator->options;
-    emit_open(emitter, "options");
+    emit_begin_object(emitter, "options");
     for (size_t i = 0; i < option_count(configuration->allocator); i++) {
         uint64_t value = option_value(&options[i], configuration->options);
         if (options[i].keywords)
-            emit_text(emitter, options[i].key, options[i].keywords[value]);
+            emit_string(emitter, options[i].key, options[i].keywords[value]);
         else
             emit_number(emitter, options[i].key, value);
     }
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
-/* Counts by powers of two, as "2^07"; those that are 0 are left out. */
+/* Counts by powers of two, with keys like "2^07". Zeros are left out. */
 static void emit_powers(struct emitter *emitter, const char *key, const uint64_t *counts,
                         unsigned powers)
 {
-    char name[POWER_KEY_BYTES];
-    emit_open(emitter, key);
-    for (unsigned i = 0; i < powers; i++)
+    emit_begin_object(emitter, key);
+    for (unsigned i = 0; i < powers; i++) {
+        char name[POWER_KEY_BYTES];
         if (counts[i] > 0)
             emit_number(emitter, write_power_key(name, "", i, ""), counts[i]);
-    emit_close(emitter);
+    }
+    emit_end_object(emitter);
 }
 
 static void emit_account(struct emitter *emitter)
 {
-    emit_open(emitter, "calls");
+    emit_begin_object(emitter, "calls");
     emit_number(emitter, "malloc", account.malloc_calls);
     emit_number(emitter, "calloc", account.calloc_calls);
     emit_number(emitter, "realloc", account.realloc_calls);
     emit_number(emitter, "aligned", account.aligned_calls);
     emit_number(emitter, "free", account.free_calls);
-    emit_close(emitter);
-    emit_open(emitter, "total");
+    emit_end_object(emitter);
+    emit_begin_object(emitter, "total");
     emit_number(emitter, "blocks", account.total_blocks);
     emit_number(emitter, "requested_bytes", account.total_requested);
-    emit_close(emitter);
+    emit_end_object(emitter);
     emit_powers(emitter, "sizes", account.sizes, sizeof account.sizes / sizeof *account.sizes);
-    emit_open(emitter, "live");
+    emit_begin_object(emitter, "live");
     emit_number(emitter, "blocks", account.live.blocks);
     emit_number(emitter, "requested_bytes", account.live.requested);
     emit_number(emitter, "allocated_bytes", account.live.usable + account.live.header);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
-/* What is mapped and neither requested, nor one of the other kinds of waste: free blocks that
- * nobody caches, and what no block can use. */
+/* External fragmentation and the allocator's own: mapped bytes that are neither requested nor waste
+ * of another kind. They are free blocks that no thread cache holds, and what no block can use. */
 static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
 {
     uint64_t accounted =
@@ -321,7 +327,7 @@ static void emit_peak(struct emitter *emitter)
 {
     const struct snapshot *peak = &account.peak;
     uint64_t rounding = peak->live.usable - peak->live.requested;
-    emit_open(emitter, "peak");
+    emit_begin_object(emitter, "peak");
     emit_seconds(emitter, "time_seconds", peak->nanoseconds);
     emit_number(emitter, "most_requested_bytes", account.most_requested);
     emit_number(emitter, "blocks", peak->live.blocks);
@@ -330,36 +336,36 @@ static void emit_peak(struct emitter *emitter)
                 peak->live.usable + peak->live.header + peak->live.alignment);
     emit_number(emitter, "mapped_bytes", peak->mapped);
     emit_number(emitter, "resident_bytes", peak->resident);
-    emit_open(emitter, "waste");
+    emit_begin_object(emitter, "waste");
     emit_number(emitter, "header", peak->live.header);
     emit_number(emitter, "rounding", rounding);
     emit_number(emitter, "alignment", peak->live.alignment);
     emit_number(emitter, "cached", peak->cached);
     emit_number(emitter, "external", external_waste(peak, rounding));
-    emit_close(emitter);
-    emit_close(emitter);
+    emit_end_object(emitter);
+    emit_end_object(emitter);
 }
 
-static void emit_timeline(struct emitter *emitter)
+static void write_timeline(struct json *json)
 {
     const struct timeline *timeline = &account.timeline;
-    emit_open_list(emitter, "timeline");
+    json_begin_array(json, "timeline");
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_point *point = &timeline->points[i];
-        emit_open(emitter, NULL);
-        emit_seconds(emitter, "seconds", point->nanoseconds);
-        emit_number(emitter, "requested_bytes", point->requested);
-        emit_number(emitter, "mapped_bytes", point->mapped);
-        emit_number(emitter, "resident_bytes", point->resident);
-        emit_close(emitter);
+        json_begin_object(json, NULL);
+        json_seconds(json, "seconds", point->nanoseconds);
+        json_number(json, "requested_bytes", point->requested);
+        json_number(json, "mapped_bytes", point->mapped);
+        json_number(json, "resident_bytes", point->resident);
+        json_end_object(json);
     }
-    emit_close_list(emitter);
+    json_end_array(json);
 }
 
 static void emit_policy(struct emitter *emitter, const struct allocator_statistics *statistics)
 {
     const struct heap_statistics *heap = &statistics->heap;
-    emit_open(emitter, "heap");
+    emit_begin_object(emitter, "heap");
     emit_number(emitter, "arenas", statistics->arenas);
     emit_number(emitter, "threads", statistics->threads);
     emit_number(emitter, "free_blocks", heap->free_blocks);
@@ -374,7 +380,7 @@ static void emit_policy(struct emitter *emitter, const struct allocator_statisti
     emit_number(emitter, "tree_depth", heap->tree_depth);
     emit_powers(emitter, "search_lengths", heap->search_lengths,
                 sizeof heap->search_lengths / sizeof *heap->search_lengths);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 struct group {
@@ -387,8 +393,8 @@ static void emit_in_group(void *argument, const char *name, const char *key, uin
     struct group *group = argument;
     if (!group->name || strcmp(group->name, name) != 0) {
         if (group->name)
-            emit_close(group->emitter);
-        emit_open(group->emitter, name);
+            emit_end_object(group->emitter);
+        emit_begin_object(group->emitter, name);
         group->name = name;
     }
     emit_number(group->emitter, key, number);
@@ -400,18 +406,18 @@ static void emit_more(struct emitter *emitter, const struct allocator *allocator
     if (allocator->more_statistics)
         allocator->more_statistics(emit_in_group, &group);
     if (group.name)
-        emit_close(emitter);
+        emit_end_object(emitter);
 }
 
 static void emit_system_calls(struct emitter *emitter)
 {
-    emit_open(emitter, "system_calls");
+    emit_begin_object(emitter, "system_calls");
     emit_number(emitter, "mmap", page_calls.mmap);
     emit_number(emitter, "munmap", page_calls.munmap);
     emit_number(emitter, "munmap_refused", page_calls.unmap_refused);
     emit_number(emitter, "mremap", page_calls.mremap);
     emit_number(emitter, "madvise", page_calls.madvise);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 static bool write_to(int descriptor, bool json, const struct configuration *configuration)
@@ -425,7 +431,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
         emit_account(&emitter);
         emit_peak(&emitter);
         if (json) /* in a table it would be hundreds of lines */
-            emit_timeline(&emitter);
+            write_timeline(&emitter.json);
     }
     emit_number(&emitter, "mapped_bytes", mapped_bytes());
     emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());

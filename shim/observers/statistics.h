@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * statistics.h: an account of what the program asked for and what that took.
+ * statistics.h: the observer that counts what the program asks for, and what that takes.
  *
- * Off, it costs nothing: it stands in the route only when ALLOTROPE_STATS is set. On, it counts
- * each call under a lock of its own. What the allocators count by themselves is in
- * allocator.h and pages.h.
+ * It counts each call under a lock of its own. Counters that are always on are the allocators' own
+ * (allocator.h, pages.h); the report has them too.
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_STATISTICS_H
 #define ALLOTROPE_SHIM_OBSERVERS_STATISTICS_H
@@ -12,12 +11,11 @@
 #include "shim/configuration/configuration.h"
 #include "shim/route/observer.h"
 
-/* Observes when ALLOTROPE_STATS is set, and writes to what it names at exit: "" or "-" is standard
- * error, "%p" in a file's name is the process id, a name that ends in ".json" gets JSON and any
- * other the table. A forked child's account goes on from the parent's. */
+/* Observes when ALLOTROPE_STATS is set, and reports to what it names at exit (output_write() says
+ * how). A forked child's counts go on from its parent's. */
 extern const struct observer statistics_observer;
 
-/* Writes the table to a descriptor now, with the account if it is kept. */
+/* Writes the table to a descriptor now, with this observer's counts if it is on. */
 void statistics_write_table(const struct configuration *configuration, int descriptor);
 
 #endif

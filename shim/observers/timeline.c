@@ -4,7 +4,7 @@
  */
 #include "shim/observers/timeline.h"
 
-enum { FIRST_INTERVAL = 1000000, COST_SHARE = 10 };
+enum { FIRST_INTERVAL_NS = 1000000, COST_SHARE = 10 };
 
 static void thin_out(struct timeline *timeline)
 {
@@ -17,7 +17,7 @@ static void thin_out(struct timeline *timeline)
 void timeline_add(struct timeline *timeline, const struct timeline_point *point, uint64_t finished)
 {
     if (timeline->interval == 0)
-        timeline->interval = FIRST_INTERVAL;
+        timeline->interval = FIRST_INTERVAL_NS;
     if (timeline->count == TIMELINE_POINTS)
         thin_out(timeline);
     timeline->points[timeline->count++] = *point;

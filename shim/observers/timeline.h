@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * timeline.h: a bounded record of a run of any length: when it is full every second point goes and
- * the interval doubles.
+ * timeline.h: a record in bounded memory of how a heap grows in a run of any length.
+ *
+ * It holds points, an interval apart. When it is full, every second point goes and the interval
+ * doubles.
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_TIMELINE_H
 #define ALLOTROPE_SHIM_OBSERVERS_TIMELINE_H
@@ -20,7 +22,8 @@ struct timeline_point {
 /* All zero is an empty one. */
 struct timeline {
     size_t count;
-    uint64_t interval, due; /* nanoseconds */
+    uint64_t interval; /* between points, nanoseconds */
+    uint64_t due;      /* when the next point is, nanoseconds since the start */
     struct timeline_point points[TIMELINE_POINTS];
 };
 
@@ -30,8 +33,8 @@ static inline bool timeline_is_due(const struct timeline *timeline, uint64_t nan
     return nanoseconds >= timeline->due;
 }
 
-/* Adds a point that took until `finished`. Points are never so dense that taking them costs more
- * than a tenth of the time. */
+/* Adds a point, whose measurement ended at `finished`. The next one is due after the interval, and
+ * not before ten times what this one took: points cost a tenth of the time at most. */
 void timeline_add(struct timeline *timeline, const struct timeline_point *point, uint64_t finished);
 
 #endif

@@ -1,39 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * emitter.h: one set of figures, written as a table for people or as JSON.
+ * emitter.h: one set of figures, written as a table for people or as JSON for programs.
  *
- * Buffered in itself and written by system calls: it works at exit, in a full heap and with
- * stdio gone. A table is indented lines "key  value".
+ * The calls are those of json.h. In a table a number or a string is a line "key  value"; an object
+ * is a line with its key, and its members follow indented. Arrays are for programs only: those are
+ * written to `json`.
  */
 #ifndef ALLOTROPE_SHIM_REPORTS_EMITTER_H
 #define ALLOTROPE_SHIM_REPORTS_EMITTER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "shim/reports/json.h"
+#include "shim/reports/writer.h"
 
+/* Stays where it was begun: it points into itself. */
 struct emitter {
-    int descriptor;
-    bool json;
-    bool first; /* no member of the present object has been written */
-    unsigned depth;
-    bool failed; /* the file took no more */
-    size_t length;
-    char buffer[4096];
+    struct writer writer;
+    bool is_json;
+    struct json json;     /* if so */
+    unsigned table_depth; /* objects that are open, otherwise */
 };
 
-void emitter_begin(struct emitter *emitter, int descriptor, bool json);
-void emit_open(struct emitter *emitter, const char *key); /* key NULL: the outermost object */
-void emit_close(struct emitter *emitter);
-/* In a list the key of what is written is NULL. */
-void emit_open_list(struct emitter *emitter, const char *key);
-void emit_close_list(struct emitter *emitter);
+void emitter_begin(struct emitter *emitter, int descriptor, bool is_json);
+
+void emit_begin_object(struct emitter *emitter, const char *key);
+void emit_end_object(struct emitter *emitter);
+
 void emit_number(struct emitter *emitter, const char *key, uint64_t number);
-/* A list of numbers in one line. */
-void emit_addresses(struct emitter *emitter, const char *key, const void *const *list,
-                    size_t count);
 void emit_seconds(struct emitter *emitter, const char *key, uint64_t nanoseconds);
-void emit_text(struct emitter *emitter, const char *key, const char *text);
+void emit_string(struct emitter *emitter, const char *key, const char *text);
+
 /* False when not everything could be written. */
 bool emitter_end(struct emitter *emitter);
 

@@ -79,16 +79,16 @@ void output_begin(struct emitter *emitter, int file, bool json, const char *sche
                   const struct configuration *configuration)
 {
     emitter_begin(emitter, file, json);
-    emit_open(emitter, NULL);
-    emit_text(emitter, "schema", schema);
+    emit_begin_object(emitter, NULL);
+    emit_string(emitter, "schema", schema);
     emit_number(emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
-    emit_text(emitter, "command", environment_program());
-    emit_text(emitter, "allocator", configuration->allocator->name);
-    emit_text(emitter, "preset", configuration->allocator->preset);
+    emit_string(emitter, "command", environment_program());
+    emit_string(emitter, "allocator", configuration->allocator->name);
+    emit_string(emitter, "preset", configuration->allocator->preset);
 }
 
 bool output_end(struct emitter *emitter)
 {
-    emit_close(emitter);
+    emit_end_object(emitter);
     return emitter_end(emitter);
 }

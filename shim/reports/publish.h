@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * publish.h: what `allotrope stats PID` reads in a process that runs.
+ * publish.h: lists the counters that `allotrope stats PID` reads in a running process.
  *
- * The reader finds the library in /proc/PID/maps and this structure in its data by the magic,
- * then reads the counters where they are anyway. The process does nothing for it and is not
- * stopped: nothing here costs anything. Each counter is a machine word; two of them may be from
- * different moments.
+ * The list (trace/protocol/counters.h) holds names and addresses. The reader finds it in the
+ * library's data by its magic, and reads the counters where they lie, through /proc/PID/mem. The
+ * process does nothing for that and is not stopped. Each counter is a machine word; two of them may
+ * be of different moments.
  */
 #ifndef ALLOTROPE_SHIM_REPORTS_PUBLISH_H
 #define ALLOTROPE_SHIM_REPORTS_PUBLISH_H
 
 #include "shim/configuration/configuration.h"
 
-/* Says which allocator it is. Called once, when it is ready. */
+/* Lists the allocator, its preset and the counters of every allocator, and makes the list valid.
+ * Called once, when the allocator is ready. */
 void publish_start(const struct configuration *configuration);
 
-/* Adds a counter; `name` must stay. Beyond the table's room nothing is added. */
+/* Adds a counter; MOST_COUNTERS are listed, further ones are not. name: is copied. */
 void publish_counter(const char *name, const void *counter);
 
 #endif

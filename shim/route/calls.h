@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * calls.h: how the interposed symbols reach the allocator: through the route, or, in a library
- * that holds a single allocator (ALLOTROPE_SINGLE is its name), directly.
+ * calls.h: the calls by which the interposed symbols reach the allocator.
+ *
+ * They go through the route; in a library that holds a single allocator (ALLOTROPE_SINGLE is its
+ * name), directly to it.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_CALLS_H
 #define ALLOTROPE_SHIM_ROUTE_CALLS_H
@@ -29,7 +31,7 @@ extern union route_page route_page __attribute__((visibility("hidden")));
 
 #endif
 
-/* Our malloc, whichever malloc a call of that name reaches in this process. */
+/* Our malloc. A call of `malloc` may reach another library's, which comes before ours. */
 void *interposed_malloc(size_t size);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * next.c: see next.h.
  *
- * The functions are looked up at the first call of malloc, when ld.so has bound all libraries. What
- * they say of a bad pointer, and whether they abort, is theirs.
+ * init() looks the functions up, at the first call of malloc; ld.so has mapped all libraries by
+ * then. A bad pointer is theirs to report.
  */
 #include "shim/route/next.h"
 
@@ -86,7 +86,7 @@ static struct block_waste next_waste(const void *block)
     return (struct block_waste){0};
 }
 
-/* A stranger's pointer is the next allocator's to judge. */
+/* Every pointer is the next allocator's to judge. */
 static bool next_owns(const void *address)
 {
     (void)address;
@@ -102,7 +102,7 @@ static size_t next_trim(void)
     return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
 }
 
-/* What it keeps to itself is not known. */
+/* Its statistics are not known. */
 static void next_statistics(struct allocator_statistics *statistics)
 {
     *statistics = (struct allocator_statistics){0};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * next.h: the allocator that would have served the program without us.
+ * next.h: the pass-through allocator: it hands each call to the malloc that would have served the
+ * program without us.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_NEXT_H
 #define ALLOTROPE_SHIM_ROUTE_NEXT_H
 
 #include "alloc/allocator.h"
 
-/* The malloc that comes after ours in the order of search: that of a library preloaded behind this
- * one, or glibc's. Chosen by ALLOTROPE=next, so that observers see what foreign allocators do. It
- * is not one of `allocators`: there is nothing to compare in it. */
+/* That malloc is the next one in ld.so's order of search: of a library preloaded behind this one,
+ * or glibc's. ALLOTROPE=next chooses it, so that observers see what foreign allocators do. It is
+ * not one of `allocators`: there is nothing of ours in it to compare. */
 extern const struct allocator next_allocator;
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * observer.h: what stands between the program and the allocator, on request.
+ * observer.h: observers, which watch the calls between the program and the allocator on request.
  *
- * An observer is a wrapping route: functions of the same signatures that note what they came for
- * and go on to the route behind them. It is chosen by an environment variable when the route is
- * settled. One that was not asked for is not in the route, so it costs nothing. Several may be on
- * at once: the first in observers.c stands nearest to the allocator.
+ * An observer is a route that wraps another: functions of the same signatures, which note a call
+ * and pass it on to the route behind them (`inner`). An environment variable asks for it, when the
+ * route is resolved. An observer that was not asked for is not in the route, so it costs nothing.
+ * Several may be on at once: the first in observers.c stands nearest to the allocator.
  *
  *   program -> malloc -> route -> [observer] -> [observer] -> allocator
  *
@@ -16,7 +16,7 @@
  *     static void *observed_alloc(size_t size)
  *     {
  *         void *block = inner.alloc(size);
- *         note(block, size, observer_caller());
+ *         note(block, size, observer_site());
  *         return block;
  *     }
  *     ... the same for alloc_zeroed, alloc_aligned, free, resize; usable_size and owns are
@@ -33,13 +33,13 @@
  *
  *     const struct observer note_observer = {.variable = "ALLOTROPE_NOTE", .start = start, ...};
  *
- * and its name in observers.c. What is true of it:
+ * and its name in observers.c. An observer keeps these rules:
  *  - It runs inside malloc, before libc is up, in signal handlers, in the middle of fork: no libc
  *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
  *    with a rank of their own below RANK_REGISTRY, added to what fork takes by
  *    fork_chain_add), and errno stays as it was.
- *  - Blocks: alloc may return NULL; free's block is not NULL, but may be a stranger or freed
- *    already (the allocator says so); resize's block is ours, its size not 0, and NULL leaves
+ *  - Blocks: alloc may return NULL; free's block is not NULL, but may be foreign or freed
+ *    already (the allocator reports it); resize's block is ours, its size not 0, and NULL leaves
  *    the old block live.
  *  - Another thread may be handed a block as soon as inner.free() has it: what is to be noted of a
  *    free is noted before.
@@ -80,9 +80,9 @@ void observers_thread_end(void);
  * recursion. */
 void observer_watch_thread(void);
 
-/* The frame of the function of ours that the program called, malloc or whichever name it was: [1]
- * is the return address there, [0] the program's rbp, and its stack begins at [2]. For functions
- * of a route only. Ours between here and there keep frame pointers (shim.am). */
+/* The frame of our function that the program called, malloc or another of its names: [0] is the
+ * program's rbp, [1] the return address, and the program's stack begins at [2]. For functions of a
+ * route only. Our functions between here and there keep frame pointers (shim.am). */
 static inline __attribute__((always_inline)) const uintptr_t *observer_frame(void)
 {
     const uintptr_t *frame = __builtin_frame_address(0);
@@ -95,7 +95,9 @@ static inline __attribute__((always_inline)) const uintptr_t *observer_frame(voi
     return frame;
 }
 
-static inline __attribute__((always_inline)) const void *observer_caller(void)
+/* The allocation site of the call: its return address in the program. For functions of a route
+ * only. */
+static inline __attribute__((always_inline)) const void *observer_site(void)
 {
     return (const void *)observer_frame()[1];
 }

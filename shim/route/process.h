@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * process.h: what an allocator must hear of the process it lives in: a thread's end, fork.
+ * process.h: tells the allocator when a thread ends and when the process forks.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_PROCESS_H
 #define ALLOTROPE_SHIM_ROUTE_PROCESS_H
 
 #include "alloc/allocator.h"
 
-/* Called once, when the choice is settled and before the allocator is used. */
+/* Called once, when the allocator is initialised and before it serves a call. */
 void process_attach(const struct allocator *allocator);
 
 #endif

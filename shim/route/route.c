@@ -13,58 +13,58 @@
 #include "vm/lock.h"
 #include "vm/syscall.h"
 
-/* Each is the first call of the process, whichever it is: settle, then go where it should. */
+/* The first call of the process, whichever it is: it resolves the route, then follows it. */
 
-static void *settle_then_alloc(size_t size)
+static void *resolve_then_alloc(size_t size)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.alloc(size);
 }
 
-static void *settle_then_alloc_zeroed(size_t size)
+static void *resolve_then_alloc_zeroed(size_t size)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.alloc_zeroed(size);
 }
 
-static void *settle_then_alloc_aligned(size_t alignment, size_t size)
+static void *resolve_then_alloc_aligned(size_t alignment, size_t size)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.alloc_aligned(alignment, size);
 }
 
-static void settle_then_free(void *block)
+static void resolve_then_free(void *block)
 {
-    route_settle();
+    route_resolve();
     route_page.route.free(block);
 }
 
-static void *settle_then_resize(void *block, size_t size)
+static void *resolve_then_resize(void *block, size_t size)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.resize(block, size);
 }
 
-static size_t settle_then_usable_size(const void *block)
+static size_t resolve_then_usable_size(const void *block)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.usable_size(block);
 }
 
-static bool settle_then_owns(const void *address)
+static bool resolve_then_owns(const void *address)
 {
-    route_settle();
+    route_resolve();
     return route_page.route.owns(address);
 }
 
 union route_page route_page
-    __attribute__((aligned(4096))) = {.route = {.alloc = settle_then_alloc,
-                                                .alloc_zeroed = settle_then_alloc_zeroed,
-                                                .alloc_aligned = settle_then_alloc_aligned,
-                                                .free = settle_then_free,
-                                                .resize = settle_then_resize,
-                                                .usable_size = settle_then_usable_size,
-                                                .owns = settle_then_owns}};
+    __attribute__((aligned(4096))) = {.route = {.alloc = resolve_then_alloc,
+                                                .alloc_zeroed = resolve_then_alloc_zeroed,
+                                                .alloc_aligned = resolve_then_alloc_aligned,
+                                                .free = resolve_then_free,
+                                                .resize = resolve_then_resize,
+                                                .usable_size = resolve_then_usable_size,
+                                                .owns = resolve_then_owns}};
 
 const struct allocator *const pass_through = &next_allocator;
 
@@ -82,19 +82,19 @@ struct route route_to(const struct allocator *allocator)
                           .allocator = allocator};
 }
 
-static void settle(void)
+static void resolve(void)
 {
     start_allocator(&configuration);
     route_page.route = observers_start(&configuration, route_to(configuration.allocator));
     SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
 }
 
-const struct configuration *route_settle(void)
+const struct configuration *route_resolve(void)
 {
     static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
     lock_acquire(&lock);
     if (!route_page.route.allocator)
-        settle();
+        resolve();
     lock_release(&lock);
     return &configuration;
 }

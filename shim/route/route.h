@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * route.h: from the interposed symbols to the chosen allocator.
+ * route.h: the table of functions between the interposed symbols and the chosen allocator.
  *
- * The table is statically initialised to functions that settle the choice at the first call
- * (which ld.so may make before any constructor has run), then points straight to the allocator
- * and is made read-only: one predictable jump a call. IFUNC symbols would save that jump but
- * crash programs that call malloc while they are being relocated.
+ * It is statically initialised to resolvers. The first call, which ld.so may make before any
+ * constructor has run, resolves the route: it reads the configuration, initialises the allocator
+ * and starts the observers. Then the table points straight to the allocator, or to the outermost
+ * observer, and is made read-only. A call costs one predictable jump. IFUNC symbols would save that
+ * jump, but crash programs that call malloc while they are being relocated.
  */
 #ifndef ALLOTROPE_SHIM_ROUTE_ROUTE_H
 #define ALLOTROPE_SHIM_ROUTE_ROUTE_H
@@ -20,13 +21,13 @@ struct route {
     void *(*resize)(void *block, size_t size);
     size_t (*usable_size)(const void *block);
     bool (*owns)(const void *address);
-    const struct allocator *allocator; /* NULL until settled */
+    const struct allocator *allocator; /* NULL until resolved */
 };
 
-/* The route of the allocator itself, without anything in between. */
+/* The route straight to an allocator. */
 struct route route_to(const struct allocator *allocator);
 
-/* Settles the choice if that has not been done; returns what was chosen. */
-const struct configuration *route_settle(void);
+/* Resolves the route unless that has been done; returns the configuration. Any thread. */
+const struct configuration *route_resolve(void);
 
 #endif

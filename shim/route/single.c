@@ -17,7 +17,7 @@ const struct allocator *const pass_through = NULL;
 
 static struct configuration configuration;
 
-const struct configuration *route_settle(void)
+const struct configuration *route_resolve(void)
 {
     static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
     lock_acquire(&lock);
@@ -29,5 +29,5 @@ const struct configuration *route_settle(void)
 
 void allocator_first_use(void)
 {
-    route_settle();
+    route_resolve();
 }

@@ -147,7 +147,7 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct allocator_statistics statistics;
-    route_settle()->allocator->statistics(&statistics);
+    route_resolve()->allocator->statistics(&statistics);
     size_t mapped = mapped_bytes();
     size_t free_bytes = statistics.heap.free_bytes + statistics.heap.cached_bytes;
     return (struct mallinfo2){.arena = mapped - statistics.large_bytes,
@@ -185,12 +185,12 @@ EXPORT int mallopt(int parameter, int value)
 EXPORT int malloc_trim(size_t pad)
 {
     (void)pad;
-    return route_settle()->allocator->trim() > 0;
+    return route_resolve()->allocator->trim() > 0;
 }
 
 EXPORT void malloc_stats(void)
 {
-    statistics_write_table(route_settle(), 2);
+    statistics_write_table(route_resolve(), 2);
 }
 
 EXPORT int malloc_info(int options, FILE *stream)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * kernel.c: pointers that go where no collector can see them, and sandboxes.
+ * kernel.c: system calls that a collector must hear of: those that hide pointers, and sandboxes.
  *
- * What a program gives the kernel to keep (the data of an epoll event, the value of a timer or of
- * a queued signal, a pointer in a pipe from one thread to another) may be its only pointer to a
- * block. These calls pin what they are given: the block stays until it is freed. Where glibc's own
- * is a plain system call it is made as such here, so no other library need be asked for its own.
+ * The only pointer to a block may be in the kernel: in the data of an epoll event, in the value of
+ * a timer or of a queued signal, in a pipe from one thread to another. These functions pin the
+ * block that they are given a pointer to: it stays until it is freed. Where glibc's function is a
+ * plain system call, that is made here, and no other library is asked for its function.
  *
- * A program that gives up privileges for good is about to enter a sandbox, which may kill it for
- * any system call that it does not expect, the collector's among them: it is told beforehand. So it
- * is when the process is about to hide from debuggers, and from the collector with them.
+ * A program that gives up privileges for good is about to enter a sandbox. The sandbox may kill it
+ * for any system call that it does not expect, so the collector is told beforehand. It is also told
+ * when the process is about to hide from debuggers, since the kernel then hides its /proc from the
+ * collector too.
  *
- * Under allocators without a collector all of this changes nothing.
+ * With an allocator that is no collector, nothing of this has an effect.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,20 +32,20 @@
 
 static void pin(const void *address)
 {
-    const struct allocator *allocator = route_settle()->allocator;
+    const struct allocator *allocator = route_resolve()->allocator;
     if (allocator->pin)
         allocator->pin(address);
 }
 
-void pin_message(const void *message, ssize_t bytes)
+void pin_written(const void *buffer, ssize_t bytes)
 {
     enum { LONGEST = 256 };
-    const struct allocator *allocator = route_settle()->allocator;
+    const struct allocator *allocator = route_resolve()->allocator;
     if (!allocator->pin || bytes <= 0 || bytes > LONGEST || bytes % sizeof(void *) != 0)
         return;
     for (size_t at = 0; at < (size_t)bytes; at += sizeof(void *)) {
         const void *word;
-        memcpy(&word, (const char *)message + at, sizeof word);
+        memcpy(&word, (const char *)buffer + at, sizeof word);
         if (allocator->owns(word))
             allocator->pin(word);
     }
@@ -106,7 +107,7 @@ EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
-    const struct allocator *allocator = route_settle()->allocator;
+    const struct allocator *allocator = route_resolve()->allocator;
     if ((option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) && allocator->enter_sandbox)
         allocator->enter_sandbox();
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * waits.c: waits with a limit that a collection must not end.
+ * waits.c: system calls with a timeout, which a collection must not end.
  *
- * A collection stops threads by a signal, and the kernel ends some waits with EINTR for it although
- * the program has no handler. Most are begun again where they were stopped (gc/world/stop.c). Not
- * those whose limit is a number of milliseconds: by then nobody knows how much of it has passed.
- * These calls do. The allocator tells whether it was a collection that ended the wait and nothing
- * else; EINTR of a signal of the program's is passed on.
+ * A collection stops threads by a signal. The kernel ends some waits with EINTR then, although the
+ * program has no handler for the signal. The collector restarts most of them where it stopped the
+ * thread (gc/world/stop.c), but not those whose timeout is a number of milliseconds: it does not
+ * know how much of it has passed. The functions here do, and restart them with what remains. The
+ * allocator says whether a collection alone has ended the wait (ended_waits); EINTR for a signal of
+ * the program is passed on.
  *
- * A socket may have been given a limit too. When a collection has ended a wait on it, poll waits
- * for what is left of that. As long as the program has given none a limit, nothing is looked at.
+ * A socket may have a timeout of its own (SO_RCVTIMEO). When a collection has ended a wait on it,
+ * poll() waits for the rest of the timeout. Until the program sets the first such timeout, no
+ * socket is asked for one.
  *
- * A write of more than a pipe takes at once, and what is sent or received like it, comes back with
- * a part when it was interrupted: what is left follows.
+ * A write of more than a pipe takes at once returns a part when it is interrupted, and so do its
+ * kin for sockets: the rest follows by another call.
  *
- * Under allocators without a collector each is libc's.
+ * With an allocator that is no collector, each function is libc's.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +38,7 @@
 #include "vm/clock.h"
 #include "vm/syscall.h"
 
-EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, size_t bytes);
+EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes);
 void __chk_fail(void) __attribute__((noreturn));
 
 /* libc's own function, or that of a library between; NULL in a static program. */
@@ -57,17 +59,17 @@ static void *next_of(void *_Atomic *kept, const char *name)
 
 enum { KERNEL_SIGSET_BYTES = 8 };
 
-struct limited_wait {
-    uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
+struct timed_wait {
+    uint32_t (*ended_waits)(void); /* of the allocator; NULL: no wait is restarted */
     uint32_t ended;
     int64_t begun_ns;
 };
 
-static struct limited_wait begin_wait(bool has_limit)
+static struct timed_wait begin_wait(bool has_timeout)
 {
-    struct limited_wait wait = {0};
-    if (has_limit)
-        wait.ended_waits = route_settle()->allocator->ended_waits;
+    struct timed_wait wait = {0};
+    if (has_timeout)
+        wait.ended_waits = route_resolve()->allocator->ended_waits;
     if (wait.ended_waits) {
         wait.ended = wait.ended_waits();
         wait.begun_ns = (int64_t)monotonic_ns();
@@ -75,8 +77,8 @@ static struct limited_wait begin_wait(bool has_limit)
     return wait;
 }
 
-/* Whether a wait with this result was ended by a collection. */
-static bool was_ended(struct limited_wait *wait, long result)
+/* Whether a collection alone ended the wait that has this result. */
+static bool was_ended_by_collection(struct timed_wait *wait, long result)
 {
     if (result >= 0 || errno != EINTR || !wait->ended_waits)
         return false;
@@ -85,60 +87,60 @@ static bool was_ended(struct limited_wait *wait, long result)
     return wait->ended != before;
 }
 
-static int left_ms(const struct limited_wait *wait, int64_t limit_ns)
+static int remaining_ms(const struct timed_wait *wait, int64_t timeout_ns)
 {
-    int64_t left_ns = wait->begun_ns + limit_ns - (int64_t)monotonic_ns();
-    return left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+    int64_t remaining_ns = wait->begun_ns + timeout_ns - (int64_t)monotonic_ns();
+    return remaining_ns > 0 ? (int)((remaining_ns + 999999) / 1000000) : 0;
 }
 
-/* Then *left is what is left of the limit. */
-static bool goes_on(struct limited_wait *wait, int result, int limit_ms, int *left)
+/* Whether to restart the wait, then with a timeout of *left. */
+static bool must_restart(struct timed_wait *wait, int result, int timeout_ms, int *left)
 {
-    if (!was_ended(wait, result))
+    if (!was_ended_by_collection(wait, result))
         return false;
-    *left = left_ms(wait, limit_ms * INT64_C(1000000));
+    *left = remaining_ms(wait, timeout_ms * INT64_C(1000000));
     return true;
 }
 
-/* The body of such a call: waits until it is not a collection that ended the wait. `left` in the
- * arguments is what is left of the limit. */
-#define WAIT_MILLISECONDS(name, limit_ms, system_call, ...)                    \
+/* The body of such a function: restarts the wait until anything but a collection has ended it. In
+ * the arguments `left` is what remains of the timeout. */
+#define WAIT_MILLISECONDS(name, timeout_ms, system_call, ...)                  \
     do {                                                                       \
         FIND_NEXT(name);                                                       \
-        struct limited_wait wait = begin_wait((limit_ms) > 0);                 \
-        int result, left = limit_ms;                                           \
+        struct timed_wait wait = begin_wait((timeout_ms) > 0);                 \
+        int result, left = timeout_ms;                                         \
         do                                                                     \
             result = next ? next(__VA_ARGS__) : (int)libc_result(system_call); \
-        while (goes_on(&wait, result, limit_ms, &left));                       \
+        while (must_restart(&wait, result, timeout_ms, &left));                \
         return result;                                                         \
     } while (0)
 
-EXPORT int poll(struct pollfd *descriptors, nfds_t count, int limit_ms)
+EXPORT int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 {
-    WAIT_MILLISECONDS(poll, limit_ms, SYSCALL_3(SYS_poll, descriptors, count, left), descriptors,
+    WAIT_MILLISECONDS(poll, timeout_ms, SYSCALL_3(SYS_poll, descriptors, count, left), descriptors,
                       count, left);
 }
 
 /* What poll is in a program that was compiled with _FORTIFY_SOURCE. */
-EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int limit_ms, size_t bytes)
+EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes)
 {
     if (bytes / sizeof *descriptors < count)
         __chk_fail();
-    return poll(descriptors, count, limit_ms);
+    return poll(descriptors, count, timeout_ms);
 }
 
-EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int limit_ms)
+EXPORT int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout_ms)
 {
-    WAIT_MILLISECONDS(epoll_wait, limit_ms,
+    WAIT_MILLISECONDS(epoll_wait, timeout_ms,
                       SYSCALL_4(SYS_epoll_wait, descriptor, events, most, left), descriptor, events,
                       most, left);
 }
 
-EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int limit_ms,
+EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout_ms,
                        const sigset_t *mask)
 {
     WAIT_MILLISECONDS(
-        epoll_pwait, limit_ms,
+        epoll_pwait, timeout_ms,
         SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
         descriptor, events, most, left, mask);
 }
@@ -146,9 +148,9 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
 ssize_t __write(int descriptor, const void *buffer, size_t bytes);
 EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left);
 
-/* Whether a transfer of so many bytes has ended with a part of them for a collection. */
+/* A transfer that a collection may cut short. */
 struct transfer {
-    uint32_t (*ended_waits)(void); /* NULL: nothing need be looked after */
+    uint32_t (*ended_waits)(void); /* of the allocator; NULL: no wait is restarted */
     uint32_t ended;
 };
 
@@ -156,7 +158,7 @@ static struct transfer begin_transfer(size_t bytes)
 {
     struct transfer transfer = {0};
     if (bytes > PIPE_BUF)
-        transfer.ended_waits = route_settle()->allocator->ended_waits;
+        transfer.ended_waits = route_resolve()->allocator->ended_waits;
     if (transfer.ended_waits)
         transfer.ended = transfer.ended_waits();
     return transfer;
@@ -185,11 +187,11 @@ EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
         more = write_some(descriptor, (const char *)buffer + done, bytes - (size_t)done);
         done += more > 0 ? more : 0;
     }
-    pin_message(buffer, done);
+    pin_written(buffer, done);
     return done;
 }
 
-/* A sleep goes on by itself when there is a place for the time that is left. */
+/* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. */
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
@@ -224,82 +226,84 @@ EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
     return error == 0 ? 0 : error == EINTR ? -1 : -2;
 }
 
-/* Sockets with a limit. */
+/* Sockets with a timeout. */
 
 EXPORT ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags);
 EXPORT ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags,
                               struct sockaddr *address, socklen_t *length);
 
-static _Atomic bool sockets_have_limits;
+static _Atomic bool sockets_have_timeouts;
 
 EXPORT int setsockopt(int descriptor, int level, int name, const void *value, socklen_t bytes)
 {
     FIND_NEXT(setsockopt);
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
-        atomic_store_explicit(&sockets_have_limits, true, memory_order_relaxed);
+        atomic_store_explicit(&sockets_have_timeouts, true, memory_order_relaxed);
     return next
                ? next(descriptor, level, name, value, bytes)
                : (int)libc_result(SYSCALL_5(SYS_setsockopt, descriptor, level, name, value, bytes));
 }
 
-static int64_t socket_limit_ns(int descriptor, int name)
+static int64_t socket_timeout_ns(int descriptor, int name)
 {
-    struct timeval limit = {0};
-    socklen_t bytes = sizeof limit;
-    SYSCALL_5(SYS_getsockopt, descriptor, SOL_SOCKET, name, &limit, &bytes);
-    return limit.tv_sec * INT64_C(1000000000) + limit.tv_usec * INT64_C(1000);
+    struct timeval timeout = {0};
+    socklen_t bytes = sizeof timeout;
+    SYSCALL_5(SYS_getsockopt, descriptor, SOL_SOCKET, name, &timeout, &bytes);
+    return timeout.tv_sec * INT64_C(1000000000) + timeout.tv_usec * INT64_C(1000);
 }
 
 /* Whether to call again: there is something to receive now, or room to send. */
-static bool socket_goes_on(struct limited_wait *wait, long result, int descriptor, int limit_name,
-                           short event)
+static bool must_restart_on_socket(struct timed_wait *wait, long result, int descriptor,
+                                   int timeout_name, short event)
 {
-    if (!was_ended(wait, result))
+    if (!was_ended_by_collection(wait, result))
         return false;
     struct pollfd waited_for = {.fd = descriptor, .events = event};
-    int found = poll(&waited_for, 1, left_ms(wait, socket_limit_ns(descriptor, limit_name)));
+    int found =
+        poll(&waited_for, 1, remaining_ms(wait, socket_timeout_ns(descriptor, timeout_name)));
     if (found == 0)
-        errno = EAGAIN; /* as the socket's own limit does it */
+        errno = EAGAIN; /* as the socket's own timeout sets it */
     wait->ended = wait->ended_waits();
     return found > 0;
 }
 
-static bool receives_on(struct limited_wait *wait, long result, int descriptor)
+static bool must_receive_again(struct timed_wait *wait, long result, int descriptor)
 {
-    return socket_goes_on(wait, result, descriptor, SO_RCVTIMEO, POLLIN);
+    return must_restart_on_socket(wait, result, descriptor, SO_RCVTIMEO, POLLIN);
 }
 
-static bool sends_on(struct limited_wait *wait, long result, int descriptor)
+static bool must_send_again(struct timed_wait *wait, long result, int descriptor)
 {
-    return socket_goes_on(wait, result, descriptor, SO_SNDTIMEO, POLLOUT);
+    return must_restart_on_socket(wait, result, descriptor, SO_SNDTIMEO, POLLOUT);
 }
 
-/* As WAIT_MILLISECONDS. goes_on: receives_on or sends_on. */
-#define WAIT_ON_SOCKET(name, goes_on, system_call, descriptor, ...)                       \
-    do {                                                                                  \
-        FIND_NEXT(name);                                                                  \
-        struct limited_wait wait =                                                        \
-            begin_wait(atomic_load_explicit(&sockets_have_limits, memory_order_relaxed)); \
-        __typeof__(name(descriptor, __VA_ARGS__)) result;                                 \
-        do                                                                                \
-            result = next ? next(descriptor, __VA_ARGS__)                                 \
-                          : (__typeof__(result))libc_result(system_call);                 \
-        while (goes_on(&wait, result, descriptor));                                       \
-        return result;                                                                    \
+/* As WAIT_MILLISECONDS. must_restart: must_receive_again or must_send_again. */
+#define WAIT_ON_SOCKET(name, must_restart, system_call, descriptor, ...)                    \
+    do {                                                                                    \
+        FIND_NEXT(name);                                                                    \
+        struct timed_wait wait =                                                            \
+            begin_wait(atomic_load_explicit(&sockets_have_timeouts, memory_order_relaxed)); \
+        __typeof__(name(descriptor, __VA_ARGS__)) result;                                   \
+        do                                                                                  \
+            result = next ? next(descriptor, __VA_ARGS__)                                   \
+                          : (__typeof__(result))libc_result(system_call);                   \
+        while (must_restart(&wait, result, descriptor));                                    \
+        return result;                                                                      \
     } while (0)
 
 EXPORT ssize_t recvfrom(int descriptor, void *buffer, size_t bytes, int flags,
                         struct sockaddr *address, socklen_t *length)
 {
-    WAIT_ON_SOCKET(recvfrom, receives_on,
+    WAIT_ON_SOCKET(recvfrom, must_receive_again,
                    SYSCALL_6(SYS_recvfrom, descriptor, buffer, bytes, flags, address, length),
                    descriptor, buffer, bytes, flags, address, length);
 }
 
 static ssize_t receive_some(int descriptor, void *buffer, size_t bytes, int flags)
 {
-    WAIT_ON_SOCKET(recv, receives_on, SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags),
-                   descriptor, buffer, bytes, flags);
+    WAIT_ON_SOCKET(recv, must_receive_again,
+                   SYSCALL_4(SYS_recvfrom, descriptor, buffer, bytes, flags), descriptor, buffer,
+                   bytes, flags);
 }
 
 EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
@@ -315,33 +319,34 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
 
 EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
-    WAIT_ON_SOCKET(recvmsg, receives_on, SYSCALL_3(SYS_recvmsg, descriptor, message, flags),
+    WAIT_ON_SOCKET(recvmsg, must_receive_again, SYSCALL_3(SYS_recvmsg, descriptor, message, flags),
                    descriptor, message, flags);
 }
 
 EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
 {
-    WAIT_ON_SOCKET(accept4, receives_on, SYSCALL_4(SYS_accept4, descriptor, address, length, flags),
-                   descriptor, address, length, flags);
+    WAIT_ON_SOCKET(accept4, must_receive_again,
+                   SYSCALL_4(SYS_accept4, descriptor, address, length, flags), descriptor, address,
+                   length, flags);
 }
 
 EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
 {
-    WAIT_ON_SOCKET(accept, receives_on, SYSCALL_3(SYS_accept, descriptor, address, length),
+    WAIT_ON_SOCKET(accept, must_receive_again, SYSCALL_3(SYS_accept, descriptor, address, length),
                    descriptor, address, length);
 }
 
 EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
                       const struct sockaddr *address, socklen_t length)
 {
-    WAIT_ON_SOCKET(sendto, sends_on,
+    WAIT_ON_SOCKET(sendto, must_send_again,
                    SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address, length),
                    descriptor, buffer, bytes, flags, address, length);
 }
 
 static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
 {
-    WAIT_ON_SOCKET(send, sends_on, SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags),
+    WAIT_ON_SOCKET(send, must_send_again, SYSCALL_4(SYS_sendto, descriptor, buffer, bytes, flags),
                    descriptor, buffer, bytes, flags);
 }
 
@@ -353,13 +358,13 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
         more = send_some(descriptor, (const char *)buffer + done, bytes - (size_t)done, flags);
         done += more > 0 ? more : 0;
     }
-    pin_message(buffer, done);
+    pin_written(buffer, done);
     return done;
 }
 
 EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
-    WAIT_ON_SOCKET(sendmsg, sends_on, SYSCALL_3(SYS_sendmsg, descriptor, message, flags),
+    WAIT_ON_SOCKET(sendmsg, must_send_again, SYSCALL_3(SYS_sendmsg, descriptor, message, flags),
                    descriptor, message, flags);
 }
 

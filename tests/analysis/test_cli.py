@@ -62,7 +62,9 @@ class TestRun:
     @pytest.mark.parametrize(
         "option, value", [("--stats", "-"), ("--stats=a b.json", "{}/a b.json")]
     )
-    def test_statistics(self, mock: Command, option: str, value: str, tmp_path: Path) -> None:
+    def test_statistics_go_where_the_option_says(
+        self, mock: Command, option: str, value: str, tmp_path: Path
+    ) -> None:
         words = ("run", "-a", "mock:silent", option, "--", "printenv", "ALLOTROPE_STATS")
         assert mock.run(*words, cwd=tmp_path).stdout == value.format(tmp_path) + "\n"
 
@@ -157,7 +159,7 @@ LIST_SCHEMA = {
 
 
 class TestList:
-    def test_json(self, mock: Command) -> None:
+    def test_json_holds_the_schema_and_every_peer(self, mock: Command) -> None:
         listed = json.loads(mock.run("list", "--json").stdout)
         jsonschema.validate(listed, LIST_SCHEMA)
         assert [own["name"] for own in listed["allocators"]] == ["mock"]
@@ -175,7 +177,7 @@ class TestList:
                 query = ["dpkg-query", "-W", "-f", "${Version}", peer["package"]]
                 assert peer["version"] == subprocess.check_output(query, text=True)
 
-    def test_text_names_all(self, mock: Command) -> None:
+    def test_text_names_presets_options_and_peers(self, mock: Command) -> None:
         shown = mock.run("list").stdout
         for word in ("mock", "mock:noise", "arenas=1..64", "glibc", "jemalloc", "tcmalloc"):
             assert word in shown
@@ -346,17 +348,19 @@ class TestOutputThatCannotBeWritten:
         )
         return done.returncode, done.stderr
 
-    def test_full(self, mock: Command, words: list[str]) -> None:
+    def test_a_full_device_is_told_in_the_last_line(self, mock: Command, words: list[str]) -> None:
         status, error = self.shell(mock, words, ">/dev/full")
         last = "allotrope: cannot write to standard output: No space left on device\n"
         assert status == 2 and error.endswith(last) and "Traceback" not in error
 
-    def test_closed(self, mock: Command, words: list[str]) -> None:
+    def test_a_closed_output_is_told(self, mock: Command, words: list[str]) -> None:
         status, error = self.shell(mock, words, ">&-")
         assert status == 2 and "cannot write to standard output" in error
         assert "Traceback" not in error and "Exception" not in error
 
-    def test_nobody_reads(self, mock: Command, words: list[str]) -> None:
+    def test_a_reader_that_has_gone_ends_it_without_a_trace(
+        self, mock: Command, words: list[str]
+    ) -> None:
         status, error = self.shell(mock, words, "| true; exit ${PIPESTATUS[0]}")
         assert status in (0, 128 + signal.SIGPIPE)
         assert "Traceback" not in error and "Exception" not in error
@@ -394,7 +398,7 @@ def test_nobody_waits_for_modules_of_others(mock: Command, words: list[str]) -> 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 @pytest.mark.parametrize("words", [["list"], ["doctor"]], ids=" ".join)
-def test_text_fits(real: Command, words: list[str], width: int) -> None:
+def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], width: int) -> None:
     shown = real.run(*words, environment={"COLUMNS": str(width)}).stdout
     assert max(map(len, shown.splitlines())) <= width
 

@@ -33,7 +33,8 @@ from allotrope.features.latency.page import share_above
 from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
-from conftest import SOURCE, Command
+from conftest import Command
+from under import SOURCE
 
 # docs/compare-format.md, by hand.
 NUMBER = {"type": "number"}
@@ -379,7 +380,9 @@ class TestMeasuring:
 
 
 class TestJudging:
-    def test_different_output(self, mock: Command, tmp_path: Path) -> None:
+    def test_output_that_differs_from_glibcs_is_a_fault(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
         words = ("-a", "mock", "-a", "mock:noise", "--", "echo", "hello")
         results = by_spec(measure(mock, tmp_path, *words, status=1))
         assert results["mock"]["status"] == "ok"
@@ -399,13 +402,15 @@ class TestJudging:
         document = measure(mock, tmp_path, *words)
         assert document["deterministic"] is False
 
-    def test_no_check(self, mock: Command, tmp_path: Path) -> None:
+    def test_without_a_check_differing_output_is_no_fault(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
         words = ("-a", "mock:noise", "--check", "none", "--", "echo")
         document = measure(mock, tmp_path, *words)
         assert document["deterministic"] is None
         assert {result["status"] for result in document["results"]} == {"ok"}
 
-    def test_check_by_command(self, mock: Command, tmp_path: Path) -> None:
+    def test_a_command_may_check_output_that_varies(self, mock: Command, tmp_path: Path) -> None:
         words = ("-a", "mock", "-a", "mock:noise", "--check", "! grep -q noise")
         results = by_spec(measure(mock, tmp_path, *words, "--", "sh", "-c", "echo $$", status=1))
         assert results["mock"]["status"] == "ok"
@@ -677,14 +682,14 @@ class TestFormatting:
             (2000 << 30, "2000 GiB"),
         ],
     )
-    def test_bytes(self, size: float, text: str) -> None:
+    def test_bytes_are_shown_in_binary_units(self, size: float, text: str) -> None:
         assert units.format_bytes(size) == text
 
     @pytest.mark.parametrize(
         "count, text",
         [(0, "0"), (9999, "9999"), (10_000, "10k"), (9_999_400, "9999k"), (12_000_000, "12M")],
     )
-    def test_counts(self, count: float, text: str) -> None:
+    def test_counts_are_shortened_by_thousands(self, count: float, text: str) -> None:
         assert units.format_count(count) == text
 
 

@@ -68,7 +68,7 @@ def test_unreadable_settings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["transparent huge pages"].state == "absent"
 
 
-def test_table_fits(mock: Command) -> None:
+def test_table_is_no_wider_than_100_columns(mock: Command) -> None:
     shown = mock.run("doctor")
     assert shown.returncode == 0
     assert max(map(len, shown.stdout.splitlines())) <= 100

@@ -102,7 +102,7 @@ class TestFront:
             ([(1, 1), (1, 1)], [(1, 1)]),
         ],
     )
-    def test_pareto_front(self, points: Any, front: Any) -> None:
+    def test_pareto_front_is_what_nothing_beats_in_both(self, points: Any, front: Any) -> None:
         assert compare_page.pareto_front(points) == front
 
 

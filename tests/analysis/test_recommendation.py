@@ -175,7 +175,7 @@ class TestTradeOff:
         case = Case().add("fast", 0.7, 150).add("lean", 1.1, 60).add("middle", 0.9, 90)
         assert case.said("Without a price").startswith("middle against glibc: 10% less CPU")
 
-    def test_by_the_clock(self) -> None:
+    def test_another_choice_by_the_clock_is_told(self) -> None:
         case = Case().add("frugal", 0.7, wall=1).add("parallel", 0.9, wall=0.5)
         assert "parallel against frugal: 50% less wall time" in case.said("By the clock")
 
@@ -184,7 +184,7 @@ class TestTradeOff:
 
 
 class TestUndecided:
-    def test_no_difference(self) -> None:
+    def test_no_difference_stays_with_glibc(self) -> None:
         headline = Case().add("a").add("b", 1.005).headline()
         assert headline.kind == "undecided" and headline.title == "No difference"
         assert headline.text.startswith("stay with glibc")
@@ -238,7 +238,7 @@ class TestUndecided:
         assert case.headline().text.startswith("stay with glibc: what is better than it in one")
         assert "5% less CPU" in case.said("c against glibc")
 
-    def test_nothing_measured(self) -> None:
+    def test_without_a_round_the_reason_is_the_headline(self) -> None:
         case = Case(incomplete="interrupted")
         case.entries.clear()
         case.entries.append(("glibc", {}, {}))
@@ -325,13 +325,13 @@ class TestFindings:
 
 
 class TestLimits:
-    def test_short_runs(self) -> None:
+    def test_short_runs_are_told(self) -> None:
         case = Case()
         case.entries.clear()
         case.add("glibc", 0.003).add("a", 0.003)
         assert "3 ms" in case.said("Short")
 
-    def test_incomplete(self) -> None:
+    def test_an_incomplete_comparison_is_told_with_its_reason(self) -> None:
         said = Case(incomplete="the baseline failed in round 4").add("a").said("Incomplete")
         assert said.startswith("the baseline failed in round 4")
 

@@ -14,7 +14,8 @@ from allotrope.features.sites.measure import Frame, Site, Tally
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
 SPECS = (
@@ -318,5 +319,5 @@ def test_tree_adds_up() -> None:
         ("operator new(unsigned long)", "operator new"),
     ],
 )
-def test_brief_names(function: str, brief: str) -> None:
+def test_brief_leaves_out_parameters_and_template_arguments(function: str, brief: str) -> None:
     assert symbols.brief(function) == brief

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD, SOURCE
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -161,7 +162,7 @@ def test_who_belongs_to_another_user_is_told(
     child = start(real, "bsd", [str(program)])
     children.append(child)
     script = (
-        f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[2] / 'analysis')!r})\n"
+        f"import os, sys; sys.path.insert(0, {str(SOURCE / 'analysis')!r})\n"
         "from allotrope.features.stats import process\n"
         "os.setgid(65534); os.setuid(65534)\n"
         f"try: process.find({child.pid})\n"

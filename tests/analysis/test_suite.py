@@ -18,7 +18,8 @@ from allotrope.features.suite.output import mean_ratio, recommend_suite
 from allotrope.output import page
 from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
-from conftest import SOURCE, Command
+from conftest import Command
+from under import SOURCE
 from test_compare import SCHEMA as COMPARISON
 from test_compare import closed, keys
 
@@ -122,7 +123,7 @@ class TestMeasuring:
         # References, mock's accounts, then the rounds: glibc and mock of p, of q, of p, ...
         assert (tmp_path / "trace").read_text() == "ppqq" + "pq" + "ppqq" * 3
 
-    def test_only(self, mock: Command, suite: Any) -> None:
+    def test_only_the_programs_named_are_measured(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, "--only", "shell")
         assert [entry["name"] for entry in document["programs"]] == ["shell"]
 
@@ -233,7 +234,9 @@ class TestTrouble:
         done = mock.run("compare", *options)
         assert done.returncode == 2 and message in done.stderr
 
-    def test_unknown_only(self, mock: Command, suite: Any) -> None:
+    def test_an_unknown_program_is_refused_with_those_there_are(
+        self, mock: Command, suite: Any
+    ) -> None:
         done, _ = suite(mock, TWO, "--only", "ls")
         assert done.returncode == 2 and "there are: echo; shell" in done.stderr
 
@@ -307,7 +310,7 @@ class TestResuming:
     @pytest.mark.parametrize(
         "text, message", [(None, "cannot read"), ("{", "damaged"), ("{}", "not the state")]
     )
-    def test_bad_state(
+    def test_a_state_that_cannot_be_resumed_is_told(
         self, mock: Command, suite: Any, tmp_path: Path, text: str | None, message: str
     ) -> None:
         if text is not None:
@@ -317,7 +320,7 @@ class TestResuming:
 
 
 class TestMeans:
-    def test_mean_of_medians(self) -> None:
+    def test_the_mean_is_geometric_over_medians(self) -> None:
         mean = geometric_mean([[2.0] * 7, [0.5] * 7, [4.0] * 7])
         assert mean is not None and math.isclose(mean.ratio, 4 ** (1 / 3))
         assert math.isclose(mean.low, mean.high) and (mean.programs, mean.rounds) == (3, 7)
@@ -384,14 +387,14 @@ def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 class TestWords:
-    def test_faster_suite(self, mock: Command, suite: Any) -> None:
+    def test_a_faster_suite_recommends_its_allocator(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=7)
         sentences = recommend_suite(grown(document, 0.8))
         assert sentences[0].text.startswith("mock: nothing measured is noticeably faster")
         assert "20% less CPU" in sentences[0].text
         assert any("geometric means over 2 programs" in one.text for one in sentences)
 
-    def test_slower_suite(self, mock: Command, suite: Any) -> None:
+    def test_a_slower_suite_stays_with_glibc(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=7)
         assert recommend_suite(grown(document, 1.2))[0].text.startswith("stay with glibc")
 

@@ -115,7 +115,9 @@ not a sample
         ("free_mem", False),
     ],
 )
-def test_glibcs_functions(symbol: str, expected: bool) -> None:
+def test_of_glibc_only_the_allocators_functions_are_the_allocator(
+    symbol: str, expected: bool
+) -> None:
     library = "/usr/lib/x86_64-linux-gnu/libc.so.6"
     assert witness.is_allocator(glibc(), symbol, library) is expected
     assert not witness.is_allocator(glibc(), symbol, "/usr/bin/program")
@@ -129,7 +131,7 @@ def test_all_of_a_preloaded_library_is_the_allocator(tmp_path: Path) -> None:
     assert not witness.is_allocator(peer, "malloc", "/usr/lib/libc.so.6")
 
 
-def test_ratio_of_medians() -> None:
+def test_ratio_of_medians_lies_in_an_interval_that_is_the_same_again() -> None:
     ratio, low, high = witness.ratio_of_medians([2.0, 2.1, 1.9, 2.0], [1.0, 1.1, 0.9, 1.0])
     assert ratio == 2 and low < 2 < high
     assert witness.ratio_of_medians([2.0, 2.1], [1.0]) == witness.ratio_of_medians(

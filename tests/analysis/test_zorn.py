@@ -44,7 +44,8 @@ from allotrope.study.zorn.tables import (
 from allotrope.system.errors import UserError
 from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 TINY = """
 [[program]]

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from under import BUILD
 
-SOURCE = Path(__file__).resolve().parents[2]
-PROGRAMS = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs"
+PROGRAMS = BUILD / "bench_programs"
 
 # Small runs and their checksums, the same on every machine and under every allocator.
 SMALL_RUNS = [

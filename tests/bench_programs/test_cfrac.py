@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
+from under import BUILD
 
-SOURCE = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs" / "cfrac"
+FOLDER = BUILD / "bench_programs" / "cfrac"
 PROGRAMS = ["cfrac", "cfrac_malloc", "cfrac_uncounted"]
 
 

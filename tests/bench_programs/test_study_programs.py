@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, SOURCE
+from under import BUILD, SOURCE
 
 sys.path.insert(0, str(SOURCE / "bench_programs"))
 

@@ -6,15 +6,14 @@ Legality is judged here from the printed cells alone, apart from the program's o
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from under import BUILD, SOURCE
 
-SOURCE = Path(__file__).resolve().parents[2]
-YACR = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)) / "bench_programs" / "yacr" / "yacr"
+YACR = BUILD / "bench_programs" / "yacr" / "yacr"
 DEUTSCH = SOURCE / "bench_programs" / "yacr" / "deutsch.channel"
 
 Rows = tuple[list[int], list[int]]
@@ -165,6 +164,6 @@ def test_bad_file_is_named_in_one_line(text: str, complaint: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("arguments", [(), ("/nonexistent",), ("channels=x",)])
-def test_bad_arguments(arguments: tuple[str, ...]) -> None:
+def test_bad_arguments_are_refused_in_one_line(arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert result.returncode == 2 and result.stderr.count("\n") == 1

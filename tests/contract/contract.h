@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench_programs/random.h"
+
 #define require(condition) \
     ((condition) ? (void)0 : requirement_failed(#condition, __FILE__, __LINE__))
 
@@ -70,13 +72,6 @@ static inline void exercise(void)
         require(is_filled(blocks[i], sizes[i]));
         free(blocks[i]);
     }
-}
-
-/* A small generator of our own: rand() is allowed to lock and its sequence to differ. */
-static inline uint32_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(*state >> 33);
 }
 
 #endif

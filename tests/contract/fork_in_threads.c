@@ -29,9 +29,9 @@ static void *hammer(void *argument)
     uint64_t random = number;
     void *blocks[64] = {NULL};
     while (!stop) {
-        void **slot = &blocks[next_random(&random) % 64];
+        void **slot = &blocks[random_next(&random) % 64];
         free(*slot);
-        *slot = malloc(next_random(&random) % 8 == 0 ? 300000 : next_random(&random) % 3000);
+        *slot = malloc(random_next(&random) % 8 == 0 ? 300000 : random_next(&random) % 3000);
         require(*slot != NULL);
     }
     for (int i = 0; i < 64; i++)

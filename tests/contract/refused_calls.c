@@ -64,8 +64,8 @@ static void churn(bool may_fail)
 {
     uint64_t random = 3;
     for (int round = 0; round < 3000; round++) {
-        int i = (int)(next_random(&random) % BLOCKS);
-        size_t size = next_random(&random) % ((size_t)1 << next_random(&random) % 21);
+        int i = (int)(random_next(&random) % BLOCKS);
+        size_t size = random_next(&random) % ((size_t)1 << random_next(&random) % 21);
         if (blocks[i] && round % 3 == 0) {
             int pattern = sizes[i] > 0 ? blocks[i][0] : 0;
             size_t common = sizes[i] < size ? sizes[i] : size;

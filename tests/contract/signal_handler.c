@@ -34,9 +34,9 @@ int main(void)
     static void *blocks[BLOCKS];
     uint64_t random = 1;
     while (signals < SIGNALS) {
-        void **slot = &blocks[next_random(&random) % BLOCKS];
+        void **slot = &blocks[random_next(&random) % BLOCKS];
         free(*slot);
-        *slot = malloc(next_random(&random) % 5000);
+        *slot = malloc(random_next(&random) % 5000);
         require(*slot != NULL);
     }
     return 0;

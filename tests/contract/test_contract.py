@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from under import GLIBC, Under, allocators_under_test
+from under import BUILD, GLIBC, LIBRARY, Under, allocators_under_test
 
-BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parents[2]))
-LIBRARY = BUILD / ".libs" / "liballotrope.so"
 ARCHIVE = BUILD / ".libs" / "liballotrope.a"
 PROGRAMS = BUILD / "tests" / "contract"
 PLUGIN = str(PROGRAMS / "plugin.so")
@@ -88,7 +86,7 @@ PLAIN = [
 
 @each_allocator
 @pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
-def test_program_behaves(program: str, under: Under) -> None:
+def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
 
 
@@ -487,7 +485,7 @@ def test_archive_replaces_all_of_libc_malloc() -> None:
 
 
 @pytest.mark.parametrize("spec", ["", *(under.spec for under in OURS)])
-def test_static_program(spec: str, tmp_path: Path) -> None:
+def test_a_static_program_uses_the_archive(spec: str, tmp_path: Path) -> None:
     program = tmp_path / "static_program"
     compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
     result = subprocess.run(

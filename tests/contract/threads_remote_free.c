@@ -38,7 +38,7 @@ int main(void)
     require(pthread_create(&consumer, NULL, free_all, NULL) == 0);
     uint64_t random = 1;
     for (size_t item = 0; item < ITEMS; item++) {
-        void *block = malloc(64 + next_random(&random) % 1000);
+        void *block = malloc(64 + random_next(&random) % 1000);
         require(block != NULL);
         fill(block, 64);
         pthread_mutex_lock(&lock);

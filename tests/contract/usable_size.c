@@ -14,20 +14,20 @@ static size_t usable[BLOCKS];
 
 static size_t some_size(uint64_t *random)
 {
-    uint32_t magnitude = next_random(random) % 21;
-    return next_random(random) % (((size_t)1 << magnitude) + 1);
+    uint32_t magnitude = random_next(random) % 21;
+    return random_next(random) % (((size_t)1 << magnitude) + 1);
 }
 
 static char *allocate(uint64_t *random, size_t size)
 {
     void *block = NULL;
-    switch (next_random(random) % 4) {
+    switch (random_next(random) % 4) {
     case 0:
         return calloc(1, size);
     case 1:
         return realloc(NULL, size);
     case 2:
-        require(posix_memalign(&block, (size_t)16 << next_random(random) % 10, size) == 0);
+        require(posix_memalign(&block, (size_t)16 << random_next(random) % 10, size) == 0);
         return block;
     default:
         return malloc(size);
@@ -53,7 +53,7 @@ int main(void)
         }
         for (int i = 0; i < BLOCKS; i++) {
             int pattern = blocks[i][0];
-            char *moved = realloc(blocks[i], usable[i] + 1 + next_random(&random) % 5000);
+            char *moved = realloc(blocks[i], usable[i] + 1 + random_next(&random) % 5000);
             require(moved != NULL);
             for (size_t byte = 0; byte < usable[i]; byte++)
                 require(moved[byte] == pattern);

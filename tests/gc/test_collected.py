@@ -37,7 +37,7 @@ def line(name: str, under: Under = GLIBC, variant: str = "") -> str:
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 @pytest.mark.parametrize("variant", ["_forgets", "_libgc"])
-def test_variants_agree(name: str, variant: str) -> None:
+def test_variants_print_the_same_line(name: str, variant: str) -> None:
     assert line(name, variant=variant) == line(name)
 
 

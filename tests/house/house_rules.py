@@ -19,6 +19,7 @@ from typing import Iterator, Sequence
 VM = {"vm", "vm/kernel"}
 ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}
+TRACE = {"trace/base", "trace/protocol", "trace/format"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "vm": set(),
     "vm/kernel": {"vm"},
@@ -37,14 +38,17 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/observers": {"vm", "shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
     "shim/symbols": {"vm", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
+    "trace/base": set(),
     "trace/protocol": set(),
-    "trace/format": set(),
-    "trace/references": {"trace/protocol", "trace/format"},
-    "trace/events": {"trace/protocol", "trace/format"},
+    "trace/format": {"trace/base"},
+    "trace/references": TRACE,
+    "trace/inspect": {"trace/base", "trace/format"},
+    "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
-    "analysis/launcher": {"trace/events"},
+    "analysis/launcher": {"trace/base"},
+    "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
-    "analysis/simulate": {"analysis/simulate/simulators", "trace/format", "trace/references"},
+    "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
 }
 FLOORS = {folder.split("/")[0] for folder in MAY_INCLUDE}
 # What configure makes, and what Valgrind's headers include each other as.
@@ -195,9 +199,21 @@ def faults_of(tree: Path) -> Iterator[str]:
             yield f"{name}:{number}: {fault}"
 
 
+def unlisted_tests(tree: Path) -> Iterator[str]:
+    """A test that no automake fragment names is never run."""
+    paths = [path.relative_to(tree) for path in files_of(tree)]
+    fragments = "\n".join((tree / path).read_text() for path in paths if path.suffix == ".am")
+    for path in paths:
+        if not fragments or path.parts[0] != "tests" or not path.name.startswith("test_"):
+            continue
+        name = path.with_suffix("") if path.suffix == ".c" else path
+        if not re.search(rf"{re.escape(name.as_posix())}(?![\w.])", fragments):
+            yield f"{path}: no automake fragment names this test"
+
+
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    faults = list(faults_of(tree))
+    faults = [*faults_of(tree), *unlisted_tests(tree)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

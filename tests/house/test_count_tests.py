@@ -40,7 +40,7 @@ CMOCKA_CRASHED = "[==========] Running 5 test(s).\n[ RUN      ] test_a\n"
         ("PASS", "says what it likes\n", Count(1, 0, 0)),
     ],
 )
-def test_count_of_a_log(result: str, log: str, expected: Count) -> None:
+def test_a_log_counts_what_its_runner_says(result: str, log: str, expected: Count) -> None:
     assert count_log(result, log) == expected
 
 
@@ -61,7 +61,7 @@ def run(build: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_sum_over_a_build(tmp_path: Path) -> None:
+def test_counts_of_a_builds_logs_are_added_up(tmp_path: Path) -> None:
     write(tmp_path, "tests/test_a", "PASS", CMOCKA_PASSED)
     write(tmp_path, "test_b", "PASS", "7 passed, 0 failed, 0 skipped\n")
     assert run(tmp_path) == (0, "11 passed, 0 failed\n")
@@ -71,5 +71,5 @@ def test_sum_over_a_build(tmp_path: Path) -> None:
     assert run(tmp_path) == (1, "1 skipped; the logs say why\n14 passed, 1 failed\n")
 
 
-def test_nothing_was_run(tmp_path: Path) -> None:
+def test_a_build_without_logs_has_failed(tmp_path: Path) -> None:
     assert run(tmp_path) == (1, "0 passed, 0 failed\n")

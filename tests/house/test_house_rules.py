@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import house_rules
+from under import SOURCE
 
-SOURCE = Path(__file__).resolve().parents[2]
 HEAD = "/* SPDX-License-Identifier: MIT */\n"
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -24,10 +24,11 @@ def faults_with(tree: Path, name: str, text: str) -> list[str]:
     return list(house_rules.faults_of(tree))
 
 
-def test_this_tree() -> None:
+def test_this_tree_keeps_the_rules() -> None:
     if not (SOURCE / ".git").exists():
         pytest.skip("not a git repository")
     assert list(house_rules.faults_of(SOURCE)) == []
+    assert list(house_rules.unlisted_tests(SOURCE)) == []
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_this_tree() -> None:
         ("gc/mark/mark.c", "alloc/blocks/blocks.h"),
         ("shim/configuration/allocators.c", "gc/cycle/gc.h"),
         ("shim/observers/events.c", "trace/protocol/event_pool.h"),
-        ("shim/configuration/describe.c", "config.h"),
+        ("shim/reports/describe.c", "config.h"),
         ("analysis/simulate/main.c", "trace/format/format.h"),
         ("tests/alloc/policies/test_bsd.c", "alloc/policies/bsd.h"),
         ("bench_programs/cfrac/number.c", "number.h"),
@@ -190,3 +191,13 @@ def test_conflict_markers_in_any_file(tmp_path: Path) -> None:
 def test_generated_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.gen.c\n")
     assert faults_with(tmp_path, "vm/table.gen.c", "int x;\n") == []
+
+
+def test_a_test_is_in_a_list(tmp_path: Path) -> None:
+    faults_with(tmp_path, "tests/vm/test_a.c", HEAD)
+    faults_with(tmp_path, "tests/vm/test_b.py", HEAD)
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_ab tests/vm/test_b.py\n")
+    expected = ["tests/vm/test_a.c: no automake fragment names this test"]
+    assert list(house_rules.unlisted_tests(tmp_path)) == expected
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_a tests/vm/test_b.py\n")
+    assert list(house_rules.unlisted_tests(tmp_path)) == []

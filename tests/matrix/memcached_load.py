@@ -1,22 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Several clients that set, get, append to and delete keys of a memcached on a socket."""
 
-import socket
 import sys
 import threading
-import time
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench_programs" / "today"))
 
-def connect(path: str) -> socket.socket:
-    for _ in range(200):
-        client = socket.socket(socket.AF_UNIX)
-        try:
-            client.connect(path)
-            return client
-        except OSError:
-            client.close()
-            time.sleep(0.05)
-    sys.exit("no memcached")
+from unix_socket import connect  # noqa: E402
 
 
 def run(path: str, number: int, results: list[int]) -> None:

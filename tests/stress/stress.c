@@ -13,10 +13,9 @@
  * starts a thread, and lets the heap examine itself. After every phase all threads have ended:
  * then the heap examines itself and is walked, and each block of the table must be met.
  *
- * A block's contents are made from a number of its own, over all that malloc_usable_size
- * promises, so a block that is handed out twice, moved without its contents or written to by the
- * heap is found. `unexamined`: the heap does not examine itself, for which it may need memory that
- * it will not get. Prints one line of counts; on a fault says what is wrong and aborts.
+ * Blocks are filled and looked at as held_block.h says. `unexamined`: the heap does not examine
+ * itself, for which it may need memory that it will not get. Prints one line of counts; on a fault
+ * says what is wrong and aborts.
  *
  * Linked with the archive of the library it calls malloc itself. Built with -DSTRESS_TABLE, as
  * stress_table, it calls the allocator's own table: then a sanitizer keeps the malloc of the
@@ -33,12 +32,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench_programs/random.h"
 #include "shim/configuration/configuration.h"
+#include "tests/unit/held_block.h"
 #include "vm/sanitizer.h"
 
-/* The allocator under test. */
+/* The allocator under test, and how blocks are asked of it. */
 
-static const struct allocator *heap;
+static const struct allocator *heap, *calls;
 
 #ifdef STRESS_TABLE
 
@@ -48,44 +49,9 @@ static void open_heap(const struct allocator *allocator)
 {
     static struct configuration configuration;
     options_set_initial(allocator->options, configuration.options);
-    heap = allocator;
+    heap = calls = allocator;
     if (!heap->init(configuration.options))
         exit(2);
-}
-
-static void *heap_malloc(size_t size)
-{
-    return heap->alloc(size);
-}
-
-static void *heap_calloc(size_t size)
-{
-    return heap->alloc_zeroed(size);
-}
-
-static void *heap_aligned(size_t alignment, size_t size)
-{
-    return heap->alloc_aligned(alignment, size);
-}
-
-static void *heap_resize(void *block, size_t size)
-{
-    return heap->resize(block, size);
-}
-
-static void heap_free(void *block)
-{
-    heap->free(block);
-}
-
-static size_t heap_usable(void *block)
-{
-    return heap->usable_size(block);
-}
-
-static void heap_thread_ends(void)
-{
-    heap->thread_exit();
 }
 
 static pid_t heap_fork(void)
@@ -103,11 +69,6 @@ static pid_t heap_fork(void)
 
 #include "shim/route/route.h"
 
-static void open_heap(void)
-{
-    heap = route_settle()->allocator;
-}
-
 static _Noreturn void fault(const char *what, const void *where);
 
 /* What malloc, calloc or realloc returns: NULL means ENOMEM. */
@@ -118,17 +79,17 @@ static void *obtained(void *block)
     return block;
 }
 
-static void *heap_malloc(size_t size)
+static void *call_malloc(size_t size)
 {
     return obtained(malloc(size));
 }
 
-static void *heap_calloc(size_t size)
+static void *call_calloc(size_t size)
 {
     return obtained(calloc(1, size));
 }
 
-static void *heap_aligned(size_t alignment, size_t size)
+static void *call_memalign(size_t alignment, size_t size)
 {
     void *block = NULL;
     if (alignment % 3 == 1) /* powers of two are 1 and 2 by turns */
@@ -140,12 +101,12 @@ static void *heap_aligned(size_t alignment, size_t size)
     return error == 0 ? block : NULL;
 }
 
-static void *heap_resize(void *block, size_t size)
+static void *call_realloc(void *block, size_t size)
 {
     return obtained(realloc(block, size));
 }
 
-static void heap_free(void *block)
+static void call_free(void *block)
 {
     errno = EDOM;
     free(block);
@@ -153,13 +114,36 @@ static void heap_free(void *block)
         fault("free has changed errno", block);
 }
 
-static size_t heap_usable(void *block)
+static size_t call_usable_size(const void *block)
 {
-    return malloc_usable_size(block);
+    return malloc_usable_size((void *)block);
 }
 
-static void heap_thread_ends(void)
+static bool is_owned(const void *block)
 {
+    return heap->owns(block);
+}
+
+/* The library notices itself that a thread ends. */
+static void let_thread_end(void)
+{
+}
+
+static const struct allocator malloc_family = {
+    .alloc = call_malloc,
+    .alloc_zeroed = call_calloc,
+    .alloc_aligned = call_memalign,
+    .resize = call_realloc,
+    .free = call_free,
+    .usable_size = call_usable_size,
+    .owns = is_owned,
+    .thread_exit = let_thread_end,
+};
+
+static void open_heap(void)
+{
+    heap = route_resolve()->allocator;
+    calls = &malloc_family;
 }
 
 static pid_t heap_fork(void)
@@ -171,16 +155,14 @@ static pid_t heap_fork(void)
 
 /* The table. */
 
-enum { ENTRIES = 2048, MOST_THREADS = 8, EDGE_BYTES = 512, KEPT_WHOLE = 8192 };
+enum { ENTRIES = 2048, MOST_THREADS = 8 };
 
 /* Live bytes beyond which nothing large is asked for. */
 static const size_t MOST_BYTES = (size_t)48 << 20;
 
 struct entry {
     atomic_bool held; /* by a thread that is at work on it */
-    unsigned char *start;
-    size_t usable;
-    uint64_t number; /* what the contents are made from */
+    struct held_block block;
 };
 
 static struct entry table[ENTRIES];
@@ -199,60 +181,31 @@ static _Noreturn void fault(const char *what, const void *where)
     abort();
 }
 
-/* splitmix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
-}
-
-/* Contents: a byte for each offset. Of large blocks both ends, and one byte a page between. */
-
-static unsigned char byte_at(uint64_t number, size_t offset)
-{
-    return (unsigned char)(number >> 8 * (offset % 8)) ^ (unsigned char)(offset >> 3);
-}
-
-static size_t next_offset(size_t offset, size_t bytes)
-{
-    if (bytes <= KEPT_WHOLE || offset + 1 < EDGE_BYTES || offset + 1 > bytes - EDGE_BYTES)
-        return offset + 1;
-    size_t next = offset + 4096;
-    return next < bytes - EDGE_BYTES ? next : bytes - EDGE_BYTES + 1;
-}
-
-static void fill(const struct entry *entry)
-{
-    for (size_t i = 0; i < entry->usable; i = next_offset(i, entry->usable))
-        entry->start[i] = byte_at(entry->number, i);
-}
-
-/* bytes: how far the contents still reach, if the block has been resized. */
-static void look_at(const struct entry *entry, const unsigned char *start, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i = next_offset(i, entry->usable))
-        if (start[i] != byte_at(entry->number, i))
-            fault("contents lost", start + i);
-}
-
 /* Operations on an entry that the caller holds. */
 
-static void put(struct entry *entry, void *start, size_t size, uint64_t *random)
+static void count_bytes(const struct entry *entry)
 {
-    entry->start = start;
-    entry->usable = heap_usable(start);
-    entry->number = next_random(random);
-    if (entry->usable < size)
-        fault("usable size less than what was asked for", start);
-    atomic_fetch_add_explicit(&live_bytes, entry->usable, memory_order_relaxed);
-    fill(entry);
+    atomic_fetch_add_explicit(&live_bytes, entry->block.usable, memory_order_relaxed);
+}
+
+static void discount_bytes(const struct entry *entry)
+{
+    atomic_fetch_sub_explicit(&live_bytes, entry->block.usable, memory_order_relaxed);
+}
+
+/* wrong: what is said of an operation on the entry. False if the operation was refused. */
+static bool succeeded(const struct entry *entry, const char *wrong)
+{
+    if (wrong && wrong != held_refused)
+        fault(wrong, entry->block.start);
+    if (wrong)
+        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+    return !wrong;
 }
 
 static size_t random_size(uint64_t *random)
 {
-    uint64_t number = next_random(random), size = number >> 16;
+    uint64_t number = random_next(random), size = number >> 16;
     bool tight = atomic_load_explicit(&live_bytes, memory_order_relaxed) > MOST_BYTES;
     switch (number & 255) {
     case 0:
@@ -273,52 +226,32 @@ static size_t random_size(uint64_t *random)
 
 static void allocate(struct entry *entry, uint64_t *random)
 {
-    size_t size = random_size(random), alignment = 16;
-    uint64_t kind = next_random(random) % 16;
-    unsigned char *start;
-    if (kind == 0) {
-        start = heap_calloc(size);
-        for (size_t i = 0; start && i < size; i = next_offset(i, size))
-            if (start[i] != 0)
-                fault("a block of calloc is not zero", start + i);
-    } else if (kind == 1) {
-        alignment = (size_t)1 << next_random(random) % 17;
-        start = heap_aligned(alignment, size);
-    } else {
-        start = heap_malloc(size);
-    }
-    if (!start) {
-        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
-        return;
-    }
-    if ((uintptr_t)start % alignment != 0 || (uintptr_t)start % 16 != 0)
-        fault("a block is not aligned", start);
-    put(entry, start, size, random);
+    static const enum how_allocated kinds[16] = {ZEROED, ALIGNED}; /* the others: PLAIN */
+    struct wish wish = {.how = kinds[random_next(random) % 16]};
+    wish.bytes = random_size(random);
+    wish.alignment = (size_t)1 << random_next(random) % 17;
+    wish.number = random_next(random);
+    if (succeeded(entry, held_alloc(&entry->block, calls, &wish)))
+        count_bytes(entry);
+}
+
+static void look_at(const struct entry *entry)
+{
+    succeeded(entry, held_look(&entry->block, calls));
 }
 
 static void drop(struct entry *entry)
 {
-    look_at(entry, entry->start, entry->usable);
-    if (heap_usable(entry->start) != entry->usable)
-        fault("usable size has changed", entry->start);
-    atomic_fetch_sub_explicit(&live_bytes, entry->usable, memory_order_relaxed);
-    heap_free(entry->start);
-    entry->start = NULL;
+    discount_bytes(entry);
+    succeeded(entry, held_free(&entry->block, calls));
 }
 
 static void resize(struct entry *entry, uint64_t *random)
 {
     size_t size = random_size(random) + 1;
-    look_at(entry, entry->start, entry->usable);
-    unsigned char *start = heap_resize(entry->start, size);
-    if (!start) {
-        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
-        look_at(entry, entry->start, entry->usable);
-        return;
-    }
-    look_at(entry, start, size < entry->usable ? size : entry->usable);
-    atomic_fetch_sub_explicit(&live_bytes, entry->usable, memory_order_relaxed);
-    put(entry, start, size, random);
+    discount_bytes(entry);
+    succeeded(entry, held_resize(&entry->block, calls, size, random_next(random)));
+    count_bytes(entry);
 }
 
 static bool take(struct entry *entry)
@@ -333,18 +266,18 @@ static void give_back(struct entry *entry)
 
 static void operate(uint64_t *random)
 {
-    struct entry *entry = &table[next_random(random) % ENTRIES];
+    struct entry *entry = &table[random_next(random) % ENTRIES];
     if (!take(entry))
         return;
-    uint64_t kind = next_random(random) % 16;
-    if (!entry->start)
+    uint64_t kind = random_next(random) % 16;
+    if (!entry->block.start)
         allocate(entry, random);
     else if (kind < 9)
         drop(entry);
     else if (kind < 14)
         resize(entry, random);
     else
-        look_at(entry, entry->start, entry->usable);
+        look_at(entry);
     give_back(entry);
 }
 
@@ -364,7 +297,7 @@ static void *operate_in_child(void *argument)
     uint64_t random = *(uint64_t *)argument;
     for (int i = 0; i < 500; i++)
         operate(&random);
-    heap_thread_ends();
+    calls->thread_exit();
     return NULL;
 }
 
@@ -374,10 +307,10 @@ static _Noreturn void be_child(uint64_t random)
     for (int i = 0; i < ENTRIES; i++) {
         if (!take(&table[i]))
             continue;
-        if (table[i].start && i % 2 == 0)
+        if (table[i].block.start && i % 2 == 0)
             drop(&table[i]);
-        else if (table[i].start)
-            look_at(&table[i], table[i].start, table[i].usable);
+        else if (table[i].block.start)
+            look_at(&table[i]);
         give_back(&table[i]);
     }
     pthread_t thread;
@@ -421,26 +354,26 @@ static atomic_bool stop, fork_wanted;
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    uint64_t span = 2000 + next_random(&worker->random) % 60000, done = 0;
+    uint64_t span = 2000 + random_next(&worker->random) % 60000, done = 0;
     while (done < span && !atomic_load_explicit(&stop, memory_order_relaxed)) {
         operate(&worker->random);
         done++;
         if (atomic_load_explicit(&fork_wanted, memory_order_relaxed) &&
             atomic_exchange(&fork_wanted, false))
             fork_once(worker->random);
-        if (next_random(&worker->random) % 50000 == 0)
+        if (random_next(&worker->random) % 50000 == 0)
             heap->trim();
     }
     atomic_fetch_add_explicit(&operations, done, memory_order_relaxed);
     atomic_fetch_add_explicit(&lives, 1, memory_order_relaxed);
-    heap_thread_ends();
+    calls->thread_exit();
     atomic_store(&worker->ended, true);
     return NULL;
 }
 
 static void start_worker(struct worker *worker, uint64_t *random)
 {
-    worker->random = next_random(random);
+    worker->random = random_next(random);
     worker->ended = false;
     worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
 }
@@ -509,9 +442,9 @@ static void examine(void)
     static struct meeting meeting;
     meeting.count = 0;
     for (int i = 0; i < ENTRIES; i++)
-        if (table[i].start) {
-            look_at(&table[i], table[i].start, table[i].usable);
-            meeting.starts[meeting.count++] = table[i].start;
+        if (table[i].block.start) {
+            look_at(&table[i]);
+            meeting.starts[meeting.count++] = table[i].block.start;
         }
     if (unexamined)
         return;
@@ -531,7 +464,7 @@ static void examine(void)
 
 static void run_phase(double seconds, double *next_fork, uint64_t *random)
 {
-    unsigned threads = 1 + (unsigned)(next_random(random) % MOST_THREADS);
+    unsigned threads = 1 + (unsigned)(random_next(random) % MOST_THREADS);
     double end = now() + seconds;
     atomic_store(&stop, false);
     for (unsigned i = 0; i < threads; i++)
@@ -547,7 +480,7 @@ static void run_phase(double seconds, double *next_fork, uint64_t *random)
             continue;
         *next_fork = now() + 1;
         if (forks++ % 2 == 0)
-            fork_once(next_random(random));
+            fork_once(random_next(random));
         else
             atomic_store(&fork_wanted, true);
     }
@@ -564,7 +497,7 @@ static void run(double seconds, uint64_t random)
     while (now() < end)
         run_phase(seconds / 4 < 2.5 ? seconds / 4 : 2.5, &next_fork, &random);
     for (int i = 0; i < ENTRIES; i++)
-        if (table[i].start)
+        if (table[i].block.start)
             drop(&table[i]);
     examine();
     printf("%s:%s: %.0f s, %llu phases, %llu threads, %llu forks, %llu operations, %llu refused\n",

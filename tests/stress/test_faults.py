@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A kernel that says no: each system call that our code makes fails once, and from some moment on
-for ever, while threads allocate, free, resize, die and fork (see stress.c and faults/inject.c).
+for ever, while threads allocate, free, resize, die and fork (see stress.c and inject.c).
 What is held must stay whole, what is refused must be NULL with ENOMEM, and nobody may crash.
 
 `make check` tries one errno a call; ALLOTROPE_FAULTS=all tries each that the call's manual names.
@@ -12,12 +12,10 @@ import functools
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-from under import allocators_under_test
+from under import BUILD, allocators_under_test
 
-BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parents[2]))
 INJECT = BUILD / "tests" / "stress" / "inject"
 STRESS = BUILD / "tests" / "stress" / "stress"
 ALL = os.environ.get("ALLOTROPE_FAULTS") == "all"

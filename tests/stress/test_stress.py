@@ -4,12 +4,10 @@ as is asked with `make stress SECONDS_EACH=3600`."""
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
-from under import NOT_FOR_ANY_PROGRAM, described_specs
+from under import BUILD, NOT_FOR_ANY_PROGRAM, described_specs
 
-BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", Path(__file__).resolve().parents[2]))
 SECONDS = float(os.environ.get("ALLOTROPE_STRESS_SECONDS", "0.6"))
 # libc keeps pointers into blocks that the collector of 1992 would not follow.
 SPECS = [spec for spec in described_specs() if spec not in NOT_FOR_ANY_PROGRAM]

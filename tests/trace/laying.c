@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench_programs/random.h"
+
 enum { BLOCKS = 20000, MOST_BYTES = 8192, GAP_BYTES = 1 << 20 };
 
 static uintptr_t blocks[BLOCKS];
@@ -23,8 +25,7 @@ int main(void)
     uint64_t random = 1, hash = 0;
     size_t count = 0, extents = 0;
     for (size_t i = 0; i < BLOCKS; i++) {
-        random = random * 6364136223846793005U + 1442695040888963407U;
-        sizes[i] = 1 + (random >> 33) % (random >> 63 ? MOST_BYTES : 256);
+        sizes[i] = random_between(&random, 1, random_below(&random, 2) ? MOST_BYTES : 256);
         blocks[i] = (uintptr_t)malloc(sizes[i]);
         if (i % 3 == 2) {
             free((void *)blocks[i - 1]);

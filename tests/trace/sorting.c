@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* sorting.c: a deterministic program for the recorder's tests: heap blocks of many sizes,
  * sorted, searched, freed, printed. */
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench_programs/random.h"
 
 enum { WORDS = 4000 };
 
@@ -16,12 +17,11 @@ static int compare(const void *first, const void *second)
 int main(void)
 {
     static char *words[WORDS];
-    uint32_t random = 1;
+    uint64_t random = 1;
     for (int i = 0; i < WORDS; i++) {
-        random = random * 1103515245 + 12345;
-        size_t length = 1 + (random >> 16) % 300;
+        size_t length = random_between(&random, 1, 300);
         words[i] = malloc(length + 1);
-        memset(words[i], 'a' + (random >> 8) % 26, length);
+        memset(words[i], 'a' + (int)random_below(&random, 26), length);
         words[i][length] = 0;
     }
     qsort(words, WORDS, sizeof *words, compare);

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 PROGRAM = str(BUILD / "tests" / "trace" / "allocating")
 EVENTS = str(BUILD / "trace" / "allotrope-events")

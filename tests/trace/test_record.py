@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, SOURCE, Command
+from conftest import Command
+from under import BUILD, SOURCE
 
 import numpy as np
 

@@ -7,7 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "trace/format/format.h"
+#include "bench_programs/random.h"
+#include "trace/format/copy.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -21,8 +22,7 @@ static uint64_t random_state;
 
 static uint64_t random_number(uint64_t below)
 {
-    random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (random_state >> 20) % below;
+    return random_next(&random_state) % below;
 }
 
 /* The naive model. */
@@ -272,13 +272,13 @@ static void test_reading_returns_what_was_written(void **state)
         check_identity(seed, seed * 100, (unsigned)(seed * 7 % 100));
 }
 
-static void test_many_chunks(void **state)
+static void test_a_trace_of_many_chunks_is_read_back(void **state)
 {
     (void)state;
     check_identity(99, 3000000, 1);
 }
 
-static void test_an_empty_trace(void **state)
+static void test_an_empty_trace_is_read_back(void **state)
 {
     (void)state;
     check_identity(5, 0, 0);
@@ -428,8 +428,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reading_returns_what_was_written),
-        cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_an_empty_trace),
+        cmocka_unit_test(test_a_trace_of_many_chunks_is_read_back),
+        cmocka_unit_test(test_an_empty_trace_is_read_back),
         cmocka_unit_test(test_a_truncated_trace_keeps_what_stands_before),
         cmocka_unit_test(test_a_damaged_trace_is_an_error),
         cmocka_unit_test(test_a_full_disk_is_reported),

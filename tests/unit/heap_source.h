@@ -92,6 +92,10 @@ static inline void *extend_test_source(struct page_source *pages, size_t bytes)
         start = (char *)round_up((uintptr_t)start + 1, JUMP_BYTES) + JUMP_BYTES;
         begin_test_segment(source, start);
     }
+    if (bytes % 8 != 0) {
+        fprintf(stderr, "a heap extends its memory by %zu bytes\n", bytes);
+        abort();
+    }
     if (decision == SOURCE_REFUSE || bytes > (size_t)(source->end - start))
         return NULL;
     source->segments[source->segment_count - 1].end = start + bytes;

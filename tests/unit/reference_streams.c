@@ -4,36 +4,35 @@
 
 #include <stdlib.h>
 
+#include "bench_programs/random.h"
+
 static uint64_t state;
 
-static uint64_t random_below(uint64_t limit)
+static uint64_t below(uint64_t limit)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state * 0x2545f4914f6cdd1dULL >> 32) % limit;
+    return random_below(&state, limit);
 }
 
 /* Heap and stack, most references near the last, as programs do. */
 static uint64_t next_local(size_t i, uint64_t last)
 {
     (void)i;
-    switch (random_below(8)) {
+    switch (below(8)) {
     case 0:
-        return 0x4a00000 + random_below(1 << 20);
+        return 0x4a00000 + below(1 << 20);
     case 1:
-        return 0x1ffeff8000 + random_below(4096);
+        return 0x1ffeff8000 + below(4096);
     case 2:
-        return 0x4a00000 + random_below(1 << 13);
+        return 0x4a00000 + below(1 << 13);
     default:
-        return last + random_below(64) - random_below(48);
+        return last + below(64) - below(48);
     }
 }
 
 static uint64_t next_uniform(size_t i, uint64_t last)
 {
     (void)i, (void)last;
-    return 0x10000000 + random_below(3 << 20);
+    return 0x10000000 + below(3 << 20);
 }
 
 /* LRU's worst case: a loop over slightly more than fits. */
@@ -47,45 +46,44 @@ static uint64_t next_loop(size_t i, uint64_t last)
 static uint64_t next_same_set(size_t i, uint64_t last)
 {
     (void)last;
-    return 0x7f0000000000 + random_below(i % 4096 < 2048 ? 18 : 12) * (1ULL << 23);
+    return 0x7f0000000000 + below(i % 4096 < 2048 ? 18 : 12) * (1ULL << 23);
 }
 
 /* Powers of two apart: sets that differ at some numbers of sets and collide at others. */
 static uint64_t next_strides(size_t i, uint64_t last)
 {
     (void)i, (void)last;
-    return 0x40000000 + (random_below(3) << (5 + random_below(19))) +
-           (random_below(2) << (5 + random_below(19)));
+    return 0x40000000 + (below(3) << (5 + below(19))) + (below(2) << (5 + below(19)));
 }
 
 /* Everywhere a user's address can be, pages far apart. */
 static uint64_t next_sparse(size_t i, uint64_t last)
 {
     (void)i, (void)last;
-    return random_below(300) * 0x3fffffd1000ULL % (REFERENCE_ADDRESS_LIMIT - 65536);
+    return below(300) * 0x3fffffd1000ULL % (REFERENCE_ADDRESS_LIMIT - 65536);
 }
 
 /* Two blocks in turn, the least that a filter of repeated touches must get right. */
 static uint64_t next_turns(size_t i, uint64_t last)
 {
     (void)last;
-    return 0x2000 + i % 2 * 0x100000 + random_below(64);
+    return 0x2000 + i % 2 * 0x100000 + below(64);
 }
 
 /* More units than the short rows of an LRU stack hold, at all distances. */
 static uint64_t next_deep(size_t i, uint64_t last)
 {
     (void)i, (void)last;
-    uint64_t spread = 1ULL << random_below(15);
-    return 0x50000000 + random_below(spread) * 4096;
+    uint64_t spread = 1ULL << below(15);
+    return 0x50000000 + below(spread) * 4096;
 }
 
 /* Near addresses, and after a while far ones among them; more stretches of memory all the time. */
 static uint64_t next_far(size_t i, uint64_t last)
 {
     (void)last;
-    uint64_t far = i > 3000 && random_below(2) ? 0x7f0000000000 + (random_below(4) << 40) : 0;
-    return far + (random_below(1 + i / 500) << 22) + random_below(1 << 13);
+    uint64_t far = i > 3000 && below(2) ? 0x7f0000000000 + (below(4) << 40) : 0;
+    return far + (below(1 + i / 500) << 22) + below(1 << 13);
 }
 
 static const struct {
@@ -101,9 +99,9 @@ static const struct {
 static unsigned next_size(void)
 {
     static const unsigned sizes[] = {1, 2, 4, 4, 8, 8, 8, 8, 8, 8, 8, 16, 16, 32, 64};
-    unsigned pick = (unsigned)random_below(200);
+    unsigned pick = (unsigned)below(200);
     if (pick == 0)
-        return (unsigned)random_below(600);
+        return (unsigned)below(600);
     if (pick == 1)
         return 0;
     return sizes[pick % (sizeof sizes / sizeof *sizes)];
@@ -121,17 +119,17 @@ struct stream stream_make(unsigned number, size_t count)
     unsigned class = 0, classes = number % 2 ? 1 : 4;
     uint64_t address = 0x10000;
     for (size_t i = 0; i < count; i++) {
-        if (random_below(40) == 0)
-            class = (unsigned)random_below(4) == 3 ? 255 : (unsigned)random_below(classes);
+        if (below(40) == 0)
+            class = (unsigned)below(4) == 3 ? 255 : (unsigned)below(classes);
         address = rules[number].next(i, address);
         stream.reference[i] = (struct reference){
             .address = address,
-            .function = (uint32_t)random_below(700),
+            .function = (uint32_t)below(700),
             .size = (uint16_t)next_size(),
-            .kind = random_below(3) == 0 ? REFERENCE_STORE : REFERENCE_LOAD,
+            .kind = below(3) == 0 ? REFERENCE_STORE : REFERENCE_LOAD,
             .class = (uint8_t) class,
         };
-        stream.region[i] = (uint8_t)random_below(5);
+        stream.region[i] = (uint8_t)below(5);
     }
     return stream;
 }

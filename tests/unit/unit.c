@@ -72,11 +72,14 @@ void assert_child_succeeds(child_body *body, void *argument)
                  ending.errors);
 }
 
-void assert_child_aborts(child_body *body, void *argument, const char *text)
+void assert_aborts(child_body *body, void *argument, const char *text)
 {
+    static const char ours[] = "allotrope: ";
     struct ending ending = run_child(body, argument);
-    if (ending.signal != SIGABRT || !strstr(ending.errors, text))
-        fail_msg("expected an abort after \"%s\", but status %d, signal %d: %s", text,
+    const char *end = strchr(ending.errors, '\n');
+    bool one_line = end && end[1] == '\0' && strncmp(ending.errors, ours, strlen(ours)) == 0;
+    if (ending.signal != SIGABRT || !one_line || !strstr(ending.errors, text))
+        fail_msg("expected an abort after one line with \"%s\", but status %d, signal %d: %s", text,
                  ending.exit_status, ending.signal, ending.errors);
 }
 

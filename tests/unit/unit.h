@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "bench_programs/random.h"
 /* Whether a sanitizer is at work: it keeps shadows too large for a limit on address space. */
 #include "vm/sanitizer.h"
 
@@ -41,8 +42,9 @@ enum { CHILD_CANNOT_TELL = 77 };
  * cannot tell. */
 void assert_child_succeeds(child_body *body, void *argument);
 
-/* Fails the test unless the child aborts after a line that contains `text`. */
-void assert_child_aborts(child_body *body, void *argument, const char *text);
+/* Fails the test unless a child aborts after one line on standard error, which is ours and contains
+ * `text`. */
+void assert_aborts(child_body *body, void *argument, const char *text);
 
 /* For children: ends the process when the condition is false. */
 #define require(condition)                                                     \
@@ -63,14 +65,5 @@ bool exhaust_mappings(void);
 /* Whether the kernel can read a byte there. */
 bool is_readable(const void *address);
 bool is_zero(const void *start, size_t bytes);
-
-/* A small generator, the same everywhere (Marsaglia, "Xorshift RNGs", 2003). */
-static inline uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
 
 #endif

@@ -47,7 +47,7 @@ static void test_alone_it_is_one_segment_that_grows_at_its_end(void **state)
     assert_int_equal((uintptr_t)start % GRANULE_BYTES, 0);
     uint64_t random = 1;
     while (area.bytes < (size_t)64 << 20) {
-        size_t bytes = 8 * (next_random(&random) % 100000);
+        size_t bytes = 8 * (random_next(&random) % 100000);
         assert_ptr_equal(area_extend(&area, bytes), end);
         end += bytes;
         assert_int_equal(area.bytes, (size_t)(end - start));
@@ -163,7 +163,7 @@ static void test_two_areas_that_take_turns_have_segments(void **state)
     area_init(&areas[1], &other_owner);
     for (int i = 0; i < EXTENSIONS; i++)
         for (int which = 0; which < 2; which++) {
-            size_t wanted = 8 * (1 + next_random(&random) % 50000);
+            size_t wanted = 8 * (1 + random_next(&random) % 50000);
             char *start = area_extend(&areas[which], wanted);
             assert_non_null(start);
             assert_ptr_equal(granule_map_get(start), which ? &other_owner : &owner);

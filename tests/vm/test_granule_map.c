@@ -85,15 +85,15 @@ static void test_agrees_with_an_array(void **state)
     char *start = at(21 * LEAF_REACH - GRANULES / 2 * GRANULE_BYTES);
     uint64_t random = 3;
     for (int step = 0; step < 5000; step++) {
-        size_t first = next_random(&random) % GRANULES;
-        size_t count = next_random(&random) % (GRANULES - first) + 1;
-        void *owners_of[] = {NULL, &one, &two}, *owner = owners_of[next_random(&random) % 3];
+        size_t first = random_next(&random) % GRANULES;
+        size_t count = random_next(&random) % (GRANULES - first) + 1;
+        void *owners_of[] = {NULL, &one, &two}, *owner = owners_of[random_next(&random) % 3];
         assert_true(
             granule_map_enter(&map, start + first * GRANULE_BYTES, count * GRANULE_BYTES, owner));
         for (size_t i = 0; i < count; i++)
             model[first + i] = owner;
-        size_t probe = next_random(&random) % GRANULES;
-        size_t within = next_random(&random) % GRANULE_BYTES;
+        size_t probe = random_next(&random) % GRANULES;
+        size_t within = random_next(&random) % GRANULE_BYTES;
         assert_ptr_equal(granule_map_look_up(&map, start + probe * GRANULE_BYTES + within),
                          model[probe]);
     }

@@ -77,7 +77,7 @@ static void acquire_twice(void *argument)
 static void test_a_thread_that_waits_for_itself_is_told(void **state)
 {
     (void)state;
-    assert_child_aborts(acquire_twice, NULL, "allotrope: a signal handler called malloc or free");
+    assert_aborts(acquire_twice, NULL, "allotrope: a signal handler called malloc or free");
 }
 
 static void use_after_reset(void *argument)
@@ -119,9 +119,9 @@ static void test_ranks_are_taken_upwards_only(void **state)
     lock_release(&equal);
     lock_release(&lock);
     lock_release(&lower);
-    assert_child_aborts(acquire_downwards, NULL,
-                        "check failed: held[rank] == 0 || this_thread_forks() (lock.c:");
-    assert_child_aborts(release_unheld, NULL, "check failed: held[lock->rank] > 0 (lock.c:");
+    assert_aborts(acquire_downwards, NULL,
+                  "check failed: held[rank] == 0 || this_thread_forks() (lock.c:");
+    assert_aborts(release_unheld, NULL, "check failed: held[lock->rank] > 0 (lock.c:");
 }
 
 int main(void)

@@ -158,7 +158,7 @@ static void abort_on_fault(void *argument)
 static void test_a_fatal_fault_is_said_before_the_abort(void **state)
 {
     (void)state;
-    assert_child_aborts(abort_on_fault, (void *)0x20, "allotrope: realloc(0x20): is even\n");
+    assert_aborts(abort_on_fault, (void *)0x20, "allotrope: realloc(0x20): is even\n");
 }
 
 static void fail_check(void *argument)
@@ -170,7 +170,7 @@ static void fail_check(void *argument)
 static void test_a_failed_check_names_itself(void **state)
 {
     (void)state;
-    assert_child_aborts(fail_check, NULL, "allotrope: heap is corrupt: check failed: argument != ");
+    assert_aborts(fail_check, NULL, "allotrope: heap is corrupt: check failed: argument != ");
 }
 
 int main(void)

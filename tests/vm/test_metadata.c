@@ -15,7 +15,7 @@ static void test_records_are_zero_aligned_and_apart(void **state)
     (void)state;
     uint64_t random = 4;
     for (int i = 0; i < 2000; i++) {
-        size_t bytes = 1 + next_random(&random) % 3000;
+        size_t bytes = 1 + random_next(&random) % 3000;
         char *record = metadata_alloc(bytes);
         assert_non_null(record);
         assert_int_equal((uintptr_t)record % 64, 0);

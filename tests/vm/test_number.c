@@ -81,6 +81,55 @@ static void test_keys_of_powers(void **state)
     assert_string_equal(write_power_key(key, "from_", 63, "_us"), "from_2^63_us");
 }
 
+static void assert_size(const char *text, uint64_t expected)
+{
+    uint64_t number = 5;
+    assert_true(parse_size(text, strlen(text), &number));
+    assert_int_equal(number, expected);
+}
+
+static void test_sizes_have_suffixes(void **state)
+{
+    (void)state;
+    assert_size("0", 0);
+    assert_size("0016", 16);
+    assert_size("1K", 1 << 10);
+    assert_size("20M", 20 << 20);
+    assert_size("3G", UINT64_C(3) << 30);
+    assert_size("18446744073709551615", UINT64_MAX);
+    assert_size("17179869183G", UINT64_C(17179869183) << 30);
+}
+
+static void test_no_size_is_anything_else(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {
+        "",
+        "K",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1k",
+        "1KB",
+        "1KK",
+        "0x10",
+        "1.5",
+        "18446744073709551616",
+        "99999999999999999999999",
+        "18446744073709551615K",
+        "17179869184G",
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        uint64_t number = 5;
+        assert_false(parse_size(refused[i], strlen(refused[i]), &number));
+        assert_int_equal(number, 5);
+    }
+    uint64_t number = 5;
+    assert_true(parse_size("12KB", 3, &number)); /* the text ends with its length */
+    assert_int_equal(number, 12 << 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +137,8 @@ int main(void)
         cmocka_unit_test(test_decimal_numbers_are_read),
         cmocka_unit_test(test_hexadecimal_numbers_are_read),
         cmocka_unit_test(test_keys_of_powers),
+        cmocka_unit_test(test_sizes_have_suffixes),
+        cmocka_unit_test(test_no_size_is_anything_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

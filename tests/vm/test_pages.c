@@ -12,7 +12,7 @@
 enum { SOME_PAGES = 16 };
 static const size_t SOME_BYTES = SOME_PAGES * PAGE_BYTES;
 
-static void test_rounding(void **state)
+static void test_rounding_goes_to_the_multiple_at_or_beyond(void **state)
 {
     (void)state;
     assert_int_equal(round_up(0, 4096), 0);
@@ -238,7 +238,7 @@ static void test_account_keeps_the_peak(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_rounding_goes_to_the_multiple_at_or_beyond),
         cmocka_unit_test(test_mapped_pages_are_zero_writable_and_aligned),
         cmocka_unit_test(test_reserved_pages_have_no_access),
         cmocka_unit_test(test_map_at_takes_only_what_is_free),

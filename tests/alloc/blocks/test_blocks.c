@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_blocks.c: `blocks` against a naive model of itself, and its edges.
- *
- * The model is a table of what the program holds: each block is filled with a pattern of its own
- * and looked at again before it is changed or freed, so blocks that overlap, move without their
- * contents or are handed out twice are found.
+ * test_blocks.c: `blocks` against the model, and its edges.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/allocator_unit.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -25,130 +15,19 @@
 #include "vm/fork_chain.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
-#include "vm/sanitizer.h"
 
-enum { MODEL_BLOCKS = 2000 };
-
-struct model_block {
-    unsigned char *start;
-    size_t bytes;
-    unsigned char pattern;
-};
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-/* Mostly small, now and then of any class, large or mapped. */
-static size_t random_size(uint64_t *state)
-{
-    uint64_t number = next_random(state);
-    switch (number % 64) {
-    case 0:
-        return number >> 8 & 0x7FFFFF;
-    case 1 ... 4:
-        return number >> 8 & 0x3FFFF;
-    case 5 ... 12:
-        return number >> 8 & 0x1FFF;
-    default:
-        return number >> 8 & 0xFF;
-    }
-}
-
-/* Large blocks are looked at by samples, for speed. */
-static size_t stride(size_t bytes)
-{
-    return bytes > 4096 ? 509 : 1;
-}
-
-static void fill(struct model_block *block)
-{
-    for (size_t i = 0; i < block->bytes; i += stride(block->bytes))
-        block->start[i] = block->pattern;
-    if (block->bytes > 0)
-        block->start[block->bytes - 1] = block->pattern;
-}
-
-static void assert_intact(const struct model_block *block, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += stride(block->bytes))
-        assert_int_equal(block->start[i], block->pattern);
-}
-
-static void new_block(struct model_block *block, uint64_t *state)
-{
-    size_t alignment = next_random(state) % 8 == 0 ? (size_t)16 << next_random(state) % 10 : 16;
-    block->bytes = random_size(state);
-    bool zeroed = alignment == 16 && next_random(state) % 4 == 0;
-    block->start = zeroed            ? blocks_alloc_zeroed(block->bytes)
-                   : alignment == 16 ? blocks_alloc(block->bytes)
-                                     : blocks_alloc_aligned(alignment, block->bytes);
-    assert_non_null(block->start);
-    assert_int_equal((uintptr_t)block->start % alignment, 0);
-    assert_true(blocks_usable_size(block->start) >= block->bytes);
-    assert_true(blocks_owns(block->start));
-    for (size_t i = 0; zeroed && i < block->bytes; i++)
-        assert_int_equal(block->start[i], 0);
-    block->pattern = (unsigned char)next_random(state);
-    fill(block);
-}
-
-static void resize_block(struct model_block *block, uint64_t *state)
-{
-    size_t bytes = random_size(state) + 1;
-    size_t kept = bytes < block->bytes ? bytes : block->bytes;
-    block->start = blocks_resize(block->start, bytes);
-    assert_non_null(block->start);
-    assert_true(blocks_usable_size(block->start) >= bytes);
-    assert_intact(block, kept > 0 ? kept - 1 : 0);
-    block->bytes = bytes;
-    fill(block);
-}
-
-static void run_model(uint64_t seed, size_t steps)
-{
-    static __thread struct model_block blocks[MODEL_BLOCKS];
-    for (size_t step = 0; step < steps; step++) {
-        struct model_block *block = &blocks[next_random(&seed) % MODEL_BLOCKS];
-        if (!block->start) {
-            new_block(block, &seed);
-        } else if (next_random(&seed) % 4 == 0) {
-            resize_block(block, &seed);
-        } else {
-            assert_intact(block, block->bytes);
-            blocks_free(block->start);
-            block->start = NULL;
-        }
-    }
-    for (size_t i = 0; i < MODEL_BLOCKS; i++) {
-        if (blocks[i].start)
-            blocks_free(blocks[i].start);
-        blocks[i].start = NULL;
-    }
-}
-
-struct counts {
-    size_t live, bytes;
-};
+static const struct allocator_case whole = {&blocks_default, .rounds = 10, .most_bytes = 8 << 20};
 
 static void count_live(void *argument, const struct block_info *info)
 {
-    struct counts *counts = argument;
-    if (info->state == BLOCK_LIVE) {
-        counts->live++;
-        counts->bytes += info->usable_bytes;
-    }
+    *(size_t *)argument += info->state == BLOCK_LIVE;
 }
 
-static struct counts walk_live(void)
+static size_t live_blocks(void)
 {
-    struct counts counts = {0};
-    blocks_walk(count_live, &counts);
-    return counts;
+    size_t live = 0;
+    blocks_walk(count_live, &live);
+    return live;
 }
 
 static void test_size_classes_are_the_least_that_fit(void **state)
@@ -162,49 +41,17 @@ static void test_size_classes_are_the_least_that_fit(void **state)
     assert_int_equal(size_class_of(0), 0);
 }
 
-static void test_blocks_agrees_with_a_model(void **state)
-{
-    (void)state;
-    size_t before = walk_live().live;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        run_model(seed, 20000);
-        assert_true(blocks_is_valid());
-    }
-    assert_int_equal(walk_live().live, before);
-}
-
-static void *run_model_in_thread(void *seed)
-{
-    run_model((uint64_t)(uintptr_t)seed, 20000);
-    blocks_thread_exit();
-    return NULL;
-}
-
-static void test_threads_do_not_disturb_each_other(void **state)
-{
-    (void)state;
-    size_t before = walk_live().live;
-    pthread_t threads[4];
-    for (uintptr_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_model_in_thread, (void *)(i + 77)),
-                         0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    assert_int_equal(walk_live().live, before);
-    assert_true(blocks_is_valid());
-}
-
 /* Four threads exchange blocks through slots, so that most frees are remote. */
 static unsigned char *_Atomic slots[512];
 
 static void exchange(uint64_t seed, int count)
 {
     for (int i = 0; i < count; i++) {
-        size_t bytes = 16 + next_random(&seed) % 400;
+        size_t bytes = random_between(&seed, 16, 415);
         unsigned char *block = blocks_alloc(bytes);
         memset(block, (int)(bytes & 0xFF), bytes);
         *(size_t *)block = bytes;
-        block = atomic_exchange(&slots[next_random(&seed) % 512], block);
+        block = atomic_exchange(&slots[random_below(&seed, 512)], block);
         if (!block)
             continue;
         bytes = *(size_t *)block;
@@ -229,7 +76,7 @@ static void *exchange_few_blocks(void *argument)
 static void test_remote_frees_come_back(void **state)
 {
     (void)state;
-    size_t before = walk_live().live;
+    size_t before = live_blocks();
     pthread_t threads[4];
     for (int round = 0; round < 3; round++) {
         for (uintptr_t i = 0; i < 4; i++)
@@ -241,7 +88,7 @@ static void test_remote_frees_come_back(void **state)
     for (size_t i = 0; i < 512; i++)
         if (slots[i])
             blocks_free(atomic_exchange(&slots[i], NULL));
-    assert_int_equal(walk_live().live, before);
+    assert_int_equal(live_blocks(), before);
     assert_true(blocks_is_valid());
     assert_true(used < (size_t)16 << 20); /* what ended threads left is used by the next */
 }
@@ -363,27 +210,16 @@ static void test_a_large_block_that_outgrows_its_place_is_copied_once(void **sta
     assert_true(blocks_is_valid());
 }
 
-static void test_refuses_what_cannot_be(void **state)
+static void test_blocks_of_no_bytes_are_distinct(void **state)
 {
     (void)state;
-    assert_null(blocks_alloc((size_t)PTRDIFF_MAX + 1));
-    assert_null(blocks_alloc((size_t)PTRDIFF_MAX));
-    assert_null(blocks_alloc_aligned(64, (size_t)PTRDIFF_MAX - 4));
-    void *block = blocks_alloc(100);
-    assert_null(blocks_resize(block, (size_t)PTRDIFF_MAX));
-    assert_int_equal(blocks_usable_size(block), 112);
-    blocks_free(block);
     void *first = blocks_alloc(0), *second = blocks_alloc(0);
     assert_true(first && second && first != second);
     blocks_free(first);
     blocks_free(second);
-    int local;
-    blocks_free(&local); /* a stranger is reported and left alone */
-    assert_int_equal(blocks_usable_size(&local), 0);
-    assert_false(blocks_owns(&local));
 }
 
-static void test_alignments_of_every_power(void **state)
+static void test_blocks_are_aligned_to_every_power_of_two(void **state)
 {
     (void)state;
     for (size_t alignment = 1; alignment <= (size_t)1 << 24; alignment *= 2)
@@ -397,46 +233,37 @@ static void test_alignments_of_every_power(void **state)
     assert_true(blocks_is_valid());
 }
 
-static void assert_aborts(void (*fault)(void))
+static void free_twice(void *unused)
 {
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGABRT, SIG_DFL);
-        close(2);
-        fault();
-        _exit(0);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-}
-
-static void free_twice(void)
-{
+    (void)unused;
     void *block = blocks_alloc(40);
     blocks_free(block);
     blocks_free(block);
 }
 
-static void free_large_twice(void)
+static void free_large_twice(void *unused)
 {
+    (void)unused;
     void *block = blocks_alloc(400000);
     blocks_free(block);
     blocks_free(block);
 }
 
-static void free_interior(void)
+static void free_interior(void *unused)
 {
+    (void)unused;
     blocks_free((char *)blocks_alloc(40) + 16);
 }
 
-static void free_interior_of_large(void)
+static void free_interior_of_large(void *unused)
 {
+    (void)unused;
     blocks_free((char *)blocks_alloc(400000) + 65536);
 }
 
-static void free_remainder_of_slab(void)
+static void free_remainder_of_slab(void *unused)
 {
+    (void)unused;
     struct slab *slab = blocks_slab_of(blocks_alloc(48));
     blocks_free(slab_block(slab, slab->capacity));
 }
@@ -447,8 +274,9 @@ static void *free_in_thread(void *block)
     return NULL;
 }
 
-static void free_here_and_there(void)
+static void free_here_and_there(void *unused)
 {
+    (void)unused;
     void *block = blocks_alloc(40);
     pthread_t thread;
     pthread_create(&thread, NULL, free_in_thread, block);
@@ -456,8 +284,9 @@ static void free_here_and_there(void)
     blocks_free(block);
 }
 
-static void free_there_after_here(void)
+static void free_there_after_here(void *unused)
 {
+    (void)unused;
     void *block = blocks_alloc(40);
     blocks_free(block);
     pthread_t thread;
@@ -465,13 +294,15 @@ static void free_there_after_here(void)
     pthread_join(thread, NULL);
 }
 
-static void free_what_was_never_handed_out(void)
+static void free_what_was_never_handed_out(void *unused)
 {
+    (void)unused;
     blocks_free((char *)blocks_alloc(3000) + 3072);
 }
 
-static void resize_freed(void)
+static void resize_freed(void *unused)
 {
+    (void)unused;
     void *block = blocks_alloc(40);
     blocks_free(block);
     blocks_resize(block, 50);
@@ -480,26 +311,30 @@ static void resize_freed(void)
 static void test_faults_of_the_program_abort(void **state)
 {
     (void)state;
-    assert_aborts(free_twice);
-    assert_aborts(free_large_twice);
-    assert_aborts(free_interior);
-    assert_aborts(free_interior_of_large);
-    assert_aborts(free_remainder_of_slab);
-    assert_aborts(free_here_and_there);
-    assert_aborts(free_there_after_here);
-    assert_aborts(free_what_was_never_handed_out);
-    assert_aborts(resize_freed);
+    assert_aborts(free_twice, NULL, "allotrope: free(0x");
+    assert_aborts(free_twice, NULL, "): not a live block (freed twice");
+    assert_aborts(free_large_twice, NULL, "): not a live block (freed twice");
+    assert_aborts(free_interior, NULL, "or points into one");
+    assert_aborts(free_interior_of_large, NULL, "or points into one");
+    assert_aborts(free_remainder_of_slab, NULL, "): not a live block (");
+    assert_aborts(free_here_and_there, NULL, "): not a live block (freed twice");
+    assert_aborts(free_there_after_here, NULL, "): not a live block (freed twice");
+    assert_aborts(free_what_was_never_handed_out, NULL, "): not a live block (");
+    assert_aborts(resize_freed, NULL, "allotrope: realloc(0x");
 }
 
 static atomic_bool stop_churning;
 
 static void *churn_until_told(void *argument)
 {
-    uint64_t seed = (uintptr_t)argument;
-    while (!stop_churning)
-        run_model(next_random(&seed), 200);
+    struct model *model = argument;
+    const char *wrong = NULL;
+    while (!stop_churning && !wrong)
+        wrong = model_run(model, 200);
+    if (!wrong)
+        wrong = model_drop(model);
     blocks_thread_exit();
-    return NULL;
+    return (void *)wrong;
 }
 
 static void *churn_through_threads(void *argument)
@@ -516,56 +351,38 @@ static void *churn_through_threads(void *argument)
 static void test_the_heap_may_be_looked_at_while_threads_come_and_go(void **state)
 {
     (void)state;
+    static struct model models[2];
     pthread_t threads[4];
     stop_churning = false;
-    for (uintptr_t i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, i < 2 ? churn_until_told : churn_through_threads,
-                       (void *)(i * 1000 + 5));
+    for (unsigned i = 0; i < 2; i++) {
+        models[i].allocator = &blocks_default;
+        models[i].random = i;
+        pthread_create(&threads[i], NULL, churn_until_told, &models[i]);
+    }
+    for (uintptr_t i = 2; i < 4; i++)
+        pthread_create(&threads[i], NULL, churn_through_threads, (void *)(i * 1000 + 5));
     void *mine = blocks_alloc(1000);
     for (int round = 0; round < 100; round++) {
         struct allocator_statistics statistics;
         blocks_statistics(&statistics);
         assert_true(statistics.threads >= 1);
         assert_in_range(blocks_cached_bytes(), 24, (size_t)1 << 30);
-        assert_true(walk_live().live >= 1);
+        assert_true(live_blocks() >= 1);
         assert_true(blocks_usable_size(mine) >= 1000);
         blocks_trim();
     }
     stop_churning = true;
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        if (wrong)
+            fail_msg("%s", (char *)wrong);
+    }
     blocks_free(mine);
     for (size_t i = 0; i < 512; i++)
         if (slots[i])
             blocks_free(atomic_exchange(&slots[i], NULL));
     assert_true(blocks_is_valid());
-}
-
-static void test_a_child_has_a_whole_heap(void **state)
-{
-    (void)state;
-    if (UNDER_THREAD_SANITIZER)
-        skip(); /* which does not survive it itself */
-    pthread_t threads[3];
-    stop_churning = false;
-    for (uintptr_t i = 0; i < 3; i++)
-        pthread_create(&threads[i], NULL, churn_until_told, (void *)(i + 5));
-    for (int round = 0; round < 30; round++) {
-        fork_chain_prepare();
-        pid_t child = fork();
-        if (child == 0) {
-            fork_chain_child(blocks_fork_child);
-            run_model(9, 3000);
-            _exit(blocks_is_valid() ? 0 : 1);
-        }
-        fork_chain_parent();
-        int status;
-        waitpid(child, &status, 0);
-        assert_int_equal(status, 0);
-    }
-    stop_churning = true;
-    for (size_t i = 0; i < 3; i++)
-        pthread_join(threads[i], NULL);
 }
 
 enum { FILLED_BYTES = 128 << 20, MOST_BYTES = 192 << 20, LEAST_SIZE = 112 };
@@ -623,20 +440,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
         cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
-        cmocka_unit_test(test_blocks_agrees_with_a_model),
-        cmocka_unit_test(test_threads_do_not_disturb_each_other),
         cmocka_unit_test(test_remote_frees_come_back),
+        ALLOCATOR_TEST(test_agrees_with_a_model, whole),
+        ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         cmocka_unit_test(test_a_thread_may_allocate_after_its_exit),
         cmocka_unit_test(test_empty_slabs_go_back),
         cmocka_unit_test(test_the_block_freed_last_is_handed_out_first),
         cmocka_unit_test(test_trim_empties_the_lists),
         cmocka_unit_test(test_large_blocks_grow_and_keep_contents),
         cmocka_unit_test(test_a_large_block_that_outgrows_its_place_is_copied_once),
-        cmocka_unit_test(test_refuses_what_cannot_be),
-        cmocka_unit_test(test_alignments_of_every_power),
+        ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
+        ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
+        cmocka_unit_test(test_blocks_of_no_bytes_are_distinct),
+        cmocka_unit_test(test_blocks_are_aligned_to_every_power_of_two),
         cmocka_unit_test(test_faults_of_the_program_abort),
         cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
-        cmocka_unit_test(test_a_child_has_a_whole_heap),
+        ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }

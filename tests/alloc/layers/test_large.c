@@ -2,6 +2,7 @@
  *
  * test_large.c: blocks that are mappings of their own.
  */
+#include "tests/unit/model.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum { MIB = 1 << 20 };
 
-static struct large_block *record_of(void *block)
+static struct large_block *record_of(const void *block)
 {
     struct owner *owner = granule_map_get(block);
     assert_non_null(owner);
@@ -141,7 +142,7 @@ static void test_what_is_kept_gives_way_to_a_block_that_grows(void **state)
 }
 
 /* Size 0 counts as 1; what no address space can hold is refused. */
-static void test_sizes_at_the_edges(void **state)
+static void test_no_bytes_are_a_page_and_impossible_sizes_are_refused(void **state)
 {
     (void)state;
     char *least = large_alloc(16, 0, true);
@@ -168,7 +169,7 @@ static void assert_filled(const unsigned char *block, size_t bytes)
 }
 
 /* With its contents, its entries in the granule map, and the account. */
-static void test_growing_and_shrinking(void **state)
+static void test_resizing_keeps_contents_map_and_account(void **state)
 {
     (void)state;
     static const size_t sizes[] = {MIB,     MIB + 1,  2 * MIB,   64 * MIB,  63 * MIB, 300000,
@@ -235,63 +236,75 @@ static void test_a_pointer_into_a_block_is_refused(void **state)
 {
     (void)state;
     void *block = large_alloc(16, MIB, true);
-    assert_child_aborts(free_inside, block, "points into a block, not to its start");
-    assert_child_aborts(resize_inside, block, "allotrope: realloc(0x");
+    assert_aborts(free_inside, block, "points into a block, not to its start");
+    assert_aborts(resize_inside, block, "allotrope: realloc(0x");
     give(block);
 }
 
-struct tally {
-    size_t blocks, bytes;
+/* The layer as an allocator, for the model. */
+
+static void *alloc_zeroed(size_t size)
+{
+    return large_alloc(BLOCK_ALIGNMENT, size, true);
+}
+
+static void *alloc(size_t size)
+{
+    return large_alloc(BLOCK_ALIGNMENT, size, false);
+}
+
+static void *alloc_aligned(size_t alignment, size_t size)
+{
+    return large_alloc(alignment, size, false);
+}
+
+static size_t usable_size(const void *block)
+{
+    return record_of(block)->usable_bytes;
+}
+
+static bool owns(const void *address)
+{
+    return granule_map_get(address) != NULL;
+}
+
+static const struct allocator large = {
+    .alloc = alloc,
+    .alloc_zeroed = alloc_zeroed,
+    .alloc_aligned = alloc_aligned,
+    .free = give,
+    .resize = resize,
+    .usable_size = usable_size,
+    .owns = owns,
+    .walk = large_walk,
 };
 
-static void add_to_tally(void *argument, const struct block_info *info)
+static void add_bytes(void *argument, const struct block_info *info)
 {
-    struct tally *tally = argument;
     assert_int_equal(info->state, BLOCK_LIVE);
-    tally->blocks++;
-    tally->bytes += info->usable_bytes;
+    *(size_t *)argument += info->usable_bytes;
 }
 
 static void test_agrees_with_a_model(void **state)
 {
     (void)state;
-    enum { HELD = 40 };
-    static struct {
-        unsigned char *start;
-        size_t size;
-    } held[HELD];
-    uint64_t random = 6;
+    static struct model model = {.allocator = &large, .entries = 40};
+    uint64_t random = 6, blocks, bytes;
+    size_t walked_bytes = 0;
     for (int step = 0; step < 1000; step++) {
-        unsigned which = (unsigned)(next_random(&random) % HELD);
-        size_t size = 1 + next_random(&random) % (2 * MIB);
-        unsigned char *block = held[which].start;
-        if (!block)
-            block = large_alloc(16, size, true);
-        else if (next_random(&random) % 2) {
-            size_t kept = held[which].size < size ? held[which].size : size;
-            block = resize(block, size);
-            assert_int_equal(block[0], which);
-            assert_int_equal(block[kept / 2], which);
-        } else {
-            give(block);
-            block = NULL;
-        }
-        held[which].start = block;
-        held[which].size = size;
-        if (block)
-            memset(block, (int)which, size);
+        const char *wrong = model_request(&model, random_below(&random, 2 * MIB));
+        if (wrong)
+            fail_msg("%s", wrong);
     }
-    struct tally tally = {0};
-    uint64_t blocks, bytes;
-    large_walk(add_to_tally, &tally);
+    struct meeting meeting = model_meet(&model, 1);
+    large_walk(add_bytes, &walked_bytes);
     large_statistics(&blocks, &bytes);
-    assert_int_equal(tally.blocks, blocks);
-    assert_int_equal(tally.bytes, bytes);
-    for (int i = 0; i < HELD; i++)
-        if (held[i].start) {
-            give(held[i].start);
-            blocks--;
-        }
+    assert_int_equal(meeting.unknown + meeting.elsewhere, 0);
+    assert_int_equal(meeting.live, meeting.held);
+    assert_int_equal(meeting.live, blocks);
+    assert_int_equal(walked_bytes, bytes);
+    assert_null(model_drop(&model));
+    large_statistics(&blocks, &bytes);
     assert_int_equal(blocks, 0);
 }
 
@@ -394,8 +407,8 @@ int main(void)
         cmocka_unit_test(test_what_is_kept_is_bounded_and_the_oldest_goes_first),
         cmocka_unit_test(test_more_is_kept_beside_more_that_is_in_use),
         cmocka_unit_test(test_what_is_kept_gives_way_to_a_block_that_grows),
-        cmocka_unit_test(test_sizes_at_the_edges),
-        cmocka_unit_test(test_growing_and_shrinking),
+        cmocka_unit_test(test_no_bytes_are_a_page_and_impossible_sizes_are_refused),
+        cmocka_unit_test(test_resizing_keeps_contents_map_and_account),
         cmocka_unit_test(test_a_block_moves_when_its_way_is_barred),
         cmocka_unit_test(test_a_pointer_into_a_block_is_refused),
         cmocka_unit_test(test_agrees_with_a_model),

@@ -3,19 +3,18 @@
  * test_layered.c: the layers of today, over Kingsley's heap. Allocators are process-wide: what
  * needs other options is tried in children, before this process's own is made.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/allocator_unit.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc/presets/historic.h"
 #include "alloc/layers/layered.h"
-#include "tests/unit/allocator_model.h"
 #include "vm/pages.h"
 
 static const struct allocator *const heap = &bsd_default;
+static const struct allocator_case whole = {&bsd_default, .rounds = 10};
 
 enum { ARENAS = 2, CACHE_BYTES = 1 << 20, LARGE_BYTES = 1 << 18 };
 
@@ -150,7 +149,7 @@ static void test_large_blocks_begin_at_the_option(void **state)
 }
 
 /* From here on with this process's own. */
-static void test_sizes_of_all_layers(void **state)
+static void test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked(void **state)
 {
     (void)state;
     init(ARENAS, CACHE_BYTES, LARGE_BYTES);
@@ -180,107 +179,6 @@ static void test_the_block_freed_last_is_taken_first(void **state)
         assert_ptr_equal(heap->alloc(size), second);
         heap->free(second);
     }
-}
-
-static unsigned refusals;
-
-static void note_refusal(void)
-{
-    refusals++;
-}
-
-static void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state)
-{
-    (void)state;
-    allocator_out_of_memory = note_refusal;
-    assert_null(heap->alloc((size_t)PTRDIFF_MAX + 1));
-    assert_null(heap->alloc(SIZE_MAX));
-    assert_int_equal(refusals, 2);
-    allocator_out_of_memory = NULL;
-    assert_null(heap->alloc(PTRDIFF_MAX));
-    assert_null(heap->alloc_zeroed(SIZE_MAX));
-    assert_null(heap->alloc_aligned(16, SIZE_MAX));
-    assert_null(heap->alloc_aligned((size_t)1 << 62, 1));
-    assert_null(heap->alloc_aligned(64, SIZE_MAX - 32));
-    void *block = heap->alloc(100);
-    assert_null(heap->resize(block, PTRDIFF_MAX));
-    assert_int_equal(heap->usable_size(block), 120);
-    heap->free(block);
-}
-
-static struct model models[4];
-
-static void test_agrees_with_a_model(void **state)
-{
-    (void)state;
-    models[0] = (struct model){.allocator = heap, .random = 7};
-    for (int round = 0; round < 10; round++) {
-        const char *wrong = model_run(&models[0], UNDER_SANITIZER ? 2000 : 10000);
-        if (wrong)
-            fail_msg("%s", wrong);
-        model_assert_walk(models, 1);
-    }
-    assert_null(model_drop(&models[0]));
-    model_assert_walk(models, 1);
-}
-
-/* Threads free each other's blocks through a shelf of exchanged ones. */
-static struct {
-    pthread_mutex_t mutex;
-    struct model_block block;
-} shelf[64];
-
-static const char *exchange(struct model *model)
-{
-    const char *wrong = NULL;
-    for (size_t i = 0; i < 64 && !wrong; i++) {
-        struct model_block *mine = &model->blocks[next_random(&model->random) % MODEL_BLOCKS];
-        pthread_mutex_lock(&shelf[i].mutex);
-        struct model_block other = shelf[i].block;
-        shelf[i].block = *mine;
-        pthread_mutex_unlock(&shelf[i].mutex);
-        mine->start = NULL;
-        if (other.start)
-            wrong = model_free(model->allocator, &other);
-    }
-    return wrong;
-}
-
-static void *run_model(void *argument)
-{
-    const char *wrong = NULL;
-    for (int round = 0; round < 30 && !wrong; round++) {
-        wrong = model_run(argument, UNDER_SANITIZER ? 300 : 2000);
-        if (!wrong)
-            wrong = exchange(argument);
-    }
-    heap->thread_exit();
-    return (void *)wrong;
-}
-
-static void test_threads_agree_with_models_and_free_each_others_blocks(void **state)
-{
-    (void)state;
-    pthread_t threads[4];
-    void *wrong;
-    for (int i = 0; i < 64; i++)
-        pthread_mutex_init(&shelf[i].mutex, NULL);
-    for (unsigned i = 0; i < 4; i++) {
-        models[i] = (struct model){.allocator = heap, .random = 100 + i};
-        assert_int_equal(pthread_create(&threads[i], NULL, run_model, &models[i]), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], &wrong);
-        if (wrong)
-            fail_msg("%s", (char *)wrong);
-    }
-    for (int i = 0; i < 64; i++)
-        if (shelf[i].block.start)
-            assert_null(model_free(heap, &shelf[i].block));
-    model_assert_walk(models, 4);
-    for (int i = 0; i < 4; i++)
-        assert_null(model_drop(&models[i]));
-    model_assert_walk(models, 4);
 }
 
 struct states {
@@ -387,22 +285,14 @@ static void *live_on(void *argument)
 static void test_a_thread_is_served_after_its_end(void **state)
 {
     (void)state;
+    static struct model model = {.allocator = &bsd_default, .random = 8};
     pthread_t thread;
     void *wrong;
-    models[0] = (struct model){.allocator = heap, .random = 8};
-    pthread_create(&thread, NULL, live_on, &models[0]);
+    pthread_create(&thread, NULL, live_on, &model);
     pthread_join(thread, &wrong);
     if (wrong)
         fail_msg("%s", (char *)wrong);
-    model_assert_walk(models, 1);
-}
-
-static void test_fork_while_threads_allocate(void **state)
-{
-    (void)state;
-    if (UNDER_THREAD_SANITIZER)
-        skip(); /* which does not survive it itself */
-    model_assert_forks(heap);
+    assert_walk_meets(&model, 1);
 }
 
 static void free_twice(void *block)
@@ -444,45 +334,18 @@ static void test_bad_pointers_are_found_in_every_layer(void **state)
         bool large = i == 4;
         /* A large block's memory is gone with it: the second free is one of a stranger. */
         if (!large) {
-            assert_child_aborts(free_twice, blocks[i], "allotrope: free(0x");
-            assert_child_aborts(free_twice, blocks[i], "): not a live block (freed twice");
-            assert_child_aborts(free_again_after_trim, blocks[i], "not a live block");
-            assert_child_aborts(resize_freed, blocks[i], "allotrope: realloc(0x");
+            assert_aborts(free_twice, blocks[i], "allotrope: free(0x");
+            assert_aborts(free_twice, blocks[i], "): not a live block (freed twice");
+            assert_aborts(free_again_after_trim, blocks[i], "not a live block");
+            assert_aborts(resize_freed, blocks[i], "allotrope: realloc(0x");
         }
         const char *fault = large ? "points into a block" : "or points into one)";
-        assert_child_aborts(free_inside, blocks[i], fault);
-        assert_child_aborts(free_unaligned, blocks[i], fault);
+        assert_aborts(free_inside, blocks[i], fault);
+        assert_aborts(free_unaligned, blocks[i], fault);
         assert_int_equal(heap->usable_size((char *)blocks[i] + 16), 0);
         heap->free(blocks[i]);
         assert_int_equal(heap->usable_size(blocks[i]), 0);
     }
-}
-
-static void free_foreign(void *argument)
-{
-    int on_the_stack;
-    static int static_data;
-    heap->free(argument);
-    heap->free(&on_the_stack);
-    heap->free(&static_data);
-    heap->free((char *)argument + 1);
-    require(heap->alloc(100) != NULL);
-}
-
-static void test_foreign_pointers_are_reported_and_ignored(void **state)
-{
-    (void)state;
-    char *foreign = malloc(100);
-    struct ending ending = run_child(free_foreign, foreign);
-    assert_int_equal(ending.exit_status, 0);
-    int lines = 0;
-    for (const char *line = ending.errors; *line; line = strchr(line, '\n') + 1, lines++)
-        assert_non_null(strstr(line, "): not a block of this heap; ignored\n"));
-    assert_int_equal(lines, 4);
-    assert_false(heap->owns(foreign));
-    assert_false(heap->owns(NULL));
-    assert_int_equal(heap->usable_size(foreign), 0);
-    free(foreign);
 }
 
 /* The kernel moves only whole mappings, and the program may have split one. */
@@ -522,17 +385,17 @@ int main(void)
         cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
-        cmocka_unit_test(test_sizes_of_all_layers),
+        cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),
-        cmocka_unit_test(test_impossible_sizes_are_refused_and_the_shim_is_told),
-        cmocka_unit_test(test_agrees_with_a_model),
-        cmocka_unit_test(test_threads_agree_with_models_and_free_each_others_blocks),
+        ALLOCATOR_TEST(test_impossible_sizes_are_refused_and_the_shim_is_told, whole),
+        ALLOCATOR_TEST(test_agrees_with_a_model, whole),
+        ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         cmocka_unit_test(test_a_walk_tells_live_from_cached),
         cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
         cmocka_unit_test(test_a_thread_is_served_after_its_end),
-        cmocka_unit_test(test_fork_while_threads_allocate),
+        ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         cmocka_unit_test(test_bad_pointers_are_found_in_every_layer),
-        cmocka_unit_test(test_foreign_pointers_are_reported_and_ignored),
+        ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_a_large_block_whose_mapping_was_split_still_grows),
         cmocka_unit_test(test_blocks_move_between_the_layers_with_their_contents),
     };

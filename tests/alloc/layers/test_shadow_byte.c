@@ -20,7 +20,7 @@ static void test_a_live_block_is_known_at_its_own_unit_only(void **state)
             }
 }
 
-static void test_zero_is_nothing(void **state)
+static void test_a_zero_byte_names_no_bin(void **state)
 {
     (void)state;
     for (unsigned shift = 4; shift <= 5; shift++)
@@ -32,7 +32,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_live_block_is_known_at_its_own_unit_only),
-        cmocka_unit_test(test_zero_is_nothing),
+        cmocka_unit_test(test_a_zero_byte_names_no_bin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void compare_with_stack(uint32_t counters)
     uint32_t height = 0;
     uint64_t random = 1 + counters;
     for (unsigned step = 0; step < 10000; step++) {
-        uint64_t choice = next_random(&random) % 100;
+        uint64_t choice = random_next(&random) % 100;
         if (choice == 0) {
             struct chain chain = cache_bin_empty(&bin);
             assert_int_equal(list_length(chain.blocks), height);

@@ -6,20 +6,8 @@
 
 enum { ARRAY_BYTES = 512 * 32, FIRST_BLOCK = ARRAY_BYTES + 16 };
 
-static int begin_heap(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &cartesian_policy, (const char *const[]){"counters=on", NULL});
-    return 0;
-}
-
-static int begin_fast_heap(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &cartesian_policy,
-                   (const char *const[]){"counters=on", "tree=fast", NULL});
-    return 0;
-}
+static const struct heap_case plain = {&cartesian_policy, {"counters=on"}};
+static const struct heap_case fast_tree = {&cartesian_policy, {"counters=on", "tree=fast"}};
 
 static void test_cartesian_puts_an_array_of_512_nodes_before_the_first_block(void **state)
 {
@@ -99,15 +87,7 @@ static void test_cartesian_splits_only_if_the_rest_exceeds_the_smallest_block(vo
 static void test_cartesian_merges_both_neighbours_on_free(void **state)
 {
     (void)state;
-    void *lower = take(100), *middle = take(100), *upper = take(100);
-    take(8);
-    give(lower);
-    give(upper);
-    uint64_t blocks = statistics().free_blocks, merges = statistics().merges;
-    give(middle);
-    assert_int_equal(statistics().free_blocks, blocks - 1);
-    assert_int_equal(statistics().merges, merges + 2);
-    assert_ptr_equal(take(300), lower);
+    assert_merges_both_neighbours(100, 300);
 }
 
 static void test_cartesian_takes_another_array_when_nodes_run_out(void **state)
@@ -120,16 +100,10 @@ static void test_cartesian_takes_another_array_when_nodes_run_out(void **state)
     for (int i = 0; i < 1100; i += 2)
         give(blocks[i]);
     assert_int_equal(end_of_memory(), end + ARRAY_BYTES);
-    assert_valid();
+    assert_true(heap_is_valid());
     for (int i = 1; i < 1100; i += 2)
         give(blocks[i]);
     assert_int_equal(statistics().free_blocks, 1);
-}
-
-static enum source_decision refuse(void *argument)
-{
-    (void)argument;
-    return SOURCE_REFUSE;
 }
 
 static void test_cartesian_loses_no_block_when_a_node_is_refused(void **state)
@@ -138,10 +112,10 @@ static void test_cartesian_loses_no_block_when_a_node_is_refused(void **state)
     static void *blocks[1100];
     for (int i = 0; i < 1100; i++)
         blocks[i] = take(100);
-    heap.source.decide = refuse;
+    heap.source.decide = refuse_all;
     for (int i = 0; i < 1100; i += 2)
         give(blocks[i]);
-    assert_valid();
+    assert_true(heap_is_valid());
     assert_true(statistics().free_blocks <= 512);
     heap.source.decide = NULL;
     for (int i = 1; i < 1100; i += 2)
@@ -180,7 +154,7 @@ static void test_cartesian_fast_tree_of_equal_blocks_is_shallow(void **state)
 static void offsets_among_equals(size_t *offsets)
 {
     void *blocks[2000];
-    begin_fast_heap(NULL);
+    test_heap_init(&heap, fast_tree.policy, fast_tree.options);
     for (int i = 0; i < 2000; i++)
         blocks[i] = take(104);
     for (int i = 0; i < 2000; i += 2)
@@ -201,42 +175,27 @@ static void test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies(void *
                          MAP_FAILED); /* so that the next heap begins elsewhere */
     offsets_among_equals(there);
     assert_memory_equal(here, there, sizeof here);
-    begin_fast_heap(NULL);
+    test_heap_init(&heap, fast_tree.policy, fast_tree.options);
 }
 
 static void test_cartesian_resizes_into_a_free_upper_neighbour(void **state)
 {
     (void)state;
-    char *block = take(100), *upper = take(200);
-    take(8);
-    give(upper);
-    assert_true(heap.policy->resize(heap.state, block, 250));
-    assert_true(usable(block) >= 250);
-    assert_false(heap.policy->resize(heap.state, block, 5000));
-    assert_valid();
-    assert_true(heap.policy->resize(heap.state, block, 50));
+    void *block = assert_resizes_into_a_free_upper_neighbour();
+    assert_true(resizes_in_place(block, 50));
     assert_int_equal(usable(block), 56);
 }
 
 static void test_cartesian_gives_back_the_ends_of_an_aligned_block(void **state)
 {
     (void)state;
-    void *block = heap.policy->alloc_aligned(heap.state, 1024, 100);
-    assert_int_equal((uintptr_t)block % 1024, 0);
-    assert_in_range(usable(block), 104, 120);
-    assert_valid();
-    give(block);
-    assert_int_equal(statistics().free_blocks, 1);
+    assert_gives_back_the_ends_of_an_aligned_block(104, 120);
 }
 
 static void test_cartesian_is_unchanged_when_memory_is_refused(void **state)
 {
     (void)state;
-    take(100);
-    heap.source.decide = refuse;
-    assert_null(take(100000));
-    assert_null(heap.policy->alloc_aligned(heap.state, 65536, 10));
-    assert_null(take((size_t)PTRDIFF_MAX));
+    assert_unchanged_when_memory_is_refused();
 }
 
 static void test_cartesian_finds_a_block_that_was_freed_before(void **state)
@@ -246,44 +205,36 @@ static void test_cartesian_finds_a_block_that_was_freed_before(void **state)
     take(100);
     give(first);
     give(second);
-    assert_true(free_aborts(first));
-    assert_true(free_aborts(second));
+    assert_free_aborts(first, "): not a live block (freed twice");
+    assert_free_aborts(second, "): not a live block (freed twice");
 }
 
 static void test_cartesian_finds_a_pointer_into_a_block(void **state)
 {
     (void)state;
-    char *block = take(100);
-    memset(block, 0xA, 100);
-    assert_true(free_aborts(block + 16));
-    assert_true(free_aborts(block + 1));
+    assert_pointers_into_a_block_abort("): not a live block (");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_cartesian_puts_an_array_of_512_nodes_before_the_first_block),
-        TEST(test_cartesian_blocks_cost_one_word),
-        TEST(test_cartesian_descends_to_the_shorter_child_that_fits),
-        TEST(test_cartesian_ties_go_left),
-        TEST(test_cartesian_hands_out_the_low_end),
-        TEST(test_cartesian_splits_only_if_the_rest_exceeds_the_smallest_block),
-        TEST(test_cartesian_merges_both_neighbours_on_free),
-        TEST(test_cartesian_takes_another_array_when_nodes_run_out),
-        TEST(test_cartesian_loses_no_block_when_a_node_is_refused),
-        TEST(test_cartesian_equal_blocks_form_a_chain_in_order),
-        cmocka_unit_test_setup_teardown(test_cartesian_fast_tree_of_equal_blocks_is_shallow,
-                                        begin_fast_heap, end_heap),
-        cmocka_unit_test_setup_teardown(
-            test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies, begin_fast_heap,
-            end_heap),
-        TEST(test_cartesian_resizes_into_a_free_upper_neighbour),
-        TEST(test_cartesian_gives_back_the_ends_of_an_aligned_block),
-        TEST(test_cartesian_is_unchanged_when_memory_is_refused),
-        TEST(test_cartesian_finds_a_block_that_was_freed_before),
-        TEST(test_cartesian_finds_a_pointer_into_a_block),
+        HEAP_TEST(test_cartesian_puts_an_array_of_512_nodes_before_the_first_block, plain),
+        HEAP_TEST(test_cartesian_blocks_cost_one_word, plain),
+        HEAP_TEST(test_cartesian_descends_to_the_shorter_child_that_fits, plain),
+        HEAP_TEST(test_cartesian_ties_go_left, plain),
+        HEAP_TEST(test_cartesian_hands_out_the_low_end, plain),
+        HEAP_TEST(test_cartesian_splits_only_if_the_rest_exceeds_the_smallest_block, plain),
+        HEAP_TEST(test_cartesian_merges_both_neighbours_on_free, plain),
+        HEAP_TEST(test_cartesian_takes_another_array_when_nodes_run_out, plain),
+        HEAP_TEST(test_cartesian_loses_no_block_when_a_node_is_refused, plain),
+        HEAP_TEST(test_cartesian_equal_blocks_form_a_chain_in_order, plain),
+        HEAP_TEST(test_cartesian_fast_tree_of_equal_blocks_is_shallow, fast_tree),
+        HEAP_TEST(test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies, fast_tree),
+        HEAP_TEST(test_cartesian_resizes_into_a_free_upper_neighbour, plain),
+        HEAP_TEST(test_cartesian_gives_back_the_ends_of_an_aligned_block, plain),
+        HEAP_TEST(test_cartesian_is_unchanged_when_memory_is_refused, plain),
+        HEAP_TEST(test_cartesian_finds_a_block_that_was_freed_before, plain),
+        HEAP_TEST(test_cartesian_finds_a_pointer_into_a_block, plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,28 +4,21 @@
 from __future__ import annotations
 
 import lzma
-import os
 import random
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from models.bsd import Bsd
+from models.cartesian import Cartesian
+from models.gnu import Gnu
+from models.knuth import Knuth
+from models.model import Model
+from under import BUILD
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-from models.bsd import Bsd  # noqa: E402
-from models.cartesian import Cartesian  # noqa: E402
-from models.gnu import Gnu  # noqa: E402
-from models.knuth import Knuth  # noqa: E402
-from models.model import Model  # noqa: E402
-
-DRIVER = (
-    Path(os.environ.get("ALLOTROPE_BUILD_DIR", HERE.parents[2]))
-    / "tests/alloc/policies/heap_driver"
-)
+DRIVER = BUILD / "tests" / "alloc" / "policies" / "heap_driver"
 
 # The heap's name and options, and its model.
 HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {

@@ -6,12 +6,9 @@
 
 enum { PAGE = 4096, TABLE_BYTES = 1024 * 24 };
 
-static int begin_heap(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &gnu_policy, (const char *const[]){"counters=on", NULL});
-    return 0;
-}
+static const struct heap_case plain = {&gnu_policy, {"counters=on"}};
+static const struct heap_case with_parts = {&gnu_policy,
+                                            {"parts=on"}}; /* fragments above half a page */
 
 static size_t offset(const void *block)
 {
@@ -98,15 +95,8 @@ static void test_gnu_search_goes_on_where_the_last_one_ended(void **state)
 static void test_gnu_merges_both_neighbours_on_free(void **state)
 {
     (void)state;
-    void *lower = take(PAGE), *middle = take(PAGE), *upper = take(PAGE);
-    take(PAGE);
-    give(lower);
-    give(upper);
-    uint64_t merges = statistics().merges;
-    give(middle);
-    assert_int_equal(statistics().free_blocks, 1);
-    assert_int_equal(statistics().merges, merges + 2);
-    assert_ptr_equal(take(3 * PAGE), lower);
+    assert_merges_both_neighbours(PAGE, 3 * PAGE);
+    assert_int_equal(statistics().free_blocks, 0);
 }
 
 static void test_gnu_returns_eight_free_pages_at_the_end(void **state)
@@ -132,7 +122,7 @@ static void test_gnu_trim_returns_a_smaller_end(void **state)
     assert_int_equal(heap.policy->trim(heap.state), 3 * PAGE);
     assert_int_equal(end_of_memory(), end);
     assert_int_equal(heap.policy->trim(heap.state), 0);
-    assert_valid();
+    assert_true(heap_is_valid());
 }
 
 static void test_gnu_doubles_the_table_and_frees_the_outgrown_one(void **state)
@@ -141,7 +131,7 @@ static void test_gnu_doubles_the_table_and_frees_the_outgrown_one(void **state)
     take(1000 * PAGE);
     assert_int_equal(statistics().free_blocks, 0);
     void *block = take(100 * PAGE);
-    assert_valid();
+    assert_true(heap_is_valid());
     assert_int_equal(end_of_memory(), TABLE_BYTES + 1100 * PAGE + 2 * TABLE_BYTES);
     assert_int_equal(statistics().free_bytes, TABLE_BYTES);
     assert_true(offset(block) > offset(take(TABLE_BYTES))); /* where the table was */
@@ -151,10 +141,10 @@ static void test_gnu_resize_keeps_a_fragment_while_more_than_half_is_needed(void
 {
     (void)state;
     void *block = take(1000);
-    assert_true(heap.policy->resize(heap.state, block, 513));
-    assert_true(heap.policy->resize(heap.state, block, 1024));
-    assert_false(heap.policy->resize(heap.state, block, 512));
-    assert_false(heap.policy->resize(heap.state, block, 1025));
+    assert_true(resizes_in_place(block, 513));
+    assert_true(resizes_in_place(block, 1024));
+    assert_false(resizes_in_place(block, 512));
+    assert_false(resizes_in_place(block, 1025));
 }
 
 static void test_gnu_sheds_pages_at_the_end_of_a_run(void **state)
@@ -162,7 +152,7 @@ static void test_gnu_sheds_pages_at_the_end_of_a_run(void **state)
     (void)state;
     void *run = take(5 * PAGE);
     take(PAGE);
-    assert_true(heap.policy->resize(heap.state, run, 2 * PAGE));
+    assert_true(resizes_in_place(run, 2 * PAGE));
     assert_int_equal(usable(run), 2 * PAGE);
     assert_int_equal(statistics().free_bytes, 3 * PAGE);
 }
@@ -174,16 +164,10 @@ static void test_gnu_realloc_grows_into_free_neighbours(void **state)
     take(PAGE);
     memset(run, 'a', 2 * PAGE);
     give(below);
-    char *moved = heap_realloc(heap.policy, heap.state, run, 4 * PAGE);
+    char *moved = heap_resize(run, 4 * PAGE);
     assert_ptr_equal(moved, below); /* overlapping itself */
     for (int i = 0; i < 2 * PAGE; i++)
         assert_int_equal(moved[i], 'a');
-}
-
-static enum source_decision refuse(void *argument)
-{
-    (void)argument;
-    return SOURCE_REFUSE;
 }
 
 static void test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was(void **state)
@@ -193,9 +177,9 @@ static void test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was(void **
     take(PAGE);
     memset(run, 'a', 2 * PAGE);
     give(below);
-    heap.source.decide = refuse;
-    assert_null(heap_realloc(heap.policy, heap.state, run, 100 * PAGE));
-    assert_valid();
+    heap.source.decide = refuse_all;
+    assert_null(heap_resize(run, 100 * PAGE));
+    assert_true(heap_is_valid());
     assert_int_equal(usable(run), 2 * PAGE);
     assert_int_equal(statistics().free_bytes, 2 * PAGE);
     for (int i = 0; i < 2 * PAGE; i++)
@@ -205,14 +189,10 @@ static void test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was(void **
 static void test_gnu_is_unchanged_when_memory_is_refused(void **state)
 {
     (void)state;
-    heap.source.decide = refuse;
-    assert_null(take(1));
+    heap.source.decide = refuse_all;
+    assert_null(heap_alloc(1));
     heap.source.decide = NULL;
-    take(1);
-    heap.source.decide = refuse;
-    assert_null(take(100000));
-    assert_null(heap.policy->alloc_aligned(heap.state, 65536, 10));
-    assert_null(take((size_t)PTRDIFF_MAX));
+    assert_unchanged_when_memory_is_refused();
 }
 
 static void test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs(void **state)
@@ -224,7 +204,7 @@ static void test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs(void **sta
     void *run = heap.policy->alloc_aligned(heap.state, 16 * PAGE, 3 * PAGE);
     assert_int_equal((uintptr_t)run % (16 * PAGE), 0);
     assert_int_equal(usable(run), 3 * PAGE);
-    assert_valid();
+    assert_true(heap_is_valid());
 }
 
 static void test_gnu_numbers_pages_across_memory_that_does_not_adjoin(void **state)
@@ -236,17 +216,9 @@ static void test_gnu_numbers_pages_across_memory_that_does_not_adjoin(void **sta
     assert_int_equal(offset(after), 1 << 21);
     give(before);
     give(after);
-    assert_valid();
+    assert_true(heap_is_valid());
     assert_ptr_equal(take(2 * PAGE), after);
     assert_ptr_equal(take(2 * PAGE), before);
-}
-
-/* With fragments above half a page. */
-static int begin_heap_with_parts(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &gnu_policy, (const char *const[]){"parts=on", NULL});
-    return 0;
 }
 
 static void test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib(void **state)
@@ -287,10 +259,11 @@ static void test_gnu_parts_are_found_from_any_page_of_their_chunk(void **state)
     for (int i = 0; i < 8; i++)
         blocks[i] = take(3584);
     for (int i = 0; i < 8; i++) {
-        assert_true(free_aborts(blocks[i] + 16));
-        assert_true(free_aborts(blocks[i] + 512));
+        assert_free_aborts(blocks[i] + 16, "): not a block (never handed out, or points into one)");
+        assert_free_aborts(blocks[i] + 512,
+                           "): not a block (never handed out, or points into one)");
         assert_int_equal(usable(blocks[i]), 3584);
-        assert_false(free_aborts(blocks[i]));
+        assert_free_succeeds(blocks[i]);
     }
     for (int i = 0; i < 8; i++)
         give(blocks[i]);
@@ -312,46 +285,42 @@ static void test_gnu_parts_resize_while_more_than_half_is_needed(void **state)
     (void)state;
     char *block = take(5120);
     memset(block, 7, 5120);
-    assert_true(heap.policy->resize(heap.state, block, 2561));
-    assert_false(heap.policy->resize(heap.state, block, 2560));
-    assert_false(heap.policy->resize(heap.state, block, 5121));
-    block = heap_realloc(heap.policy, heap.state, block, 5 * PAGE);
+    assert_true(resizes_in_place(block, 2561));
+    assert_false(resizes_in_place(block, 2560));
+    assert_false(resizes_in_place(block, 5121));
+    block = heap_resize(block, 5 * PAGE);
     assert_int_equal(usable(block), 5 * PAGE);
-    block = heap_realloc(heap.policy, heap.state, block, 7000); /* no run of two pages */
+    block = heap_resize(block, 7000); /* no run of two pages */
     assert_int_equal(usable(block), 7168);
     for (int i = 0; i < 5120; i++)
         assert_int_equal(block[i], 7);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
-
-#define PARTS(name) cmocka_unit_test_setup_teardown(name, begin_heap_with_parts, end_heap)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_gnu_serves_powers_of_two_without_a_header),
-        TEST(test_gnu_table_of_1024_entries_comes_first),
-        TEST(test_gnu_hands_out_the_first_fragment_then_the_others_from_the_last),
-        TEST(test_gnu_puts_a_freed_fragment_behind_the_first_free_one_of_its_chunk),
-        TEST(test_gnu_releases_a_chunk_when_its_last_fragment_is_freed),
-        TEST(test_gnu_search_goes_on_where_the_last_one_ended),
-        TEST(test_gnu_merges_both_neighbours_on_free),
-        TEST(test_gnu_returns_eight_free_pages_at_the_end),
-        TEST(test_gnu_trim_returns_a_smaller_end),
-        TEST(test_gnu_doubles_the_table_and_frees_the_outgrown_one),
-        TEST(test_gnu_resize_keeps_a_fragment_while_more_than_half_is_needed),
-        TEST(test_gnu_sheds_pages_at_the_end_of_a_run),
-        TEST(test_gnu_realloc_grows_into_free_neighbours),
-        TEST(test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was),
-        TEST(test_gnu_is_unchanged_when_memory_is_refused),
-        TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs),
-        TEST(test_gnu_numbers_pages_across_memory_that_does_not_adjoin),
-        PARTS(test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib),
-        PARTS(test_gnu_parts_of_a_chunk_are_released_together),
-        PARTS(test_gnu_parts_are_found_from_any_page_of_their_chunk),
-        PARTS(test_gnu_parts_keep_alignment_to_pages_and_runs),
-        PARTS(test_gnu_parts_resize_while_more_than_half_is_needed),
+        HEAP_TEST(test_gnu_serves_powers_of_two_without_a_header, plain),
+        HEAP_TEST(test_gnu_table_of_1024_entries_comes_first, plain),
+        HEAP_TEST(test_gnu_hands_out_the_first_fragment_then_the_others_from_the_last, plain),
+        HEAP_TEST(test_gnu_puts_a_freed_fragment_behind_the_first_free_one_of_its_chunk, plain),
+        HEAP_TEST(test_gnu_releases_a_chunk_when_its_last_fragment_is_freed, plain),
+        HEAP_TEST(test_gnu_search_goes_on_where_the_last_one_ended, plain),
+        HEAP_TEST(test_gnu_merges_both_neighbours_on_free, plain),
+        HEAP_TEST(test_gnu_returns_eight_free_pages_at_the_end, plain),
+        HEAP_TEST(test_gnu_trim_returns_a_smaller_end, plain),
+        HEAP_TEST(test_gnu_doubles_the_table_and_frees_the_outgrown_one, plain),
+        HEAP_TEST(test_gnu_resize_keeps_a_fragment_while_more_than_half_is_needed, plain),
+        HEAP_TEST(test_gnu_sheds_pages_at_the_end_of_a_run, plain),
+        HEAP_TEST(test_gnu_realloc_grows_into_free_neighbours, plain),
+        HEAP_TEST(test_gnu_realloc_that_is_refused_leaves_the_run_where_it_was, plain),
+        HEAP_TEST(test_gnu_is_unchanged_when_memory_is_refused, plain),
+        HEAP_TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs, plain),
+        HEAP_TEST(test_gnu_numbers_pages_across_memory_that_does_not_adjoin, plain),
+        HEAP_TEST(test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib, with_parts),
+        HEAP_TEST(test_gnu_parts_of_a_chunk_are_released_together, with_parts),
+        HEAP_TEST(test_gnu_parts_are_found_from_any_page_of_their_chunk, with_parts),
+        HEAP_TEST(test_gnu_parts_keep_alignment_to_pages_and_runs, with_parts),
+        HEAP_TEST(test_gnu_parts_resize_while_more_than_half_is_needed, with_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,10 @@
  */
 #include "tests/unit/heap_unit.h"
 
-static int begin_heap(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &knuth_policy, (const char *const[]){"counters=on", NULL});
-    return 0;
-}
-
-static int begin_heap_that_cuts_from_the_end(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &knuth_policy, (const char *const[]){"counters=on", "cut=end", NULL});
-    return 0;
-}
+static const struct heap_case plain = {&knuth_policy, {"counters=on"}};
+static const struct heap_case cuts_from_the_end = {&knuth_policy, {"counters=on", "cut=end"}};
+static const struct heap_case short_searches = {&knuth_policy, {"counters=on", "search=short"}};
+static const struct heap_case looks_at_ends = {&knuth_policy, {"end=checked"}};
 
 static void test_knuth_serves_aligned_blocks_with_two_tags_of_cost(void **state)
 {
@@ -92,14 +83,7 @@ static void test_knuth_merges_with_the_upper_neighbour_on_free(void **state)
 static void test_knuth_merges_both_neighbours_on_free(void **state)
 {
     (void)state;
-    void *lower = take(100), *middle = take(100), *upper = take(100);
-    take(100);
-    give(lower);
-    give(upper);
-    uint64_t blocks = statistics().free_blocks;
-    give(middle);
-    assert_int_equal(statistics().free_blocks, blocks - 1);
-    assert_ptr_equal(take(320), lower);
+    assert_merges_both_neighbours(100, 320);
 }
 
 static void test_knuth_keeps_a_remainder_below_four_words_in_the_block(void **state)
@@ -178,14 +162,6 @@ static void test_knuth_grows_before_a_search_that_would_be_hopeless(void **state
     assert_int_equal(statistics().searches, searches + 1);
 }
 
-static int begin_heap_with_short_searches(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &knuth_policy,
-                   (const char *const[]){"counters=on", "search=short", NULL});
-    return 0;
-}
-
 static void test_knuth_makes_no_hopeless_search_when_asked(void **state)
 {
     (void)state;
@@ -220,13 +196,7 @@ static void test_knuth_counts_how_many_blocks_a_search_looked_at(void **state)
 static void test_knuth_resizes_into_a_free_upper_neighbour(void **state)
 {
     (void)state;
-    char *block = take(100), *upper = take(200);
-    take(16);
-    give(upper);
-    assert_true(heap.policy->resize(heap.state, block, 250));
-    assert_true(usable(block) >= 250);
-    assert_valid();
-    assert_false(heap.policy->resize(heap.state, block, 5000));
+    assert_resizes_into_a_free_upper_neighbour();
 }
 
 static void test_knuth_sheds_what_a_smaller_size_does_not_need(void **state)
@@ -235,7 +205,7 @@ static void test_knuth_sheds_what_a_smaller_size_does_not_need(void **state)
     void *block = take(1000);
     take(16);
     uint64_t free_bytes = statistics().free_bytes;
-    assert_true(heap.policy->resize(heap.state, block, 100));
+    assert_true(resizes_in_place(block, 100));
     assert_int_equal(usable(block), 112);
     assert_int_equal(statistics().free_bytes, free_bytes + 1008 - 112);
 }
@@ -243,12 +213,7 @@ static void test_knuth_sheds_what_a_smaller_size_does_not_need(void **state)
 static void test_knuth_gives_back_the_ends_of_an_aligned_block(void **state)
 {
     (void)state;
-    void *block = heap.policy->alloc_aligned(heap.state, 1024, 100);
-    assert_int_equal((uintptr_t)block % 1024, 0);
-    assert_int_equal(usable(block), 112);
-    assert_valid();
-    give(block);
-    assert_int_equal(statistics().free_blocks, 1);
+    assert_gives_back_the_ends_of_an_aligned_block(112, 112);
 }
 
 static void test_knuth_does_not_merge_across_memory_that_does_not_adjoin(void **state)
@@ -261,29 +226,16 @@ static void test_knuth_does_not_merge_across_memory_that_does_not_adjoin(void **
     void *after = take(8192);
     assert_ptr_equal((char *)(uintptr_t)((uintptr_t)after & ~UINT64_C(0xffff)),
                      heap.source.base + (1 << 20));
-    assert_valid();
+    assert_true(heap_is_valid());
     give(before);
     give(after);
     assert_int_equal(statistics().free_blocks, 2);
 }
 
-static enum source_decision refuse(void *argument)
-{
-    (void)argument;
-    return SOURCE_REFUSE;
-}
-
 static void test_knuth_is_unchanged_when_memory_is_refused(void **state)
 {
     (void)state;
-    void *block = take(100);
-    heap.source.decide = refuse;
-    struct heap_statistics before = statistics();
-    assert_null(take(100000));
-    assert_null(heap.policy->alloc_aligned(heap.state, 65536, 10));
-    assert_null(take((size_t)PTRDIFF_MAX));
-    assert_int_equal(statistics().free_bytes, before.free_bytes);
-    give(block);
+    assert_unchanged_when_memory_is_refused();
 }
 
 static void test_knuth_finds_a_block_that_was_freed_before(void **state)
@@ -292,16 +244,13 @@ static void test_knuth_finds_a_block_that_was_freed_before(void **state)
     void *block = take(100);
     take(100);
     give(block);
-    assert_true(free_aborts(block));
+    assert_free_aborts(block, "): not a live block (freed twice");
 }
 
 static void test_knuth_finds_a_pointer_into_a_block(void **state)
 {
     (void)state;
-    char *block = take(100);
-    memset(block, 0xA, 100);
-    assert_true(free_aborts(block + 16));
-    assert_true(free_aborts(block + 1));
+    assert_pointers_into_a_block_abort("): not a live block (");
 }
 
 static void test_knuth_finds_an_overwritten_tag_beside_the_block(void **state)
@@ -310,17 +259,10 @@ static void test_knuth_finds_an_overwritten_tag_beside_the_block(void **state)
     char *block = take(100), *next = take(100);
     uint64_t tag = *(uint64_t *)(void *)(next - 8);
     memset(next - 8, 'x', 8);
-    assert_true(free_aborts(block));
-    assert_true(free_aborts(next));
-    assert_false(heap.policy->is_valid(heap.state));
+    assert_free_aborts(block, "boundary tag(0x");
+    assert_free_aborts(next, "or its tag was overwritten)");
+    assert_false(heap_is_valid());
     *(uint64_t *)(void *)(next - 8) = tag;
-}
-
-static int begin_heap_that_looks_at_ends(void **state)
-{
-    (void)state;
-    test_heap_init(&heap, &knuth_policy, (const char *const[]){"end=checked", NULL});
-    return 0;
 }
 
 static void test_knuth_finds_a_byte_written_past_the_end_when_asked(void **state)
@@ -330,48 +272,43 @@ static void test_knuth_finds_a_byte_written_past_the_end_when_asked(void **state
     char *past_end = block + usable(block);
     const char tag = *past_end;
     *past_end = 's'; /* in its low bits the sign of a free block */
-    assert_true(free_aborts(block));
-    assert_true(free_aborts(next));
+    assert_free_aborts(block, "the tag at its end was overwritten");
+    assert_free_aborts(next, "boundary tag(0x");
     *past_end = tag;
-    assert_false(free_aborts(block));
+    assert_free_succeeds(block);
     give(block);
     give(next);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_heap, end_heap)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_knuth_serves_aligned_blocks_with_two_tags_of_cost),
-        TEST(test_knuth_minimum_block_is_four_words),
-        TEST(test_knuth_grows_by_8_kib),
-        TEST(test_knuth_grows_by_the_whole_request_whatever_the_wilderness_holds),
-        TEST(test_knuth_begins_anew_where_memory_grows_and_nothing_is_free),
-        TEST(test_knuth_merges_with_the_lower_neighbour_on_free),
-        TEST(test_knuth_merges_with_the_upper_neighbour_on_free),
-        TEST(test_knuth_merges_both_neighbours_on_free),
-        TEST(test_knuth_keeps_a_remainder_below_four_words_in_the_block),
-        TEST(test_knuth_cuts_from_the_start),
-        cmocka_unit_test_setup_teardown(test_knuth_cuts_from_the_end_when_asked,
-                                        begin_heap_that_cuts_from_the_end, end_heap),
-        TEST(test_knuth_search_starts_at_the_block_just_freed),
-        TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit),
-        TEST(test_knuth_grows_before_a_search_that_would_be_hopeless),
-        cmocka_unit_test_setup_teardown(test_knuth_makes_no_hopeless_search_when_asked,
-                                        begin_heap_with_short_searches, end_heap),
-        TEST(test_knuth_keeps_the_rover_at_the_larger_block),
-        TEST(test_knuth_counts_how_many_blocks_a_search_looked_at),
-        TEST(test_knuth_resizes_into_a_free_upper_neighbour),
-        TEST(test_knuth_sheds_what_a_smaller_size_does_not_need),
-        TEST(test_knuth_gives_back_the_ends_of_an_aligned_block),
-        TEST(test_knuth_does_not_merge_across_memory_that_does_not_adjoin),
-        TEST(test_knuth_is_unchanged_when_memory_is_refused),
-        TEST(test_knuth_finds_a_block_that_was_freed_before),
-        TEST(test_knuth_finds_a_pointer_into_a_block),
-        TEST(test_knuth_finds_an_overwritten_tag_beside_the_block),
-        cmocka_unit_test_setup_teardown(test_knuth_finds_a_byte_written_past_the_end_when_asked,
-                                        begin_heap_that_looks_at_ends, end_heap),
+        HEAP_TEST(test_knuth_serves_aligned_blocks_with_two_tags_of_cost, plain),
+        HEAP_TEST(test_knuth_minimum_block_is_four_words, plain),
+        HEAP_TEST(test_knuth_grows_by_8_kib, plain),
+        HEAP_TEST(test_knuth_grows_by_the_whole_request_whatever_the_wilderness_holds, plain),
+        HEAP_TEST(test_knuth_begins_anew_where_memory_grows_and_nothing_is_free, plain),
+        HEAP_TEST(test_knuth_merges_with_the_lower_neighbour_on_free, plain),
+        HEAP_TEST(test_knuth_merges_with_the_upper_neighbour_on_free, plain),
+        HEAP_TEST(test_knuth_merges_both_neighbours_on_free, plain),
+        HEAP_TEST(test_knuth_keeps_a_remainder_below_four_words_in_the_block, plain),
+        HEAP_TEST(test_knuth_cuts_from_the_start, plain),
+        HEAP_TEST(test_knuth_cuts_from_the_end_when_asked, cuts_from_the_end),
+        HEAP_TEST(test_knuth_search_starts_at_the_block_just_freed, plain),
+        HEAP_TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit, plain),
+        HEAP_TEST(test_knuth_grows_before_a_search_that_would_be_hopeless, plain),
+        HEAP_TEST(test_knuth_makes_no_hopeless_search_when_asked, short_searches),
+        HEAP_TEST(test_knuth_keeps_the_rover_at_the_larger_block, plain),
+        HEAP_TEST(test_knuth_counts_how_many_blocks_a_search_looked_at, plain),
+        HEAP_TEST(test_knuth_resizes_into_a_free_upper_neighbour, plain),
+        HEAP_TEST(test_knuth_sheds_what_a_smaller_size_does_not_need, plain),
+        HEAP_TEST(test_knuth_gives_back_the_ends_of_an_aligned_block, plain),
+        HEAP_TEST(test_knuth_does_not_merge_across_memory_that_does_not_adjoin, plain),
+        HEAP_TEST(test_knuth_is_unchanged_when_memory_is_refused, plain),
+        HEAP_TEST(test_knuth_finds_a_block_that_was_freed_before, plain),
+        HEAP_TEST(test_knuth_finds_a_pointer_into_a_block, plain),
+        HEAP_TEST(test_knuth_finds_an_overwritten_tag_beside_the_block, plain),
+        HEAP_TEST(test_knuth_finds_a_byte_written_past_the_end_when_asked, looks_at_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the policy heaps count of themselves reaches the statistics."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,8 @@ SCRIPT = """BEGIN { for (r = 0; r < 3; r++) {
 
 
 def heap_of(spec: str, directory: Path) -> dict[str, Any]:
-    output = directory / "statistics.json"
-    result = Under(spec, LIBRARY, spec).run(
-        ["gawk", SCRIPT], environment={"ALLOTROPE_STATS": str(output)}, timeout=60
-    )
-    assert result.returncode == 0, result.stderr
-    heap: dict[str, Any] = json.loads(output.read_text())["heap"]
+    _, counted = Under(spec, LIBRARY, spec).run_counted(["gawk", SCRIPT], directory)
+    heap: dict[str, Any] = counted["heap"]
     return heap
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
-from conftest import LAUNCHER, PYTHON
+from under import LAUNCHER, PYTHON
 
 MEGABYTE = 1 << 20
 
@@ -49,12 +49,12 @@ def is_alive(pid: int) -> bool:
 
 
 class TestEnding:
-    def test_exit_status(self, launch: Any) -> None:
+    def test_exit_status_is_passed_on_and_reported(self, launch: Any) -> None:
         done, report = launch([], shell("exit 42"))
         assert done.returncode == report["exit_status"] == 42
         assert report["signal"] is None and report["error"] is None
 
-    def test_signal(self, launch: Any) -> None:
+    def test_signal_is_passed_on_as_a_shell_does_and_reported(self, launch: Any) -> None:
         done, report = launch([], shell("kill -SEGV $$"))
         assert done.returncode == 128 + signal.SIGSEGV
         assert report["signal"] == signal.SIGSEGV and report["exit_status"] is None
@@ -202,7 +202,7 @@ class TestEnvironment:
         done, _ = launch([], shell("ls /proc/self/fd"), stdin=subprocess.DEVNULL)
         assert done.stdout.split() == ["0", "1", "2", "3"], "3 is the folder that ls reads"
 
-    def test_redirections(self, launch: Any, tmp_path: Path) -> None:
+    def test_redirections_are_the_commands(self, launch: Any, tmp_path: Path) -> None:
         (tmp_path / "in").write_text("given\n")
         options = [f"--{name}={tmp_path / name[3:]}" for name in ("stdin", "stdout", "stderr")]
         launch(options, shell("read word; echo out-$word; echo err-$word >&2"))

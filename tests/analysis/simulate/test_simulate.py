@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BUILD, Command
+from conftest import Command
+from under import BUILD
 
 # Address, size, whether it stores.
 Reference = tuple[int, int, bool]

@@ -34,11 +34,10 @@ static struct naive naive_run(const struct stream *stream, unsigned block_bytes,
     struct naive result = {0};
     struct naive_line *lines = calloc(sets * ways, sizeof *lines);
     for (size_t i = 0; i < stream->count; i++) {
-        unsigned size = stream->reference[i].size;
-        uint64_t end = stream->reference[i].address + (size > 0 ? size : 1);
+        const struct reference *reference = &stream->reference[i];
+        uint64_t end = end_of_units(reference, block_bytes);
         bool missed = false;
-        for (uint64_t block = stream->reference[i].address / block_bytes; block * block_bytes < end;
-             block++) {
+        for (uint64_t block = first_unit(reference, block_bytes); block < end; block++) {
             struct naive_line *set = &lines[block % sets * ways];
             struct naive_line *line = &set[0];
             for (unsigned way = 0; way < ways; way++) {
@@ -50,13 +49,13 @@ static struct naive naive_run(const struct stream *stream, unsigned block_bytes,
                     line = &set[way];
             }
             if (line->used == 0 || line->block != block) {
-                result.misses[stream->reference[i].class]++;
+                result.misses[reference->class]++;
                 missed = true;
                 result.write_backs += line->used != 0 && line->dirty;
                 line->block = block;
                 line->dirty = false;
             }
-            line->dirty |= stream->reference[i].kind;
+            line->dirty |= reference->kind;
             line->used = ++result.touches;
         }
         result.misses_once += missed;
@@ -190,12 +189,11 @@ static void test_totals_count_references_stores_and_touches(void **unused)
             struct caches *caches = run(&stream, &options);
             struct reference_totals want[REFERENCE_CLASSES] = {0};
             for (size_t i = 0; i < stream.count; i++) {
-                struct reference_totals *totals = &want[stream.reference[i].class];
-                unsigned size = stream.reference[i].size;
+                const struct reference *reference = &stream.reference[i];
+                struct reference_totals *totals = &want[reference->class];
                 totals->references++;
-                totals->stores += stream.reference[i].kind;
-                totals->touches += (stream.reference[i].address + (size > 0 ? size - 1 : 0)) / 32 -
-                                   stream.reference[i].address / 32 + 1;
+                totals->stores += reference->kind;
+                totals->touches += end_of_units(reference, 32) - first_unit(reference, 32);
             }
             for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
                 struct reference_totals got = caches_class_totals(caches, class);
@@ -309,13 +307,6 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
     assert_non_null(strstr(caches_error(caches), "32767"));
     caches_free(caches);
     free(reference);
-}
-
-static int allow_vectors(void **unused)
-{
-    (void)unused;
-    dispatch_allow_avx512(true);
-    return 0;
 }
 
 int main(void)

@@ -46,11 +46,10 @@ static struct naive naive_run(const struct stream *stream, uint64_t page_bytes)
     struct naive naive = {.stack = malloc(most * sizeof *naive.stack),
                           .of_distance = calloc(most, sizeof *naive.of_distance)};
     for (size_t i = 0; i < stream->count; i++) {
-        unsigned size = stream->reference[i].size;
-        uint64_t end = stream->reference[i].address + (size > 0 ? size : 1);
-        for (uint64_t page = stream->reference[i].address / page_bytes; page * page_bytes < end;
-             page++)
-            naive_touch(&naive, page, stream->reference[i].class);
+        const struct reference *reference = &stream->reference[i];
+        uint64_t end = end_of_units(reference, page_bytes);
+        for (uint64_t page = first_unit(reference, page_bytes); page < end; page++)
+            naive_touch(&naive, page, reference->class);
     }
     return naive;
 }
@@ -244,13 +243,6 @@ static void test_an_address_that_is_no_users_is_refused(void **unused)
     assert_false(pages_feed(pages, &batch));
     assert_non_null(strstr(pages_error(pages), "0x100000000000000"));
     pages_free(pages);
-}
-
-static int allow_vectors(void **unused)
-{
-    (void)unused;
-    dispatch_allow_avx512(true);
-    return 0;
 }
 
 int main(void)

@@ -277,10 +277,10 @@ static void model_check(const struct object *object)
 
 static void model_add(uint64_t *random)
 {
-    uint64_t kind = next_random(random) % 100;
-    size_t bytes = kind < 90   ? 1 + next_random(random) % 300
-                   : kind < 98 ? 1 + next_random(random) % 3000
-                               : 1 + next_random(random) % 30000;
+    uint64_t kind = random_next(random) % 100;
+    size_t bytes = kind < 90   ? 1 + random_next(random) % 300
+                   : kind < 98 ? 1 + random_next(random) % 3000
+                               : 1 + random_next(random) % 30000;
     struct object *object = &model[model_count];
     char *address = classic_heap_alloc(&heap, bytes);
     if (!address) {
@@ -293,11 +293,11 @@ static void model_add(uint64_t *random)
                               bytes,
                               {0},
                               bytes / 8 < LINKS ? bytes / 8 : LINKS,
-                              (unsigned char)(0x80 | next_random(random)),
+                              (unsigned char)(0x80 | random_next(random)),
                               false};
     memset(address, object->fill, bytes);
     for (size_t i = 0; i < object->link_count; i++) {
-        size_t to = next_random(random) % (model_count + 2);
+        size_t to = random_next(random) % (model_count + 2);
         bool linked = to < model_count && model[to].address;
         object->links[i] = linked ? to + 1 : 0;
         char *target = linked ? model[to].address : NULL;
@@ -336,12 +336,12 @@ static void test_agrees_with_a_model_on_random_graphs(void **state)
         source.calls_until_apart = 5;
         while (model_count < OBJECTS) {
             model_add(&random);
-            size_t at = next_random(&random) % ROOTS, index = model_count - 1;
-            if (next_random(&random) % 3 == 0) {
+            size_t at = random_next(&random) % ROOTS, index = model_count - 1;
+            if (random_next(&random) % 3 == 0) {
                 roots[at] = model[index].address;
                 root_indices[at] = index;
             }
-            if (next_random(&random) % 600 == 0)
+            if (random_next(&random) % 600 == 0)
                 collect_and_compare(roots, root_indices);
         }
         memset(roots, 0, sizeof roots);

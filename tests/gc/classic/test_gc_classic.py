@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
 """gc:classic in whole programs: collections lose nothing, and the heap grows by the 1992 rules."""
 
-import json
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD
-from under import LIBRARY, Under
+from under import BUILD, LIBRARY, Under
 
 PROGRAMS = BUILD / "bench_programs"
 
@@ -37,15 +35,9 @@ CASES += [(command, ",pointers=interior,initial=65536") for command in RUNS + RU
 def run(under: Under, command: str, tmp_path: Path) -> tuple[str, dict[str, int]]:
     """What a program prints, and what the collector says of itself."""
     name, *arguments = command.split()
-    statistics = tmp_path / "statistics.json"
-    result = under.run(
-        [str(PROGRAMS / name), *arguments],
-        environment={"ALLOTROPE_STATS": str(statistics)},
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
+    result, counted = under.run_counted([str(PROGRAMS / name), *arguments], tmp_path)
     assert "allotrope:" not in result.stderr
-    return result.stdout, json.loads(statistics.read_text())["gc"]
+    return result.stdout, counted["gc"]
 
 
 def classic(options: str = "") -> Under:

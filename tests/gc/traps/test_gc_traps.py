@@ -80,7 +80,9 @@ GIVEN_UP = {
 
 @pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
 @pytest.mark.parametrize("program, case", CASES)
-def test_trap(program: str, case: str, under: Under, tmp_path: Path) -> None:
+def test_no_pointer_is_lost_and_collections_are_done(
+    program: str, case: str, under: Under, tmp_path: Path
+) -> None:
     """Nothing is lost, and not because nothing was collected."""
     run(under, program, case, tmp_path / "%p.json")
     processes = [figures(path) for path in tmp_path.iterdir()]
@@ -208,12 +210,7 @@ print(len(block))
 
 def test_the_heaps_own_records_keep_nothing(tmp_path: Path) -> None:
     """Records of free runs tell where large blocks lay."""
-    path = tmp_path / "statistics.json"
-    result = COLLECTORS[0].run(
-        ["/usr/bin/python3", "-c", CHURN], {"ALLOTROPE_STATS": str(path)}, timeout=120
-    )
-    assert result.returncode == 0, result.stderr
-    seen = figures(path)
+    _, seen = COLLECTORS[0].run_counted(["/usr/bin/python3", "-c", CHURN], tmp_path)
     assert seen["gc"]["collections"] > 5
     assert seen["heap"]["large_bytes"] < 30 << 20
     assert seen["mapped_peak_bytes"] < 80 << 20
@@ -221,13 +218,8 @@ def test_the_heaps_own_records_keep_nothing(tmp_path: Path) -> None:
 
 def test_a_heap_with_a_live_block_in_every_slab_does_not_grow_for_ever(tmp_path: Path) -> None:
     """1 MB live, 900 MB handed out: the heap keeps to the room that a collection is due after."""
-    path = tmp_path / "statistics.json"
-    program = BUILD / "bench_programs" / "thread_churn_forgets"
-    result = COLLECTORS[0].run(
-        [str(program), "tasks=48", "threads=2"], {"ALLOTROPE_STATS": str(path)}, timeout=120
-    )
-    assert result.returncode == 0, result.stderr
-    seen = figures(path)
+    program = str(BUILD / "bench_programs" / "thread_churn_forgets")
+    _, seen = COLLECTORS[0].run_counted([program, "tasks=48", "threads=2"], tmp_path)
     assert seen["gc"]["collections"] > 5
     assert seen["gc"]["next_collection_bytes"] < 40 << 20
     assert seen["mapped_peak_bytes"] < 80 << 20
@@ -235,9 +227,6 @@ def test_a_heap_with_a_live_block_in_every_slab_does_not_grow_for_ever(tmp_path:
 
 def test_honoured_frees_are_not_collected_for_nothing(tmp_path: Path) -> None:
     """A heap that grows because the program fills it is left alone while that is cheaper."""
-    path = tmp_path / "statistics.json"
-    program = [str(BUILD / "bench_programs" / "destroy"), "depth=18", "replace=20000"]
-    result = COLLECTORS[1].run(program, {"ALLOTROPE_STATS": str(path)}, timeout=120)
-    assert result.returncode == 0, result.stderr
-    seen = figures(path)["gc"]
-    assert seen["pause_ns"] < 50_000_000 or seen["collections"] <= 2
+    program = str(BUILD / "bench_programs" / "destroy")
+    _, seen = COLLECTORS[1].run_counted([program, "depth=18", "replace=20000"], tmp_path)
+    assert seen["gc"]["pause_ns"] < 50_000_000 or seen["gc"]["collections"] <= 2

@@ -20,16 +20,16 @@ static __attribute__((noinline)) void walk(void)
 {
     const void *ours[MOST];
     void *theirs[MOST + 1];
-    uint32_t places[MOST];
+    uint32_t offsets[MOST];
     uintptr_t *own = __builtin_frame_address(0);
-    struct frame frame = {.address = own[1], .stack = (uintptr_t)(own + 2), .base = own[0]};
-    uint32_t depth = unwind(frame, ours, places, MOST);
+    struct unwind_frame frame = {.rip = own[1], .rsp = (uintptr_t)(own + 2), .rbp = own[0]};
+    uint32_t depth = unwind(frame, ours, offsets, MOST);
     int count = backtrace(theirs, MOST + 1) - 1; /* the first is this function */
     assert_true(depth > 3);
     assert_int_equal(depth, count);
     assert_memory_equal(ours, theirs + 1, depth * sizeof *ours);
     for (uint32_t i = 1; i < depth; i++)
-        assert_ptr_equal(*(const void *const *)(frame.stack + places[i]), ours[i]);
+        assert_ptr_equal(*(const void *const *)(frame.rsp + offsets[i]), ours[i]);
     assert_int_equal(unwind(frame, ours, NULL, 2), 2);
     walks++;
 }
@@ -88,7 +88,7 @@ static void test_an_address_in_no_object_is_left_to_libgcc(void **state)
     (void)state;
     uintptr_t words[8] = {0};
     const void *addresses[MOST];
-    struct frame frame = {.address = (uintptr_t)words, .stack = (uintptr_t)words};
+    struct unwind_frame frame = {.rip = (uintptr_t)words, .rsp = (uintptr_t)words};
     assert_int_equal(unwind(frame, addresses, NULL, MOST), 0);
 }
 

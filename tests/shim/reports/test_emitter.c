@@ -2,59 +2,36 @@
  *
  * test_emitter.c: the table and the JSON that one set of calls gives.
  */
-#include "tests/unit/unit.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "shim/reports/emitter.h"
 
-static char written[1 << 20];
-
-static int make_file(void)
-{
-    char name[] = "/tmp/allotrope-test-XXXXXX";
-    int file = mkstemp(name);
-    assert_true(file >= 0);
-    unlink(name);
-    return file;
-}
-
-static void read_back(int file)
-{
-    ssize_t length = pread(file, written, sizeof written - 1, 0);
-    assert_true(length >= 0);
-    written[length] = '\0';
-    close(file);
-}
+#include "tests/shim/reports/report_file.h"
 
 static void emit_some(struct emitter *emitter)
 {
-    emit_open(emitter, NULL);
-    emit_text(emitter, "name", "bsd");
-    emit_open(emitter, "options");
-    emit_close(emitter);
-    emit_open(emitter, "peak");
+    emit_begin_object(emitter, NULL);
+    emit_string(emitter, "name", "bsd");
+    emit_begin_object(emitter, "options");
+    emit_end_object(emitter);
+    emit_begin_object(emitter, "peak");
     emit_number(emitter, "blocks", UINT64_MAX);
     emit_seconds(emitter, "time", 12000000034);
-    emit_open(emitter, "waste");
+    emit_begin_object(emitter, "waste");
     emit_number(emitter, "header", 0);
-    emit_close(emitter);
-    emit_close(emitter);
+    emit_end_object(emitter);
+    emit_end_object(emitter);
     emit_number(emitter, "a_key_that_is_longer_than_its_column", 1);
-    emit_close(emitter);
+    emit_end_object(emitter);
 }
 
 static void test_a_table_is_indented_lines(void **state)
 {
     (void)state;
     struct emitter emitter;
-    int file = make_file();
+    int file = report_file_make();
     emitter_begin(&emitter, file, false);
     emit_some(&emitter);
     assert_true(emitter_end(&emitter));
-    read_back(file);
+    const char *written = report_file_text(file);
     assert_string_equal(written, "name                              bsd\n"
                                  "options\n"
                                  "peak\n"
@@ -69,11 +46,11 @@ static void test_json_has_the_same_members(void **state)
 {
     (void)state;
     struct emitter emitter;
-    int file = make_file();
+    int file = report_file_make();
     emitter_begin(&emitter, file, true);
     emit_some(&emitter);
     assert_true(emitter_end(&emitter));
-    read_back(file);
+    const char *written = report_file_text(file);
     assert_string_equal(written, "{\n"
                                  "  \"name\": \"bsd\",\n"
                                  "  \"options\": {\n"
@@ -93,13 +70,13 @@ static void test_any_byte_of_a_name_is_valid_json(void **state)
 {
     (void)state;
     struct emitter emitter;
-    int file = make_file();
+    int file = report_file_make();
     emitter_begin(&emitter, file, true);
-    emit_open(&emitter, NULL);
-    emit_text(&emitter, "command", "a\"b\\c\n\t\x01\x7f\xc3\xa4 d");
-    emit_close(&emitter);
+    emit_begin_object(&emitter, NULL);
+    emit_string(&emitter, "command", "a\"b\\c\n\t\x01\x7f\xc3\xa4 d");
+    emit_end_object(&emitter);
     assert_true(emitter_end(&emitter));
-    read_back(file);
+    const char *written = report_file_text(file);
     assert_string_equal(
         written,
         "{\n  \"command\": \"a\\\"b\\\\c\\u000a\\u0009\\u0001\\u007f\\u00c3\\u00a4 d\"\n}\n");
@@ -109,15 +86,14 @@ static void test_more_than_the_buffer_is_written_whole(void **state)
 {
     (void)state;
     struct emitter emitter;
-    int file = make_file();
+    int file = report_file_make();
     emitter_begin(&emitter, file, false);
-    emit_open(&emitter, NULL);
+    emit_begin_object(&emitter, NULL);
     for (uint64_t i = 0; i < 10000; i++)
         emit_number(&emitter, "n", i);
-    emit_close(&emitter);
+    emit_end_object(&emitter);
     assert_true(emitter_end(&emitter));
-    read_back(file);
-    const char *line = written;
+    const char *line = report_file_text(file);
     for (unsigned i = 0; i < 10000; i++) {
         unsigned number;
         assert_int_equal(sscanf(line, "n %u\n", &number), 1);
@@ -130,12 +106,9 @@ static void test_more_than_the_buffer_is_written_whole(void **state)
 static void test_a_file_that_takes_no_more_is_reported(void **state)
 {
     (void)state;
-    static const char *const names[] = {"/dev/full", "/proc/version"};
-    for (int i = 0; i < 2; i++) {
+    for (int is_full = 0; is_full < 2; is_full++) {
         struct emitter emitter;
-        int file = open(names[i], i == 0 ? O_WRONLY : O_RDONLY);
-        if (file < 0)
-            skip();
+        int file = report_file_that_takes_nothing(is_full);
         emitter_begin(&emitter, file, true);
         emit_some(&emitter);
         assert_false(emitter_end(&emitter));
@@ -143,28 +116,10 @@ static void test_a_file_that_takes_no_more_is_reported(void **state)
     }
 }
 
-static void test_addresses_stand_in_one_line(void **state)
-{
-    (void)state;
-    const void *const list[] = {(void *)0, (void *)10, (void *)UINT64_MAX};
-    struct emitter emitter;
-    int file = make_file();
-    emitter_begin(&emitter, file, true);
-    emit_open(&emitter, NULL);
-    emit_addresses(&emitter, "none", list, 0);
-    emit_addresses(&emitter, "some", list, 3);
-    emit_close(&emitter);
-    assert_true(emitter_end(&emitter));
-    read_back(file);
-    assert_string_equal(written, "{\n  \"none\": [],\n"
-                                 "  \"some\": [0, 10, 18446744073709551615]\n}\n");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_table_is_indented_lines),
-        cmocka_unit_test(test_addresses_stand_in_one_line),
         cmocka_unit_test(test_json_has_the_same_members),
         cmocka_unit_test(test_any_byte_of_a_name_is_valid_json),
         cmocka_unit_test(test_more_than_the_buffer_is_written_whole),

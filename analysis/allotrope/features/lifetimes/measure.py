@@ -27,7 +27,7 @@ from ...system.symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
 
-# struct life of trace/events/main.c.
+# struct life of trace/events/lives.c.
 LIFE = np.dtype(
     [
         *((name, "<u8") for name in ("born_clock", "died_clock", "born_bytes", "died_bytes")),

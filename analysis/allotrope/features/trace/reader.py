@@ -4,7 +4,7 @@
     for batch in read("run.alt"):
         stores = batch.references[batch.references["kind"] == STORE]
 
-Decoding is done by allotrope-trace in a process of its own (trace/format/reader.c); what comes
+Decoding is done by allotrope-trace in a process of its own (trace/format/decode.c); what comes
 through the pipe is its structs as they are in memory. A damaged trace raises TraceError after
 everything before the damage has been delivered.
 """

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_pace.c: when a collection is due, by each policy.
+ */
+#include "tests/unit/unit.h"
+
+#include "vm/clock.h"
+#include "vm/kernel/process.h"
+
+static uint64_t now_ns;
+static unsigned idle_processors;
+
+static uint64_t tell_time(void)
+{
+    return now_ns;
+}
+
+static unsigned tell_idle_processors(void)
+{
+    return idle_processors;
+}
+
+/* Included, not linked: its state is made anew for each test, and what it asks is answered here. */
+#define monotonic_ns tell_time
+#define process_idle_processors tell_idle_processors
+#include "gc/cycle/pace.c"
+
+enum { MIB = 1 << 20, KIB = 1 << 10 };
+
+static const uint64_t MILLISECOND = 1000000, SECOND = 1000000000;
+
+/* Whatever memory the control group of the test itself has. */
+static void begin(struct pace_options options)
+{
+    memset(&pace, 0, sizeof pace);
+    pace_init(&options);
+    pace.cgroup_bytes = 0;
+}
+
+static void begin_auto(bool frees)
+{
+    begin((struct pace_options){.policy = POLICY_AUTO, .frees = frees});
+    set(&pace.unconditional, frees ? UNCONDITIONAL_BYTES : 0);
+}
+
+/* Since the last collection, or the beginning. */
+static void let_time_pass(uint64_t ns)
+{
+    now_ns = pace.last_ns + ns;
+}
+
+static void collect_at_overhead(unsigned percent, size_t live)
+{
+    const struct pace_report report = {
+        .used = live,
+        .live = live,
+        .pause_ns = percent * MILLISECOND,
+        .ran_ns = (100 - percent) * MILLISECOND,
+    };
+    pace_collected(&report);
+}
+
+static void test_boehm_begins_at_256_kib(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_BOEHM});
+    assert_int_equal(pace_goal(), 256 * KIB);
+    assert_int_equal(pace_headroom(), 0);
+    assert_false(pace_is_full(255 * KIB, KIB));
+    assert_true(pace_is_full(255 * KIB, KIB + 1));
+    assert_false(pace_is_due(SIZE_MAX)); /* what was handed out does not count */
+}
+
+static void test_boehm_grows_by_half_when_less_than_a_quarter_comes_back(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_BOEHM, .initial_bytes = 4 * MIB});
+    pace_collected(&(struct pace_report){.used = MIB, .freed = MIB});
+    assert_int_equal(pace_goal(), 4 * MIB);
+    pace_collected(&(struct pace_report){.used = MIB, .freed = MIB - 1});
+    assert_int_equal(pace_goal(), 6 * MIB);
+}
+
+static void test_boehm_leaves_room_for_the_request_and_256_kib(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_BOEHM});
+    pace_collected(&(struct pace_report){.used = 2 * MIB, .requested = MIB});
+    assert_int_equal(pace_goal(), 3 * MIB + 256 * KIB);
+}
+
+static void test_ignored_frees_count_what_is_handed_out(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    assert_false(pace_is_full((size_t)1 << 40, MIB)); /* the size of the heap is no measure */
+    assert_false(pace_is_due(12 * MIB));
+    assert_true(pace_is_due(12 * MIB + 1));
+    assert_int_equal(pace_headroom(), 12 * MIB);
+    assert_int_equal(pace_goal(), 12 * MIB);
+}
+
+static void test_headroom_is_a_percentage_of_live_bytes_and_roots(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    pace.headroom_percent = 80;
+    struct pace_report report = {.live = 90 * MIB, .roots = 10 * MIB, .allocated = 500 * MIB};
+    report.pause_ns = 5 * MILLISECOND; /* an overhead that changes nothing */
+    report.ran_ns = 95 * MILLISECOND;
+    pace_collected(&report);
+    assert_in_range(pace_headroom(), 80 * MIB - 100, 80 * MIB);
+    assert_false(pace_is_due(500 * MIB + pace_headroom()));
+    assert_true(pace_is_due(500 * MIB + pace_headroom() + 1));
+    assert_int_equal(pace_goal(), 90 * MIB + pace_headroom());
+}
+
+static void test_headroom_has_a_least(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    collect_at_overhead(5, MIB);
+    assert_int_equal(pace_headroom(), 12 * MIB);
+}
+
+static void test_much_overhead_raises_headroom_and_little_lowers_it_within_bounds(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    collect_at_overhead(50, 0);
+    assert_int_equal(pace.headroom_percent, 120); /* 125, but for the bound */
+    assert_int_equal(pace.least_headroom, 18 * MIB);
+    for (int i = 0; i < 10; i++)
+        collect_at_overhead(50, 0);
+    assert_int_equal(pace.headroom_percent, HEADROOM_MOST_PERCENT);
+    assert_int_equal(pace.least_headroom, HEADROOM_MOST_BYTES);
+    for (int i = 0; i < 30; i++)
+        collect_at_overhead(0, 0);
+    assert_int_equal(pace.headroom_percent, HEADROOM_LEAST_PERCENT);
+    assert_int_equal(pace.least_headroom, HEADROOM_LEAST_BYTES);
+}
+
+static void test_overhead_is_that_of_the_last_few_collections(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    for (int i = 0; i < 10; i++)
+        collect_at_overhead(5, 0);
+    unsigned percent = pace.headroom_percent;
+    collect_at_overhead(10, 0); /* with what came before: 7 */
+    assert_int_equal(pace.headroom_percent, percent);
+    collect_at_overhead(14, 0); /* 10 */
+    assert_true(pace.headroom_percent > percent);
+}
+
+static void test_a_limit_is_never_passed_and_keeps_headroom_at_its_least(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .frees = true, .limit_bytes = 20 * MIB});
+    assert_false(pace_is_over_limit(19 * MIB, MIB));
+    assert_true(pace_is_over_limit(19 * MIB, MIB + 1));
+    for (int i = 0; i < 5; i++)
+        collect_at_overhead(50, 10 * MIB);
+    assert_in_range(pace_goal(), 18 * MIB - 100, 18 * MIB); /* live and 8 MiB, the least */
+    collect_at_overhead(50, 19 * MIB);
+    assert_int_equal(pace_goal(), 20 * MIB);
+    begin((struct pace_options){.policy = POLICY_AUTO});
+    assert_false(pace_is_over_limit(SIZE_MAX / 2, MIB));
+}
+
+static void test_what_the_control_group_leaves_bounds_the_goal_while_it_can(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    pace.cgroup_bytes = 50 * MIB;
+    collect_at_overhead(5, 45 * MIB);
+    assert_in_range(pace_goal(), 67 * MIB, 68 * MIB); /* used and half of the headroom, at least */
+    collect_at_overhead(5, 30 * MIB);
+    assert_int_equal(pace_goal(), 50 * MIB);
+}
+
+static void test_honoured_frees_put_off_a_collection_that_is_not_affordable(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    pace.cost = MILLISECOND; /* for a megabyte */
+    let_time_pass(100 * MILLISECOND);
+    assert_false(pace_is_full(12 * MIB, 0)); /* the goal */
+    assert_false(pace_is_full(16 * MIB, MIB));
+    assert_int_equal(pace_goal(), 18 * MIB); /* where the clock is looked at again */
+    let_time_pass(SECOND);                   /* of which 2% are 20 ms */
+    assert_false(pace_is_full(18 * MIB, 0));
+    assert_true(pace_is_full(18 * MIB, 1));
+}
+
+static void test_what_the_last_collection_cost_is_expected_of_the_next(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    now_ns += 100 * SECOND;
+    const struct pace_report report = {
+        .used = 99 * MIB, .live = 90 * MIB, .roots = 9 * MIB, .pause_ns = 100 * MILLISECOND};
+    pace_collected(&report); /* 1 ms for a megabyte */
+    uint64_t ended_ns = now_ns;
+    now_ns = ended_ns + (pace_goal() >> 20) * MILLISECOND * 50 - MILLISECOND;
+    assert_false(pace_is_full(pace_goal(), 1)); /* which sets the goal higher */
+    now_ns = ended_ns + (pace_goal() >> 20) * MILLISECOND * 50;
+    assert_true(pace_is_full(pace_goal(), 1));
+}
+
+static void test_honoured_frees_do_not_put_off_for_ever(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    pace.cost = SECOND;
+    let_time_pass(0);
+    assert_false(pace_is_full(255 * MIB, MIB));
+    assert_true(pace_is_full(300 * MIB, 1));
+    collect_at_overhead(5, 200 * MIB); /* so 400 is the goal, and 1600 four times as much */
+    pace.cost = SECOND;
+    assert_false(pace_is_full(1500 * (size_t)MIB, MIB));
+    assert_true(pace_is_full(1600 * (size_t)MIB, MIB));
+}
+
+static void test_who_leaks_much_is_collected_at_the_goal(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    struct pace_report report = {.used = 40 * MIB, .live = 40 * MIB, .freed = 10 * MIB + 1};
+    pace_collected(&report);
+    pace.cost = SECOND;
+    assert_true(pace_is_full(pace_goal(), 1));
+    report.freed = 10 * MIB;
+    pace_collected(&report);
+    pace.cost = SECOND;
+    assert_false(pace_is_full(pace_goal(), 1));
+}
+
+static void test_in_a_sandbox_the_clock_is_not_asked(void **state)
+{
+    (void)state;
+    begin_auto(true);
+    pace.cost = SECOND; /* never affordable */
+    pace_without_clock();
+    assert_true(pace_is_full(pace_goal(), 1));
+}
+
+static void test_a_collection_that_is_given_up_lets_the_heap_grow(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_BOEHM});
+    pace_given_up(8 * MIB, 0, 0);
+    assert_int_equal(pace_goal(), 12 * MIB);
+    pace_given_up(MIB, 0, 0);
+    assert_int_equal(pace_goal(), 12 * MIB);
+    begin_auto(false);
+    pace_given_up(8 * MIB, 100 * MIB, 0);
+    assert_false(pace_is_due(112 * MIB));
+    assert_true(pace_is_due(112 * MIB + 1));
+}
+
+static void test_helpers_are_for_long_marks_on_idle_processors(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    idle_processors = 3;
+    assert_int_equal(pace_helpers(8), 0); /* nothing has been marked yet */
+    pace_collected(&(struct pace_report){.mark_ns = WORTH_HELPERS_NS - 1});
+    assert_int_equal(pace_helpers(8), 0);
+    pace_collected(&(struct pace_report){.mark_ns = WORTH_HELPERS_NS});
+    assert_int_equal(pace_helpers(8), 3);
+    assert_int_equal(pace_helpers(2), 2);
+    assert_int_equal(pace_helpers(0), 0);
+    idle_processors = 0;
+    assert_int_equal(pace_helpers(8), 0);
+}
+
+static void test_a_pause_goal_asks_for_helpers_sooner(void **state)
+{
+    (void)state;
+    begin((struct pace_options){.policy = POLICY_AUTO, .pause_goal_ns = MILLISECOND});
+    idle_processors = 3;
+    pace_collected(&(struct pace_report){.mark_ns = MILLISECOND - 1});
+    assert_int_equal(pace_helpers(8), 0);
+    pace_collected(&(struct pace_report){.mark_ns = MILLISECOND});
+    assert_int_equal(pace_helpers(8), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_boehm_begins_at_256_kib),
+        cmocka_unit_test(test_boehm_grows_by_half_when_less_than_a_quarter_comes_back),
+        cmocka_unit_test(test_boehm_leaves_room_for_the_request_and_256_kib),
+        cmocka_unit_test(test_ignored_frees_count_what_is_handed_out),
+        cmocka_unit_test(test_headroom_is_a_percentage_of_live_bytes_and_roots),
+        cmocka_unit_test(test_headroom_has_a_least),
+        cmocka_unit_test(test_much_overhead_raises_headroom_and_little_lowers_it_within_bounds),
+        cmocka_unit_test(test_overhead_is_that_of_the_last_few_collections),
+        cmocka_unit_test(test_a_limit_is_never_passed_and_keeps_headroom_at_its_least),
+        cmocka_unit_test(test_what_the_control_group_leaves_bounds_the_goal_while_it_can),
+        cmocka_unit_test(test_honoured_frees_put_off_a_collection_that_is_not_affordable),
+        cmocka_unit_test(test_what_the_last_collection_cost_is_expected_of_the_next),
+        cmocka_unit_test(test_honoured_frees_do_not_put_off_for_ever),
+        cmocka_unit_test(test_who_leaks_much_is_collected_at_the_goal),
+        cmocka_unit_test(test_in_a_sandbox_the_clock_is_not_asked),
+        cmocka_unit_test(test_a_collection_that_is_given_up_lets_the_heap_grow),
+        cmocka_unit_test(test_helpers_are_for_long_marks_on_idle_processors),
+        cmocka_unit_test(test_a_pause_goal_asks_for_helpers_sooner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_sweep.c: what a sweep frees, by the bits alone.
+ */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+
+#include "alloc/blocks/blocks.h"
+#include "gc/cycle/sweep.h"
+#include "vm/granule_map.h"
+
+enum { BLOCKS = 300, BLOCK_BYTES = 112 };
+
+static void *blocks[BLOCKS];
+
+static int make_heap(void **state)
+{
+    (void)state;
+    return blocks_init(25, NULL) ? 0 : -1;
+}
+
+static int take_blocks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = blocks_alloc(BLOCK_BYTES);
+    return 0;
+}
+
+static int free_blocks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks_usable_size(blocks[i]) > 0)
+            blocks_free(blocks[i]);
+    blocks_flush_thread();
+    assert_true(blocks_is_valid());
+    return 0;
+}
+
+/* The word of a block, and its bit in it. */
+static struct slab_word *word_of(const void *block, uint64_t *bit)
+{
+    struct slab *slab = blocks_slab_of(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    assert_true(exact);
+    *bit = slab_bit(index);
+    return &slab->words[index / SLAB_WORD_BLOCKS];
+}
+
+static void mark_slab(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        slab->words[i].mark = UINT64_MAX;
+}
+
+static void unmark(const void *block)
+{
+    uint64_t bit;
+    struct slab_word *word = word_of(block, &bit);
+    word->mark &= ~bit;
+}
+
+static bool is_alive(const void *block)
+{
+    return blocks_usable_size(block) > 0;
+}
+
+/* As a collection does with the world stopped. dead: every so many-th block is not marked. */
+static struct sweep_result sweep_every(int dead)
+{
+    struct sweep_result result;
+    blocks_lock();
+    blocks_set_local_free_bits(true);
+    blocks_each_slab(mark_slab, NULL);
+    for (int i = 0; i < BLOCKS; i += dead)
+        unmark(blocks[i]);
+    sweep(&result);
+    blocks_set_local_free_bits(false);
+    blocks_swept();
+    blocks_unlock();
+    return result;
+}
+
+static void test_what_is_not_marked_is_freed(void **state)
+{
+    (void)state;
+    struct sweep_result result = sweep_every(3);
+    assert_int_equal(result.blocks, BLOCKS / 3);
+    assert_int_equal(result.bytes, BLOCKS / 3 * BLOCK_BYTES);
+    assert_int_equal(result.live_bytes, (BLOCKS - BLOCKS / 3) * BLOCK_BYTES);
+    assert_int_equal(result.empty_bytes, 0);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_int_equal(is_alive(blocks[i]), i % 3 != 0);
+}
+
+static void test_what_is_freed_is_handed_out_again(void **state)
+{
+    (void)state;
+    size_t used = blocks_used_bytes();
+    assert_in_range(sweep_every(1).empty_bytes, GRANULE_BYTES, used);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = blocks_alloc(BLOCK_BYTES);
+    assert_int_equal(blocks_used_bytes(), used);
+}
+
+static void test_a_slab_without_a_live_block_counts_as_empty(void **state)
+{
+    (void)state;
+    void *large = blocks_alloc((size_t)1 << 20);
+    struct slab *slab = blocks_slab_of(large);
+    size_t bytes = slab->granules * GRANULE_BYTES, used = blocks_used_bytes();
+    assert_int_equal(sweep_every(2).empty_bytes, 0);
+    blocks_lock();
+    blocks_set_local_free_bits(true);
+    blocks_each_slab(mark_slab, NULL);
+    unmark(large);
+    struct sweep_result result;
+    sweep(&result);
+    blocks_set_local_free_bits(false);
+    blocks_swept();
+    blocks_unlock();
+    assert_int_equal(result.empty_bytes, bytes);
+    assert_int_equal(result.blocks, 1);
+    assert_int_equal(blocks_used_bytes(), used - bytes);
+}
+
+static void test_what_was_free_is_not_freed_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BLOCKS; i += 3)
+        blocks_free(blocks[i]); /* into the thread's list, and some into the slab */
+    assert_int_equal(sweep_every(3).blocks, 0);
+    for (int i = 0; i < BLOCKS; i += 3)
+        blocks[i] = blocks_alloc(BLOCK_BYTES);
+}
+
+static void *free_in_thread(void *block)
+{
+    blocks_free(block);
+    blocks_thread_exit();
+    return NULL;
+}
+
+static void test_what_another_thread_has_freed_is_not_freed_again(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, blocks[0]);
+    pthread_join(thread, NULL);
+    assert_int_equal(sweep_every(BLOCKS).blocks, 0);
+}
+
+static void test_a_pinned_block_stays_without_a_mark(void **state)
+{
+    (void)state;
+    uint64_t bit;
+    struct slab_word *word = word_of(blocks[0], &bit);
+    struct slab *slab = blocks_slab_of(blocks[0]);
+    slab->has_pins = true;
+    uint64_t *pinned = slab_pinned(slab, (size_t)(word - slab->words));
+    *pinned |= bit;
+    assert_int_equal(sweep_every(2).blocks, BLOCKS / 2 - 1);
+    assert_true(is_alive(blocks[0]));
+    assert_false(is_alive(blocks[2]));
+    *pinned &= ~bit;
+}
+
+/* The next block that lies there has not been freed by the program. */
+static void test_a_dead_block_is_no_longer_retired(void **state)
+{
+    (void)state;
+    uint64_t bits[2];
+    struct slab_word *words[2] = {word_of(blocks[0], &bits[0]), word_of(blocks[1], &bits[1])};
+    blocks_retire(blocks[0], "free");
+    blocks_retire(blocks[1], "free");
+    sweep_every(2);
+    assert_int_equal(words[0]->retired & bits[0], 0);
+    assert_int_equal(words[1]->retired & bits[1], bits[1]);
+    sweep_every(1);
+    assert_int_equal(words[1]->retired & bits[1], 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_blocks)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_is_not_marked_is_freed),
+        TEST(test_what_is_freed_is_handed_out_again),
+        TEST(test_a_slab_without_a_live_block_counts_as_empty),
+        TEST(test_what_was_free_is_not_freed_again),
+        TEST(test_what_another_thread_has_freed_is_not_freed_again),
+        TEST(test_a_pinned_block_stays_without_a_mark),
+        TEST(test_a_dead_block_is_no_longer_retired),
+    };
+    return cmocka_run_group_tests(tests, make_heap, NULL);
+}

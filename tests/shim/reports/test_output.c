@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_output.c: the files that patterns name, and the head of a report.
+ */
+#include "shim/reports/output.h"
+
+#include <dirent.h>
+
+#include "tests/shim/reports/report_file.h"
+
+static char directory[] = "/tmp/allotrope-test-XXXXXX";
+
+static const struct allocator allocator = {.name = "first", .preset = "old"};
+static const struct configuration configuration = {.allocator = &allocator};
+
+static bool was_json;
+
+static bool write_head(int file, bool json)
+{
+    struct emitter emitter;
+    was_json = json;
+    output_begin(&emitter, file, json, "allotrope.test/1", &configuration);
+    return output_end(&emitter);
+}
+
+static bool write_nothing(int file, bool json)
+{
+    (void)file;
+    (void)json;
+    return true;
+}
+
+static bool fail_to_write(int file, bool json)
+{
+    return !write_nothing(file, json);
+}
+
+/* A path in the test's directory, in storage of its own until the next call. */
+static const char *in_directory(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static const char *text_of(const char *name)
+{
+    int file = open(in_directory(name), O_RDONLY);
+    assert_true(file >= 0);
+    return report_file_text(file);
+}
+
+static void test_a_name_that_ends_in_json_asks_for_json(void **state)
+{
+    (void)state;
+    output_write(in_directory("report.json"), "ALLOTROPE_TEST", write_head);
+    assert_true(was_json);
+    char expected[512];
+    snprintf(expected, sizeof expected,
+             "{\n  \"schema\": \"allotrope.test/1\",\n  \"pid\": %d,\n  \"command\": \"%s\",\n"
+             "  \"allocator\": \"first\",\n  \"preset\": \"old\"\n}\n",
+             (int)getpid(), "test_output");
+    assert_string_equal(text_of("report.json"), expected);
+    output_write(in_directory("report.json.txt"), "ALLOTROPE_TEST", write_head);
+    assert_false(was_json);
+    assert_memory_equal(text_of("report.json.txt"), "schema     ", 11);
+    output_write(in_directory("json"), "ALLOTROPE_TEST", write_head);
+    assert_false(was_json);
+}
+
+static void test_the_process_id_stands_in_the_name(void **state)
+{
+    (void)state;
+    char name[64];
+    output_write(in_directory("%p-%p%q%%p"), "ALLOTROPE_TEST", write_nothing);
+    snprintf(name, sizeof name, "%d-%d%%q%%%d", (int)getpid(), (int)getpid(), (int)getpid());
+    assert_string_equal(text_of(name), "");
+}
+
+static void test_a_report_replaces_the_file_that_was_there(void **state)
+{
+    (void)state;
+    output_write(in_directory("again"), "ALLOTROPE_TEST", write_head);
+    assert_string_not_equal(text_of("again"), "");
+    output_write(in_directory("again"), "ALLOTROPE_TEST", write_nothing);
+    assert_string_equal(text_of("again"), "");
+}
+
+static void test_nothing_and_a_dash_are_standard_error(void **state)
+{
+    (void)state;
+    assert_true(output_is_standard_error(""));
+    assert_true(output_is_standard_error("-"));
+    assert_false(output_is_standard_error("--"));
+    assert_false(output_is_standard_error("a"));
+}
+
+static void write_to_standard_error(void *pattern)
+{
+    output_write(pattern, "ALLOTROPE_TEST", write_head);
+    require(!was_json);
+}
+
+static void write_where_nothing_can_be(void *unused)
+{
+    (void)unused;
+    static char long_name[OUTPUT_NAME_BYTES + 10];
+    memset(long_name, 'x', sizeof long_name - 1);
+    output_write("/nonexistent/a\"b", "ALLOTROPE_TEST", write_nothing);
+    output_write(long_name, "ALLOTROPE_TEST", write_nothing);
+    output_write(in_directory("unwritable"), "ALLOTROPE_TEST", fail_to_write);
+}
+
+static void test_standard_error_gets_the_table(void **state)
+{
+    (void)state;
+    static char dash[] = "-";
+    struct ending ending = run_child(write_to_standard_error, dash);
+    assert_int_equal(ending.exit_status, 0);
+    assert_memory_equal(ending.errors, "schema     ", 11);
+}
+
+static void test_a_failure_is_one_line(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(write_where_nothing_can_be, NULL);
+    assert_int_equal(ending.exit_status, 0);
+    const char *line = ending.errors;
+    const char *const begins[] = {"allotrope: cannot write to \"/nonexistent/a",
+                                  "allotrope: cannot", "allotrope: cannot write to \"/tmp/"};
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(line, begins[i], strlen(begins[i]));
+        const char *end = strchr(line, '\n');
+        assert_non_null(end);
+        assert_non_null(strstr(line, "; ALLOTROPE_TEST names a file that can be created\n"));
+        line = end + 1;
+    }
+    assert_string_equal(line, "");
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    DIR *files = opendir(directory);
+    const struct dirent *file;
+    while (files && (file = readdir(files)))
+        unlink(in_directory(file->d_name));
+    if (files)
+        closedir(files);
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_name_that_ends_in_json_asks_for_json),
+        cmocka_unit_test(test_the_process_id_stands_in_the_name),
+        cmocka_unit_test(test_a_report_replaces_the_file_that_was_there),
+        cmocka_unit_test(test_nothing_and_a_dash_are_standard_error),
+        cmocka_unit_test(test_standard_error_gets_the_table),
+        cmocka_unit_test(test_a_failure_is_one_line),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
