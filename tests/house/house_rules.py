@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The house's own rules, which no linter knows: which floor may include what, which layer of
-the command may import what, the licence line at the head of each file, and no conflict markers.
+the command may import what, how long a function of the command may be, the licence line at the head
+of each file, and no conflict markers.
 
     python3 tests/house/house_rules.py [TREE]     a line for each fault; status 1 if there is one
 """
@@ -156,14 +157,39 @@ def wrong_imports(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
         return
     package = list(name.parts[1:-1])
     room = room_of(package[1:])
-    try:
-        tree = ast.parse("\n".join(lines))
-    except SyntaxError as error:
-        yield error.lineno or 1, "cannot be parsed as Python"
-        return
-    for number, parts in imported_modules(package, tree):
+    for number, parts in imported_modules(package, parsed(lines)):
         if parts[0] == "allotrope" and not may_import(room, room_of(parts[1:])):
             yield number, f"{'/'.join(['allotrope', *room])}/ may not import {'.'.join(parts)}"
+
+
+MOST_LINES = 60  # of a function of the command, from its def to its end
+
+
+def parsed(lines: Sequence[str]) -> ast.Module:
+    """Empty where it is no Python, which unparsable() tells."""
+    try:
+        return ast.parse("\n".join(lines))
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def unparsable(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
+    if name.parts[0] != "analysis" or name.suffix != ".py":
+        return
+    try:
+        ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        yield error.lineno or 1, "cannot be parsed as Python"
+
+
+def long_functions(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
+    if name.parts[0] != "analysis" or name.suffix != ".py":
+        return
+    for node in ast.walk(parsed(lines)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MOST_LINES:
+                yield node.lineno, f"{node.name}() has {length} lines, more than {MOST_LINES}"
 
 
 def wrong_licence(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -192,6 +218,7 @@ def faults_of(tree: Path) -> Iterator[str]:
             continue  # data
         name = path.relative_to(tree)
         rules = (wrong_includes, wrong_imports, wrong_licence, wrong_name)
+        rules += (unparsable, long_functions)
         for rule in (check(name, lines) for check in rules):
             for number, fault in rule:
                 yield f"{name}:{number}: {fault}"

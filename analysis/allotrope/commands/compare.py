@@ -39,6 +39,7 @@ from .words import (
     need_command,
     only_draws,
     output_options,
+    rounds_option,
     takes_command,
 )
 
@@ -61,13 +62,7 @@ WRITTEN = {
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=11,
-    show_default=True,
-    help=f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}",
-)
+@rounds_option(11, f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}")
 @click.option(
     "--warmup",
     type=click.IntRange(min=0),

@@ -10,10 +10,10 @@ import sys
 
 import click
 
-from ..features.events.record import MOST_FRAMES, recording_line
+from ..features.events.record import recording_line
 from ..output.files import need_writable
 from ..system.errors import UserError
-from .words import allocator_option, takes_command
+from .words import allocator_option, frames_option, level_option, takes_command
 
 
 def check_output(output: str) -> None:
@@ -32,20 +32,8 @@ def check_output(output: str) -> None:
     help="the recording to write; with %p in it each process has a file",
 )
 @allocator_option("what serves CMD: one of allotrope's own", default="blocks", show_default=True)
-@click.option(
-    "--level",
-    type=click.IntRange(0, 19),
-    default=1,
-    show_default=True,
-    help="zstd's level: higher is smaller and slower; 0 is raw",
-)
-@click.option(
-    "--frames",
-    type=click.IntRange(1, MOST_FRAMES),
-    default=1,
-    show_default=True,
-    help="callers to keep of each allocation; beyond the first each costs time",
-)
+@level_option(0, "zstd's level: higher is smaller and slower; 0 is raw")
+@frames_option(1, "callers to keep of each allocation; beyond the first each costs time")
 def events(output: str, spec: str, level: int, frames: int, command: tuple[str, ...]) -> None:
     """Record every allocation and free of CMD, natively.
 

@@ -12,7 +12,7 @@ import click
 
 from ..features.trace.record import recorder_line
 from ..system import allocators
-from .words import allocator_option, takes_command
+from .words import allocator_option, level_option, takes_command
 
 
 @takes_command("record", "-o run.alt")
@@ -25,13 +25,7 @@ from .words import allocator_option, takes_command
     "execs are followed, each into a trace of its own",
 )
 @allocator_option("record CMD under this allocator (default: its own)")
-@click.option(
-    "--level",
-    type=click.IntRange(1, 19),
-    default=1,
-    show_default=True,
-    help="zstd's level: higher is smaller and slower",
-)
+@level_option(1, "zstd's level: higher is smaller and slower")
 @click.option(
     "--plain", is_flag=True, help="preload nothing that tells the allocator's references from CMD's"
 )

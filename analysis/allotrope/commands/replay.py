@@ -12,7 +12,7 @@ from ..features.replay.page import replay_page
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import terminal
-from .words import RESULTS, Word, allocators_option, output_options
+from .words import RESULTS, Word, allocators_option, output_options, rounds_option
 
 
 @click.command("replay", cls=Word)
@@ -21,13 +21,7 @@ from .words import RESULTS, Word, allocators_option, output_options
     "under this one; repeatable (default: glibc, each explicit one of ours, and the installed "
     "peers)"
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="how often each is timed",
-)
+@rounds_option(5, "how often each is timed")
 @output_options(RESULTS)
 def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) -> int:
     """Play the allocations and frees of RECORDING (of `allotrope events` or `record`) under

@@ -116,19 +116,22 @@ def show_pages(document: Document, console: Console) -> None:
     for page in document["pages"]:
         title = f"LRU faults, pages of {format_whole_bytes(page['page_size'])}"
         print_in_parts(console, page_table(page, document["references"]), title)
-        sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
-        if line := describe_error(page["sample"], sampled or ""):
-            console.print(line)
+        sample = page["sample"] or {}
+        say_error(console, sample, f"one page in {sample.get('of')} was followed")
     console.print(closing_line(document, "faults include first touches."))
+
+
+def say_error(console: Console, sample: Document, what: str) -> None:
+    if line := describe_error(sample or None, what):
+        console.print(line)
 
 
 def show_caches(document: Document, console: Console) -> None:
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
-        slices = part["sample"] and f"{part['sample']['slices']} of 32 slices were simulated"
-        if line := describe_error(part["sample"], slices or ""):
-            console.print(line)
+        sample = part["sample"] or {}
+        say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
     if document["shapes"]:
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
         print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")

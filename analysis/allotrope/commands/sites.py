@@ -20,11 +20,10 @@ from ..output.page import render
 from ..output.pprof import encode
 from ..system.allocators import own_version
 from ..system.errors import UserError
-from .words import allocator_option, output_options, takes_command
+from .words import allocator_option, frames_option, output_options, takes_command
 
 TABLE_WIDTH = 100
 MOST_ROWS = 10
-MOST_FRAMES = 64  # as the library keeps at most
 WRITTEN = {
     "--html": "write a page with flame graphs",
     "--pprof": "write a profile that pprof reads",
@@ -40,14 +39,7 @@ WRITTEN = {
     help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
     "as many as cost some hundredth of the time",
 )
-@click.option(
-    "--frames",
-    type=click.IntRange(1, MOST_FRAMES),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="callers to keep of each",
-)
+@frames_option(32, "callers to keep of each", metavar="N")
 @output_options(WRITTEN, "FILE")
 def sites(
     spec: str | None, rate: str | None, frames: int, files: Files, command: tuple[str, ...]

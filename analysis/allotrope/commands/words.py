@@ -11,6 +11,7 @@ import click
 from ..system.errors import UserError
 
 Function = Callable[..., Any]
+MOST_FRAMES = 64  # as the library keeps at most: of shim/observers/stack_trace.h
 # A command's own options are not ours: parsing ends where the command begins.
 TAKES_COMMAND = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -104,6 +105,23 @@ def allocators_option(text: str) -> Callable[[Function], Function]:
     """-a of a word that runs under several, as `specs`."""
     names = ("-a", "--allocator", "specs")
     return click.option(*names, multiple=True, metavar="ALLOCATOR", help=text)
+
+
+def rounds_option(default: int, text: str) -> Callable[[Function], Function]:
+    count = click.IntRange(min=1)
+    return click.option("--rounds", type=count, default=default, show_default=True, help=text)
+
+
+def level_option(least: int, text: str) -> Callable[[Function], Function]:
+    """How hard zstd tries."""
+    levels = click.IntRange(least, 19)
+    return click.option("--level", type=levels, default=1, show_default=True, help=text)
+
+
+def frames_option(default: int, text: str, **settings: Any) -> Callable[[Function], Function]:
+    frames = click.IntRange(1, MOST_FRAMES)
+    settings |= {"default": default, "show_default": True, "help": text}
+    return click.option("--frames", type=frames, **settings)
 
 
 RESULTS = {

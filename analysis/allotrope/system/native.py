@@ -12,7 +12,8 @@ from .places import built
 
 # What a program of ours begins its one line on standard error with.
 OWN_NAME = re.compile(r"allotrope(-\w+)?: ")
-# Counts by powers of two: of sizes in bytes, and of times in microseconds.
+# Counts by powers of two, as the library's vm/number.h writes their keys: of sizes in bytes, and of
+# times in microseconds.
 POWER_KEY = re.compile(r"2\^(\d\d)|from_2\^(\d\d)_us")
 
 

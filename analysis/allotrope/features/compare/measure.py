@@ -308,7 +308,7 @@ class Runner:
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
-        run = self._attempt(contender, "accounting", settings, fixed_addresses=True)
+        run = self._attempt(contender, "accounting", settings=settings, fixed_addresses=True)
         if run is None:
             return
         if self.comparison.sites is None:
@@ -353,7 +353,7 @@ class Runner:
             contender = contenders[place]
             if contender.failure is None:
                 contender.runs[-1] = self._attempt(
-                    contender, f"round {number + 1}", padding_of_round(number)
+                    contender, f"round {number + 1}", settings=padding_of_round(number)
                 )
             if self.comparison.baseline.failure is not None:
                 raise BaselineFailed(
@@ -364,15 +364,10 @@ class Runner:
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
 
-    def _attempt(
-        self,
-        contender: Contender,
-        when: str,
-        settings: dict[str, str] | None = None,
-        fixed_addresses: bool = False,
-    ) -> Run | None:
-        """One run that must end as under glibc; else the contender has failed, and None."""
-        run = self._run(contender.allocator, when, settings, fixed_addresses)
+    def _attempt(self, contender: Contender, when: str, **how: Any) -> Run | None:
+        """One run that must end as under glibc; else the contender has failed, and None. how: as
+        _run() takes it."""
+        run = self._run(contender.allocator, when, **how)
         if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
             contender.failure = Failure(
                 when=when,

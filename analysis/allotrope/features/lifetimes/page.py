@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The page of `allotrope lifetimes`, from its JSON (docs/events-format.md)."""
 
-import shlex
 from typing import Any
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain
+from ...output.page import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    layout,
+    plain,
+    recorded_command,
+)
 from ...output.plots import legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
 from ...output.units import MEBIBYTE, format_bytes
@@ -20,12 +29,11 @@ SITE_NAMES = (
 
 
 def lifetimes_page(found: Document) -> Page:
-    described = found["description"] or {}
-    command = described.get("command")
+    recorded = (found["description"] or {}).get("recorded", "")
     return Page(
         title="How long objects live",
-        command=shlex.join(command) if command else found["file"],
-        subtitle=f"{described.get('recorded', '')} {found['file']}, {found['objects']:,} objects",
+        command=recorded_command(found),
+        subtitle=f"{recorded} {found['file']}, {found['objects']:,} objects",
         advice=advice(found),
         sections=[
             Section("Survival", figures=survival_figures(found)),

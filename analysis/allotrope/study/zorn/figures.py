@@ -326,6 +326,16 @@ def _point(one: Estimate | None) -> Point | None:
     return None if one is None else (one.median, one.low, one.high)
 
 
+def _exact_point(value: float | None) -> Point | None:
+    """Of a count, which has no interval; nothing has no place on a scale of factors."""
+    return (value, None, None) if value else None
+
+
+def _but_bsd(results: Results) -> list[Pair]:
+    """Those whose locality was measured and is told as a ratio to BSD's."""
+    return [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+
+
 def cpu_figure(results: Results) -> Sheet:
     pairs, names = measured(results, ALL_1992), _names(results)
     records = [
@@ -433,8 +443,7 @@ def domain_figure(results: Results) -> Sheet:
 
 
 def faults_figure(results: Results) -> Sheet:
-    names = _names(results)
-    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+    names, pairs = _names(results), _but_bsd(results)
 
     def ratio(name: str, pair: Pair, memory: int | None) -> float | None:
         if memory is None:
@@ -446,6 +455,9 @@ def faults_figure(results: Results) -> Sheet:
     def tight(name: str) -> int | None:
         return results.tight_memory(name, [BSD, COLLECTED])
 
+    def at_tight(name: str, pair: Pair) -> float | None:
+        return ratio(name, pair, tight(name))
+
     records = []
     for name in names:
         for memory, rule in ((tight(name), "largest spread"), (paper.MEMORY_1992, "2 MiB")):
@@ -455,10 +467,6 @@ def faults_figure(results: Results) -> Sheet:
                 over_bsd = ratio(name, pair, memory)
                 records.append(record(name, pair, **fields, ratio_to_bsd=over_bsd))
 
-    def point(name: str, pair: Pair) -> Point | None:
-        value = ratio(name, pair, tight(name))
-        return None if not value else (value, None, None)
-
     header, rows = fault_rows(results, names, [BSD, *pairs], tight)
     labels = [
         f"{name}\n{short_bytes(memory) if (memory := tight(name)) else '–'}" for name in names
@@ -467,7 +475,7 @@ def faults_figure(results: Results) -> Sheet:
         "figure-4",
         labels,
         pairs,
-        lambda name, pair: point(name.partition("\n")[0], pair),
+        lambda label, pair: _exact_point(at_tight(label.partition("\n")[0], pair)),
         "replacement faults, ratio to BSD's",
         lambda _, pair: paper.COLLECTOR_FAULTS if pair == COLLECTED else None,
     )
@@ -559,17 +567,12 @@ def fault_curves(results: Results) -> Sheet:
 
 
 def misses_figure(results: Results) -> Sheet:
-    names = _names(results)
-    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+    names, pairs = _names(results), _but_bsd(results)
 
     def ratio(name: str, pair: Pair) -> float | None:
         rate = results.miss_rate(name, *pair, paper.CACHE_1992)
         base = results.miss_rate(name, *BSD, paper.CACHE_1992)
         return rate / base if rate is not None and base else None
-
-    def point(name: str, pair: Pair) -> Point | None:
-        value = ratio(name, pair)
-        return None if not value else (value, None, None)
 
     records = [
         record(
@@ -587,7 +590,8 @@ def misses_figure(results: Results) -> Sheet:
         told = pair == COLLECTED and name not in paper.COLLECTOR_MISSES_EXCEPT
         return paper.COLLECTOR_MISSES if told else None
 
-    svg = _dots("figure-6", names, pairs, point, "miss rate, ratio to BSD's", said)
+    title = "miss rate, ratio to BSD's"
+    svg = _dots("figure-6", names, pairs, lambda *one: _exact_point(ratio(*one)), title, said)
     return Sheet(
         "figure-6",
         "Figure 6: cache misses",
