@@ -19,7 +19,7 @@ int command_lives(const char *path);
 int command_operations(const char *path, const char *output);
 
 /* Ends the program with one line about what is wrong. */
-void __attribute__((noreturn, format(printf, 2, 3))) refuse(int status, const char *format, ...);
+void refuse(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 struct allocations *open_file(const char *path);
 /* Says so if the file is damaged, and returns the status to exit with. */
