@@ -28,6 +28,7 @@
 #include "analysis/simulate/simulators/dispatch.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
+#include "trace/base/number.h"
 
 enum { FEED = 1 << 14, ROUNDS_MOST = 101 };
 
@@ -287,11 +288,10 @@ static struct input read_input(const char *path, size_t most)
     return input;
 }
 
-static unsigned long number(const char *text)
+static uint64_t number(const char *text)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end != '\0' || value == 0 || text[0] == '-')
+    uint64_t value;
+    if (!number_parse(text, 1, UINT64_MAX, &value))
         fail("--count and --rounds take a number from 1 on");
     return value;
 }

@@ -4,7 +4,6 @@
  */
 #include "analysis/simulate/options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "trace/base/number.h"
 
 static const char usage[] =
     "Usage: allotrope-simulate pages [OPTION]... TRACE\n"
@@ -56,11 +57,8 @@ void refuse(const char *format, ...)
 
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
 {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || text[0] == '-' || value < least ||
-        value > most)
+    uint64_t value;
+    if (!number_parse(text, least, most, &value))
         refuse("--%s: \"%s\" is not a number from %" PRIu64 " to %" PRIu64, option, text, least,
                most);
     return value;

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-TREE = Path(__file__).resolve().parents[1]
+TREE = Path(__file__).resolve().parents[2]
 TOOLS, TRACER = TREE / "trace" / "recorder", TREE / "trace" / "allotrope-trace"
 CHURN = TREE / "tests" / "trace" / "churning"
 WORDS = "/usr/share/dict/words"

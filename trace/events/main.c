@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "trace/base/json.h"
+#include "trace/base/number.h"
 #include "trace/events/commands.h"
 #include "trace/events/record.h"
 #include "trace/protocol/event_pool.h"
@@ -131,10 +132,8 @@ static int dump(const char *path)
 
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
 {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (end == text || *end || errno || *text == '-' || value < least || value > most)
+    uint64_t value;
+    if (!number_parse(text, least, most, &value))
         refuse(EXIT_USAGE, "--%s: \"%s\" is not a number from %" PRIu64 " to %" PRIu64, option,
                text, least, most);
     return value;

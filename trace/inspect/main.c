@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/base/number.h"
 #include "trace/inspect/inspect.h"
 
 _Noreturn void inspect_output_failed(void)
@@ -64,10 +65,8 @@ static int run(int argc, char **argv, struct trace_reader *reader, int64_t file_
     if (strcmp(word, "dump") == 0 && argc == 4 && inspect_dump_format(argv[2]))
         return inspect_dump(reader, inspect_dump_format(argv[2]));
     if (strcmp(word, "cut") == 0 && argc == 5) {
-        char *end;
-        errno = 0;
-        uint64_t count = strtoull(argv[2], &end, 10);
-        if (errno || *end || end == argv[2] || argv[2][0] == '-') {
+        uint64_t count;
+        if (!number_parse(argv[2], 0, UINT64_MAX, &count)) {
             fprintf(stderr, "allotrope: COUNT must be a whole number, not '%s'\n", argv[2]);
             exit(EXIT_USAGE);
         }

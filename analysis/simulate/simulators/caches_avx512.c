@@ -88,19 +88,13 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
         __m512i wanted = _mm512_set1_epi32((int)name);
         __mmask16 other = _mm512_test_epi32_mask(_mm512_xor_si512(stack, wanted), tag_mask);
         uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
-        uint32_t key = name & TAG_MASK;
-        if (everything) {
+        if (everything)
             stack = _mm512_mask_and_epi32(stack, (__mmask16)(caches->displaced[i] & 1), stack,
                                           tag_mask);
-            uint32_t dirty = line[depth < 15 ? depth : 15] & ~TAG_MASK;
-            level->outcomes[outcome_index(touch, dirty, depth)]++;
-            dirty = dirty > depth ? dirty : depth;
-            key |= touch_is_store(touch) ? 0 : dirty;
-        } else {
-            level->outcomes[depth]++;
-        }
+        uint32_t dirty = line[depth < 15 ? depth : 15] & ~TAG_MASK;
+        uint32_t front = count_outcome(level, touch, dirty, depth, everything);
         __m512i others = _mm512_maskz_compress_epi32(other, stack);
-        _mm512_store_si512(line, _mm512_alignr_epi32(others, _mm512_set1_epi32((int)key), 15));
+        _mm512_store_si512(line, _mm512_alignr_epi32(others, _mm512_set1_epi32((int)front), 15));
     }
 }
 
@@ -116,20 +110,14 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
         __m256i wanted = _mm256_set1_epi32((int)name);
         __mmask8 other = _mm256_test_epi32_mask(_mm256_xor_si256(stack, wanted), tag_mask);
         uint32_t depth = (uint32_t)__builtin_ctz(~(uint32_t)other);
-        uint32_t key = name & TAG_MASK;
-        if (everything) {
+        if (everything)
             stack =
                 _mm256_mask_and_epi32(stack, (__mmask8)(caches->displaced[i] & 1), stack, tag_mask);
-            uint32_t dirty = line[depth < 7 ? depth : 7] & ~TAG_MASK;
-            level->outcomes[outcome_index(touch, dirty, depth)]++;
-            dirty = dirty > depth ? dirty : depth;
-            key |= touch_is_store(touch) ? 0 : dirty;
-        } else {
-            level->outcomes[depth]++;
-        }
+        uint32_t dirty = line[depth < 7 ? depth : 7] & ~TAG_MASK;
+        uint32_t front = count_outcome(level, touch, dirty, depth, everything);
         __m256i others = _mm256_maskz_compress_epi32(other, stack);
         _mm256_store_si256((__m256i *)line,
-                           _mm256_alignr_epi32(others, _mm256_set1_epi32((int)key), 7));
+                           _mm256_alignr_epi32(others, _mm256_set1_epi32((int)front), 7));
     }
 }
 

@@ -144,9 +144,19 @@ INLINE void count_direct_mapped(const struct caches *caches, struct level *level
     }
 }
 
-INLINE size_t outcome_index(uint64_t touch, uint32_t dirty, uint32_t depth)
+/* Counts where a touched block was found: at a depth, dirty from a level on. Returns its entry in
+ * front. */
+INLINE uint32_t count_outcome(struct level *level, uint64_t touch, uint32_t dirty, uint32_t depth,
+                              bool everything)
 {
-    return touch_class(touch) * OUTCOMES + dirty * DEPTHS + depth;
+    uint32_t tag = (uint32_t)touch & TAG_MASK;
+    if (!everything) {
+        level->outcomes[depth]++;
+        return tag;
+    }
+    level->outcomes[touch_class(touch) * OUTCOMES + dirty * DEPTHS + depth]++;
+    dirty = dirty > depth ? dirty : depth;
+    return tag | (touch_is_store(touch) ? 0 : dirty);
 }
 
 /* Moves each touched block to the front of its set's stack and counts where it was found. */
@@ -166,14 +176,7 @@ INLINE void move_to_front(const struct caches *caches, struct level *level, uint
         uint32_t end = depth < lanes ? depth : lanes - 1;
         uint32_t dirty = stack[end] & ~TAG_MASK;
         memmove(stack + 1, stack, end * sizeof *stack);
-        if (!everything) {
-            level->outcomes[depth]++;
-            stack[0] = tag;
-            continue;
-        }
-        level->outcomes[outcome_index(touch, dirty, depth)]++;
-        dirty = dirty > depth ? dirty : depth;
-        stack[0] = tag | (touch_is_store(touch) ? 0 : dirty);
+        stack[0] = count_outcome(level, touch, dirty, depth, everything);
     }
 }
 
