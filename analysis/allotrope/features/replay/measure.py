@@ -72,9 +72,10 @@ class Replayer:
         return read
 
 
-def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int) -> list[Document]:
-    """Accounts first, then rounds in which everyone plays once. live: the most bytes that the
-    program held."""
+def measure(
+    replayer: Replayer, chosen: list[Allocator], rounds: int, most_live_bytes: int
+) -> list[Document]:
+    """Accounts first, then rounds in which everyone plays once."""
     heaps = [replayer.heap(allocator) for allocator in chosen]
     runs: list[list[Document]] = [[] for _ in chosen]
     for number in range(rounds):
@@ -82,13 +83,13 @@ def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int)
         for place in order:
             runs[place].append(replayer.play(chosen[place]))
     return [
-        summary(allocator, heap, played, live)
+        summary(allocator, heap, played, most_live_bytes)
         for allocator, heap, played in zip(chosen, heaps, runs)
     ]
 
 
 def summary(
-    allocator: Allocator, heap: Document | None, played: list[Document], live: int
+    allocator: Allocator, heap: Document | None, played: list[Document], most_live_bytes: int
 ) -> Document:
     failure = next((run["failure"] for run in played if run["failure"] is not None), None)
     result: Document = {
@@ -98,7 +99,8 @@ def summary(
     }
     peak = heap["mapped_peak_bytes"] if heap else None
     result["heap_peak_bytes"] = peak
-    result["heap_to_live"] = peak / live if peak is not None and live else None
+    known = peak is not None and most_live_bytes
+    result["heap_to_live"] = peak / most_live_bytes if known else None
     result["waste"] = heap["peak"]["waste"] if heap else None
     if failure is not None:
         return result | dict.fromkeys(("cpu_seconds", "rss_growth_bytes", "minor_faults"))
