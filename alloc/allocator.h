@@ -4,6 +4,27 @@
  *
  * The shim alone knows the names of C, POSIX, GNU and C++; to it an allocator is this table. The
  * allocator knows nothing of errno, of environment variables or of who calls it.
+ *
+ * What the shim guarantees, besides what stands at each member:
+ *
+ *   init-first   init returns before any other function is called, and before there is a second
+ *                thread. That may be inside ld.so, before libc is ready: so no function calls
+ *                anything of libc that allocates, locks or needs its constructors. (A library of a
+ *                single allocator has no resolver: there alloc calls allocator_first_use().)
+ *   any-thread   After that any thread may call any function at any time, several at once. A signal
+ *                handler must not interrupt one and call another, as C says of malloc: our locks
+ *                notice it and abort (vm/lock.h).
+ *   owns-first   resize and waste are called only for a block that this allocator has just handed
+ *                out, or for an address that owns() has confirmed. That may still be the address of
+ *                a block that was freed, or of no block. free and usable_size are called for any
+ *                address but NULL, alloc for any size.
+ *   shim-errno   The shim sets errno. An allocator never does, not even on the way: it calls the
+ *                kernel by vm/syscall.h. So free keeps errno, as glibc's does.
+ *   fork         A fork first takes the locks of vm/fork_chain.h. Until it gives them back, the
+ *                thread that forks may call any function: the program's own fork handlers do. A
+ *                process that was made by vfork or clone gets no such care.
+ *   no-end       Nothing is called at the end of the process: destructors of the program may run
+ *                after ours, and allocate.
  */
 #ifndef ALLOTROPE_ALLOC_ALLOCATOR_H
 #define ALLOTROPE_ALLOC_ALLOCATOR_H
@@ -29,59 +50,78 @@ struct allocator {
     const struct option_description *options; /* may be NULL */
 
     /* True: what these options ask for cannot be had together, and the reason has been appended to
-     * `why`. The function may be NULL: then everything goes together. */
+     * `why`. The function may be NULL: then everything goes together. Called before init. */
     bool (*conflict)(const void *options, struct message *why);
 
-    /* Called once, before any other and before there is a second thread; no libc is needed.
-     * options: the struct that the table describes; it is never moved, changed or freed. False when
-     * the kernel refuses the first memory. */
+    /* Called once (init-first). options: the struct that the table describes; it is never moved,
+     * changed or freed. False when the kernel refuses the first memory: the process then ends. */
     bool (*init)(const void *options);
 
-    /* All blocks are aligned to 16 at least. Sizes above PTRDIFF_MAX give NULL; size 0 gives a
-     * unique block. NULL means out of memory; errno is the shim's business. */
+    /* All blocks are aligned to 16 at least; size 0 gives a unique block. NULL means out of memory.
+     *
+     * alloc gets the program's size as it is: above PTRDIFF_MAX it returns NULL. It is malloc
+     * itself, which is a single jump here. So when it returns NULL it does so by refuse_memory(),
+     * by which the shim sets errno. For the other two the shim has refused sizes above PTRDIFF_MAX
+     * (with alignment added) before, and sets errno after.
+     * alignment: any power of two, also below 16. */
     void *(*alloc)(size_t size);
     void *(*alloc_zeroed)(size_t size);
-    void *(*alloc_aligned)(size_t alignment, size_t size); /* alignment: any power of two */
+    void *(*alloc_aligned)(size_t alignment, size_t size);
 
-    /* block is not NULL. A pointer that this allocator did not hand out is reported in one line
-     * and otherwise ignored; a double free or an interior pointer is reported, then abort(). */
+    /* block: any address but NULL; nobody has asked owns(). A pointer that this allocator did not
+     * hand out is reported in one line and otherwise ignored. A double free or an interior pointer
+     * is reported, then abort(). */
     void (*free)(void *block);
-    /* block is not NULL, size is not 0. NULL: the old block is untouched. */
+    /* Called after owns(block) (owns-first), size from 1 to PTRDIFF_MAX. realloc of another pointer
+     * does not get here: the shim copies what it can read into a new block. A block that is not
+     * live is reported, then abort(). NULL: the old block is live and untouched. */
     void *(*resize)(void *block, size_t size);
-    /* 0 for a pointer that is not a live block. */
+    /* block: any address but NULL. 0 when it is not that of a live block. The block may be freed by
+     * another thread meanwhile only if the program has a fault. */
     size_t (*usable_size)(const void *block);
+    /* Of a live block: the shim has asked owns() and usable_size() before. */
     struct block_waste (*waste)(const void *block);
-    /* Whether the address lies in memory of this allocator. */
+    /* Whether the address lies in memory of this allocator. address: any word, NULL among them. A
+     * word of the program's data may be asked for, so it must be cheap and read no block. */
     bool (*owns)(const void *address);
 
     /* In the child of a fork: repairs what the threads that the child does not have were doing. The
      * one thread still holds all locks of vm/fork_chain.h. NULL: there is nothing to repair. */
     void (*fork_child)(void);
-    /* The calling thread ends; what it caches goes back. It may still allocate and free. */
+    /* The calling thread ends; what it caches goes back. Called in a thread for which the allocator
+     * has called allocator_thread_started(), so never in the first one. Destructors of the program
+     * may run after it in the same thread, and allocate and free. It may be called again then. */
     void (*thread_exit)(void);
 
-    /* Gives back to the kernel what can be; returns bytes. */
+    /* Gives back to the kernel what can be; returns bytes. Called by malloc_trim() alone. */
     size_t (*trim)(void);
+    /* Called when the program or a report asks, while other threads run. */
     void (*statistics)(struct allocator_statistics *statistics);
-    /* Bytes that are free to the program but kept by thread caches. Cheap, approximate while
-     * other threads run. */
+    /* Bytes that are free to the program but kept by thread caches. Cheap, approximate while other
+     * threads run. Called under the statistics' lock, whose rank is below all of the allocators'.
+     */
     size_t (*cached_bytes)(void);
-    /* Visits every block. Other threads must be quiet for the result to mean anything. */
+    /* For tests, not called by the shim. walk visits every block; is_valid checks every structure.
+     * Other threads must be quiet for the result to mean anything. */
     void (*walk)(heap_visitor *visit, void *argument);
     bool (*is_valid)(void);
 
     /* What only some allocators have; NULL in the others. */
 
-    /* Counters of the allocator's own, for statistics: visits each as a key in a group. */
+    /* Counters of the allocator's own, for statistics: visits each as a key in a group, a group's
+     * keys one after the other. A group's name must stay as long; a key need not. */
     void (*more_statistics)(statistic_visitor *visit, void *argument);
-    /* The block that `address` points into is known to someone who cannot be seen (the kernel):
-     * it stays until it is freed. */
+    /* The kernel has been handed `address`: if it points into a block, the block stays until it is
+     * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);
-    /* From now on any system call but those of memory may be the process's end. */
+    /* From now on any system call but those of memory may end the process (prctl with
+     * PR_SET_NO_NEW_PRIVS or PR_SET_SECCOMP). Called before that takes effect. */
     void (*enter_sandbox)(void);
-    /* The kernel is about to hide from the process what it tells of it in /proc. */
+    /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
+     */
     void (*before_hiding)(void);
-    /* How many waits of the calling thread have ended in EINTR because of the allocator alone. */
+    /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
+     * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
 };
 

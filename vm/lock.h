@@ -23,7 +23,7 @@
  * fork_chain.h. */
 enum lock_rank {
     RANK_SITES = 1, /* the observer of allocation sites */
-    RANK_ACCOUNT,   /* the observer that keeps the statistics; settling the route */
+    RANK_ACCOUNT,   /* the observer that keeps the statistics; resolving the route */
     RANK_REGISTRY,  /* arenas and thread caches; in blocks the stock that threads share */
     RANK_COLLECTOR, /* gc: one collection at a time */
     RANK_DEPOT,     /* chains of free blocks between thread caches and arenas */

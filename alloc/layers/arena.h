@@ -23,8 +23,8 @@ struct arena {
     uint32_t threads; /* under the registry's lock */
 };
 
-/* Makes an arena ready, for ever. options: the heap's. Before there is a second thread, or under the registry's lock:
- * fork takes the arena's lock from here on. False: out of memory. */
+/* Makes an arena ready, for ever. options: the heap's. Before there is a second thread, or under
+ * the registry's lock: fork takes the arena's lock from here on. False: out of memory. */
 bool arena_init(struct arena *arena, const struct heap_policy *policy, const void *options);
 
 /* The arena that holds an address, NULL when none does. */

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* launcher.c: runs one command and reports what that very run cost.
+/* SPDX-License-Identifier: MIT
+ *
+ * launcher.c: runs one command and reports what that very run cost.
  *
  *     allotrope-launch --report run.json --env LD_PRELOAD=/lib/heap.so -- gawk -f fill.awk
  *
@@ -18,15 +19,10 @@
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
-#include "analysis/launcher/memory_cgroup.h"
-#include "analysis/launcher/process_tree.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,41 +34,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analysis/launcher/memory_cgroup.h"
+#include "analysis/launcher/plan.h"
+#include "analysis/launcher/process_tree.h"
+#include "analysis/launcher/report.h"
+
 enum {
-    NANOSECONDS = 1000 * 1000 * 1000,
     /* How long processes that outlive the command may finish by themselves. */
     LINGER_NANOSECONDS = 500 * 1000 * 1000,
     /* A command that is over by then is not disturbed by a look at it. */
     FIRST_LOOK_NANOSECONDS = 10 * 1000 * 1000,
-    GRACE_SECONDS = 2,
-    STATUS_TIMED_OUT = 124, /* as timeout(1) has it */
-    STATUS_USAGE = 125,
-    STATUS_CANNOT_EXECUTE = 126,
-    STATUS_NOT_FOUND = 127,
-    STATUS_SIGNALLED = 128,
-};
-
-struct plan {
-    char **command;
-    const char *report;            /* file for the report; NULL: descriptor 2 */
-    const char *redirects[3];      /* files for descriptors 0, 1, 2, or NULL */
-    long long timeout_nanoseconds; /* 0: none */
-    long long grace_nanoseconds;   /* between TERM and KILL */
-    bool fixed_addresses;          /* no address space randomisation */
-};
-
-struct outcome {
-    pid_t pid;           /* of the command, and of its process group */
-    struct rusage usage; /* summed over everything that was waited for */
-    long long wall_nanoseconds;
-    int status;             /* as wait4 gave it; only if exec_error is 0 */
-    int exec_error;         /* errno of what kept the command from running */
-    const char *exec_stage; /* ... and what that was */
-    int interrupted_by;     /* the signal that stopped us, or 0 */
-    bool timed_out;
-    bool leftovers;        /* processes of the group had to be killed after the command */
-    long long cgroup_peak; /* -1: no cgroup */
-    struct process_tree tree;
 };
 
 /* The run while it lasts. */
@@ -88,107 +59,11 @@ struct run {
     long long kill_at;      /* when KILL is due, 0: never */
 };
 
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("allotrope-launch: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(STATUS_USAGE);
-}
-
-static long long parse_seconds(const char *option, const char *text)
-{
-    char *end = NULL;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
-        fail("%s: '%s' is not a number of seconds above 0", option, text);
-    return (long long)(seconds * NANOSECONDS);
-}
-
-/* Settings reach the command through our own environment, which we ourselves read no more. */
-static void set_environment(const char *setting)
-{
-    if (strchr(setting, '=') == NULL || *setting == '=')
-        fail("--env: '%s' is not of the form NAME=VALUE", setting);
-    if (putenv((char *)setting) != 0)
-        fail("--env: no memory");
-}
-
-static void print_usage(void)
-{
-    puts("usage: allotrope-launch [OPTION]... -- COMMAND [ARGUMENT]...\n"
-         "Runs COMMAND and reports as JSON what that run cost.\n\n"
-         "  --report FILE       write the report there (default: standard error)\n"
-         "  --env NAME=VALUE    set in COMMAND's environment; repeatable\n"
-         "  --unset NAME        remove from COMMAND's environment; repeatable\n"
-         "  --stdin FILE, --stdout FILE, --stderr FILE\n"
-         "                      redirect COMMAND\n"
-         "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
-         "  --timeout SECONDS   stop COMMAND's process group after that long\n"
-         "  --grace SECONDS     between TERM and KILL (default 2)");
-}
-
-static struct plan parse_arguments(int argc, char **argv)
-{
-    enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
-                                            {"env", required_argument, NULL, ENV},
-                                            {"unset", required_argument, NULL, UNSET},
-                                            {"timeout", required_argument, NULL, TIMEOUT},
-                                            {"grace", required_argument, NULL, GRACE},
-                                            {"help", no_argument, NULL, HELP},
-                                            {"stdin", required_argument, NULL, STDIN},
-                                            {"stdout", required_argument, NULL, STDOUT},
-                                            {"stderr", required_argument, NULL, STDERR},
-                                            {"fixed-addresses", no_argument, NULL, FIXED},
-                                            {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
-    for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
-        switch (choice) {
-        case REPORT:
-            plan.report = optarg;
-            break;
-        case ENV:
-            set_environment(optarg);
-            break;
-        case UNSET:
-            unsetenv(optarg);
-            break;
-        case TIMEOUT:
-            plan.timeout_nanoseconds = parse_seconds("--timeout", optarg);
-            break;
-        case GRACE:
-            plan.grace_nanoseconds = parse_seconds("--grace", optarg);
-            break;
-        case STDIN:
-        case STDOUT:
-        case STDERR:
-            plan.redirects[choice - STDIN] = optarg;
-            break;
-        case FIXED:
-            plan.fixed_addresses = true;
-            break;
-        case HELP:
-            print_usage();
-            exit(0);
-        default:
-            exit(STATUS_USAGE); /* getopt has named the option */
-        }
-    }
-    if (argv[optind] == NULL)
-        fail("no command given; see --help");
-    plan.command = argv + optind;
-    return plan;
-}
-
 /* Applies the plan's redirections; returns 0 or an errno. Between vfork and exec. */
 static int redirect(const struct plan *plan)
 {
     for (int target = 0; target < 3; target++) {
-        if (plan->redirects[target] == NULL)
+        if (!plan->redirects[target])
             continue;
         int flags = target == 0 ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
         int file = open(plan->redirects[target], flags, 0666);
@@ -230,8 +105,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
 
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
-    run->owns_terminal = run->plan->redirects[0] == NULL && isatty(STDIN_FILENO) &&
-                         tcgetpgrp(STDIN_FILENO) == getpgrp();
+    run->owns_terminal =
+        !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
@@ -414,68 +289,6 @@ static struct outcome launch(const struct plan *plan)
     return outcome;
 }
 
-static const char *json_bool(bool value)
-{
-    return value ? "true" : "false";
-}
-
-static void print_number_or_null(FILE *to, const char *key, bool known, long long value)
-{
-    if (known)
-        fprintf(to, ", \"%s\": %lld", key, value);
-    else
-        fprintf(to, ", \"%s\": null", key);
-}
-
-static long long microseconds(struct timeval time)
-{
-    return time.tv_sec * 1000000LL + time.tv_usec;
-}
-
-static void print_tree_peak(FILE *to, const struct outcome *outcome)
-{
-    if (outcome->cgroup_peak > 0)
-        fprintf(to, ", \"tree_peak\": {\"bytes\": %lld, \"method\": \"memory.peak\"}",
-                outcome->cgroup_peak);
-    else if (outcome->tree.peak_bytes >= 0)
-        fprintf(to, ", \"tree_peak\": {\"bytes\": %lld, \"method\": \"pss-sampled\"}",
-                outcome->tree.peak_bytes);
-    else
-        fputs(", \"tree_peak\": {\"bytes\": null, \"method\": null}", to);
-}
-
-static void print_report(FILE *to, const struct outcome *outcome)
-{
-    const struct rusage *usage = &outcome->usage;
-    bool ran = outcome->exec_error == 0;
-    bool exited = ran && WIFEXITED(outcome->status);
-    bool signalled = ran && WIFSIGNALED(outcome->status);
-    fprintf(to, "{\"schema\": \"allotrope.launch/1\", \"pid\": %d", (int)outcome->pid);
-    print_number_or_null(to, "exit_status", exited, WEXITSTATUS(outcome->status));
-    print_number_or_null(to, "signal", signalled, WTERMSIG(outcome->status));
-    if (ran)
-        fputs(", \"error\": null", to);
-    else
-        fprintf(to, ", \"error\": {\"stage\": \"%s\", \"errno\": %d, \"message\": \"%s\"}",
-                outcome->exec_stage, outcome->exec_error, strerror(outcome->exec_error));
-    fprintf(to, ", \"timed_out\": %s, \"leftovers\": %s", json_bool(outcome->timed_out),
-            json_bool(outcome->leftovers));
-    print_number_or_null(to, "interrupted_by", outcome->interrupted_by != 0,
-                         outcome->interrupted_by);
-    print_number_or_null(to, "wall_ns", ran, outcome->wall_nanoseconds);
-    print_number_or_null(to, "user_us", ran, microseconds(usage->ru_utime));
-    print_number_or_null(to, "system_us", ran, microseconds(usage->ru_stime));
-    print_number_or_null(to, "peak_rss_bytes", ran, usage->ru_maxrss * 1024LL);
-    print_number_or_null(to, "minor_faults", ran, usage->ru_minflt);
-    print_number_or_null(to, "major_faults", ran, usage->ru_majflt);
-    print_number_or_null(to, "voluntary_switches", ran, usage->ru_nvcsw);
-    print_number_or_null(to, "involuntary_switches", ran, usage->ru_nivcsw);
-    print_number_or_null(to, "processes", outcome->tree.most_processes > 0,
-                         outcome->tree.most_processes);
-    print_tree_peak(to, outcome);
-    fputs("}\n", to);
-}
-
 static int exit_status(const struct outcome *outcome)
 {
     if (outcome->exec_error != 0)
@@ -490,12 +303,12 @@ static int exit_status(const struct outcome *outcome)
 
 int main(int argc, char **argv)
 {
-    struct plan plan = parse_arguments(argc, argv);
+    struct plan plan = plan_parse(argc, argv);
     FILE *report = stderr;
-    if (plan.report != NULL && (report = fopen(plan.report, "we")) == NULL)
+    if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     struct outcome outcome = launch(&plan);
-    print_report(report, &outcome);
+    report_print(report, &outcome);
     if (fflush(report) != 0 || ferror(report))
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
     return exit_status(&outcome);

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* memory_cgroup.c: a cgroup v2 of one run's own.
+/* SPDX-License-Identifier: MIT
+ *
+ * memory_cgroup.c: a cgroup v2 of one run's own.
  *
  * A cgroup that holds processes cannot hand controllers to children, so a run's cgroup is
  * seldom a child of the launcher's. We walk up from the launcher's own to the nearest one that
@@ -47,14 +48,13 @@ static bool read_small_file(const char *folder, const char *name, char *into, si
 static bool find_mount(char *mount)
 {
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    if (mounts == NULL)
+    if (!mounts)
         return false;
     char *line = NULL;
     size_t room = 0;
     bool found = false;
     while (!found && getline(&line, &room, mounts) > 0)
-        found = strstr(line, " - cgroup2 ") != NULL &&
-                sscanf(line, "%*s %*s %*s %*s %4095s", mount) == 1;
+        found = strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %4095s", mount) == 1;
     free(line);
     fclose(mounts);
     return found;
@@ -64,7 +64,7 @@ static bool find_mount(char *mount)
 static bool find_own_path(char *path)
 {
     FILE *own = fopen("/proc/self/cgroup", "re");
-    if (own == NULL)
+    if (!own)
         return false;
     char *line = NULL;
     size_t room = 0;
@@ -82,7 +82,7 @@ static bool hands_out_memory(const char *folder)
     if (!read_small_file(folder, "cgroup.subtree_control", controllers, sizeof controllers))
         return false;
     char *rest = NULL;
-    for (char *word = strtok_r(controllers, " \n", &rest); word != NULL;
+    for (char *word = strtok_r(controllers, " \n", &rest); word;
          word = strtok_r(NULL, " \n", &rest))
         if (strcmp(word, "memory") == 0)
             return true;
@@ -144,10 +144,10 @@ static void return_stragglers(const struct memory_cgroup *cgroup)
     FILE *pids = fopen(stragglers, "re");
     int into = open(home, O_WRONLY | O_CLOEXEC);
     int pid = 0;
-    while (pids != NULL && into >= 0 && fscanf(pids, "%d", &pid) == 1)
+    while (pids && into >= 0 && fscanf(pids, "%d", &pid) == 1)
         if (dprintf(into, "%d", pid) < 0)
             break;
-    if (pids != NULL)
+    if (pids)
         fclose(pids);
     if (into >= 0)
         close(into);

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* memory_cgroup.h: a cgroup v2 of one run's own, whose memory.peak is the kernel's
- * exact account of everything the run's processes held at once. */
+/* SPDX-License-Identifier: MIT
+ *
+ * memory_cgroup.h: a cgroup v2 of one run's own, whose memory.peak is the kernel's
+ * exact account of everything the run's processes held at once.
+ */
 #ifndef ALLOTROPE_ANALYSIS_LAUNCHER_MEMORY_CGROUP_H
 #define ALLOTROPE_ANALYSIS_LAUNCHER_MEMORY_CGROUP_H
 

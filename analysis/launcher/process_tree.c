@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* process_tree.c: how much memory a tree of processes holds, seen from outside by sampling.
+/* SPDX-License-Identifier: MIT
+ *
+ * process_tree.c: how much memory a tree of processes holds, seen from outside by sampling.
  *
  * Descendants are found breadth first: a process's children are listed, thread by thread, in
  * /proc/PID/task/TID/children. Since the launcher is a subreaper, what was orphaned stands in
@@ -22,6 +23,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "trace/base/array.h"
 
 /* A look takes at most a twentieth of a processor: by its own time, since one that had to wait for
  * a processor would miss what follows. */
@@ -52,14 +55,8 @@ long long monotonic_nanoseconds(void)
 
 static void add_process(struct process_list *list, int pid, int parent)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        struct process *more = realloc(list->processes, room * sizeof *more);
-        if (more == NULL)
-            return;
-        list->processes = more;
-        list->room = room;
-    }
+    if (!array_reserve(&list->processes, &list->room, list->count, sizeof *list->processes))
+        return;
     list->processes[list->count++] = (struct process){.pid = pid, .parent = parent};
 }
 
@@ -70,7 +67,7 @@ static void add_children_of_thread(struct process_list *list, int pid, const cha
     int child = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", pid, thread);
     FILE *children = fopen(path, "re");
-    if (children == NULL)
+    if (!children)
         return;
     while (fscanf(children, "%d", &child) == 1)
         add_process(list, child, pid);
@@ -82,7 +79,7 @@ static void add_children(struct process_list *list, int pid)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *threads = opendir(path);
-    if (threads == NULL)
+    if (!threads)
         return;
     for (struct dirent *entry; (entry = readdir(threads)) != NULL;)
         if (entry->d_name[0] != '.')
@@ -105,7 +102,7 @@ static long long read_pss(int pid)
         return length < 0 && errno == EACCES ? -1 : 0;
     text[length] = '\0';
     const char *line = strstr(text, "\nPss:");
-    return line != NULL ? atoll(line + strlen("\nPss:")) * 1024 : 0;
+    return line ? atoll(line + strlen("\nPss:")) * 1024 : 0;
 }
 
 static bool shares_memory(struct process process)

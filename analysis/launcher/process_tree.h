@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* process_tree.h: how much memory a tree of processes holds, seen from outside by sampling. */
+/* SPDX-License-Identifier: MIT
+ *
+ * process_tree.h: how much memory a tree of processes holds, seen from outside by sampling.
+ */
 #ifndef ALLOTROPE_ANALYSIS_LAUNCHER_PROCESS_TREE_H
 #define ALLOTROPE_ANALYSIS_LAUNCHER_PROCESS_TREE_H
 

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* bench_simulators.c: how many million references a second each simulator takes, on one core.
+/* SPDX-License-Identifier: MIT
+ *
+ * bench_simulators.c: how many million references a second each simulator takes, on one core.
  *
  *   bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]
  *
@@ -27,6 +28,7 @@
 #include "analysis/simulate/simulators/dispatch.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
+#include "trace/base/number.h"
 
 enum { FEED = 1 << 14, ROUNDS_MOST = 101 };
 
@@ -164,84 +166,51 @@ static double run_one_by_one(const struct input *input, unsigned block_bytes, un
     return seconds;
 }
 
-static double page_4k(const struct input *input)
-{
-    return run_pages(input, 4096);
-}
-static double page_8k(const struct input *input)
-{
-    return run_pages(input, 8192);
-}
-static double block_32(const struct input *input)
-{
-    return run_pages(input, 32);
-}
-static double block_64(const struct input *input)
-{
-    return run_pages(input, 64);
-}
-static double direct(const struct input *input)
-{
-    return run_caches(input, 32, 1, false);
-}
-static double direct_all(const struct input *input)
-{
-    return run_caches(input, 32, 1, true);
-}
-static double ways_8(const struct input *input)
-{
-    return run_caches(input, 64, 8, false);
-}
-static double ways_8_all(const struct input *input)
-{
-    return run_caches(input, 64, 8, true);
-}
-static double ways_16(const struct input *input)
-{
-    return run_caches(input, 64, 16, false);
-}
-static double ways_16_all(const struct input *input)
-{
-    return run_caches(input, 64, 16, true);
-}
-static double direct_1x1(const struct input *input)
-{
-    return run_one_by_one(input, 32, 1);
-}
-static double ways_8_1x1(const struct input *input)
-{
-    return run_one_by_one(input, 64, 8);
-}
-static double ways_16_1x1(const struct input *input)
-{
-    return run_one_by_one(input, 64, 16);
-}
-static double shape_12(const struct input *input)
-{
-    return run_shape(input, 64, 64, 12);
-}
+enum kind { PAGES, CACHES_MISSES, CACHES_ALL, ONE_BY_ONE, SHAPE };
 
-static const struct {
+static const struct bench {
     const char *name;
-    double (*run)(const struct input *);
+    enum kind kind;
+    unsigned unit; /* bytes of a page or block */
+    unsigned ways;
     bool has_vectors;
 } benches[] = {
-    {"pages of 4 KiB, by class", page_4k, true},
-    {"pages of 8 KiB, by class", page_8k, true},
-    {"LRU stack over blocks of 32 B", block_32, true},
-    {"LRU stack over blocks of 64 B", block_64, true},
-    {"direct-mapped, 32 B, misses only", direct, true},
-    {"direct-mapped, 32 B, everything", direct_all, true},
-    {"1-8 ways, 64 B, misses only", ways_8, true},
-    {"1-8 ways, 64 B, everything", ways_8_all, true},
-    {"1-16 ways, 64 B, misses only", ways_16, true},
-    {"1-16 ways, 64 B, everything", ways_16_all, true},
-    {"one by one: direct-mapped, 32 B", direct_1x1, false},
-    {"one by one: 1-8 ways, 64 B", ways_8_1x1, false},
-    {"one by one: 1-16 ways, 64 B", ways_16_1x1, false},
-    {"one shape of 64 sets, 12 ways", shape_12, false},
+    {"pages of 4 KiB, by class", PAGES, 4096, 0, true},
+    {"pages of 8 KiB, by class", PAGES, 8192, 0, true},
+    {"LRU stack over blocks of 32 B", PAGES, 32, 0, true},
+    {"LRU stack over blocks of 64 B", PAGES, 64, 0, true},
+    {"direct-mapped, 32 B, misses only", CACHES_MISSES, 32, 1, true},
+    {"direct-mapped, 32 B, everything", CACHES_ALL, 32, 1, true},
+    {"1-8 ways, 64 B, misses only", CACHES_MISSES, 64, 8, true},
+    {"1-8 ways, 64 B, everything", CACHES_ALL, 64, 8, true},
+    {"1-16 ways, 64 B, misses only", CACHES_MISSES, 64, 16, true},
+    {"1-16 ways, 64 B, everything", CACHES_ALL, 64, 16, true},
+    {"one by one: direct-mapped, 32 B", ONE_BY_ONE, 32, 1, false},
+    {"one by one: 1-8 ways, 64 B", ONE_BY_ONE, 64, 8, false},
+    {"one by one: 1-16 ways, 64 B", ONE_BY_ONE, 64, 16, false},
+    {"one shape of 64 sets, 12 ways", SHAPE, 64, 12, false},
 };
 enum { BENCHES = sizeof benches / sizeof *benches };
+
+static double run(const struct bench *bench, const struct input *input)
+{
+    switch (bench->kind) {
+    case PAGES:
+        return run_pages(input, bench->unit);
+    case ONE_BY_ONE:
+        return run_one_by_one(input, bench->unit, bench->ways);
+    case SHAPE:
+        return run_shape(input, bench->unit, 64, bench->ways);
+    default:
+        return run_caches(input, bench->unit, bench->ways, bench->kind == CACHES_ALL);
+    }
+}
+
+/* Millions of references a second. */
+static double rate_of(const struct bench *bench, const struct input *input)
+{
+    return (double)input->count / run(bench, input) / 1e6;
+}
 
 /* Runs a command under cachegrind. Returns the processor time; *references, unless NULL, is the
  * number of data references that it counted. */
@@ -262,7 +231,7 @@ static double run_cachegrind(char **command, int words, bool simulate, double *r
     memcpy(line + 5, command, (size_t)words * sizeof *line);
     pid_t child = fork();
     if (child == 0) {
-        if (freopen("/dev/null", "w", stdout) != NULL)
+        if (freopen("/dev/null", "w", stdout))
             execvp(line[0], line);
         _exit(127);
     }
@@ -272,8 +241,8 @@ static double run_cachegrind(char **command, int words, bool simulate, double *r
         fail("the command does not succeed under valgrind --tool=cachegrind");
     FILE *text = fdopen(file, "r");
     char *found, row[256];
-    while (fgets(row, sizeof row, text) != NULL)
-        if (references != NULL && (found = strstr(row, "D   refs:")) != NULL) {
+    while (fgets(row, sizeof row, text))
+        if (references && (found = strstr(row, "D   refs:")) != NULL) {
             *references = 0;
             for (char *digit = found + 9; *digit != '('; digit++)
                 if (*digit >= '0' && *digit <= '9')
@@ -302,16 +271,16 @@ static struct input read_input(const char *path, size_t most)
 {
     const char *error;
     struct reference_source *source = reference_source_open(path, &error);
-    if (source == NULL)
+    if (!source)
         fail(error);
     struct input input = {.reference = malloc(most * sizeof *input.reference)};
-    if (input.reference == NULL)
+    if (!input.reference)
         fail("memory is short for so many references; choose a smaller --count");
     size_t got;
     while (input.count < most && (got = reference_source_next(source, input.reference + input.count,
                                                               NULL, most - input.count)) > 0)
         input.count += got;
-    if (reference_source_error(source) != NULL)
+    if (reference_source_error(source))
         fail(reference_source_error(source));
     if (input.count == 0)
         fail("the trace holds no references");
@@ -319,13 +288,75 @@ static struct input read_input(const char *path, size_t most)
     return input;
 }
 
-static unsigned long number(const char *text)
+static uint64_t number(const char *text)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end != '\0' || value == 0 || text[0] == '-')
+    uint64_t value;
+    if (!number_parse(text, 1, UINT64_MAX, &value))
         fail("--count and --rounds take a number from 1 on");
     return value;
+}
+
+/* What was measured. */
+struct results {
+    unsigned rounds;
+    double rates[2][BENCHES][ROUNDS_MOST]; /* without vector instructions, and with them */
+    double cachegrind[ROUNDS_MOST];
+};
+
+struct bench_options {
+    size_t most; /* references */
+    unsigned rounds;
+    const char *only;
+    const char *trace;
+    char **command;
+    int words; /* of the command; 0: none */
+};
+
+static struct bench_options read_options(int argc, char **argv)
+{
+    static const char usage[] =
+        "usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]";
+    static const struct option names[] = {{"count", required_argument, NULL, 'c'},
+                                          {"rounds", required_argument, NULL, 'r'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {NULL, 0, NULL, 0}};
+    struct bench_options options = {.most = 60000000, .rounds = 3, .only = ""};
+    for (int option; (option = getopt_long(argc, argv, "+", names, NULL)) != -1;) {
+        if (option == '?')
+            fail(usage);
+        if (option == 'c')
+            options.most = number(optarg);
+        else if (option == 'o')
+            options.only = optarg;
+        else
+            options.rounds = (unsigned)number(optarg);
+    }
+    if (optind == argc || options.rounds > ROUNDS_MOST)
+        fail(usage);
+    options.trace = argv[optind];
+    options.command = argv + optind + 1;
+    if (*options.command && strcmp(*options.command, "--") == 0)
+        options.command++;
+    options.words = (int)(argv + argc - options.command);
+    return options;
+}
+
+static void measure_round(const struct bench_options *options, const struct input *input,
+                          struct results *results)
+{
+    unsigned round = results->rounds++;
+    for (unsigned vectors = 0; vectors < 2; vectors++) {
+        dispatch_allow_avx512(vectors);
+        for (unsigned i = 0; i < BENCHES; i++)
+            if (strstr(benches[i].name, options->only) && (vectors || benches[i].has_vectors))
+                results->rates[vectors][i][round] = rate_of(&benches[i], input);
+    }
+    if (options->words > 0) {
+        double references = 0;
+        double with = run_cachegrind(options->command, options->words, true, &references);
+        double without = run_cachegrind(options->command, options->words, false, NULL);
+        results->cachegrind[round] = references / (with - without) / 1e6;
+    }
 }
 
 static void print_rate(const char *name, double rate, double cachegrind)
@@ -336,66 +367,34 @@ static void print_rate(const char *name, double rate, double cachegrind)
     printf("\n");
 }
 
-#define USAGE "usage: bench_simulators [--count=N] [--rounds=N] [--only=TEXT] TRACE [-- COMMAND...]"
-
-int main(int argc, char **argv)
+static void print_results(const struct bench_options *options, const struct input *input,
+                          struct results *results)
 {
-    static const struct option names[] = {{"count", required_argument, NULL, 'c'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {NULL, 0, NULL, 0}};
-    size_t most = 60000000;
-    unsigned rounds = 3;
-    const char *only = "";
-    int option;
-    while ((option = getopt_long(argc, argv, "+", names, NULL)) != -1) {
-        if (option == '?')
-            fail(USAGE);
-        if (option == 'c')
-            most = number(optarg);
-        else if (option == 'o')
-            only = optarg;
-        else
-            rounds = (unsigned)number(optarg);
-    }
-    if (optind == argc || rounds > ROUNDS_MOST)
-        fail(USAGE);
-    struct input input = read_input(argv[optind], most);
-    char **command = argv + optind + 1;
-    if (*command != NULL && strcmp(*command, "--") == 0)
-        command++;
-    int words = (int)(argv + argc - command);
-
-    static double rates[2][BENCHES][ROUNDS_MOST];
-    static double cachegrind_rates[ROUNDS_MOST];
-    for (unsigned round = 0; round < rounds; round++) {
-        for (unsigned vectors = 0; vectors < 2; vectors++) {
-            dispatch_allow_avx512(vectors);
-            for (unsigned i = 0; i < BENCHES; i++)
-                if (strstr(benches[i].name, only) != NULL && (vectors || benches[i].has_vectors))
-                    rates[vectors][i][round] = (double)input.count / benches[i].run(&input) / 1e6;
-        }
-        if (words > 0) {
-            double references = 0;
-            double with = run_cachegrind(command, words, true, &references);
-            double without = run_cachegrind(command, words, false, NULL);
-            cachegrind_rates[round] = references / (with - without) / 1e6;
-        }
-    }
-    double cachegrind = words > 0 ? median(cachegrind_rates, rounds) : 0;
-    printf("%zu references, median of %u rounds, one core, M references/s%s\n", input.count, rounds,
-           words > 0 ? " and multiples of cachegrind" : "");
-    if (words > 0)
+    unsigned rounds = results->rounds;
+    double cachegrind = options->words > 0 ? median(results->cachegrind, rounds) : 0;
+    printf("%zu references, median of %u rounds, one core, M references/s%s\n", input->count,
+           rounds, options->words > 0 ? " and multiples of cachegrind" : "");
+    if (options->words > 0)
         print_rate("cachegrind's own simulation, one configuration", cachegrind, cachegrind);
     for (unsigned i = 0; i < BENCHES; i++) {
         char name[64];
-        if (strstr(benches[i].name, only) == NULL)
+        if (!strstr(benches[i].name, options->only))
             continue;
-        print_rate(benches[i].name, median(rates[1][i], rounds), cachegrind);
+        print_rate(benches[i].name, median(results->rates[1][i], rounds), cachegrind);
         snprintf(name, sizeof name, "%s, no vectors", benches[i].name);
         if (benches[i].has_vectors)
-            print_rate(name, median(rates[0][i], rounds), cachegrind);
+            print_rate(name, median(results->rates[0][i], rounds), cachegrind);
     }
+}
+
+int main(int argc, char **argv)
+{
+    static struct results results;
+    struct bench_options options = read_options(argc, argv);
+    struct input input = read_input(options.trace, options.most);
+    while (results.rounds < options.rounds)
+        measure_round(&options, &input, &results);
+    print_results(&options, &input, &results);
     free(input.reference);
     return 0;
 }

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* lackey_text.c: a line at a time; a line that is not lackey's ends the stream. */
+/* SPDX-License-Identifier: MIT
+ *
+ * lackey_text.c: a line at a time; a line that is not lackey's ends the stream.
+ */
 #include "analysis/simulate/lackey_text.h"
 
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static int read_line(struct lackey_text *text, const char *line, struct referenc
         return 0;
     struct reference *first = &references[0];
     *first = (struct reference){.kind = line[1] == 'S' ? REFERENCE_STORE : REFERENCE_LOAD};
-    if (line[0] != ' ' || line[1] == '\0' || strchr("LSM", line[1]) == NULL || line[2] != ' ' ||
+    if (line[0] != ' ' || line[1] == '\0' || !strchr("LSM", line[1]) || line[2] != ' ' ||
         !read_place(line + 3, first))
         return -1;
     if (line[1] == 'M') {
@@ -48,7 +50,7 @@ size_t lackey_text_next(struct lackey_text *text, struct reference *references, 
             references[count++] = text->pending;
             continue;
         }
-        if (fgets(line, sizeof line, text->file) == NULL) {
+        if (!fgets(line, sizeof line, text->file)) {
             if (ferror(text->file))
                 strcpy(text->error, "the input cannot be read to its end");
             break;

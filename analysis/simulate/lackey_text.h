@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* lackey_text.h: references as valgrind --tool=lackey --trace-mem=yes prints them.
+/* SPDX-License-Identifier: MIT
+ *
+ * lackey_text.h: references as valgrind --tool=lackey --trace-mem=yes prints them.
  *
  *     I  04001090,3        an instruction fetch: passed over
  *      L 1ffefffd80,8      a load of eight bytes

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* options.h: what is asked of allotrope-simulate. */
+/* SPDX-License-Identifier: MIT
+ *
+ * options.h: what is asked of allotrope-simulate.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_OPTIONS_H
 
@@ -9,6 +11,8 @@
 #include "analysis/simulate/simulators/shapes.h"
 
 enum { SIMULATE_SIZES = 16, SIMULATE_SHAPES = 16, SIMULATE_SETTINGS = 64 };
+
+enum simulate_word { SIMULATE_PAGES, SIMULATE_CACHES, SIMULATE_LOCALITY };
 
 struct simulate_block {
     unsigned bytes;
@@ -36,5 +40,12 @@ struct simulate_options {
     size_t shape_count;
     bool straddles_once; /* in shapes */
 };
+
+/* The options of a word; argv[0] is passed over. Ends the program where they make no sense. */
+struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word);
+void simulate_usage(void);
+
+/* Ends the program with one line about what is wrong with the command. */
+_Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,17 +1,12 @@
-/* SPDX-License-Identifier: MIT */
-/* output.c: numbers, fixed words, and names of functions. */
+/* SPDX-License-Identifier: MIT
+ *
+ * output.c: numbers, fixed words, and names of functions.
+ */
 #include "analysis/simulate/output.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 
-void sample_error_add(struct sample_error *error, double estimate, double exact, double touches)
-{
-    double difference = touches > 0 ? (estimate - exact) / touches : 0;
-    difference = difference < 0 ? -difference : difference;
-    error->compared++;
-    error->mean += (difference - error->mean) / (double)error->compared;
-    error->largest = difference > error->largest ? difference : error->largest;
-}
+#include "trace/format/names.h"
 
 struct reference_totals class_totals_sum(const struct class_totals *totals)
 {
@@ -24,50 +19,52 @@ struct reference_totals class_totals_sum(const struct class_totals *totals)
     return sum;
 }
 
-void print_class_name(FILE *output, unsigned class)
+const char *class_name(unsigned class, char *room)
 {
-    const char *name = reference_source_class_name(class);
-    if (name != NULL)
-        fprintf(output, "\"%s\"", name);
-    else
-        fprintf(output, "\"class %u\"", class);
+    const char *name = trace_class_name(class);
+    if (name)
+        return name;
+    snprintf(room, CLASS_NAME_BYTES, "class %u", class);
+    return room;
 }
 
-static void print_counts(FILE *output, struct reference_totals totals)
+void put_class(struct json *json, unsigned class)
 {
-    fprintf(output, "\"references\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"stores\": %" PRIu64,
-            totals.references, totals.references - totals.stores, totals.stores);
+    char room[CLASS_NAME_BYTES];
+    json_text(json, "class", class_name(class, room));
 }
 
-void print_head(FILE *output, const char *schema, const struct class_totals *totals,
-                const struct reference_source *source)
+static void put_counts(struct json *json, struct reference_totals totals)
 {
-    static const char *const answers[] = {"null", "false", "true"};
-    fprintf(output, "\"schema\": \"%s\", ", schema);
-    print_counts(output, class_totals_sum(totals));
-    fprintf(output, ", \"whole\": %s, \"threaded\": %s, \"classes\": [",
-            reference_source_error(source) == NULL ? "true" : "false",
-            answers[reference_source_threaded(source) + 1]);
-    const char *separator = "";
+    json_number(json, "references", totals.references);
+    json_number(json, "loads", totals.references - totals.stores);
+    json_number(json, "stores", totals.stores);
+}
+
+static void put_classes(struct json *json, const struct class_totals *totals)
+{
+    json_open_list(json, "classes");
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         if (totals->of[class].references == 0)
             continue;
-        fprintf(output, "%s{\"class\": ", separator);
-        print_class_name(output, class);
-        fputs(", ", output);
-        print_counts(output, totals->of[class]);
-        fputs("}", output);
-        separator = ", ";
+        json_open(json, NULL);
+        put_class(json, class);
+        put_counts(json, totals->of[class]);
+        json_close(json);
     }
-    fputs("]", output);
+    json_close_list(json);
 }
 
-void print_sample_error(FILE *output, const struct sample_error *error)
+void put_head(struct json *json, const char *schema, const struct class_totals *totals,
+              const struct reference_source *source)
 {
-    if (error->compared == 0) {
-        fputs("\"error\": null", output);
-        return;
-    }
-    fprintf(output, "\"error\": {\"references\": %" PRIu64 ", \"mean\": %.9g, \"largest\": %.9g}",
-            error->references, error->mean, error->largest);
+    int threaded = reference_source_threaded(source);
+    json_text(json, "schema", schema);
+    put_counts(json, class_totals_sum(totals));
+    json_bool(json, "whole", !reference_source_error(source));
+    if (threaded < 0)
+        json_null(json, "threaded");
+    else
+        json_bool(json, "threaded", threaded);
+    put_classes(json, totals);
 }

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* queue.c: a ring of batches; where each simulator stands in it is a number that only
- * goes up. All of that is under one lock, which is taken twice for each batch and simulator. */
+/* SPDX-License-Identifier: MIT
+ *
+ * queue.c: a circular queue of batches; where each simulator stands in it is a number that only
+ * goes up. All of that is under one lock, which is taken twice for each batch and simulator.
+ */
 #include "analysis/simulate/queue.h"
 
 #include <pthread.h>
@@ -122,7 +124,7 @@ static void *work(void *argument)
 static bool run_threads(struct queue *queue, unsigned threads)
 {
     pthread_t *others = calloc(threads, sizeof *others);
-    if (others == NULL)
+    if (!others)
         return false;
     unsigned started = 0;
     while (started + 1 < threads && pthread_create(&others[started], NULL, work, queue) == 0)

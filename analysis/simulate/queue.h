@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* queue.h: several simulators fed with one stream of references, on several cores.
+/* SPDX-License-Identifier: MIT
+ *
+ * queue.h: several simulators fed with one stream of references, on several cores.
  *
  * Batches of references stand in a short queue; each simulator goes through it at its own pace,
  * and whoever is free takes the one that is furthest behind, or reads the next batch. No simulator

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* reference_source.c: one of three kinds. Traces come in batches that are the reader's and are
- * handed out piece by piece; those of a running program are made where they are wanted. */
+/* SPDX-License-Identifier: MIT
+ *
+ * reference_source.c: one of three kinds. Traces come in batches that are the reader's and are
+ * handed out piece by piece; those of a running program are made where they are wanted.
+ */
 #include "analysis/simulate/reference_source.h"
 
 #include <errno.h>
@@ -15,8 +17,8 @@
 
 #include "analysis/simulate/lackey_text.h"
 #include "analysis/simulate/region_map.h"
-#include "trace/format/format.h"
-#include "trace/references/stream.h"
+#include "trace/format/reader.h"
+#include "trace/references/stream_reader.h"
 
 _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
                    offsetof(struct reference, address) ==
@@ -36,7 +38,7 @@ struct reference_source {
     struct lackey_text *text; /* one of these three is not NULL */
     struct trace_reader *trace;
     struct trace_stream_reader *program;
-    struct trace_stream *live; /* with `program` */
+    struct trace_stream *stream; /* with `program` */
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
     struct region_map regions;
@@ -54,7 +56,7 @@ static struct reference_source *refuse(struct reference_source *source, const ch
 {
     snprintf(open_error, sizeof open_error, "cannot read %.400s: %s", path, reason);
     *error = open_error;
-    if (source != NULL)
+    if (source)
         reference_source_close(source);
     return NULL;
 }
@@ -77,7 +79,7 @@ static int peek(int file)
 static bool open_text(struct reference_source *source)
 {
     source->text = calloc(1, sizeof *source->text);
-    if (source->text == NULL)
+    if (!source->text)
         return false;
     source->text->file = fdopen(source->file, "r");
     return source->text->file != NULL;
@@ -88,7 +90,7 @@ struct reference_source *reference_source_open(const char *path, const char **er
     /* The first byte of a trace, and of no text. */
     const int trace_first_byte = 0x89;
     struct reference_source *source = calloc(1, sizeof *source);
-    if (source == NULL)
+    if (!source)
         return refuse(NULL, path, "memory is short", error);
     source->file = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
@@ -100,7 +102,7 @@ struct reference_source *reference_source_open(const char *path, const char **er
         return open_text(source) ? source : refuse(source, path, "memory is short", error);
     char reason[TRACE_ERROR_BYTES];
     source->trace = trace_reader_open(source->file, reason);
-    return source->trace != NULL ? source : refuse(source, path, reason, error);
+    return source->trace ? source : refuse(source, path, reason, error);
 }
 
 static void pass_on(int number)
@@ -112,35 +114,35 @@ struct reference_source *reference_source_start(const char *tools, char *const *
                                                 char *const *command, const char **error)
 {
     struct reference_source *source = calloc(1, sizeof *source);
-    if (source == NULL)
+    if (!source)
         return refuse(NULL, command[0], "memory is short", error);
     source->file = -1;
-    source->live = trace_stream_start(tools, environment, NULL, command);
-    if (source->live == NULL)
+    source->stream = trace_stream_start(tools, environment, NULL, command);
+    if (!source->stream)
         return refuse(source, "the recorder", strerror(errno), error);
-    program_started = trace_stream_pid(source->live);
+    program_started = trace_stream_pid(source->stream);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, pass_on);
     signal(SIGHUP, pass_on);
-    source->program = trace_stream_reader_open(source->live);
-    return source->program != NULL ? source : refuse(source, command[0], "memory is short", error);
+    source->program = trace_stream_reader_open(source->stream);
+    return source->program ? source : refuse(source, command[0], "memory is short", error);
 }
 
 void reference_source_close(struct reference_source *source)
 {
-    if (source->text != NULL) {
-        if (source->text->file != NULL)
+    if (source->text) {
+        if (source->text->file)
             fclose(source->text->file);
         free(source->text);
     } else if (source->file > STDIN_FILENO) {
         close(source->file);
     }
-    if (source->trace != NULL)
+    if (source->trace)
         trace_reader_close(source->trace);
-    if (source->program != NULL)
+    if (source->program)
         trace_stream_reader_close(source->program);
-    if (source->live != NULL)
-        trace_stream_close(source->live);
+    if (source->stream)
+        trace_stream_close(source->stream);
     region_map_free(&source->regions);
     free(source);
 }
@@ -162,11 +164,11 @@ static void end(struct reference_source *source, int status)
     source->failed = true;
     if (status < 0)
         snprintf(source->error, sizeof source->error, "%s",
-                 source->trace != NULL ? trace_reader_error(source->trace)
-                                       : trace_stream_reader_error(source->program));
-    else if (source->live != NULL && !trace_stream_finished(source->live))
+                 source->trace ? trace_reader_error(source->trace)
+                               : trace_stream_reader_error(source->program));
+    else if (source->stream && !trace_stream_finished(source->stream))
         strcpy(source->error, "the recorder was killed");
-    else if (source->live != NULL && trace_stream_replaced(source->live))
+    else if (source->stream && trace_stream_replaced(source->stream))
         strcpy(source->error,
                "became another program (exec), which is not recorded; run that program "
                "itself");
@@ -212,7 +214,7 @@ static bool tell_regions(struct reference_source *source, uint8_t *regions, size
 
 bool reference_source_has_regions(const struct reference_source *source)
 {
-    return source->text == NULL;
+    return !source->text;
 }
 
 static size_t next_of_trace(struct reference_source *source, struct reference *references,
@@ -225,7 +227,7 @@ static size_t next_of_trace(struct reference_source *source, struct reference *r
             break;
         size_t piece = room - count < rest->count ? room - count : rest->count;
         memcpy(references + count, rest->references, piece * sizeof *references);
-        if (regions != NULL && !tell_regions(source, regions + count, piece)) {
+        if (regions && !tell_regions(source, regions + count, piece)) {
             source->failed = true;
             break;
         }
@@ -251,7 +253,7 @@ static size_t next_of_program(struct reference_source *source, struct reference 
                 end(source, status);
             return 0;
         }
-        source->failed = regions != NULL && !tell_regions(source, regions, batch->count);
+        source->failed = regions && !tell_regions(source, regions, batch->count);
     } while (batch->count == 0);
     return source->failed ? 0 : batch->count;
 }
@@ -259,50 +261,40 @@ static size_t next_of_program(struct reference_source *source, struct reference 
 size_t reference_source_next(struct reference_source *source, struct reference *references,
                              uint8_t *regions, size_t room)
 {
-    if (source->text != NULL)
+    if (source->text)
         return lackey_text_next(source->text, references, room);
-    if (source->trace != NULL)
+    if (source->trace)
         return next_of_trace(source, references, regions, room);
     return next_of_program(source, references, regions, room);
 }
 
 const char *reference_source_error(const struct reference_source *source)
 {
-    const char *error = source->text != NULL ? source->text->error : source->error;
+    const char *error = source->text ? source->text->error : source->error;
     return error[0] != '\0' ? error : NULL;
 }
 
 int reference_source_status(struct reference_source *source)
 {
-    if (source->live == NULL)
+    if (!source->stream)
         return 0;
-    int status = trace_stream_status(source->live);
+    int status = trace_stream_status(source->stream);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int reference_source_threaded(const struct reference_source *source)
 {
-    if (source->program != NULL)
+    if (source->program)
         return trace_stream_reader_threaded(source->program);
-    return source->text != NULL ? -1 : source->threaded;
+    return source->text ? -1 : source->threaded;
 }
 
 const char *reference_source_function_name(const struct reference_source *source, uint32_t function)
 {
     const char *object, *name = NULL;
-    if (source->trace != NULL)
+    if (source->trace)
         name = trace_reader_function(source->trace, function, &object);
-    if (source->program != NULL)
+    if (source->program)
         name = trace_stream_reader_function(source->program, function, &object);
-    return name != NULL && strcmp(name, "?") != 0 ? name : NULL;
-}
-
-const char *reference_source_class_name(unsigned class)
-{
-    static const char *const names[] = {
-        [TRACE_CLASS_PROGRAM] = "program",     [TRACE_CLASS_ALLOCATOR] = "allocator",
-        [TRACE_CLASS_COLLECTOR] = "collector", [TRACE_CLASS_ROOTS] = "roots",
-        [TRACE_CLASS_MARK] = "mark",           [TRACE_CLASS_SWEEP] = "sweep",
-    };
-    return class < sizeof names / sizeof *names ? names[class] : NULL;
+    return name && strcmp(name, "?") != 0 ? name : NULL;
 }

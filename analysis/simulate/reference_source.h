@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-/* reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
- * Valgrind's lackey, or a program that runs under the recorder meanwhile. */
+/* SPDX-License-Identifier: MIT
+ *
+ * reference_source.h: where allotrope-simulate gets its references from: a trace, the text of
+ * Valgrind's lackey, or a program that runs under the recorder meanwhile.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_REFERENCE_SOURCE_H
 
@@ -47,7 +49,5 @@ int reference_source_threaded(const struct reference_source *source);
 /* The name of a function by its number in the references, NULL where it is not known. */
 const char *reference_source_function_name(const struct reference_source *source,
                                            uint32_t function);
-/* What a class is called; NULL where it has no name. */
-const char *reference_source_class_name(unsigned class);
 
 #endif

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* region_map.c: see region_map.h. */
+/* SPDX-License-Identifier: MIT
+ *
+ * region_map.c: see region_map.h.
+ */
 #include "analysis/simulate/region_map.h"
 
 static enum region_class class_of(uint64_t kind)
@@ -19,7 +21,7 @@ static enum region_class class_of(uint64_t kind)
 static void note_heap(struct region_map *map, uint64_t block)
 {
     struct range *range = block != 0 ? range_map_find(&map->classes, block) : NULL;
-    if (range != NULL && range->what == REGION_OTHER)
+    if (range && range->what == REGION_OTHER)
         range->what = REGION_HEAP;
 }
 
@@ -48,7 +50,7 @@ bool region_map_take(struct region_map *map, const struct trace_event *event)
 enum region_class region_map_find_slowly(struct region_map *map, uint64_t address)
 {
     const struct range *range = range_map_find(&map->classes, address);
-    if (range == NULL)
+    if (!range)
         return REGION_OTHER;
     map->last = *range;
     return (enum region_class)range->what;

@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: MIT */
-/* region_map.h: what lies at an address while a program runs: heap, static data, stack, or memory
+/* SPDX-License-Identifier: MIT
+ *
+ * region_map.h: what lies at an address while a program runs: heap, static data, stack, or memory
  * that was mapped otherwise (threads' stacks among it). Told by the events of a trace; a mapping
- * is heap from the first block that malloc hands out of it. */
+ * is heap from the first block that malloc hands out of it.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_REGION_MAP_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_REGION_MAP_H
 
@@ -9,7 +11,7 @@
 #include <stdint.h>
 
 #include "trace/format/format.h"
-#include "trace/format/range_map.h"
+#include "trace/base/range_map.h"
 
 enum region_class { REGION_OTHER, REGION_HEAP, REGION_STATIC, REGION_STACK, REGION_CLASSES };
 

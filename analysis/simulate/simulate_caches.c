@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
  * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses.
  *
  * Causes, after Hill and Smith 1989: cold misses are first touches of a block; capacity misses
@@ -9,25 +10,22 @@
  */
 #include "analysis/simulate/simulate_caches.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/simulate/region_map.h"
 #include "analysis/simulate/output.h"
+#include "analysis/simulate/region_map.h"
+#include "analysis/simulate/sample.h"
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
-#include "trace/format/write.h"
 
 struct block_job {
     unsigned block_bytes;
     unsigned ways; /* the largest associativity */
     struct caches *caches;
-    struct caches *exact; /* NULL when nothing is sampled, or once compared */
+    struct sample sample;
     double scale;         /* of a sample */
-    uint64_t left;        /* references until they are compared */
-    struct sample_error error;
     struct pages *blocks; /* NULL without causes */
     uint64_t cold;        /* first touches of a block */
     uint64_t *capacity; /* [sizes]: further misses of a fully associative cache of so many blocks */
@@ -70,36 +68,32 @@ static uint64_t misses_of_all(const struct caches *caches, unsigned sets_log2, u
     return sum;
 }
 
-static void compare(struct block_job *job)
+static bool compare(void *argument)
 {
-    struct class_totals totals = totals_of(job->exact);
+    struct block_job *job = argument;
+    struct caches *exact = job->sample.exact;
+    struct class_totals totals = totals_of(exact);
     struct reference_totals sum = class_totals_sum(&totals);
     for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
         for (unsigned ways = 1; ways <= job->ways; ways++)
-            sample_error_add(&job->error,
+            sample_error_add(&job->sample.error,
                              job->scale * (double)misses_of_all(job->caches, sets, ways),
-                             (double)misses_of_all(job->exact, sets, ways), (double)sum.touches);
-    job->error.references = sum.references;
-    caches_free(job->exact);
-    job->exact = NULL;
+                             (double)misses_of_all(exact, sets, ways), (double)sum.touches);
+    job->sample.error.references = sum.references;
+    caches_free(exact);
+    job->sample.exact = NULL;
+    return true;
 }
 
-static bool feed_caches(void *argument, const struct references *references)
+static bool feed_caches(void *caches, const struct references *references)
+{
+    return caches_feed(caches, references);
+}
+
+static bool feed_job(void *argument, const struct references *references)
 {
     struct block_job *job = argument;
-    struct references rest = *references;
-    if (job->exact != NULL) {
-        struct references first = rest;
-        first.count = first.count < job->left ? first.count : job->left;
-        if (!caches_feed(job->caches, &first) || !caches_feed(job->exact, &first))
-            return false;
-        job->left -= first.count;
-        rest.count -= first.count;
-        rest.reference += first.count;
-        if (job->left == 0)
-            compare(job);
-    }
-    return caches_feed(job->caches, &rest);
+    return sample_feed(&job->sample, references);
 }
 
 static bool feed_blocks(void *argument, const struct references *references)
@@ -123,32 +117,33 @@ static bool make_block_job(const struct simulate_options *options, struct block_
         part.slices = choose_slices(options->slices);
     job->block_bytes = block.bytes;
     job->ways = block.ways;
-    job->left = options->error_over;
     job->scale = options->sampled ? (double)CACHES_SLICES / options->slices : 1;
     job->caches = caches_new(&part);
-    job->exact = options->sampled ? caches_new(&whole) : NULL;
+    job->sample = (struct sample){
+        .feed = feed_caches,
+        .compare = compare,
+        .job = job,
+        .sampled = job->caches,
+        .exact = options->sampled ? caches_new(&whole) : NULL,
+        .left = options->error_over,
+    };
     if (options->causes) {
         struct pages_options blocks = {block.bytes, false};
         job->blocks = pages_new(&blocks);
         simulations_add(simulations, feed_blocks, job);
     }
-    simulations_add(simulations, feed_caches, job);
-    return job->caches != NULL && (job->exact != NULL) == options->sampled &&
-           (job->blocks != NULL) == options->causes;
+    simulations_add(simulations, feed_job, job);
+    return job->caches && (job->sample.exact || !options->sampled) &&
+           (job->blocks || !options->causes);
 }
 
 /* Sums up what fully associative caches of every size miss beyond cold misses. */
 static bool sum_capacity(struct block_job *job)
 {
-    struct lru_histogram sum = {0};
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        const struct lru_histogram *one = pages_histogram(job->blocks, class);
-        if (one == NULL || !lru_histogram_reach(&sum, one->length - 1))
-            return false;
-        job->cold += one->cold;
-        for (size_t distance = 0; distance < one->length; distance++)
-            sum.of_distance[distance] += one->of_distance[distance];
-    }
+    struct lru_histogram sum;
+    if (!pages_sum_histograms(job->blocks, &sum))
+        return false;
+    job->cold = sum.cold;
     for (size_t size = sum.length - 1; size-- > 0;)
         sum.of_distance[size] += sum.of_distance[size + 1];
     job->capacity = sum.of_distance;
@@ -156,33 +151,30 @@ static bool sum_capacity(struct block_job *job)
     return true;
 }
 
-/* Prints `"cold": ..., "capacity": ..., "conflict": ...` of a cache of `blocks` blocks. */
-static void print_causes(FILE *output, const struct block_job *job, uint64_t blocks,
-                         uint64_t misses)
+/* "cold", "capacity" and "conflict" of a cache of `blocks` blocks. */
+static void put_causes(struct json *json, const struct block_job *job, uint64_t blocks,
+                       uint64_t misses)
 {
-    if (job == NULL || job->blocks == NULL) {
-        fputs("\"cold\": null, \"capacity\": null, \"conflict\": null", output);
+    if (!job || !job->blocks) {
+        json_null(json, "cold");
+        json_null(json, "capacity");
+        json_null(json, "conflict");
         return;
     }
     uint64_t capacity = blocks < job->sizes ? job->capacity[blocks] : 0;
-    int64_t conflict = (int64_t)(misses - job->cold - capacity);
-    fprintf(output, "\"cold\": %" PRIu64 ", \"capacity\": %" PRIu64 ", \"conflict\": %" PRId64,
-            job->cold, capacity, conflict);
+    json_number(json, "cold", job->cold);
+    json_number(json, "capacity", capacity);
+    json_integer(json, "conflict", (int64_t)(misses - job->cold - capacity));
 }
 
-static void print_misses_of_classes(FILE *output, const uint64_t *misses)
+static void put_misses_by_class(struct json *json, const uint64_t *misses)
 {
-    fputs("\"misses_by_class\": {", output);
-    const char *separator = "";
-    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        if (misses[class] == 0)
-            continue;
-        fputs(separator, output);
-        print_class_name(output, class);
-        fprintf(output, ": %" PRIu64, misses[class]);
-        separator = ", ";
-    }
-    fputs("}", output);
+    char room[CLASS_NAME_BYTES];
+    json_open(json, "misses_by_class");
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
+        if (misses[class] != 0)
+            json_number(json, class_name(class, room), misses[class]);
+    json_close(json);
 }
 
 static uint64_t scaled(const struct block_job *job, uint64_t count)
@@ -190,8 +182,8 @@ static uint64_t scaled(const struct block_job *job, uint64_t count)
     return job->scale == 1 ? count : (uint64_t)((double)count * job->scale + 0.5);
 }
 
-static void print_cache(FILE *output, const struct block_job *job, unsigned sets_log2,
-                        unsigned ways)
+static void put_cache(struct json *json, const struct block_job *job, unsigned sets_log2,
+                      unsigned ways)
 {
     uint64_t of_class[REFERENCE_CLASSES], misses = 0;
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
@@ -199,49 +191,44 @@ static void print_cache(FILE *output, const struct block_job *job, unsigned sets
         misses += of_class[class];
     }
     uint64_t blocks = (uint64_t)ways << sets_log2;
-    fprintf(output,
-            "{\"block\": %u, \"sets\": %llu, \"ways\": %u, \"bytes\": %" PRIu64
-            ", \"misses\": %" PRIu64 ", \"write_backs\": %" PRIu64 ", ",
-            job->block_bytes, 1ULL << sets_log2, ways, blocks * job->block_bytes, misses,
-            scaled(job, caches_write_backs(job->caches, sets_log2, ways)));
-    print_causes(output, job, blocks, misses);
-    fputs(", ", output);
-    print_misses_of_classes(output, of_class);
-    fputs("}", output);
+    json_open(json, NULL);
+    json_number(json, "block", job->block_bytes);
+    json_number(json, "sets", 1ULL << sets_log2);
+    json_number(json, "ways", ways);
+    json_number(json, "bytes", blocks * job->block_bytes);
+    json_number(json, "misses", misses);
+    json_number(json, "write_backs", scaled(job, caches_write_backs(job->caches, sets_log2, ways)));
+    put_causes(json, job, blocks, misses);
+    put_misses_by_class(json, of_class);
+    json_close(json);
 }
 
-static void print_blocks(FILE *output, const struct cache_jobs *jobs)
+static void put_block(struct json *json, const struct block_job *job,
+                      const struct simulate_options *options)
 {
-    fputs(", \"blocks\": [", output);
-    for (size_t i = 0; i < jobs->options->block_count; i++) {
-        const struct block_job *job = &jobs->blocks[i];
-        struct class_totals totals = totals_of(job->caches);
-        fprintf(output, "%s\n{\"block\": %u, \"touches\": %" PRIu64 ", ", i > 0 ? "," : "",
-                job->block_bytes, class_totals_sum(&totals).touches);
-        if (jobs->options->sampled) {
-            fprintf(output, "\"sample\": {\"slices\": %u, \"of\": %d, ", jobs->options->slices,
-                    CACHES_SLICES);
-            print_sample_error(output, &job->error);
-            fputs("}}", output);
-        } else {
-            fputs("\"sample\": null}", output);
-        }
+    struct class_totals totals = totals_of(job->caches);
+    json_open(json, NULL);
+    json_number(json, "block", job->block_bytes);
+    json_number(json, "touches", class_totals_sum(&totals).touches);
+    if (options->sampled) {
+        json_open(json, "sample");
+        json_number(json, "slices", options->slices);
+        json_number(json, "of", CACHES_SLICES);
+        put_sample_error(json, &job->sample.error);
+        json_close(json);
+    } else {
+        json_null(json, "sample");
     }
-    fputs("]", output);
+    json_close(json);
 }
 
-static void print_results(FILE *output, const struct cache_jobs *jobs)
+static void put_results(struct json *json, const struct block_job *job)
 {
-    fputs(",\n\"results\": [", output);
-    const char *separator = "";
-    for (size_t i = 0; i < jobs->options->block_count; i++)
-        for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
-            for (unsigned ways = 1; ways <= jobs->blocks[i].ways; ways++) {
-                fprintf(output, "%s\n", separator);
-                print_cache(output, &jobs->blocks[i], sets, ways);
-                separator = ",";
-            }
-    fputs("]", output);
+    for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
+        for (unsigned ways = 1; ways <= job->ways; ways++) {
+            json_new_line(json);
+            put_cache(json, job, sets, ways);
+        }
 }
 
 static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsigned block_bytes)
@@ -252,103 +239,117 @@ static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsig
     return NULL;
 }
 
-static void print_row(FILE *output, const char *name, const uint64_t *counts, size_t length)
+static void put_misses_by_set(struct json *json, const struct shape_counts *counts, uint64_t sets)
 {
-    fprintf(output, ",\n\"%s\": [", name);
-    for (size_t i = 0; i < length; i++)
-        fprintf(output, "%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
-    fputs("]", output);
+    json_new_line(json);
+    json_open_list(json, "misses_by_set");
+    for (uint64_t set = 0; set < sets; set++)
+        json_number(json, NULL, counts->misses_of_set[set]);
+    json_close_list(json);
 }
 
-/* Prints the functions that missed. */
-static void print_functions(FILE *output, const struct shape_counts *counts,
-                            const struct reference_source *source)
+/* The functions that missed. */
+static void put_misses_by_function(struct json *json, const struct shape_counts *counts,
+                                   const struct reference_source *source)
 {
-    fputs(",\n\"misses_by_function\": [", output);
-    const char *separator = "";
-    for (size_t function = 0; function < counts->functions; function++)
-        if (counts->misses_of_function[function] != 0) {
-            fprintf(output, "%s{\"function\": %zu, \"name\": ", separator, function);
-            const char *name = reference_source_function_name(source, (uint32_t)function);
-            if (name != NULL)
-                print_json_string(output, name);
-            else
-                fputs("null", output);
-            fprintf(output, ", \"misses\": %" PRIu64 "}", counts->misses_of_function[function]);
-            separator = ", ";
-        }
-    fputs("]", output);
+    json_new_line(json);
+    json_open_list(json, "misses_by_function");
+    for (size_t function = 0; function < counts->functions; function++) {
+        if (counts->misses_of_function[function] == 0)
+            continue;
+        json_open(json, NULL);
+        json_number(json, "function", function);
+        json_bytes(json, "name", reference_source_function_name(source, (uint32_t)function));
+        json_number(json, "misses", counts->misses_of_function[function]);
+        json_close(json);
+    }
+    json_close_list(json);
 }
 
-static void print_regions(FILE *output, const struct shape_counts *counts,
-                          const struct reference_source *source)
+static void put_misses_by_region(struct json *json, const struct shape_counts *counts,
+                                 const struct reference_source *source)
 {
+    json_new_line(json);
     if (!reference_source_has_regions(source)) {
-        fputs(",\n\"misses_by_region\": null", output);
+        json_null(json, "misses_by_region");
         return;
     }
-    fputs(",\n\"misses_by_region\": [", output);
-    const char *separator = "";
+    json_open_list(json, "misses_by_region");
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         for (unsigned region = 0; region < REGION_CLASSES; region++) {
             if (counts->misses_of_region[class][region] == 0)
                 continue;
-            fprintf(output, "%s{\"class\": ", separator);
-            print_class_name(output, class);
-            fprintf(output, ", \"region\": \"%s\", \"misses\": %" PRIu64 "}",
-                    region_class_name(region), counts->misses_of_region[class][region]);
-            separator = ", ";
+            json_open(json, NULL);
+            put_class(json, class);
+            json_text(json, "region", region_class_name(region));
+            json_number(json, "misses", counts->misses_of_region[class][region]);
+            json_close(json);
         }
-    fputs("]", output);
+    json_close_list(json);
 }
 
-static void print_shape(FILE *output, const struct cache_jobs *jobs, const struct shape_job *job,
-                        const struct reference_source *source)
+static void put_shape(struct json *json, const struct cache_jobs *jobs, const struct shape_job *job,
+                      const struct reference_source *source)
 {
     const struct shape *shape = &job->shape;
     const struct shape_counts *counts = shape_cache_counts(job->cache);
     uint64_t blocks = shape->sets * shape->ways;
-    fprintf(output,
-            "{\"shape\": \"%s\", \"block\": %u, \"sets\": %" PRIu64 ", \"ways\": %u, \"bytes\": "
-            "%" PRIu64 ", \"misses\": %" PRIu64 ", \"write_backs\": %" PRIu64 ", ",
-            shape->name, shape->block_bytes, shape->sets, shape->ways, blocks * shape->block_bytes,
-            counts->misses, counts->write_backs);
-    print_causes(output, block_job_of(jobs, shape->block_bytes), blocks, counts->misses);
-    fputs(", ", output);
-    print_misses_of_classes(output, counts->misses_of_class);
-    print_regions(output, counts, source);
-    print_row(output, "misses_by_set", counts->misses_of_set, shape->sets);
-    print_functions(output, counts, source);
-    fputs("}", output);
+    json_open(json, NULL);
+    json_text(json, "shape", shape->name);
+    json_number(json, "block", shape->block_bytes);
+    json_number(json, "sets", shape->sets);
+    json_number(json, "ways", shape->ways);
+    json_number(json, "bytes", blocks * shape->block_bytes);
+    json_number(json, "misses", counts->misses);
+    json_number(json, "write_backs", counts->write_backs);
+    put_causes(json, block_job_of(jobs, shape->block_bytes), blocks, counts->misses);
+    put_misses_by_class(json, counts->misses_of_class);
+    put_misses_by_region(json, counts, source);
+    put_misses_by_set(json, counts, shape->sets);
+    put_misses_by_function(json, counts, source);
+    json_close(json);
 }
 
-void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct reference_source *source)
+void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
+                    const struct reference_source *source)
 {
+    const struct simulate_options *options = jobs->options;
     struct class_totals totals = totals_of(jobs->blocks[0].caches);
-    fputs("{", output);
-    print_head(output, "allotrope.simulate.caches/1", &totals, source);
-    print_blocks(output, jobs);
-    print_results(output, jobs);
-    fputs(",\n\"shapes\": [", output);
-    for (size_t i = 0; i < jobs->options->shape_count; i++) {
-        fputs(i > 0 ? ",\n" : "\n", output);
-        print_shape(output, jobs, &jobs->shapes[i], source);
+    json_open(json, key);
+    put_head(json, "allotrope.simulate.caches/1", &totals, source);
+    json_open_list(json, "blocks");
+    for (size_t i = 0; i < options->block_count; i++) {
+        json_new_line(json);
+        put_block(json, &jobs->blocks[i], options);
     }
-    fputs("]}", output);
+    json_close_list(json);
+    json_new_line(json);
+    json_open_list(json, "results");
+    for (size_t i = 0; i < options->block_count; i++)
+        put_results(json, &jobs->blocks[i]);
+    json_close_list(json);
+    json_new_line(json);
+    json_open_list(json, "shapes");
+    for (size_t i = 0; i < options->shape_count; i++) {
+        json_new_line(json);
+        put_shape(json, jobs, &jobs->shapes[i], source);
+    }
+    json_close_list(json);
+    json_close(json);
 }
 
 struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
                                    struct simulations *simulations)
 {
     struct cache_jobs *jobs = calloc(1, sizeof *jobs);
-    if (jobs == NULL)
+    if (!jobs)
         return NULL;
     jobs->options = options;
     for (size_t i = 0; i < options->shape_count; i++) {
         struct shape_job *job = &jobs->shapes[i];
         job->shape = options->shapes[i];
         job->cache = shape_cache_new(&job->shape, options->straddles_once);
-        if (job->cache == NULL)
+        if (!job->cache)
             return NULL;
         simulations_add(simulations, feed_shape, job);
         simulations->with_regions = true;
@@ -363,13 +364,13 @@ const char *cache_jobs_finish(struct cache_jobs *jobs)
 {
     for (size_t i = 0; i < jobs->options->block_count; i++) {
         struct block_job *job = &jobs->blocks[i];
-        if (caches_error(job->caches) != NULL)
+        if (caches_error(job->caches))
             return caches_error(job->caches);
-        if (job->exact != NULL)
+        if (job->sample.exact)
             compare(job);
-        if (job->blocks != NULL && pages_error(job->blocks) != NULL)
+        if (job->blocks && pages_error(job->blocks))
             return pages_error(job->blocks);
-        if (job->blocks != NULL && !sum_capacity(job))
+        if (job->blocks && !sum_capacity(job))
             return "memory is short";
     }
     return NULL;

@@ -1,12 +1,13 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_caches.h: cache misses and write-backs of a stream of references, as JSON. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_caches.h: cache misses and write-backs of a stream of references, as JSON.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
 
-#include <stdio.h>
-
 #include "analysis/simulate/options.h"
 #include "analysis/simulate/queue.h"
+#include "trace/base/json.h"
 
 struct cache_jobs;
 
@@ -17,7 +18,8 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
 /* To be called once the stream has ended. Returns NULL, or one line that says why there is no
  * result. */
 const char *cache_jobs_finish(struct cache_jobs *jobs);
-/* Prints the result, after finishing. */
-void cache_jobs_print(FILE *output, struct cache_jobs *jobs, const struct reference_source *source);
+/* Writes the result as an object, after finishing. */
+void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
+                    const struct reference_source *source);
 
 #endif

@@ -1,21 +1,20 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_pages.c: one simulator for each page size; beside a sampled one, an exact one over the
- * first references, from which the sample's error is taken. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_pages.c: one simulator for each page size; beside a sampled one, an exact one over the
+ * first references, from which the sample's error is taken.
+ */
 #include "analysis/simulate/simulate_pages.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analysis/simulate/output.h"
+#include "analysis/simulate/sample.h"
 #include "analysis/simulate/simulators/pages.h"
 
 struct page_job {
     uint64_t page_bytes;
     struct pages *pages;
-    struct pages *exact; /* NULL when nothing is sampled, or once compared */
-    uint64_t left;       /* references until they are compared */
-    struct sample_error error;
-    const char *failure;
+    struct sample sample;
 };
 
 struct page_jobs {
@@ -31,181 +30,191 @@ static struct class_totals totals_of(const struct pages *pages)
     return totals;
 }
 
-/* Adds the distances of a class, or of all (-1), into a row; returns its length, 0 when memory is
- * short. *distances is to be freed, *cold is set. */
-static size_t gather(struct pages *pages, int class, uint64_t **distances, uint64_t *cold)
+/* Notes the error of what a sample says of each number of frames. */
+static void compare_histograms(struct sample_error *error, const struct lru_histogram *sampled,
+                               const struct lru_histogram *exact, uint64_t touches)
 {
-    struct lru_histogram sum = {0};
-    unsigned first = class < 0 ? 0 : (unsigned)class;
-    unsigned last = class < 0 ? REFERENCE_CLASSES - 1 : (unsigned)class;
-    for (unsigned i = first; i <= last; i++) {
-        const struct lru_histogram *one = pages_histogram(pages, i);
-        if (one == NULL || !lru_histogram_reach(&sum, one->length - 1)) {
-            free(sum.of_distance);
-            return 0;
-        }
-        sum.cold += one->cold;
-        for (size_t distance = 0; distance < one->length; distance++)
-            sum.of_distance[distance] += one->of_distance[distance];
+    double exact_faults = (double)exact->cold, sampled_faults = (double)sampled->cold;
+    size_t most = exact->length > sampled->length ? exact->length : sampled->length;
+    for (size_t frames = most; frames-- > 1;) {
+        exact_faults += frames < exact->length ? (double)exact->of_distance[frames] : 0;
+        sampled_faults += frames < sampled->length ? (double)sampled->of_distance[frames] : 0;
+        if (frames < exact->length)
+            sample_error_add(error, sampled_faults, exact_faults, (double)touches);
     }
-    *distances = sum.of_distance;
-    *cold = sum.cold;
-    return sum.length;
 }
 
 /* Holds the sample against the exact result, for every number of frames of the latter. While
  * every page is still followed there is nothing to compare. */
-static void compare(struct page_job *job)
+static bool compare(void *argument)
 {
-    uint64_t *exact, *sampled, exact_cold, sampled_cold;
+    struct page_job *job = argument;
+    struct pages *pages = job->sample.exact;
     if (pages_halvings(job->pages) > 0) {
-        size_t exact_length = gather(job->exact, -1, &exact, &exact_cold);
-        size_t sampled_length = gather(job->pages, -1, &sampled, &sampled_cold);
-        if (exact_length == 0 || sampled_length == 0) {
-            job->failure = "memory is short";
-            return;
+        struct lru_histogram exact = {0}, sampled = {0};
+        bool summed =
+            pages_sum_histograms(pages, &exact) && pages_sum_histograms(job->pages, &sampled);
+        if (summed) {
+            struct class_totals totals = totals_of(pages);
+            struct reference_totals sum = class_totals_sum(&totals);
+            compare_histograms(&job->sample.error, &sampled, &exact, sum.touches);
+            job->sample.error.references = sum.references;
         }
-        struct class_totals totals = totals_of(job->exact);
-        struct reference_totals sum = class_totals_sum(&totals);
-        double exact_faults = (double)exact_cold, sampled_faults = (double)sampled_cold;
-        size_t most = exact_length > sampled_length ? exact_length : sampled_length;
-        for (size_t frames = most; frames-- > 1;) {
-            exact_faults += frames < exact_length ? (double)exact[frames] : 0;
-            sampled_faults += frames < sampled_length ? (double)sampled[frames] : 0;
-            if (frames < exact_length)
-                sample_error_add(&job->error, sampled_faults, exact_faults, (double)sum.touches);
-        }
-        job->error.references = sum.references;
-        free(exact);
-        free(sampled);
+        free(exact.of_distance);
+        free(sampled.of_distance);
+        if (!summed)
+            return false;
     }
-    pages_free(job->exact);
-    job->exact = NULL;
+    pages_free(pages);
+    job->sample.exact = NULL;
+    return true;
 }
 
-static bool feed_one(struct page_job *job, struct pages *pages, const struct references *batch)
+static bool feed_pages(void *pages, const struct references *references)
 {
-    if (pages_feed(pages, batch))
-        return true;
-    job->failure = pages_error(pages);
-    return false;
+    return pages_feed(pages, references);
 }
 
 static bool feed(void *argument, const struct references *references)
 {
     struct page_job *job = argument;
-    struct references rest = *references;
-    if (job->exact != NULL) {
-        struct references first = rest;
-        first.count = first.count < job->left ? first.count : job->left;
-        if (!feed_one(job, job->pages, &first) || !feed_one(job, job->exact, &first))
-            return false;
-        job->left -= first.count;
-        rest.count -= first.count;
-        rest.reference += first.count;
-        if (job->left == 0)
-            compare(job);
-    }
-    return job->failure == NULL && feed_one(job, job->pages, &rest);
+    return sample_feed(&job->sample, references);
 }
 
-/* Prints the points of a curve: the first, and wherever one frame more saves faults. */
-static void print_curve(FILE *output, struct pages *pages, int class)
+/* The points of a curve: the first, and wherever one frame more saves faults. */
+static void put_curve(struct json *json, const struct lru_histogram *histogram)
 {
-    uint64_t *distances = NULL, cold = 0;
-    size_t length = gather(pages, class, &distances, &cold);
-    uint64_t faults = cold;
-    for (size_t distance = 1; distance < length; distance++)
-        faults += distances[distance];
-    fprintf(output, "\"cold\": %" PRIu64 ", \"curve\": [", cold);
-    for (size_t frames = 1; frames < length; frames++) {
-        if (frames == 1 || distances[frames - 1] != 0)
-            fprintf(output, "%s{\"frames\": %zu, \"faults\": %" PRIu64 ", \"cold\": %" PRIu64 "}",
-                    frames == 1 ? "" : ", ", frames, faults, cold);
-        faults -= distances[frames];
+    uint64_t faults = histogram->cold;
+    for (size_t distance = 1; distance < histogram->length; distance++)
+        faults += histogram->of_distance[distance];
+    json_number(json, "cold", histogram->cold);
+    json_open_list(json, "curve");
+    for (size_t frames = 1; frames < histogram->length; frames++) {
+        if (frames == 1 || histogram->of_distance[frames - 1] != 0) {
+            json_open(json, NULL);
+            json_number(json, "frames", frames);
+            json_number(json, "faults", faults);
+            json_number(json, "cold", histogram->cold);
+            json_close(json);
+        }
+        faults -= histogram->of_distance[frames];
     }
-    fputs("]", output);
-    free(distances);
+    json_close_list(json);
 }
 
-static void print_job(FILE *output, struct page_job *job, bool sampled)
+static void put_sample(struct json *json, const struct page_job *job)
 {
+    json_open(json, "sample");
+    json_number(json, "of", 1ULL << pages_halvings(job->pages));
+    json_number(json, "pages", pages_followed(job->pages));
+    put_sample_error(json, &job->sample.error);
+    json_close(json);
+}
+
+static void put_class_curve(struct json *json, struct page_job *job, unsigned class,
+                            uint64_t touches)
+{
+    static const struct lru_histogram none;
+    const struct lru_histogram *histogram = pages_histogram(job->pages, class);
+    json_open(json, NULL);
+    put_class(json, class);
+    json_number(json, "touches", touches);
+    put_curve(json, histogram ? histogram : &none);
+    json_close(json);
+}
+
+static void put_job(struct json *json, struct page_job *job, bool sampled)
+{
+    struct lru_histogram sum = {0};
     struct class_totals totals = totals_of(job->pages);
-    fprintf(output, "{\"page_size\": %" PRIu64 ", \"touches\": %" PRIu64 ", ", job->page_bytes,
-            class_totals_sum(&totals).touches);
-    if (sampled) {
-        fprintf(output, "\"sample\": {\"of\": %llu, \"pages\": %zu, ",
-                1ULL << pages_halvings(job->pages), pages_followed(job->pages));
-        print_sample_error(output, &job->error);
-        fputs("}, ", output);
-    } else {
-        fputs("\"sample\": null, ", output);
-    }
-    print_curve(output, job->pages, -1);
-    fputs(", \"by_class\": [", output);
-    const char *separator = "";
+    json_open(json, NULL);
+    json_number(json, "page_size", job->page_bytes);
+    json_number(json, "touches", class_totals_sum(&totals).touches);
+    if (sampled)
+        put_sample(json, job);
+    else
+        json_null(json, "sample");
+    pages_sum_histograms(job->pages, &sum);
+    put_curve(json, &sum);
+    free(sum.of_distance);
+    json_open_list(json, "by_class");
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
-        if (totals.of[class].touches == 0)
-            continue;
-        fprintf(output, "%s{\"class\": ", separator);
-        print_class_name(output, class);
-        fprintf(output, ", \"touches\": %" PRIu64 ", ", totals.of[class].touches);
-        print_curve(output, job->pages, (int)class);
-        fputs("}", output);
-        separator = ", ";
+        if (totals.of[class].touches != 0)
+            put_class_curve(json, job, class, totals.of[class].touches);
     }
-    fputs("]}", output);
+    json_close_list(json);
+    json_close(json);
+}
+
+static bool make_job(struct page_job *job, const struct simulate_options *options,
+                     uint64_t page_bytes)
+{
+    struct pages_options part = {page_bytes, options->sampled}, whole = {page_bytes, false};
+    job->page_bytes = page_bytes;
+    job->pages = pages_new(&part);
+    job->sample = (struct sample){
+        .feed = feed_pages,
+        .compare = compare,
+        .job = job,
+        .sampled = job->pages,
+        .exact = options->sampled ? pages_new(&whole) : NULL,
+        .left = options->error_over,
+    };
+    return job->pages && (job->sample.exact || !options->sampled);
 }
 
 struct page_jobs *page_jobs_make(const struct simulate_options *options,
                                  struct simulations *simulations)
 {
     struct page_jobs *jobs = calloc(1, sizeof *jobs);
-    if (jobs == NULL)
+    if (!jobs)
         return NULL;
     jobs->options = options;
     for (size_t i = 0; i < options->page_size_count; i++) {
-        struct pages_options one = {options->page_sizes[i], options->sampled};
-        struct pages_options exact = {options->page_sizes[i], false};
-        struct page_job *job = &jobs->list[i];
-        job->page_bytes = one.page_bytes;
-        job->left = options->error_over;
-        job->pages = pages_new(&one);
-        job->exact = options->sampled ? pages_new(&exact) : NULL;
-        if (job->pages == NULL || (job->exact != NULL) != options->sampled)
+        if (!make_job(&jobs->list[i], options, options->page_sizes[i]))
             return NULL;
-        simulations_add(simulations, feed, job);
+        simulations_add(simulations, feed, &jobs->list[i]);
     }
     return jobs;
 }
 
-const char *page_jobs_finish(struct page_jobs *jobs)
+/* What keeps a job from having a result; NULL when nothing does. */
+static const char *failure_of(struct page_job *job)
 {
-    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
-        struct page_job *job = &jobs->list[i];
-        uint64_t *distances = NULL, cold;
-        if (job->failure == NULL && job->exact != NULL)
-            compare(job);
-        /* What printing needs later is tried now. */
-        if (job->failure == NULL && gather(job->pages, -1, &distances, &cold) == 0)
-            job->failure = "memory is short";
-        free(distances);
-        if (job->failure != NULL)
-            return job->failure;
-    }
+    struct lru_histogram sum;
+    if (pages_error(job->pages))
+        return pages_error(job->pages);
+    if (job->sample.exact && pages_error(job->sample.exact))
+        return pages_error(job->sample.exact);
+    if (job->sample.exact && !compare(job))
+        return "memory is short";
+    /* What printing needs later is tried now. */
+    if (!pages_sum_histograms(job->pages, &sum))
+        return "memory is short";
+    free(sum.of_distance);
     return NULL;
 }
 
-void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source)
+const char *page_jobs_finish(struct page_jobs *jobs)
+{
+    const char *failure = NULL;
+    for (size_t i = 0; i < jobs->options->page_size_count && !failure; i++)
+        failure = failure_of(&jobs->list[i]);
+    return failure;
+}
+
+void page_jobs_put(struct json *json, const char *key, struct page_jobs *jobs,
+                   const struct reference_source *source)
 {
     struct class_totals totals = totals_of(jobs->list[0].pages);
-    size_t count = jobs->options->page_size_count;
-    fputs("{", output);
-    print_head(output, "allotrope.simulate.pages/1", &totals, source);
-    fputs(", \"pages\": [\n", output);
-    for (size_t i = 0; i < count; i++) {
-        print_job(output, &jobs->list[i], jobs->options->sampled);
-        fputs(i + 1 < count ? ",\n" : "\n", output);
+    json_open(json, key);
+    put_head(json, "allotrope.simulate.pages/1", &totals, source);
+    json_open_list(json, "pages");
+    for (size_t i = 0; i < jobs->options->page_size_count; i++) {
+        json_new_line(json);
+        put_job(json, &jobs->list[i], jobs->options->sampled);
     }
-    fputs("]}", output);
+    json_new_line(json);
+    json_close_list(json);
+    json_close(json);
 }

@@ -1,12 +1,13 @@
-/* SPDX-License-Identifier: MIT */
-/* simulate_pages.h: page faults of a stream of references, as JSON. */
+/* SPDX-License-Identifier: MIT
+ *
+ * simulate_pages.h: page faults of a stream of references, as JSON.
+ */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_PAGES_H
 
-#include <stdio.h>
-
 #include "analysis/simulate/options.h"
 #include "analysis/simulate/queue.h"
+#include "trace/base/json.h"
 
 struct page_jobs;
 
@@ -17,7 +18,8 @@ struct page_jobs *page_jobs_make(const struct simulate_options *options,
 /* To be called once the stream has ended. Returns NULL, or one line that says why there is no
  * result. */
 const char *page_jobs_finish(struct page_jobs *jobs);
-/* Prints the result, after finishing. */
-void page_jobs_print(FILE *output, struct page_jobs *jobs, const struct reference_source *source);
+/* Writes the result as an object, after finishing. */
+void page_jobs_put(struct json *json, const char *key, struct page_jobs *jobs,
+                   const struct reference_source *source);
 
 #endif

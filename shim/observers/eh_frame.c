@@ -2,12 +2,13 @@
  *
  * eh_frame.c: see eh_frame.h.
  *
- *   .eh_frame_hdr  | 1 | encodings: 3 bytes | .eh_frame | count | (function, FDE) ... |
- *                                                          sorted by function ^
- *   .eh_frame      | length | 0 | version | "zPLR" | code and data alignment factors |
- *      CIE         | return address register | augmentation data | initial instructions |
- *      FDE         | length | CIE pointer | pc_begin | pc_range | augmentation data | instructions
- * |
+ *   .eh_frame_hdr   | 1 | encodings: 3 bytes | .eh_frame | count | (function, FDE) ... |
+ *                                                               sorted by function ^
+ *   .eh_frame
+ *      CIE          | length | 0 | version | "zPLR" | code and data alignment factors |
+ *                   | return address register | augmentation data | initial instructions |
+ *      FDE          | length | CIE pointer | pc_begin | pc_range |
+ *                   | augmentation data | instructions |
  *
  * The CIE pointer is the distance from where it stands back to the CIE. The augmentation string
  * names what the augmentation data hold: z their length, P the personality routine, L the encoding

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * latency.h: how long each call of the allocator takes, as a histogram.
+ * latency.h: the observer that measures how long each call of the allocator takes.
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_LATENCY_H
 #define ALLOTROPE_SHIM_OBSERVERS_LATENCY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * observers.c: the observers of the routing library; see observer.h.
+ * observers.c: lists the observers of the routing library; see observer.h.
  */
 #include "shim/observers/doorbells.h"
 #include "shim/observers/events.h"

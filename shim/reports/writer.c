@@ -61,10 +61,7 @@ void writer_spaces(struct writer *writer, size_t count)
 void writer_number(struct writer *writer, uint64_t number, size_t least_digits)
 {
     char digits[DECIMAL_BYTES];
-    size_t length = write_decimal(digits, number);
-    for (size_t i = length; i < least_digits; i++)
-        writer_bytes(writer, "0", 1);
-    writer_bytes(writer, digits, length);
+    writer_bytes(writer, digits, write_number(digits, number, 10, least_digits));
 }
 
 void writer_seconds(struct writer *writer, uint64_t nanoseconds)

@@ -23,7 +23,7 @@ void writer_begin(struct writer *writer, int descriptor);
 void writer_bytes(struct writer *writer, const char *text, size_t length);
 void writer_text(struct writer *writer, const char *text);
 void writer_spaces(struct writer *writer, size_t count);
-/* In decimal, with zeros in front when it has less than `least_digits`. */
+/* In decimal, with zeros in front when it has less than `least_digits`, at most DECIMAL_BYTES. */
 void writer_number(struct writer *writer, uint64_t number, size_t least_digits);
 /* As seconds with nine decimals. */
 void writer_seconds(struct writer *writer, uint64_t nanoseconds);

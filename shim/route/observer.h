@@ -38,8 +38,8 @@
  *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
  *    with a rank of their own below RANK_REGISTRY, added to what fork takes by
  *    fork_chain_add), and errno stays as it was.
- *  - Blocks: alloc may return NULL; free's block is not NULL, but may be a stranger or freed
- *    already (the allocator says so); resize's block is ours, its size not 0, and NULL leaves
+ *  - Blocks: alloc may return NULL; free's block is not NULL, but may be foreign or freed
+ *    already (the allocator reports it); resize's block is ours, its size not 0, and NULL leaves
  *    the old block live.
  *  - Another thread may be handed a block as soon as inner.free() has it: what is to be noted of a
  *    free is noted before.

@@ -2,10 +2,13 @@
  *
  * process.c: see process.h.
  *
- * A key with a destructor tells of a thread's end. Destructors of the program may run after ours
- * and allocate: the allocator serves them without a cache. Fork takes all locks, so that the
- * child finds the heap whole; handlers of the program that run in between may allocate all the
- * same, see lock.h. The heap is never torn down.
+ * Thread end: the destructor of a thread-specific key. Destructors of the program may run after it
+ * and allocate; the allocator serves them without a cache.
+ *
+ * Fork: pthread_atfork handlers take all locks, so that the child finds the heap whole. The
+ * program's own handlers may run between them and allocate (vm/lock.h).
+ *
+ * The end of the process: nothing. The heap is never torn down.
  */
 #include "shim/route/process.h"
 
@@ -62,9 +65,9 @@ static void after_fork_in_child(void)
     fork_chain_child(attached->fork_child);
 }
 
-/* A malloc that comes before ours in the order of search (the program's own, as browsers have, or
- * that of a library preloaded before this one) serves the program instead. That
- * its address differs does not tell, for it may pass calls on, so it is tried. */
+/* Another malloc may come before ours in ld.so's order of search: the program's own, as browsers
+ * have, or that of a library preloaded before this one. It may pass calls on to ours or serve them
+ * itself; only an allocation tells which. */
 static void report_other_malloc(const struct allocator *allocator)
 {
     if (malloc == interposed_malloc)

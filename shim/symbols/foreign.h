@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * foreign.h: pointers that another heap handed out: ld.so before we were there, or a malloc of
- * the program's own.
+ * foreign.h: foreign blocks, which another heap handed out: ld.so's before ours was there, or a
+ * malloc of the program's own.
  */
 #ifndef ALLOTROPE_SHIM_SYMBOLS_FOREIGN_H
 #define ALLOTROPE_SHIM_SYMBOLS_FOREIGN_H

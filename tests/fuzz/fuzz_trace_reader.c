@@ -6,7 +6,9 @@
  * with right checksums is made of that. An input that begins with the format's magic is read
  * as it is. What can be read is also cut, which writes it anew; the result must read as well.
  */
+#include "trace/format/bytes.h"
 #include "trace/format/chunk.h"
+#include "trace/format/copy.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

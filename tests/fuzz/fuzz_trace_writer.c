@@ -4,6 +4,7 @@
  * to a trace and to a plain list; then the trace is read and must be the list. A part of it, cut
  * from a random place, must be the list's beginning. */
 #include "trace/format/chunk.h"
+#include "trace/format/copy.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The house's own rules, which no linter knows: which floor may include what, which layer of
-the command may import what, the licence line at the head of each file, and no conflict markers.
+the command may import what, how long a function of the command may be, the licence line at the head
+of each file, and no conflict markers.
 
     python3 tests/house/house_rules.py [TREE]     a line for each fault; status 1 if there is one
 """
@@ -19,6 +20,7 @@ from typing import Iterator, Sequence
 VM = {"vm", "vm/kernel"}
 ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}
+TRACE = {"trace/base", "trace/protocol", "trace/format"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "vm": set(),
     "vm/kernel": {"vm"},
@@ -37,14 +39,17 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/observers": {"vm", "shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
     "shim/symbols": {"vm", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
+    "trace/base": set(),
     "trace/protocol": set(),
-    "trace/format": set(),
-    "trace/references": {"trace/protocol", "trace/format"},
-    "trace/events": {"trace/protocol", "trace/format"},
+    "trace/format": {"trace/base"},
+    "trace/references": TRACE,
+    "trace/inspect": {"trace/base", "trace/format"},
+    "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
-    "analysis/launcher": {"trace/events"},
+    "analysis/launcher": {"trace/base"},
+    "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
-    "analysis/simulate": {"analysis/simulate/simulators", "trace/format", "trace/references"},
+    "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
 }
 FLOORS = {folder.split("/")[0] for folder in MAY_INCLUDE}
 # What configure makes, and what Valgrind's headers include each other as.
@@ -152,14 +157,39 @@ def wrong_imports(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
         return
     package = list(name.parts[1:-1])
     room = room_of(package[1:])
-    try:
-        tree = ast.parse("\n".join(lines))
-    except SyntaxError as error:
-        yield error.lineno or 1, "cannot be parsed as Python"
-        return
-    for number, parts in imported_modules(package, tree):
+    for number, parts in imported_modules(package, parsed(lines)):
         if parts[0] == "allotrope" and not may_import(room, room_of(parts[1:])):
             yield number, f"{'/'.join(['allotrope', *room])}/ may not import {'.'.join(parts)}"
+
+
+MOST_LINES = 60  # of a function of the command, from its def to its end
+
+
+def parsed(lines: Sequence[str]) -> ast.Module:
+    """Empty where it is no Python, which unparsable() tells."""
+    try:
+        return ast.parse("\n".join(lines))
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def unparsable(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
+    if name.parts[0] != "analysis" or name.suffix != ".py":
+        return
+    try:
+        ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        yield error.lineno or 1, "cannot be parsed as Python"
+
+
+def long_functions(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
+    if name.parts[0] != "analysis" or name.suffix != ".py":
+        return
+    for node in ast.walk(parsed(lines)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MOST_LINES:
+                yield node.lineno, f"{node.name}() has {length} lines, more than {MOST_LINES}"
 
 
 def wrong_licence(name: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -188,6 +218,7 @@ def faults_of(tree: Path) -> Iterator[str]:
             continue  # data
         name = path.relative_to(tree)
         rules = (wrong_includes, wrong_imports, wrong_licence, wrong_name)
+        rules += (unparsable, long_functions)
         for rule in (check(name, lines) for check in rules):
             for number, fault in rule:
                 yield f"{name}:{number}: {fault}"
@@ -195,9 +226,21 @@ def faults_of(tree: Path) -> Iterator[str]:
             yield f"{name}:{number}: {fault}"
 
 
+def unlisted_tests(tree: Path) -> Iterator[str]:
+    """A test that no automake fragment names is never run."""
+    paths = [path.relative_to(tree) for path in files_of(tree)]
+    fragments = "\n".join((tree / path).read_text() for path in paths if path.suffix == ".am")
+    for path in paths:
+        if not fragments or path.parts[0] != "tests" or not path.name.startswith("test_"):
+            continue
+        name = path.with_suffix("") if path.suffix == ".c" else path
+        if not re.search(rf"{re.escape(name.as_posix())}(?![\w.])", fragments):
+            yield f"{path}: no automake fragment names this test"
+
+
 def main() -> int:
     tree = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    faults = list(faults_of(tree))
+    faults = [*faults_of(tree), *unlisted_tests(tree)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

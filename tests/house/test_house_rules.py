@@ -28,6 +28,7 @@ def test_this_tree_keeps_the_rules() -> None:
     if not (SOURCE / ".git").exists():
         pytest.skip("not a git repository")
     assert list(house_rules.faults_of(SOURCE)) == []
+    assert list(house_rules.unlisted_tests(SOURCE)) == []
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,22 @@ def test_imports_from_higher_layers_and_other_features_are_not(tmp_path: Path, c
     assert faults_of_import(tmp_path, name, statement) == [expected]
 
 
+@pytest.mark.parametrize(("lines", "fault"), [(60, False), (61, True)])
+def test_a_function_of_the_command_has_sixty_lines_at_most(
+    tmp_path: Path, lines: int, fault: bool
+) -> None:
+    """Its decorators do not count: an option is a line, or several."""
+    body = "\n".join(f"    {number}" for number in range(lines - 1))
+    text = f"# SPDX-License-Identifier: MIT\n@print\n@print\ndef long():\n{body}\n"
+    told = "analysis/allotrope/commands/a.py:4: long() has 61 lines, more than 60"
+    assert faults_with(tmp_path, "analysis/allotrope/commands/a.py", text) == [told] * fault
+
+
+def test_a_long_function_elsewhere_is_nobodys_business(tmp_path: Path) -> None:
+    text = "# SPDX-License-Identifier: MIT\ndef long():\n" + "    1\n" * 99
+    assert faults_with(tmp_path, "tests/a.py", text) == []
+
+
 def test_a_module_outside_the_layers_imports_from_none(tmp_path: Path) -> None:
     faults = faults_of_import(tmp_path, "stray.py", "from .system import errors")
     assert faults == [
@@ -190,3 +207,13 @@ def test_conflict_markers_in_any_file(tmp_path: Path) -> None:
 def test_generated_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.gen.c\n")
     assert faults_with(tmp_path, "vm/table.gen.c", "int x;\n") == []
+
+
+def test_a_test_is_in_a_list(tmp_path: Path) -> None:
+    faults_with(tmp_path, "tests/vm/test_a.c", HEAD)
+    faults_with(tmp_path, "tests/vm/test_b.py", HEAD)
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_ab tests/vm/test_b.py\n")
+    expected = ["tests/vm/test_a.c: no automake fragment names this test"]
+    assert list(house_rules.unlisted_tests(tmp_path)) == expected
+    faults_with(tmp_path, "tests/vm/vm.am", "unit_tests += tests/vm/test_a tests/vm/test_b.py\n")
+    assert list(house_rules.unlisted_tests(tmp_path)) == []

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "bench_programs/random.h"
-#include "trace/format/format.h"
+#include "trace/format/copy.h"
 
 #include <errno.h>
 #include <stdbool.h>

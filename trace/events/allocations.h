@@ -1,12 +1,14 @@
-/* SPDX-License-Identifier: MIT */
-/* allocations.h: what a program allocated, resized and freed, in order, from a recording of
+/* SPDX-License-Identifier: MIT
+ *
+ * allocations.h: what a program allocated, resized and freed, in order, from a recording of
  * `allotrope events` or from a trace of `allotrope record`.
  *
  * Objects are numbered from 0 in the order of their allocation; a resize continues an object. The
  * threads of a recording are put together by their time stamps, and where these are too coarse by
  * what must be: a block is handed out only after it was given back, and given back only after it
  * was handed out. What cannot be (a free of a block from before the recording) is left out and
- * counted. */
+ * counted.
+ */
 #ifndef ALLOTROPE_TRACE_EVENTS_ALLOCATIONS_H
 #define ALLOTROPE_TRACE_EVENTS_ALLOCATIONS_H
 

@@ -1,9 +1,16 @@
-/* SPDX-License-Identifier: MIT */
-/* chunk.h: what the writer and the reader of event files share beyond events/file.h. */
+/* SPDX-License-Identifier: MIT
+ *
+ * chunk.h: a file of allocation events (docs/events-format.md says it in words).
+ *
+ * A file is a head and a sequence of chunks, each of one thread's events as they stood in its
+ * buffers (protocol/event_pool.h), so writing is a matter of compressing.
+ */
 #ifndef ALLOTROPE_TRACE_EVENTS_CHUNK_H
 #define ALLOTROPE_TRACE_EVENTS_CHUNK_H
 
 #include <stdint.h>
+
+enum { EVENT_FILE_VERSION = 1, EVENT_FILE_ERROR_BYTES = 256 };
 
 #define EVENT_FILE_MAGIC \
     "\x89"               \
@@ -14,6 +21,13 @@ struct event_file_head {
     char magic[8];
     uint32_t version;
     uint32_t header_bytes; /* of each chunk */
+};
+
+enum event_chunk_type {
+    EVENT_CHUNK_DESCRIPTION = 1, /* a JSON object: what was recorded */
+    EVENT_CHUNK_EVENTS,
+    EVENT_CHUNK_MAPS, /* text of /proc/PID/maps */
+    EVENT_CHUNK_END,  /* a JSON object: how the recording ended */
 };
 
 enum event_chunk_encoding { EVENT_RAW, EVENT_ZSTD };

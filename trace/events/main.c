@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* main.c: allotrope-events, the program behind `allotrope events`, `lifetimes` and
+/* SPDX-License-Identifier: MIT
+ *
+ * main.c: allotrope-events, the program behind `allotrope events`, `lifetimes` and
  * `replay`.
  *
  *   allotrope-events record [options] -- COMMAND...   runs it and records its events
@@ -8,24 +9,21 @@
  *   allotrope-events lives FILE                       JSON, a struct for each object, their stacks
  *   allotrope-events operations FILE OUTPUT           for the replay's player (operations.h)
  *
- * FILE is a recording of `record`, or a trace. */
+ * FILE is a recording of `record`, or a trace.
+ */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "trace/events/allocations.h"
-#include "trace/protocol/event_pool.h"
+#include "trace/base/json.h"
+#include "trace/base/number.h"
+#include "trace/events/commands.h"
 #include "trace/events/record.h"
-#include "trace/events/operations.h"
-#include "trace/format/write.h"
-
-enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
+#include "trace/protocol/event_pool.h"
 
 static const char usage[] =
     "Usage: allotrope-events record --output=FILE [--level=N] [--frames=N]\n"
@@ -34,8 +32,7 @@ static const char usage[] =
     "       allotrope-events info|dump|lives FILE\n"
     "       allotrope-events operations FILE OUTPUT\n";
 
-static _Noreturn void __attribute__((format(printf, 2, 3)))
-refuse(int status, const char *format, ...)
+void refuse(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -46,7 +43,15 @@ refuse(int status, const char *format, ...)
     exit(status);
 }
 
-static struct allocations *open_file(const char *path)
+void *grown(void *array, size_t count, size_t size)
+{
+    void *larger = reallocarray(array, count, size);
+    if (!larger)
+        refuse(EXIT_DAMAGED, "memory is short");
+    return larger;
+}
+
+struct allocations *open_file(const char *path)
 {
     char error[ALLOCATIONS_ERROR_BYTES];
     struct allocations *all = allocations_open(path, error);
@@ -55,7 +60,7 @@ static struct allocations *open_file(const char *path)
     return all;
 }
 
-static int close_file(struct allocations *all, const char *path)
+int close_file(struct allocations *all, const char *path)
 {
     int status = 0;
     if (allocations_error(all)) {
@@ -69,27 +74,31 @@ static int close_file(struct allocations *all, const char *path)
     return status;
 }
 
-/* After the last allocation has been read. One line. */
-static void print_facts(struct allocations *all)
+void print_facts(struct allocations *all)
 {
     const struct allocation_counts *counts = allocations_counts(all);
-    const char *description = allocations_description(all), *end = allocations_end(all);
-    printf("{\"schema\": \"allotrope.events/1\", \"clock\": \"%s\", \"length\": %" PRIu64
-           ", \"objects\": %" PRIu64 ", \"frees\": %" PRIu64 ", \"resizes\": %" PRIu64
-           ", \"bytes\": %" PRIu64,
-           allocations_clock(all), allocations_now(all), counts->objects, counts->frees,
-           counts->resizes, counts->bytes);
-    printf(", \"live_objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64
-           ", \"most_live_objects\": %" PRIu64 ", \"most_live_bytes\": %" PRIu64,
-           counts->live_objects, counts->live_bytes, counts->most_live_objects,
-           counts->most_live_bytes);
-    printf(", \"unknown_frees\": %" PRIu64 ", \"lost_frees\": %" PRIu64 ", \"threads\": %" PRIu32
-           ", \"whole\": %s, \"description\": %s, \"end\": %s, \"maps\": ",
-           counts->unknown_frees, counts->lost_frees, counts->threads,
-           allocations_error(all) ? "false" : "true", *description ? description : "null",
-           *end ? end : "null");
-    print_json_string(stdout, allocations_maps(all));
-    puts("}");
+    struct json json = {.output = stdout};
+    json_open(&json, NULL);
+    json_text(&json, "schema", "allotrope.events/1");
+    json_text(&json, "clock", allocations_clock(all));
+    json_number(&json, "length", allocations_now(all));
+    json_number(&json, "objects", counts->objects);
+    json_number(&json, "frees", counts->frees);
+    json_number(&json, "resizes", counts->resizes);
+    json_number(&json, "bytes", counts->bytes);
+    json_number(&json, "live_objects", counts->live_objects);
+    json_number(&json, "live_bytes", counts->live_bytes);
+    json_number(&json, "most_live_objects", counts->most_live_objects);
+    json_number(&json, "most_live_bytes", counts->most_live_bytes);
+    json_number(&json, "unknown_frees", counts->unknown_frees);
+    json_number(&json, "lost_frees", counts->lost_frees);
+    json_number(&json, "threads", counts->threads);
+    json_bool(&json, "whole", !allocations_error(all));
+    json_raw(&json, "description", allocations_description(all));
+    json_raw(&json, "end", allocations_end(all));
+    json_bytes(&json, "maps", allocations_maps(all));
+    json_close(&json);
+    putchar('\n');
 }
 
 static int info(const char *path)
@@ -121,198 +130,10 @@ static int dump(const char *path)
     return close_file(all, path);
 }
 
-/* Lives. */
-
-/* As analysis/allotrope/features/lifetimes/measure.py reads it. */
-struct life {
-    uint64_t born_clock, died_clock; /* died: UINT64_MAX when it was never freed */
-    uint64_t born_bytes, died_bytes; /* allocated by the whole program before */
-    uint64_t size;                   /* the largest that was asked for */
-    uint64_t stack;                  /* which of the stacks behind the lives */
-    uint32_t born_thread, died_thread;
-};
-
-/* Who asked: each stack of return addresses once, found by its hash. */
-struct stacks {
-    uint64_t *words; /* of each: how many addresses, then these, innermost first */
-    size_t used, room;
-    size_t *first; /* of each stack in words */
-    size_t count, capacity;
-    uint32_t *places; /* 1 + a stack's number, 0 free; twice the capacity, a power of two */
-};
-
-static void *grown(void *array, size_t count, size_t size)
-{
-    void *larger = reallocarray(array, count, size);
-    if (!larger)
-        refuse(EXIT_DAMAGED, "memory is short");
-    return larger;
-}
-
-/* The place of a stack, or where it belongs. */
-static uint32_t *find_stack(const struct stacks *stacks, const uint64_t *stack)
-{
-    size_t bytes = (stack[0] + 1) * sizeof *stack, mask = 2 * stacks->capacity - 1;
-    size_t i = XXH3_64bits(stack, bytes) & mask;
-    for (; stacks->places[i]; i = (i + 1) & mask)
-        if (memcmp(stacks->words + stacks->first[stacks->places[i] - 1], stack, bytes) == 0)
-            break;
-    return &stacks->places[i];
-}
-
-static void grow_stacks(struct stacks *stacks)
-{
-    stacks->capacity = stacks->capacity ? 2 * stacks->capacity : 1024;
-    stacks->first = grown(stacks->first, stacks->capacity, sizeof *stacks->first);
-    stacks->places = grown(stacks->places, 2 * stacks->capacity, sizeof *stacks->places);
-    memset(stacks->places, 0, 2 * stacks->capacity * sizeof *stacks->places);
-    for (size_t i = 0; i < stacks->count; i++)
-        *find_stack(stacks, stacks->words + stacks->first[i]) = (uint32_t)i + 1;
-}
-
-/* The number of the stack that an allocation comes from. */
-static uint64_t stack_of(struct stacks *stacks, const struct allocation *one)
-{
-    size_t length = 2 + (size_t)one->frame_count;
-    if (stacks->count == stacks->capacity)
-        grow_stacks(stacks);
-    if (stacks->used + length > stacks->room) {
-        stacks->room = 2 * (stacks->room + length);
-        stacks->words = grown(stacks->words, stacks->room, sizeof *stacks->words);
-    }
-    uint64_t *stack = stacks->words + stacks->used; /* stays there if it is new */
-    stack[0] = length - 1;
-    stack[1] = one->site;
-    if (one->frame_count > 0)
-        memcpy(stack + 2, one->frames, one->frame_count * sizeof *stack);
-    uint32_t *place = find_stack(stacks, stack);
-    if (!*place) {
-        stacks->first[stacks->count++] = stacks->used;
-        stacks->used += length;
-        *place = (uint32_t)stacks->count;
-    }
-    return *place - 1;
-}
-
-static void end_life(struct life *life, const struct allocation *one)
-{
-    life->died_clock = one->clock;
-    life->died_bytes = one->bytes;
-    life->died_thread = one->thread;
-}
-
-static int lives(const char *path)
-{
-    struct allocations *all = open_file(path);
-    struct allocation one;
-    size_t capacity = 1 << 16;
-    struct stacks stacks = {0};
-    struct life *life = grown(NULL, capacity, sizeof *life);
-    while (allocations_next(all, &one)) {
-        if (one.type == ALLOCATION_FREE) {
-            end_life(&life[one.object], &one);
-            continue;
-        }
-        if (one.type == ALLOCATION_RESIZE) {
-            if (one.size > life[one.object].size)
-                life[one.object].size = one.size;
-            continue;
-        }
-        if (one.object == capacity) {
-            capacity *= 2;
-            life = grown(life, capacity, sizeof *life);
-        }
-        life[one.object] = (struct life){.born_clock = one.clock,
-                                         .died_clock = UINT64_MAX,
-                                         .born_bytes = one.bytes,
-                                         .died_bytes = UINT64_MAX,
-                                         .size = one.size,
-                                         .stack = stack_of(&stacks, &one),
-                                         .born_thread = one.thread};
-    }
-    print_facts(all);
-    size_t count = allocations_counts(all)->objects;
-    if (count > 0)
-        fwrite(life, sizeof *life, count, stdout);
-    fwrite(stacks.words, sizeof *stacks.words, stacks.used, stdout);
-    free(life);
-    free(stacks.words);
-    free(stacks.first);
-    free(stacks.places);
-    return close_file(all, path);
-}
-
-/* Operations. */
-
-/* Slots of objects, and the slots that are free. */
-struct slots {
-    uint32_t *of_object;
-    size_t objects;
-    uint32_t *spare;
-    size_t spares, spare_capacity;
-    uint32_t used;
-};
-
-static void take_slot(struct slots *slots, uint64_t object)
-{
-    if (object >= slots->objects) {
-        slots->objects *= 2;
-        slots->of_object = grown(slots->of_object, slots->objects, sizeof *slots->of_object);
-    }
-    slots->of_object[object] = slots->spares ? slots->spare[--slots->spares] : slots->used++;
-}
-
-static void give_slot(struct slots *slots, uint32_t slot)
-{
-    if (slots->spares == slots->spare_capacity) {
-        slots->spare_capacity = slots->spare_capacity ? 2 * slots->spare_capacity : 1 << 12;
-        slots->spare = grown(slots->spare, slots->spare_capacity, sizeof *slots->spare);
-    }
-    slots->spare[slots->spares++] = slot;
-}
-
-static int operations(const char *path, const char *output)
-{
-    struct allocations *all = open_file(path);
-    struct slots slots = {.objects = 1 << 16};
-    struct operations_head head = {.magic = OPERATIONS_MAGIC};
-    slots.of_object = grown(NULL, slots.objects, sizeof *slots.of_object);
-    struct allocation one;
-    FILE *file = fopen(output, "we");
-    if (!file)
-        refuse(EXIT_DAMAGED, "%s: %s", output, strerror(errno));
-    bool written = fwrite(&head, sizeof head, 1, file) == 1;
-    for (; written && allocations_next(all, &one); head.count++) {
-        if (one.type == ALLOCATION_NEW)
-            take_slot(&slots, one.object);
-        struct operation operation = {.slot = slots.of_object[one.object],
-                                      .type = (uint8_t)one.type,
-                                      .alignment = one.alignment,
-                                      .zeroed = one.zeroed,
-                                      .size = one.size};
-        if (one.type == ALLOCATION_FREE)
-            give_slot(&slots, operation.slot);
-        written = fwrite(&operation, sizeof operation, 1, file) == 1;
-    }
-    head.slots = slots.used;
-    head.bytes = allocations_counts(all)->bytes;
-    written = written && fseek(file, 0, SEEK_SET) == 0 && fwrite(&head, sizeof head, 1, file) == 1;
-    if (fclose(file) != 0 || !written)
-        refuse(EXIT_DAMAGED, "%s: %s", output, strerror(errno));
-    free(slots.of_object);
-    free(slots.spare);
-    print_facts(all);
-    return close_file(all, path);
-}
-
-/* Recording. */
-
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
 {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (end == text || *end || errno || *text == '-' || value < least || value > most)
+    uint64_t value;
+    if (!number_parse(text, least, most, &value))
         refuse(EXIT_USAGE, "--%s: \"%s\" is not a number from %" PRIu64 " to %" PRIu64, option,
                text, least, most);
     return value;
@@ -374,9 +195,9 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "dump") == 0)
         return dump(argv[2]);
     if (argc == 3 && strcmp(argv[1], "lives") == 0)
-        return lives(argv[2]);
+        return command_lives(argv[2]);
     if (argc == 4 && strcmp(argv[1], "operations") == 0)
-        return operations(argv[2], argv[3]);
+        return command_operations(argv[2], argv[3]);
     fputs(usage, stderr);
     return EXIT_USAGE;
 }

@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: MIT */
-/* operations.h: allocations as the replay's player takes them: a head, then one operation for
+/* SPDX-License-Identifier: MIT
+ *
+ * operations.h: allocations as the replay's player takes them: a head, then one operation for
  * each. Objects lie in slots, which are used again, so that the player needs one word for each
- * object that is live at one time and nothing else. */
+ * object that is live at one time and nothing else.
+ */
 #ifndef ALLOTROPE_TRACE_EVENTS_OPERATIONS_H
 #define ALLOTROPE_TRACE_EVENTS_OPERATIONS_H
 

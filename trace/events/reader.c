@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: MIT */
-/* reader.c: see events/file.h.
+/* SPDX-License-Identifier: MIT
+ *
+ * reader.c: see reader.h.
  *
  * Opening walks from header to header and notes where each thread's chunks lie; a chunk's content
- * is read, checked and expanded when its thread comes to it. */
-#include "trace/events/file.h"
+ * is read, checked and expanded when its thread comes to it.
+ */
+#include "trace/events/reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,20 +17,20 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "trace/events/chunk.h"
+#include "trace/base/array.h"
 #include "trace/protocol/event_pool.h"
 
 /* No chunk that was ever written is larger; a size beyond it is damage. */
-#define MOST_CHUNK_BYTES (UINT64_C(1) << 30)
+enum { MOST_CHUNK_BYTES = 1 << 30 };
 
-struct place {
+struct stored_chunk {
     uint64_t offset; /* of the payload */
     struct event_chunk chunk;
 };
 
 struct thread {
-    struct place *places;
-    size_t place_count, capacity, next_place;
+    struct stored_chunk *chunks;
+    size_t chunk_count, capacity, next_chunk;
     uint64_t *words;
     size_t count, at; /* in words */
     uint64_t stamp;
@@ -40,6 +42,7 @@ struct event_reader {
     int fd;
     struct thread *threads;
     uint32_t thread_count;
+    size_t thread_capacity;
     char *description, *end, *maps;
     uint64_t first_stamp, first_nanoseconds, last_stamp, last_nanoseconds;
     char error[EVENT_FILE_ERROR_BYTES];
@@ -74,19 +77,19 @@ static bool read_at(const struct event_reader *reader, void *to, size_t bytes, u
 }
 
 /* The content of a chunk, with a zero byte behind it; NULL when it is damaged. */
-static void *read_content(struct event_reader *reader, const struct place *place)
+static void *read_content(struct event_reader *reader, const struct stored_chunk *stored)
 {
-    const struct event_chunk *chunk = &place->chunk;
+    const struct event_chunk *chunk = &stored->chunk;
     char *payload = malloc(chunk->payload_bytes + 1), *content = malloc(chunk->bytes + 1);
     bool sound = payload && content;
     if (!sound)
         fault(reader, "memory is short");
-    if (sound && (!read_at(reader, payload, chunk->payload_bytes, place->offset) ||
+    if (sound && (!read_at(reader, payload, chunk->payload_bytes, stored->offset) ||
                   XXH3_64bits(payload, chunk->payload_bytes) != chunk->payload_hash))
-        sound = fault(reader, "damaged at byte %" PRIu64, place->offset);
+        sound = fault(reader, "damaged at byte %" PRIu64, stored->offset);
     if (sound && chunk->encoding == EVENT_ZSTD &&
         ZSTD_decompress(content, chunk->bytes, payload, chunk->payload_bytes) != chunk->bytes)
-        sound = fault(reader, "damaged at byte %" PRIu64, place->offset);
+        sound = fault(reader, "damaged at byte %" PRIu64, stored->offset);
     if (sound && chunk->encoding == EVENT_RAW)
         memcpy(content, payload, chunk->bytes);
     free(payload);
@@ -98,28 +101,18 @@ static void *read_content(struct event_reader *reader, const struct place *place
     return content;
 }
 
-static bool note_place(struct event_reader *reader, const struct place *place)
+static bool note_chunk(struct event_reader *reader, const struct stored_chunk *stored)
 {
-    uint32_t number = place->chunk.thread;
-    if (number >= reader->thread_count) {
-        size_t count = (size_t)number + 1;
-        struct thread *more = reallocarray(reader->threads, count, sizeof *more);
-        if (!more)
-            return fault(reader, "memory is short");
-        memset(more + reader->thread_count, 0, (count - reader->thread_count) * sizeof *more);
-        reader->threads = more;
+    uint32_t number = stored->chunk.thread;
+    if (!array_reserve(&reader->threads, &reader->thread_capacity, number, sizeof *reader->threads))
+        return fault(reader, "memory is short");
+    if (number >= reader->thread_count)
         reader->thread_count = number + 1;
-    }
     struct thread *thread = &reader->threads[number];
-    if (thread->place_count == thread->capacity) {
-        size_t capacity = thread->capacity ? 2 * thread->capacity : 16;
-        struct place *more = reallocarray(thread->places, capacity, sizeof *more);
-        if (!more)
-            return fault(reader, "memory is short");
-        thread->places = more;
-        thread->capacity = capacity;
-    }
-    thread->places[thread->place_count++] = *place;
+    if (!array_reserve(&thread->chunks, &thread->capacity, thread->chunk_count,
+                       sizeof *thread->chunks))
+        return fault(reader, "memory is short");
+    thread->chunks[thread->chunk_count++] = *stored;
     return true;
 }
 
@@ -134,20 +127,20 @@ static bool append_maps(struct event_reader *reader, char *text)
     return true;
 }
 
-static bool take_chunk(struct event_reader *reader, const struct place *place)
+static bool take_chunk(struct event_reader *reader, const struct stored_chunk *stored)
 {
-    if (place->chunk.type == EVENT_CHUNK_EVENTS)
-        return note_place(reader, place);
-    char *text = read_content(reader, place);
+    if (stored->chunk.type == EVENT_CHUNK_EVENTS)
+        return note_chunk(reader, stored);
+    char *text = read_content(reader, stored);
     if (!text)
         return false;
     bool taken = true;
-    if (place->chunk.type == EVENT_CHUNK_DESCRIPTION && !reader->description)
+    if (stored->chunk.type == EVENT_CHUNK_DESCRIPTION && !reader->description)
         reader->description = text;
-    else if (place->chunk.type == EVENT_CHUNK_END && !reader->end)
+    else if (stored->chunk.type == EVENT_CHUNK_END && !reader->end)
         reader->end = text;
     else {
-        if (place->chunk.type == EVENT_CHUNK_MAPS)
+        if (stored->chunk.type == EVENT_CHUNK_MAPS)
             taken = append_maps(reader, text);
         free(text);
     }
@@ -166,31 +159,31 @@ static bool is_sound(const struct event_chunk *chunk)
 static void walk(struct event_reader *reader)
 {
     uint64_t size = (uint64_t)lseek(reader->fd, 0, SEEK_END);
-    struct place place = {.offset = sizeof(struct event_file_head)};
+    struct stored_chunk stored = {.offset = sizeof(struct event_file_head)};
     while (!reader->end) {
-        uint64_t offset = place.offset;
-        if (!read_at(reader, &place.chunk, sizeof place.chunk, offset)) {
+        uint64_t offset = stored.offset;
+        if (!read_at(reader, &stored.chunk, sizeof stored.chunk, offset)) {
             fault(reader, "ends early, at byte %" PRIu64 " of a recording without an end", size);
             return;
         }
-        place.offset = offset + sizeof place.chunk;
-        if (!is_sound(&place.chunk)) {
+        stored.offset = offset + sizeof stored.chunk;
+        if (!is_sound(&stored.chunk)) {
             fault(reader, "damaged at byte %" PRIu64, offset);
             return;
         }
-        if (place.chunk.payload_bytes > size - place.offset) {
+        if (stored.chunk.payload_bytes > size - stored.offset) {
             fault(reader, "ends early, at byte %" PRIu64 ", within a chunk", size);
             return;
         }
         if (!reader->first_stamp) {
-            reader->first_stamp = place.chunk.stamp;
-            reader->first_nanoseconds = place.chunk.nanoseconds;
+            reader->first_stamp = stored.chunk.stamp;
+            reader->first_nanoseconds = stored.chunk.nanoseconds;
         }
-        reader->last_stamp = place.chunk.stamp;
-        reader->last_nanoseconds = place.chunk.nanoseconds;
-        if (!take_chunk(reader, &place))
+        reader->last_stamp = stored.chunk.stamp;
+        reader->last_nanoseconds = stored.chunk.nanoseconds;
+        if (!take_chunk(reader, &stored))
             return;
-        place.offset += place.chunk.payload_bytes;
+        stored.offset += stored.chunk.payload_bytes;
     }
 }
 
@@ -225,7 +218,7 @@ struct event_reader *event_reader_open(int fd, char *error)
 void event_reader_close(struct event_reader *reader)
 {
     for (uint32_t i = 0; i < reader->thread_count; i++) {
-        free(reader->threads[i].places);
+        free(reader->threads[i].chunks);
         free(reader->threads[i].words);
     }
     free(reader->threads);
@@ -245,13 +238,13 @@ static bool next_chunk(struct event_reader *reader, struct thread *thread)
     free(thread->words);
     thread->words = NULL;
     thread->count = thread->at = 0;
-    if (thread->next_place == thread->place_count)
+    if (thread->next_chunk == thread->chunk_count)
         return false;
-    const struct place *place = &thread->places[thread->next_place++];
-    thread->words = read_content(reader, place);
-    thread->count = thread->words ? place->chunk.bytes / sizeof *thread->words : 0;
+    const struct stored_chunk *stored = &thread->chunks[thread->next_chunk++];
+    thread->words = read_content(reader, stored);
+    thread->count = thread->words ? stored->chunk.bytes / sizeof *thread->words : 0;
     if (!thread->words)
-        thread->next_place = thread->place_count; /* what follows stands in the air */
+        thread->next_chunk = thread->chunk_count; /* what follows stands in the air */
     return thread->words != NULL;
 }
 
@@ -301,8 +294,8 @@ static bool read_event(struct event_reader *reader, struct thread *thread)
             length = 0;
         if (length == 0) {
             fault(reader, "an event in the chunk at byte %" PRIu64 " is damaged",
-                  thread->places[thread->next_place - 1].offset);
-            thread->next_place = thread->place_count;
+                  thread->chunks[thread->next_chunk - 1].offset);
+            thread->next_chunk = thread->chunk_count;
             thread->at = thread->count;
             continue;
         }

@@ -1,16 +1,18 @@
-/* SPDX-License-Identifier: MIT */
-/* writer.c: see events/file.h. */
-#include "trace/events/file.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * writer.c: see writer.h.
+ */
+#include "trace/events/writer.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "trace/events/chunk.h"
-#include "trace/format/write.h"
+#include "trace/base/write_all.h"
 
 struct event_writer {
     int fd;

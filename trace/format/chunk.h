@@ -1,13 +1,15 @@
-/* SPDX-License-Identifier: MIT */
-/* chunk.h: what writer and reader must agree on; docs/trace-format.md says it in words. */
+/* SPDX-License-Identifier: MIT
+ *
+ * chunk.h: what writer and reader must agree on; docs/trace-format.md says it in words.
+ */
 #ifndef ALLOTROPE_TRACE_FORMAT_CHUNK_H
 #define ALLOTROPE_TRACE_FORMAT_CHUNK_H
 
-#include "trace/format/format.h"
-
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdint.h>
+
+#include "trace/format/bytes.h"
+#include "trace/format/format.h"
 
 /* All numbers of a file are little-endian, which is this machine's own order. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "x86-64 only, so far");
@@ -169,82 +171,6 @@ static inline uint64_t event_bytes(const struct trace_event *event)
     return allocates && event->value[0] != 0 ? event->value[1] : 0;
 }
 
-/* Growing byte strings. */
-
-struct bytes {
-    uint8_t *data;
-    size_t used;
-    size_t capacity;
-};
-
-/* Room for so many more bytes; false when memory is short. */
-static inline bool bytes_reserve(struct bytes *bytes, size_t more)
-{
-    if (bytes->capacity - bytes->used >= more)
-        return true;
-    size_t capacity =
-        bytes->capacity * 2 > bytes->used + more ? bytes->capacity * 2 : bytes->used + more;
-    uint8_t *data = realloc(bytes->data, capacity);
-    if (!data)
-        return false;
-    bytes->data = data;
-    bytes->capacity = capacity;
-    return true;
-}
-
-/* Room for an element of index `count` in a growing array whose new elements are zero; `array`
- * is the address of its pointer. */
-static inline bool array_reserve(void *array, size_t *capacity, size_t count, size_t element_bytes)
-{
-    if (count < *capacity)
-        return true;
-    size_t larger = *capacity ? *capacity * 2 : 64;
-    while (larger <= count)
-        larger *= 2;
-    void **where = array;
-    char *moved = realloc(*where, larger * element_bytes);
-    if (!moved)
-        return false;
-    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
-    *where = moved;
-    *capacity = larger;
-    return true;
-}
-
-enum { VARINT_BYTES = 10 };
-
-/* Seven bits a byte, the lowest first. Needs VARINT_BYTES of room. */
-static inline void put_varint(struct bytes *bytes, uint64_t value)
-{
-    while (value >= 0x80) {
-        bytes->data[bytes->used++] = (uint8_t)value | 0x80;
-        value >>= 7;
-    }
-    bytes->data[bytes->used++] = (uint8_t)value;
-}
-
-/* Small numbers of either sign become small numbers. */
-static inline uint64_t zigzag(uint64_t value)
-{
-    return value << 1 ^ (uint64_t)((int64_t)value >> 63);
-}
-
-static inline uint64_t unzigzag(uint64_t value)
-{
-    return value >> 1 ^ -(value & 1);
-}
-
-static inline bool put_string(struct bytes *bytes, const char *text)
-{
-    size_t length = strlen(text);
-    if (!bytes_reserve(bytes, VARINT_BYTES + length))
-        return false;
-    put_varint(bytes, length);
-    memcpy(bytes->data + bytes->used, text, length);
-    bytes->used += length;
-    return true;
-}
-
 /* Appends an event but for its position; false when memory is short. */
 static inline bool put_event(struct bytes *bytes, const struct trace_event *event)
 {
@@ -254,28 +180,6 @@ static inline bool put_event(struct bytes *bytes, const struct trace_event *even
     for (unsigned i = 0; i < event_values(event->type); i++)
         put_varint(bytes, event->value[i]);
     return event->type != TRACE_EVENT_MAP || put_string(bytes, event->name ? event->name : "");
-}
-
-/* Bytes being read; `failed` is set by any attempt to go past the end. */
-struct cursor {
-    const uint8_t *next;
-    const uint8_t *end;
-    bool failed;
-};
-
-static inline uint64_t get_varint(struct cursor *cursor)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (cursor->next == cursor->end)
-            break;
-        uint8_t byte = *cursor->next++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return value;
-    }
-    cursor->failed = true;
-    return 0;
 }
 
 #endif

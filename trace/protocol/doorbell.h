@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* doorbell.h: how a library tells the recorder what it is doing.
+/* SPDX-License-Identifier: MIT
+ *
+ * doorbell.h: how a library tells the recorder what it is doing.
  *
  * A doorbell is a word at an address that the library registers once. Under the recorder a
  * store to it puts the stored value into the trace, at that very point of the reference

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* event_pool.h: what the library in a recorded program and `allotrope-events` share while the
+/* SPDX-License-Identifier: MIT
+ *
+ * event_pool.h: what the library in a recorded program and `allotrope-events` share while the
  * program runs, and how an event is written. docs/events-format.md describes the file.
  *
  * Shared memory of fixed size: a head, then buffers of words. A thread of the program takes a
@@ -103,16 +104,16 @@ struct event_pool {
 #define EVENT_POOL_BYTES (EVENT_POOL_HEAD_BYTES + (size_t)EVENT_BUFFERS * EVENT_BUFFER_BYTES)
 
 /* The end of the buffer that a word lies in. */
-static inline uint64_t *event_buffer_end(const struct event_pool *ring, const uint64_t *word)
+static inline uint64_t *event_buffer_end(const struct event_pool *pool, const uint64_t *word)
 {
-    const char *first = (const char *)ring + EVENT_POOL_HEAD_BYTES;
+    const char *first = (const char *)pool + EVENT_POOL_HEAD_BYTES;
     size_t number = (size_t)((const char *)word - first) / EVENT_BUFFER_BYTES;
     return (uint64_t *)(first + (number + 1) * EVENT_BUFFER_BYTES);
 }
 
-static inline uint64_t *event_buffer_words(struct event_pool *ring, uint32_t number)
+static inline uint64_t *event_buffer_words(struct event_pool *pool, uint32_t number)
 {
-    return (uint64_t *)((char *)ring + EVENT_POOL_HEAD_BYTES + (size_t)number * EVENT_BUFFER_BYTES);
+    return (uint64_t *)((char *)pool + EVENT_POOL_HEAD_BYTES + (size_t)number * EVENT_BUFFER_BYTES);
 }
 
 #endif

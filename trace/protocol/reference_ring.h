@@ -1,12 +1,13 @@
-/* SPDX-License-Identifier: MIT */
-/* reference_ring.h: how the recorder, inside Valgrind, hands its raw stream to another process.
+/* SPDX-License-Identifier: MIT
  *
- * One file (a memfd) is mapped by both: a page of state, then equal slots. The recorder's
- * inline code writes straight into the current slot; a full slot is published, the consumer
- * takes the slots in turn and releases them. Nothing is copied between the two.
+ * reference_ring.h: how the recorder, inside Valgrind, hands its raw stream to another process.
  *
- *   | struct trace_ring | slot 0 | slot 1 | ... |
- *                          ^ released   ^ published (the recorder writes here, at `cursor`)
+ * One file (a memfd) is mapped by both: a page of state, then equal buffers. The recorder's
+ * inline code writes straight into the current buffer; a full buffer is published, the consumer
+ * takes the buffers in turn and releases them. Nothing is copied between the two.
+ *
+ *   | struct reference_ring | buffer 0 | buffer 1 | ... |
+ *                              ^ released   ^ published (the recorder writes here, at `cursor`)
  *
  * A socket pair beside it carries no data: when either end dies, the other sees the hang-up.
  * The recorder then stops the program; the consumer takes what stands before `cursor`, so a
@@ -31,25 +32,26 @@
 
 #include <stdint.h>
 
-#define TRACE_RING_MAGIC 0x676e69726f6c6c61ULL
+#define REFERENCE_RING_MAGIC 0x676e69726f6c6c61ULL
 enum {
-    TRACE_RING_VERSION = 1,
-    TRACE_RING_SLOTS = 8,
-    /* A slot is full, and published, when it holds this much; behind it is room for all that
+    REFERENCE_RING_VERSION = 1,
+    REFERENCE_RING_BUFFERS = 8,
+    /* A buffer is full, and published, when it holds this much; behind it is room for all that
      * the recorder may write before it looks. Most of that is never touched. */
-    TRACE_RING_FULL_BYTES = 1 << 19,
-    TRACE_RING_SLOT_BYTES = 32 << 20,
-    TRACE_RING_STATE_BYTES = 4096,
-    TRACE_RING_BYTES = TRACE_RING_STATE_BYTES + TRACE_RING_SLOTS * TRACE_RING_SLOT_BYTES,
+    REFERENCE_RING_FULL_BYTES = 1 << 19,
+    REFERENCE_RING_BUFFER_BYTES = 32 << 20,
+    REFERENCE_RING_STATE_BYTES = 4096,
+    REFERENCE_RING_BYTES =
+        REFERENCE_RING_STATE_BYTES + REFERENCE_RING_BUFFERS * REFERENCE_RING_BUFFER_BYTES,
     /* Largest number of slots of one superblock, its doorbells included. */
-    TRACE_RING_MAX_SLOTS = 512,
+    REFERENCE_RING_MAX_SLOTS = 512,
 };
 
 /* How the stream ended: by the program's end, or by an exec, whose program is another. While it is
  * open, or when the recorder was killed, neither. */
-enum trace_ring_end { TRACE_RING_OPEN, TRACE_RING_FINISHED, TRACE_RING_EXEC };
+enum reference_ring_end { REFERENCE_RING_OPEN, REFERENCE_RING_FINISHED, REFERENCE_RING_EXEC };
 
-struct trace_ring {
+struct reference_ring {
     uint64_t magic;
     uint64_t version;
     /* The recorder's process id once it has mapped the ring; 0 before. */
@@ -60,15 +62,16 @@ struct trace_ring {
     /* Next word to write, as of the recorder's last return from client code: what stands
      * before it is complete. */
     uint64_t cursor __attribute__((aligned(64)));
-    /* Slots published so far, modulo 2^32; a futex. */
+    /* Buffers published so far, modulo 2^32; a futex. */
     uint32_t published __attribute__((aligned(64)));
-    uint32_t end; /* enum trace_ring_end */
-    uint32_t used_bytes[TRACE_RING_SLOTS];
-    /* Slots taken and given back by the consumer, modulo 2^32; a futex. */
+    uint32_t end; /* enum reference_ring_end */
+    uint32_t used_bytes[REFERENCE_RING_BUFFERS];
+    /* Buffers taken and given back by the consumer, modulo 2^32; a futex. */
     uint32_t released __attribute__((aligned(64)));
 };
 
-_Static_assert(sizeof(struct trace_ring) <= TRACE_RING_STATE_BYTES, "the state fits its page");
+_Static_assert(sizeof(struct reference_ring) <= REFERENCE_RING_STATE_BYTES,
+               "the state fits its page");
 
 /* A header is a negative 32-bit number, sign-extended: one instruction stores it. */
 #define RAW_HEADER 0xffffffff80000000ULL

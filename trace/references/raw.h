@@ -1,12 +1,17 @@
-/* SPDX-License-Identifier: MIT */
-/* raw.h: understands the recorder's raw stream (protocol/reference_ring.h) and tells a sink what it
+/* SPDX-License-Identifier: MIT
+ *
+ * raw.h: understands the recorder's raw stream (protocol/reference_ring.h) and tells a sink what it
  * says.
  *
  * The sink is a trace writer, or whatever uses references while they are made. It numbers
  * superblocks and paths as it likes, from 0; see trace_writer_superblock() and its kin, whose
- * meaning its functions share. */
+ * meaning its functions share.
+ */
 #ifndef ALLOTROPE_TRACE_REFERENCES_RAW_H
 #define ALLOTROPE_TRACE_REFERENCES_RAW_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #include "trace/format/format.h"
 
@@ -28,24 +33,21 @@ struct raw_sink {
     int (*event)(void *context, const struct trace_event *event);
 };
 
-struct raw_stream;
+struct raw_decoder;
 
-/* Returns NULL when memory is short. The sink must outlive the stream. */
-struct raw_stream *raw_open(const struct raw_sink *sink);
+/* Returns NULL when memory is short. The sink must outlive the decoder. */
+struct raw_decoder *raw_open(const struct raw_sink *sink);
 
 /* Takes the next words of the stream, whole superblocks and events, until they are `enough` or
  * all. Returns how many it took, or -1 with raw_error(): the stream is not what it should be, or
  * the sink failed (errno is the sink's). */
-int64_t raw_take(struct raw_stream *stream, const uint64_t *words, size_t count, size_t enough);
+int64_t raw_take(struct raw_decoder *decoder, const uint64_t *words, size_t count, size_t enough);
 
 /* Ends the stream: what was pending is told to the sink. Returns as raw_take(). */
-int raw_finish(struct raw_stream *stream);
+int raw_finish(struct raw_decoder *decoder);
 
-const char *raw_error(const struct raw_stream *stream);
+const char *raw_error(const struct raw_decoder *decoder);
 
-void raw_close(struct raw_stream *stream);
-
-/* A sink that writes a trace. */
-struct raw_sink raw_writer_sink(struct trace_writer *writer);
+void raw_close(struct raw_decoder *decoder);
 
 #endif

@@ -1,17 +1,13 @@
-/* SPDX-License-Identifier: MIT */
-/* record_main.c: allotrope-trace-record, which runs a program under the recorder and writes
+/* SPDX-License-Identifier: MIT
+ *
+ * record_main.c: allotrope-trace-record, which runs a program under the recorder and writes
  * its trace to a file or pipe. The program's output is its own; ours goes to standard error.
  *
  * With %p in the trace's name, forks and execs are followed: each recorder starts this program
- * anew, as its consumer (--consume), and the first one waits for all of them. */
-#include "trace/format/format.h"
-#include "trace/references/stream.h"
-#include "trace/references/raw.h"
-
+ * anew, as its consumer (--consume), and the first one waits for all of them.
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,108 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_FAILED = 125, MOST_SETTINGS = 256, CONSUME = 256, PID };
-
-struct options {
-    const char *output;
-    const char *tools;
-    const char *description;
-    int level;
-    bool progress;
-    int ring_fd, socket_fd; /* of a recorder that follows; -1: none */
-    const char *pid;        /* of its process */
-    char *environment[MOST_SETTINGS + 1];
-    char *valgrind[MOST_SETTINGS + 1];
-    char **command;
-};
+#include "trace/format/writer.h"
+#include "trace/references/raw.h"
+#include "trace/references/record_options.h"
+#include "trace/references/stream.h"
+#include "trace/references/trace_sink.h"
 
 static volatile pid_t recorder;
 static bool nobody_reads; /* the pipe that the trace goes to */
-
-static void usage(FILE *out)
-{
-    fprintf(out, "usage: allotrope-trace-record -o FILE [option...] -- COMMAND [argument...]\n"
-                 "  -o, --output FILE        the trace; - is standard output; with %%p, which\n"
-                 "                           becomes a process id, forks and execs are followed\n"
-                 "  -t, --tools DIRECTORY    where allotrope-amd64-linux lies\n"
-                 "  -d, --description JSON   what the trace is of\n"
-                 "  -z, --level N            zstd's level [1]\n"
-                 "  -e, --env NAME=VALUE     set for the program alone\n"
-                 "  -V, --valgrind OPTION    a further option for Valgrind\n"
-                 "  -p, --progress           say now and then how far it is\n");
-}
-
-static void check_options(const struct options *options)
-{
-    if (options->level < 1 || options->level > 19) {
-        fprintf(stderr, "allotrope: --level must be from 1 to 19\n");
-        exit(EXIT_FAILED);
-    }
-    if (!options->output || (!options->command[0] && options->ring_fd < 0)) {
-        fprintf(stderr, "allotrope: %s is missing\n",
-                options->output ? "the command" : "--output FILE");
-        usage(stderr);
-        exit(EXIT_FAILED);
-    }
-}
-
-static void parse_options(int argc, char **argv, struct options *options)
-{
-    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
-                                          {"tools", required_argument, NULL, 't'},
-                                          {"description", required_argument, NULL, 'd'},
-                                          {"level", required_argument, NULL, 'z'},
-                                          {"env", required_argument, NULL, 'e'},
-                                          {"valgrind", required_argument, NULL, 'V'},
-                                          {"progress", no_argument, NULL, 'p'},
-                                          {"consume", required_argument, NULL, CONSUME},
-                                          {"pid", required_argument, NULL, PID},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int letter, settings = 0, further = 0;
-    while ((letter = getopt_long(argc, argv, "+o:t:d:z:e:V:ph", names, NULL)) >= 0) {
-        switch (letter) {
-        case 'o':
-            options->output = optarg;
-            break;
-        case 't':
-            options->tools = optarg;
-            break;
-        case 'd':
-            options->description = optarg;
-            break;
-        case 'z':
-            options->level = atoi(optarg);
-            break;
-        case 'e':
-            if (settings < MOST_SETTINGS)
-                options->environment[settings++] = optarg;
-            break;
-        case 'V':
-            if (further < MOST_SETTINGS)
-                options->valgrind[further++] = optarg;
-            break;
-        case 'p':
-            options->progress = true;
-            break;
-        case CONSUME:
-            if (sscanf(optarg, "%d,%d", &options->ring_fd, &options->socket_fd) != 2)
-                exit(EXIT_FAILED);
-            break;
-        case PID:
-            options->pid = optarg;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(0);
-        default:
-            usage(stderr);
-            exit(EXIT_FAILED);
-        }
-    }
-    options->command = argv + optind;
-    check_options(options);
-}
 
 /* A signal from the terminal has reached the program as well; one sent to us has not. */
 static void forward_signal(int number, siginfo_t *information, void *context)
@@ -171,21 +73,21 @@ static int failed_status(void)
 }
 
 /* Takes the whole stream. Returns false, having said why, when the trace is not complete. */
-static bool take_stream(struct trace_stream *live, struct raw_stream *stream,
-                        const struct trace_writer *writer, const struct options *options)
+static bool take_stream(struct trace_stream *stream, struct raw_decoder *decoder,
+                        const struct trace_writer *writer, const struct record_options *options)
 {
     const uint64_t *words;
     size_t count;
-    while (trace_stream_next(live, &words, &count)) {
-        if (raw_take(stream, words, count, count) < 0)
-            return incomplete(options->output, raw_error(stream));
+    while (trace_stream_next(stream, &words, &count)) {
+        if (raw_take(decoder, words, count, count) < 0)
+            return incomplete(options->output, raw_error(decoder));
         if (options->progress)
             show_progress(writer);
     }
     if (options->progress)
         fprintf(stderr, "\r\033[K");
-    if (raw_finish(stream) < 0)
-        return incomplete(options->output, raw_error(stream));
+    if (raw_finish(decoder) < 0)
+        return incomplete(options->output, raw_error(decoder));
     return true;
 }
 
@@ -194,7 +96,7 @@ static int exit_code(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static struct trace_stream *start(const struct options *options)
+static struct trace_stream *start(const struct record_options *options)
 {
     if (options->ring_fd >= 0)
         return trace_stream_adopt(options->ring_fd, options->socket_fd);
@@ -202,40 +104,40 @@ static struct trace_stream *start(const struct options *options)
                               options->command);
 }
 
-static void explain_end(const struct trace_stream *live, const struct options *options)
+static void explain_end(const struct trace_stream *stream, const struct record_options *options)
 {
-    if (!trace_stream_finished(live))
+    if (!trace_stream_finished(stream))
         fprintf(stderr, "allotrope: the recorder was killed; the trace ends where it was\n");
-    else if (trace_stream_replaced(live))
+    else if (trace_stream_replaced(stream))
         fprintf(stderr,
                 "allotrope: %s became another program (exec), which is not in the trace; with %%p "
                 "in the trace's name it has one of its own\n",
                 options->command[0]);
 }
 
-static int record(const struct options *options, int fd)
+static int record(const struct record_options *options, int fd)
 {
     struct trace_writer *writer = trace_writer_open(fd, options->description, options->level);
     if (!writer) {
         incomplete(options->output, strerror(errno));
         return failed_status();
     }
-    struct raw_sink sink = raw_writer_sink(writer);
-    struct raw_stream *stream = raw_open(&sink);
-    struct trace_stream *live = stream ? start(options) : NULL;
-    if (!live) {
+    struct raw_sink sink = trace_sink(writer);
+    struct raw_decoder *decoder = raw_open(&sink);
+    struct trace_stream *stream = decoder ? start(options) : NULL;
+    if (!stream) {
         fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
-    recorder = trace_stream_pid(live);
-    bool complete = take_stream(live, stream, writer, options);
+    recorder = trace_stream_pid(stream);
+    bool complete = take_stream(stream, decoder, writer, options);
     if (!complete && recorder > 0)
         kill(recorder, SIGKILL);
-    int status = trace_stream_status(live);
+    int status = trace_stream_status(stream);
     if (complete && options->ring_fd < 0)
-        explain_end(live, options);
-    trace_stream_close(live);
-    raw_close(stream);
+        explain_end(stream, options);
+    trace_stream_close(stream);
+    raw_close(decoder);
     if (trace_writer_close(writer) < 0 && complete)
         complete = incomplete(options->output, strerror(errno));
     return complete ? exit_code(status) : failed_status();
@@ -260,7 +162,7 @@ static int open_followed(const char *pattern, const char *pid, char *name, size_
 
 /* A consumer that a recorder has started. It has inherited the program's descriptors, which would
  * keep pipes open, and its terminal, whose interrupts are the program's. */
-static int consume(struct options *options)
+static int consume(struct record_options *options)
 {
     char name[PATH_MAX];
     const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
@@ -282,7 +184,7 @@ static int consume(struct options *options)
 }
 
 /* Runs the program under recorders that start their own consumers, and waits for all. */
-static int follow(struct options *options)
+static int follow(struct record_options *options)
 {
     static char self[PATH_MAX + 16], output[2 * PATH_MAX + 32], description[1 << 16], level[32];
     char folder[PATH_MAX], program[PATH_MAX];
@@ -320,9 +222,7 @@ static int follow(struct options *options)
 
 int main(int argc, char **argv)
 {
-    struct options options = {
-        .description = "{}", .tools = ".", .level = 1, .ring_fd = -1, .socket_fd = -1, .pid = "0"};
-    parse_options(argc, argv, &options);
+    struct record_options options = record_options_parse(argc, argv);
     if (options.ring_fd >= 0)
         return consume(&options);
     if (strstr(options.output, "%p")) {

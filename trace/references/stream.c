@@ -1,133 +1,79 @@
-/* SPDX-License-Identifier: MIT */
-/* stream.c: the consumer's end of the ring, and the recorder's parent. See
- * protocol/reference_ring.h for the ring. */
+/* SPDX-License-Identifier: MIT
+ *
+ * stream.c: the consumer's end of the ring (protocol/reference_ring.h).
+ */
 #include "trace/references/stream.h"
-#include "trace/protocol/reference_ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/protocol/reference_ring.h"
+#include "trace/references/recorder_process.h"
+
 struct trace_stream {
-    struct trace_ring *ring;
+    struct reference_ring *ring;
     int socket;
     pid_t recorder;
     bool reaped;
     int status;
-    bool holds_slot; /* handed out, to be released at the next call */
+    bool holds_buffer; /* handed out, to be released at the next call */
     bool took_rest;
 };
 
-/* The recorder's command line; the caller frees the array, not its strings. Without ring_option
- * the options say where the recorder finds its consumer. */
-static char **recorder_arguments(char *tool, char *ring_option, char *socket_option,
-                                 char *const *options, char *const *command)
-{
-    size_t count = 8;
-    for (char *const *p = options; p && *p; p++)
-        count++;
-    for (char *const *p = command; *p; p++)
-        count++;
-    char **arguments = calloc(count, sizeof *arguments);
-    if (!arguments)
-        return NULL;
-    size_t i = 0;
-    arguments[i++] = tool;
-    arguments[i++] = (char *)"--tool=allotrope";
-    arguments[i++] = (char *)"-q";
-    if (ring_option) {
-        arguments[i++] = ring_option;
-        arguments[i++] = socket_option;
-    }
-    for (char *const *p = options; p && *p; p++)
-        arguments[i++] = *p;
-    for (char *const *p = command; *p; p++)
-        arguments[i++] = *p;
-    return arguments;
-}
-
-/* In the child: becomes the recorder. Valgrind's launcher is not used, since it is a program
- * like others that a preloaded library would load into. */
-static void become_recorder(const char *tool_directory, int ring_fd, int socket_fd, pid_t parent,
-                            char *const *environment, char *const *options, char *const *command)
-{
-    char tool[PATH_MAX], ring_option[32], socket_option[32];
-    snprintf(tool, sizeof tool, "%s/allotrope-amd64-linux", tool_directory);
-    snprintf(ring_option, sizeof ring_option, "--ring-fd=%d", ring_fd);
-    snprintf(socket_option, sizeof socket_option, "--socket-fd=%d", socket_fd);
-    char **arguments =
-        recorder_arguments(tool, ring_fd < 0 ? NULL : ring_option, socket_option, options, command);
-    if (!arguments)
-        _exit(127);
-    setenv("VALGRIND_LIB", tool_directory, 1);
-    setenv("VALGRIND_LAUNCHER", "/usr/bin/valgrind", 1);
-    setenv("ALLOTROPE_DOORBELLS", "1", 1); /* asks our library to ring, if it is there */
-    for (char *const *entry = environment; entry && *entry; entry++)
-        putenv(*entry);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent)
-        execv(tool, arguments);
-    fprintf(stderr, "allotrope: the recorder %s cannot be run: %s\n", tool, strerror(errno));
-    _exit(127);
-}
-
-static struct trace_ring *make_ring(int *fd)
+static struct reference_ring *make_ring(int *fd)
 {
     *fd = memfd_create("allotrope-ring", 0);
     if (*fd < 0)
         return NULL;
-    if (ftruncate(*fd, TRACE_RING_BYTES) < 0)
+    if (ftruncate(*fd, REFERENCE_RING_BYTES) < 0)
         return NULL;
-    struct trace_ring *ring =
-        mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    struct reference_ring *ring =
+        mmap(NULL, REFERENCE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (ring == MAP_FAILED)
         return NULL;
-    ring->magic = TRACE_RING_MAGIC;
-    ring->version = TRACE_RING_VERSION;
+    ring->magic = REFERENCE_RING_MAGIC;
+    ring->version = REFERENCE_RING_VERSION;
     return ring;
 }
 
 struct trace_stream *trace_stream_start(const char *tool_directory, char *const *environment,
                                         char *const *options, char *const *command)
 {
-    struct trace_stream *live = calloc(1, sizeof *live);
+    struct trace_stream *stream = calloc(1, sizeof *stream);
     int sockets[2] = {-1, -1}, ring_fd = -1;
     pid_t parent = getpid();
-    if (!live || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+    if (!stream || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
         goto failed;
-    live->ring = make_ring(&ring_fd);
-    if (!live->ring)
+    stream->ring = make_ring(&ring_fd);
+    if (!stream->ring)
         goto failed;
-    live->recorder = fork();
-    if (live->recorder < 0)
+    stream->recorder = fork();
+    if (stream->recorder < 0)
         goto failed;
-    if (live->recorder == 0) {
+    if (stream->recorder == 0) {
         fcntl(sockets[1], F_SETFD, 0);
         become_recorder(tool_directory, ring_fd, sockets[1], parent, environment, options, command);
     }
-    live->socket = sockets[0];
+    stream->socket = sockets[0];
     close(sockets[1]);
     close(ring_fd);
-    return live;
+    return stream;
 failed:
     close(sockets[0]);
     close(sockets[1]);
     close(ring_fd);
-    free(live);
+    free(stream);
     return NULL;
 }
 
@@ -142,44 +88,44 @@ pid_t trace_stream_start_following(const char *tool_directory, char *const *envi
 
 struct trace_stream *trace_stream_adopt(int ring_fd, int socket_fd)
 {
-    struct trace_stream *live = calloc(1, sizeof *live);
-    if (!live)
+    struct trace_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
         return NULL;
-    live->ring = mmap(NULL, TRACE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
-    if (live->ring == MAP_FAILED) {
-        free(live);
+    stream->ring = mmap(NULL, REFERENCE_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
+    if (stream->ring == MAP_FAILED) {
+        free(stream);
         return NULL;
     }
     close(ring_fd);
-    live->socket = socket_fd;
-    live->reaped = true; /* it is no child of ours */
-    return live;
+    stream->socket = socket_fd;
+    stream->reaped = true; /* it is no child of ours */
+    return stream;
 }
 
-static bool recorder_is_gone(const struct trace_stream *live)
+static bool recorder_is_gone(const struct trace_stream *stream)
 {
-    struct pollfd end = {live->socket, POLLIN, 0};
+    struct pollfd end = {stream->socket, POLLIN, 0};
     return poll(&end, 1, 0) > 0;
 }
 
-static const uint64_t *slot_words(const struct trace_stream *live, uint32_t slot)
+static const uint64_t *buffer_words(const struct trace_stream *stream, uint32_t buffer)
 {
-    return (const uint64_t *)((const char *)live->ring + TRACE_RING_STATE_BYTES +
-                              (size_t)slot * TRACE_RING_SLOT_BYTES);
+    return (const uint64_t *)((const char *)stream->ring + REFERENCE_RING_STATE_BYTES +
+                              (size_t)buffer * REFERENCE_RING_BUFFER_BYTES);
 }
 
-static void release_slot(struct trace_stream *live)
+static void release_buffer(struct trace_stream *stream)
 {
-    struct trace_ring *ring = live->ring;
+    struct reference_ring *ring = stream->ring;
     __atomic_store_n(&ring->released, ring->released + 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &ring->released, FUTEX_WAKE, 1, NULL, NULL, 0);
-    live->holds_slot = false;
+    stream->holds_buffer = false;
 }
 
-/* Waits until a slot is published; false when none will be any more. */
-static bool wait_for_slot(struct trace_stream *live)
+/* Waits until a buffer is published; false when none will be any more. */
+static bool wait_for_buffer(struct trace_stream *stream)
 {
-    struct trace_ring *ring = live->ring;
+    struct reference_ring *ring = stream->ring;
     bool gone = false;
     while (true) {
         uint32_t published = __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE);
@@ -187,7 +133,7 @@ static bool wait_for_slot(struct trace_stream *live)
             return true;
         if (gone)
             return false;
-        gone = recorder_is_gone(live); /* and then look once more */
+        gone = recorder_is_gone(stream); /* and then look once more */
         if (!gone) {
             struct timespec wait = {0, 50 * 1000 * 1000};
             syscall(SYS_futex, &ring->published, FUTEX_WAIT, published, &wait, NULL, 0);
@@ -195,71 +141,71 @@ static bool wait_for_slot(struct trace_stream *live)
     }
 }
 
-/* What a recorder that was killed left in the slot it was writing, as far as it is complete. */
-static int take_rest(struct trace_stream *live, const uint64_t **words, size_t *count)
+/* What a recorder that was killed left in the buffer it was writing, as far as it is complete. */
+static bool take_rest(struct trace_stream *stream, const uint64_t **words, size_t *count)
 {
-    const struct trace_ring *ring = live->ring;
-    uint32_t slot = ring->published % TRACE_RING_SLOTS;
-    uint64_t start =
-        ring->recorder_base + TRACE_RING_STATE_BYTES + (uint64_t)slot * TRACE_RING_SLOT_BYTES;
-    live->took_rest = true;
-    if (ring->end == TRACE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
-        ring->cursor - start > TRACE_RING_SLOT_BYTES)
-        return 0;
-    *words = slot_words(live, slot);
+    const struct reference_ring *ring = stream->ring;
+    uint32_t buffer = ring->published % REFERENCE_RING_BUFFERS;
+    uint64_t start = ring->recorder_base + REFERENCE_RING_STATE_BYTES +
+                     (uint64_t)buffer * REFERENCE_RING_BUFFER_BYTES;
+    stream->took_rest = true;
+    if (ring->end == REFERENCE_RING_FINISHED || !ring->claimed || ring->cursor <= start ||
+        ring->cursor - start > REFERENCE_RING_BUFFER_BYTES)
+        return false;
+    *words = buffer_words(stream, buffer);
     *count = (ring->cursor - start) / sizeof **words;
-    return 1;
+    return true;
 }
 
-int trace_stream_next(struct trace_stream *live, const uint64_t **words, size_t *count)
+bool trace_stream_next(struct trace_stream *stream, const uint64_t **words, size_t *count)
 {
-    struct trace_ring *ring = live->ring;
-    if (live->holds_slot)
-        release_slot(live);
-    if (live->took_rest)
-        return 0;
-    if (!wait_for_slot(live))
-        return take_rest(live, words, count);
-    uint32_t slot = ring->released % TRACE_RING_SLOTS;
-    *words = slot_words(live, slot);
-    *count = ring->used_bytes[slot] / sizeof **words;
-    live->holds_slot = true;
-    return 1;
+    struct reference_ring *ring = stream->ring;
+    if (stream->holds_buffer)
+        release_buffer(stream);
+    if (stream->took_rest)
+        return false;
+    if (!wait_for_buffer(stream))
+        return take_rest(stream, words, count);
+    uint32_t buffer = ring->released % REFERENCE_RING_BUFFERS;
+    *words = buffer_words(stream, buffer);
+    *count = ring->used_bytes[buffer] / sizeof **words;
+    stream->holds_buffer = true;
+    return true;
 }
 
-pid_t trace_stream_pid(const struct trace_stream *live)
+pid_t trace_stream_pid(const struct trace_stream *stream)
 {
-    return live->recorder;
+    return stream->recorder;
 }
 
-int trace_stream_finished(const struct trace_stream *live)
+bool trace_stream_finished(const struct trace_stream *stream)
 {
-    return live->ring->end != TRACE_RING_OPEN;
+    return stream->ring->end != REFERENCE_RING_OPEN;
 }
 
-int trace_stream_replaced(const struct trace_stream *live)
+bool trace_stream_replaced(const struct trace_stream *stream)
 {
-    return live->ring->end == TRACE_RING_EXEC;
+    return stream->ring->end == REFERENCE_RING_EXEC;
 }
 
-int trace_stream_status(struct trace_stream *live)
+int trace_stream_status(struct trace_stream *stream)
 {
-    while (!live->reaped) {
-        if (waitpid(live->recorder, &live->status, 0) == live->recorder)
-            live->reaped = true;
+    while (!stream->reaped) {
+        if (waitpid(stream->recorder, &stream->status, 0) == stream->recorder)
+            stream->reaped = true;
         else if (errno != EINTR)
             break;
     }
-    return live->status;
+    return stream->status;
 }
 
-void trace_stream_close(struct trace_stream *live)
+void trace_stream_close(struct trace_stream *stream)
 {
-    if (!live->reaped) {
-        kill(live->recorder, SIGKILL);
-        trace_stream_status(live);
+    if (!stream->reaped) {
+        kill(stream->recorder, SIGKILL);
+        trace_stream_status(stream);
     }
-    munmap(live->ring, TRACE_RING_BYTES);
-    close(live->socket);
-    free(live);
+    munmap(stream->ring, REFERENCE_RING_BYTES);
+    close(stream->socket);
+    free(stream);
 }

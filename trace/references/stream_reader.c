@@ -1,21 +1,16 @@
-/* SPDX-License-Identifier: MIT */
-/* stream_reader.c: batches of references from a program that is running, as reader.c makes them
- * from a file. The raw stream's executions become references in the caller's array, as many as it
- * holds; nothing is encoded or copied. */
-#include "trace/references/stream.h"
-#include "trace/references/raw.h"
-#include "trace/protocol/reference_ring.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * stream_reader.c: see stream_reader.h. The raw stream's executions become references in the
+ * caller's array, as many as it holds; nothing is encoded or copied.
+ */
+#include "trace/references/stream_reader.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct superblock {
-    uint32_t slot_count;
-    uint64_t *meanings; /* second words of struct trace_reference, class not yet set */
-};
+#include "trace/base/array.h"
+#include "trace/protocol/reference_ring.h"
+#include "trace/references/raw.h"
 
 struct path {
     const uint64_t *meanings;
@@ -28,21 +23,22 @@ struct function {
     char *object;
 };
 
-/* An array of anything that grows. */
-struct table {
-    void *data;
-    size_t count, capacity;
-};
-
 /* What the stream has said since the last batch. */
 struct trace_stream_reader {
-    struct trace_stream *live;
-    struct raw_stream *stream;
+    struct trace_stream *stream;
+    struct raw_decoder *decoder;
     struct raw_sink sink;
-    const uint64_t *words; /* of the ring's slot, that are still to be taken */
+    const uint64_t *words; /* of the ring's buffer, that are still to be taken */
     size_t word_count;
-    struct table superblocks, paths, functions;
-    struct table events, names;
+    uint64_t **meanings; /* of each superblock: second words of struct trace_reference, class not
+                          * yet set */
+    size_t superblock_count, superblock_capacity;
+    struct path *paths;
+    size_t path_count, path_capacity;
+    struct function *functions; /* by id */
+    size_t function_capacity;
+    struct trace_event *events;
+    size_t event_count, event_capacity;
     struct trace_reference *next; /* where the next reference goes: the caller's */
     size_t count;                 /* references put there */
     uint64_t references;          /* before this batch */
@@ -58,35 +54,18 @@ struct trace_stream_reader {
 enum { AHEAD_REFERENCES = 64 };
 
 /* A superblock that is pending, the last that is taken, and a reference that did not take place. */
-_Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * TRACE_RING_MAX_SLOTS + 1, "what is taken finds room");
-
-static void *append(struct table *table, size_t more, size_t element_bytes)
-{
-    if (table->count + more > table->capacity) {
-        size_t capacity = 2 * (table->count + more);
-        void *larger = reallocarray(table->data, capacity, element_bytes);
-        if (!larger)
-            return NULL;
-        table->data = larger;
-        table->capacity = capacity;
-    }
-    void *end = (char *)table->data + table->count * element_bytes;
-    table->count += more;
-    return end;
-}
+_Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * REFERENCE_RING_MAX_SLOTS + 1,
+               "what is taken finds room");
 
 /* The sink. */
 
 static int take_function(void *context, uint32_t id, const char *name, const char *object)
 {
     struct trace_stream_reader *reader = context;
-    while (reader->functions.count <= id) {
-        struct function *function = append(&reader->functions, 1, sizeof *function);
-        if (!function)
-            return -1;
-        *function = (struct function){NULL, NULL};
-    }
-    struct function *function = (struct function *)reader->functions.data + id;
+    if (!array_reserve(&reader->functions, &reader->function_capacity, id,
+                       sizeof *reader->functions))
+        return -1;
+    struct function *function = &reader->functions[id];
     *function = (struct function){strdup(name), strdup(object)};
     return function->name && function->object ? 0 : -1;
 }
@@ -97,33 +76,33 @@ static int64_t take_superblock(void *context, uint64_t address, uint32_t functio
     struct trace_stream_reader *reader = context;
     (void)address;
     uint64_t *meanings = calloc(slot_count + 1, sizeof *meanings);
-    struct superblock *superblock = append(&reader->superblocks, 1, sizeof *superblock);
-    if (!meanings || !superblock) {
+    if (!meanings || !array_reserve(&reader->meanings, &reader->superblock_capacity,
+                                    reader->superblock_count, sizeof *reader->meanings)) {
         free(meanings);
         return -1;
     }
     for (uint32_t i = 0; i < slot_count; i++)
         meanings[i] = function | (uint64_t)slots[i].size << 32 | (uint64_t)slots[i].kind << 48;
-    *superblock = (struct superblock){slot_count, meanings};
-    return (int64_t)reader->superblocks.count - 1;
+    reader->meanings[reader->superblock_count] = meanings;
+    return (int64_t)reader->superblock_count++;
 }
 
 static int64_t take_path(void *context, uint32_t superblock, uint32_t first, uint32_t end,
                          uint32_t instructions)
 {
     struct trace_stream_reader *reader = context;
-    const struct superblock *of = (struct superblock *)reader->superblocks.data + superblock;
-    struct path *path = append(&reader->paths, 1, sizeof *path);
-    if (!path)
+    if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count,
+                       sizeof *reader->paths))
         return -1;
-    *path = (struct path){of->meanings + first, end - first, instructions};
-    return (int64_t)reader->paths.count - 1;
+    reader->paths[reader->path_count] =
+        (struct path){reader->meanings[superblock] + first, end - first, instructions};
+    return (int64_t)reader->path_count++;
 }
 
 static int take_executions(void *context, const struct raw_execution *executions, size_t count)
 {
     struct trace_stream_reader *reader = context;
-    const struct path *paths = reader->paths.data;
+    const struct path *paths = reader->paths;
     const uint64_t class = (uint64_t)reader->class << 56;
     struct trace_reference *next = reader->next;
     uint64_t instructions = 0;
@@ -157,13 +136,12 @@ static int take_event(void *context, const struct trace_event *event)
         reader->thread = (uint32_t)event->value[0];
     else if (event->type == TRACE_EVENT_CLASS)
         reader->class = (uint32_t)event->value[0];
-    struct trace_event *kept = append(&reader->events, 1, sizeof *kept);
-    char **name = append(&reader->names, 1, sizeof *name);
-    if (!kept || !name)
+    if (!array_reserve(&reader->events, &reader->event_capacity, reader->event_count,
+                       sizeof *reader->events))
         return -1;
-    *name = event->type == TRACE_EVENT_MAP ? strdup(event->name) : NULL;
+    struct trace_event *kept = &reader->events[reader->event_count++];
     *kept = *event;
-    kept->name = *name;
+    kept->name = event->type == TRACE_EVENT_MAP ? strdup(event->name) : NULL;
     kept->reference = reader->references + reader->count;
     kept->instruction = reader->instructions;
     kept->allocated_bytes = reader->allocated_bytes;
@@ -176,11 +154,11 @@ static int take_event(void *context, const struct trace_event *event)
 
 /* Batches. */
 
-static void free_names(struct trace_stream_reader *reader)
+static void drop_events(struct trace_stream_reader *reader)
 {
-    for (size_t i = 0; i < reader->names.count; i++)
-        free(((char **)reader->names.data)[i]);
-    reader->names.count = 0;
+    for (size_t i = 0; i < reader->event_count; i++)
+        free((char *)reader->events[i].name);
+    reader->event_count = 0;
 }
 
 /* Takes what comes next of the stream, as far as its references are sure to find room. Returns 1,
@@ -188,9 +166,9 @@ static void free_names(struct trace_stream_reader *reader)
 static int take_piece(struct trace_stream_reader *reader, size_t room)
 {
     if (reader->word_count == 0 &&
-        !trace_stream_next(reader->live, &reader->words, &reader->word_count))
-        return raw_finish(reader->stream);
-    int64_t taken = raw_take(reader->stream, reader->words, reader->word_count,
+        !trace_stream_next(reader->stream, &reader->words, &reader->word_count))
+        return raw_finish(reader->decoder);
+    int64_t taken = raw_take(reader->decoder, reader->words, reader->word_count,
                              room - TRACE_STREAM_LEAST_ROOM + 1);
     if (taken < 0)
         return -1;
@@ -202,8 +180,7 @@ static int take_piece(struct trace_stream_reader *reader, size_t room)
 int trace_stream_reader_next(struct trace_stream_reader *reader, struct trace_reference *references,
                              size_t room, struct trace_batch *batch)
 {
-    free_names(reader);
-    reader->events.count = 0;
+    drop_events(reader);
     reader->references += reader->count;
     reader->count = 0;
     reader->next = references;
@@ -216,8 +193,8 @@ int trace_stream_reader_next(struct trace_stream_reader *reader, struct trace_re
     while (reader->status > 0 && room - reader->count >= TRACE_STREAM_LEAST_ROOM)
         reader->status = take_piece(reader, room - reader->count);
     batch->count = reader->count;
-    batch->event_count = reader->events.count;
-    batch->events = reader->events.data;
+    batch->event_count = reader->event_count;
+    batch->events = reader->events;
     return batch->count > 0 || batch->event_count > 0 ? 1 : reader->status;
 }
 
@@ -226,17 +203,17 @@ bool trace_stream_reader_threaded(const struct trace_stream_reader *reader)
     return reader->threaded;
 }
 
-struct trace_stream_reader *trace_stream_reader_open(struct trace_stream *live)
+struct trace_stream_reader *trace_stream_reader_open(struct trace_stream *stream)
 {
     struct trace_stream_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return NULL;
-    reader->live = live;
+    reader->stream = stream;
     reader->status = 1;
     reader->sink = (struct raw_sink){reader,    take_function,   take_superblock,
                                      take_path, take_executions, take_event};
-    reader->stream = raw_open(&reader->sink);
-    if (reader->stream)
+    reader->decoder = raw_open(&reader->sink);
+    if (reader->decoder)
         return reader;
     free(reader);
     return NULL;
@@ -247,8 +224,8 @@ const char *trace_stream_reader_function(const struct trace_stream_reader *reade
 {
     static const struct function unknown = {(char *)"?", (char *)"?"};
     const struct function *function = &unknown;
-    if (id < reader->functions.count && ((struct function *)reader->functions.data)[id].name)
-        function = (struct function *)reader->functions.data + id;
+    if (id < reader->function_capacity && reader->functions[id].name)
+        function = &reader->functions[id];
     if (object)
         *object = function->object;
     return function->name;
@@ -256,22 +233,22 @@ const char *trace_stream_reader_function(const struct trace_stream_reader *reade
 
 const char *trace_stream_reader_error(const struct trace_stream_reader *reader)
 {
-    return raw_error(reader->stream);
+    return raw_error(reader->decoder);
 }
 
 void trace_stream_reader_close(struct trace_stream_reader *reader)
 {
-    free_names(reader);
-    raw_close(reader->stream);
-    for (size_t i = 0; i < reader->superblocks.count; i++)
-        free(((struct superblock *)reader->superblocks.data)[i].meanings);
-    for (size_t i = 0; i < reader->functions.count; i++) {
-        free(((struct function *)reader->functions.data)[i].name);
-        free(((struct function *)reader->functions.data)[i].object);
+    drop_events(reader);
+    raw_close(reader->decoder);
+    for (size_t i = 0; i < reader->superblock_count; i++)
+        free(reader->meanings[i]);
+    for (size_t i = 0; i < reader->function_capacity; i++) {
+        free(reader->functions[i].name);
+        free(reader->functions[i].object);
     }
-    struct table *tables[] = {&reader->superblocks, &reader->paths, &reader->functions,
-                              &reader->events, &reader->names};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        free(tables[i]->data);
+    free(reader->meanings);
+    free(reader->functions);
+    free(reader->paths);
+    free(reader->events);
     free(reader);
 }

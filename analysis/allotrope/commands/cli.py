@@ -86,10 +86,9 @@ def end(status: int, message: str | None = None) -> NoReturn:
 def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """The native side's version is the project's."""
     if wanted:
-        from ..system import allocators
+        from ..system.allocators import own_version
 
-        catalogue = allocators.own_catalogue()
-        click.echo(f"{PROGRAM} {catalogue['version'] if catalogue else '(not built)'}")
+        click.echo(f"{PROGRAM} {own_version() or '(not built)'}")
         context.exit()
 
 

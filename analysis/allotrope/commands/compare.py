@@ -4,7 +4,7 @@
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import click
 from rich.console import Console
@@ -26,35 +26,43 @@ from ..features.suite.measure import (
     read_suite,
 )
 from ..features.suite.page import suite_page
-from ..output.files import need_writable, read_json, write_text
-from ..output.page import Page, check_page_modules, render
+from ..output.files import Files, Outputs, read_json
+from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
+from ..statistics.intervals import LEAST_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
-from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
+from .words import (
+    allocators_option,
+    given_options,
+    need_command,
+    only_draws,
+    output_options,
+    rounds_option,
+    takes_command,
+)
 
 
-@click.command("compare", cls=Word, context_settings=TAKES_COMMAND)
-@click.option(
-    "-a",
-    "--allocator",
-    "specs",
-    multiple=True,
-    metavar="ALLOCATOR",
-    help="compare this one; repeatable (default: glibc, each of ours in its default "
-    "preset, and the installed peers)",
+# For --html, --json and --csv of a suite, too.
+WRITTEN = {
+    "--json": "write everything as JSON (- is stdout)",
+    "--html": "write a page with pictures",
+    "--csv": "write the summaries as CSV",
+    "--markdown": "write the table as Markdown",
+    "--hyperfine-json": "write wall times as hyperfine --export-json does",
+}
+
+
+@takes_command("compare")
+@allocators_option(
+    "compare this one; repeatable (default: glibc, each of ours in its default preset, and the "
+    "installed peers)"
 )
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=11,
-    show_default=True,
-    help="how often each allocator is timed; an interval needs 6",
-)
+@rounds_option(11, f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}")
 @click.option(
     "--warmup",
     type=click.IntRange(min=0),
@@ -83,16 +91,7 @@ from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
     help="how output is judged: not at all, by being the same as under glibc, or by "
     "the status of a shell command that reads it",
 )
-@click.option("--json", "json_file", metavar="FILE", help="write everything as JSON (- is stdout)")
-@click.option("--html", "html_file", metavar="FILE", help="write a page with pictures")
-@click.option("--csv", "csv_file", metavar="FILE", help="write the summaries as CSV")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="write the table as Markdown")
-@click.option(
-    "--hyperfine-json",
-    "hyperfine_file",
-    metavar="FILE",
-    help="write wall times as hyperfine --export-json does",
-)
+@output_options(WRITTEN, "FILE")
 @click.option(
     "--witness", is_flag=True, help="afterwards ask hyperfine and perf about the same commands"
 )
@@ -116,18 +115,13 @@ from .words import TAKES_COMMAND, Word, given_options, need_command, only_draws
     metavar="FILE",
     help="with --html: measure nothing, write the page of what --json wrote, of a suite or not",
 )
-@click.argument("command", nargs=-1)
 @click.pass_context
 def compare_allocators(
     context: click.Context,
     specs: tuple[str, ...],
     baseline: str,
     command: tuple[str, ...],
-    json_file: str | None,
-    html_file: str | None,
-    csv_file: str | None,
-    markdown_file: str | None,
-    hyperfine_file: str | None,
+    files: Files,
     witness: bool,
     suite_file: str | None,
     only: tuple[str, ...],
@@ -139,52 +133,38 @@ def compare_allocators(
     """Run CMD, or the programs of a suite, under several allocators and show them side by side."""
     if source is not None:
         only_draws(context, "html_file", "--html FILE")
-        return draw_again(source, html_file or "-")
+        return draw_again(source, files["--html"])
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
         state = Path(state_file or f"{Path(suite_file).stem}.state")
-        return compare_suite(
-            SuiteRun(*question, state),
-            resume,
-            {"--json": json_file, "--html": html_file, "--csv": csv_file},
-        )
+        return compare_suite(SuiteRun(*question, state), resume, files)
     need_command(command, "compare [-a ALLOCATOR]...")
     if settings["input"] is not None:
         _need_readable("--input", settings["input"])
     contenders, baseline_index = choose_contenders(specs, baseline)
     plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
-    files = {
-        "--json": json_file,
-        "--html": html_file,
-        "--csv": csv_file,
-        "--markdown": markdown_file,
-        "--hyperfine-json": hyperfine_file,
-    }
     return compare_command(plan, witness, files)
 
 
-# What each option writes.
-WRITERS: dict[str, Callable[[Comparison, Document], str]] = {
-    "--json": lambda _, document: compare_output.as_json(document),
-    "--html": lambda _, document: as_html(compare_page(document)),
-    "--csv": lambda comparison, _: compare_output.as_csv(comparison),
-    "--markdown": lambda comparison, _: compare_output.as_markdown(comparison),
-    "--hyperfine-json": lambda comparison, _: compare_output.as_hyperfine_json(comparison),
-}
-
-
-def compare_command(plan: Plan, witness: bool, files: dict[str, str | None]) -> int:
-    """Measures, and shows and writes the result."""
+def compare_command(plan: Plan, witness: bool, files: Files) -> int:
+    """Measures, writes the result and shows it: on standard error when standard output is taken."""
     check_plan(plan)
-    outputs = [(option, file) for option, file in files.items() if file is not None]
-    need_writable(outputs, [plan.input])
-    if files["--html"] is not None:
-        check_page_modules()
+    outputs = Outputs(files, [plan.input])
     comparison = compare_with_progress(plan)
     if witness and comparison.incomplete is None:
         comparison.witness = call_witnesses(comparison)
-    write_results(comparison, [(file, WRITERS[option]) for option, file in outputs])
+    document = compare_output.as_document(comparison)
+    outputs.write(
+        {
+            "--json": lambda: compare_output.as_json(document),
+            "--html": lambda: as_html(compare_page(document)),
+            "--csv": lambda: compare_output.as_csv(comparison),
+            "--markdown": lambda: compare_output.as_markdown(comparison),
+            "--hyperfine-json": lambda: compare_output.as_hyperfine_json(comparison),
+        },
+        lambda: show_results(terminal(stderr=outputs.takes_stdout), comparison, document),
+    )
     return exit_status(comparison)
 
 
@@ -193,7 +173,7 @@ WITHOUT_SUITE = ("only", "state_file", "resume")
 WITH_COMMAND = dict.fromkeys(
     ("prepare", "input", "check", "ignore_failure"), "the suite's file says it for each program"
 ) | dict.fromkeys(
-    ("markdown_file", "hyperfine_file", "witness", "latency"),
+    ("markdown_file", "hyperfine_json_file", "witness", "latency"),
     "it is for one command; name one instead",
 )
 
@@ -218,22 +198,26 @@ def read_question(
     return suite, Settings(allocators=contenders, baseline=place, **given)
 
 
-def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> int:
+def compare_suite(run: SuiteRun, resume: bool, files: Files) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
-    outputs = {option: file for option, file in files.items() if file is not None}
-    need_writable([*outputs.items(), ("--state", str(run.state))], [str(run.suite.file)])
-    if "--html" in outputs:
-        check_page_modules()
+    outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     measure_suite(run, resume, lambda line: click.echo(line, err=True))
     document = suite_output.suite_document(run)
-    console = terminal(stderr="-" in outputs.values())
-    writers = {
-        "--json": suite_output.as_json,
-        "--html": lambda one: as_html(suite_page(one)),
-        "--csv": suite_output.as_csv,
-    }
-    written = {file: writers[option](document) for option, file in outputs.items()}
-    write_files(written)
+    outputs.write(
+        {
+            "--json": lambda: suite_output.as_json(document),
+            "--html": lambda: as_html(suite_page(document)),
+            "--csv": lambda: suite_output.as_csv(document),
+        },
+        lambda: show_suite(terminal(stderr=outputs.takes_stdout), document),
+    )
+    if run.interrupted:
+        return 128 + signal.SIGINT
+    run.state.unlink(missing_ok=True)
+    return 1 if suite_output.went_wrong(document) else 0
+
+
+def show_suite(console: Console, document: Document) -> None:
     for rows, title in (
         (suite_output.means_rows(document), "Geometric means of the ratios to the baseline"),
         (suite_output.program_rows(document, "cpu_seconds"), "CPU by program"),
@@ -241,20 +225,14 @@ def compare_suite(run: SuiteRun, resume: bool, files: dict[str, str | None]) -> 
     ):
         print_in_parts(console, rows, title)
     say(console, suite_output.recommend_suite(document))
-    write_standard_output(written)
-    if run.interrupted:
-        return 128 + signal.SIGINT
-    run.state.unlink(missing_ok=True)
-    return 1 if suite_output.went_wrong(document) else 0
 
 
 PAGES = {compare_output.SCHEMA: compare_page, suite_output.SCHEMA: suite_page}
 
 
-def draw_again(source: str, html_file: str) -> int:
+def draw_again(source: str, html_file: str | None) -> int:
     """The page of a document that --json wrote."""
-    need_writable([("--html", html_file)], [source])
-    check_page_modules()
+    outputs = Outputs({"--html": html_file}, [source])
     document = read_json(source)
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema not in PAGES:
@@ -263,7 +241,7 @@ def draw_again(source: str, html_file: str) -> int:
         page = PAGES[schema](document)
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
         raise UserError(f"{source} is damaged: {type(error).__name__} {error}") from None
-    write_text(html_file, as_html(page))
+    outputs.write({"--html": lambda: as_html(page)})
     return 0
 
 
@@ -313,8 +291,7 @@ def compare_with_progress(plan: Plan) -> Comparison:
 
 
 def as_html(page: Page) -> str:
-    catalogue = allocators.own_catalogue()
-    return render(page, catalogue["version"] if catalogue else None)
+    return render(page, allocators.own_version())
 
 
 def show_witness(console: Console, found: dict[str, Any]) -> None:
@@ -334,31 +311,8 @@ def show_latencies(console: Console, results: Sequence[dict[str, Any]]) -> None:
         print_wrapped(console, line)
 
 
-def write_files(texts: dict[str, str]) -> None:
-    """By file; before anything is shown, so that a full terminal or pipe costs no result."""
-    for file, text in texts.items():
-        if file == "-":
-            continue
-        try:
-            Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise UserError(f"cannot write {file}: {error.strerror}") from None
-
-
-def write_standard_output(texts: dict[str, str]) -> None:
-    if "-" in texts:
-        click.echo(texts["-"], nl=False)
-
-
-def write_results(
-    comparison: Comparison, outputs: list[tuple[str, Callable[[Comparison, Document], str]]]
-) -> None:
-    """The files, then the table and what follows from it: on standard error when standard output
-    is taken."""
-    document = compare_output.as_document(comparison)
-    written = {file: write(comparison, document) for file, write in outputs}
-    write_files(written)
-    console = terminal(stderr="-" in written)
+def show_results(console: Console, comparison: Comparison, document: Document) -> None:
+    """The table and what follows from it."""
     compare_output.print_comparison(console, comparison)
     print_line(console, "")
     say(console, recommend(document))
@@ -368,7 +322,6 @@ def write_results(
     if comparison.witness is not None:
         print_line(console, "")
         show_witness(console, comparison.witness)
-    write_standard_output(written)
 
 
 def exit_status(comparison: Comparison) -> int:

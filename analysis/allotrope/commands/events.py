@@ -10,20 +10,20 @@ import sys
 
 import click
 
-from ..features.events.record import MOST_FRAMES, recording_line
+from ..features.events.record import recording_line
 from ..output.files import need_writable
 from ..system.errors import UserError
-from .words import TAKES_COMMAND, Word, need_command
+from .words import allocator_option, frames_option, level_option, takes_command
 
 
 def check_output(output: str) -> None:
     """A name that cannot be written is told of before the program runs."""
     if output == "-":
         raise UserError("-o -: a recording goes to a file, which is read from several places")
-    need_writable([("-o", output)])
+    need_writable({"-o": output})
 
 
-@click.command("events", cls=Word, context_settings=TAKES_COMMAND)
+@takes_command("events", "-o run.ale")
 @click.option(
     "-o",
     "--output",
@@ -31,37 +31,15 @@ def check_output(output: str) -> None:
     metavar="FILE",
     help="the recording to write; with %p in it each process has a file",
 )
-@click.option(
-    "-a",
-    "--allocator",
-    "spec",
-    default="blocks",
-    show_default=True,
-    metavar="ALLOCATOR",
-    help="what serves CMD: one of allotrope's own",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(0, 19),
-    default=1,
-    show_default=True,
-    help="zstd's level: higher is smaller and slower; 0 is raw",
-)
-@click.option(
-    "--frames",
-    type=click.IntRange(1, MOST_FRAMES),
-    default=1,
-    show_default=True,
-    help="callers to keep of each allocation; beyond the first each costs time",
-)
-@click.argument("command", nargs=-1)
+@allocator_option("what serves CMD: one of allotrope's own", default="blocks", show_default=True)
+@level_option(0, "zstd's level: higher is smaller and slower; 0 is raw")
+@frames_option(1, "callers to keep of each allocation; beyond the first each costs time")
 def events(output: str, spec: str, level: int, frames: int, command: tuple[str, ...]) -> None:
     """Record every allocation and free of CMD, natively.
 
     The first process alone, unless %p stands in the name of the output. A program that replaces
     itself (exec) begins the recording anew, so `sh -c` and `env` do no harm. For `allotrope
     lifetimes` and `allotrope replay`."""
-    need_command(command, "events -o run.ale")
     check_output(output)
     line = recording_line(output, command, spec, level, frames)
     sys.stdout.flush()

@@ -4,9 +4,11 @@
 import click
 
 from ..features.lifetimes.output import print_tables, rows
-from ..output.files import check_outputs, deliver, output_options
+from ..features.lifetimes.page import lifetimes_page
+from ..output.files import Files, Outputs, as_csv, as_json
+from ..output.page import render
 from ..output.terminal import terminal
-from .words import Word
+from .words import RESULTS, Word, output_options
 
 
 @click.command("lifetimes", cls=Word)
@@ -19,27 +21,25 @@ from .words import Word
     show_default=True,
     help="how many allocation sites the table shows",
 )
-@output_options
-def lifetimes(
-    file: str, site_count: int, json_path: str | None, csv_path: str | None, html_path: str | None
-) -> int:
+@output_options(RESULTS)
+def lifetimes(file: str, site_count: int, files: Files) -> int:
     """How long objects live, how large they are, and who asks for them. FILE is a recording of
     `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
     instructions; in bytes both."""
     from ..features.lifetimes.measure import document, read_lives
 
-    check_outputs(json_path, csv_path, html_path, file)
+    outputs = Outputs(files, [file])
     lives = read_lives(file)
     if lives.warning is not None:
         click.echo(f"allotrope: {lives.warning}", err=True)
     found = document(lives, file)
-
-    def page() -> str:
-        from ..features.lifetimes.page import lifetimes_page
-        from ..output.page import render
-
-        return render(lifetimes_page(found))
-
-    if deliver(found, rows(found), page, json_path, csv_path, html_path):
+    outputs.write(
+        {
+            "--json": lambda: as_json(found),
+            "--csv": lambda: as_csv(rows(found)),
+            "--html": lambda: render(lifetimes_page(found)),
+        }
+    )
+    if not outputs.takes_stdout:
         print_tables(found, site_count, terminal())
     return 0 if lives.warning is None else 1

@@ -9,22 +9,17 @@ import click
 
 from ..features.locality.measure import choose_all, run_one
 from ..features.locality.output import print_runs, rows
+from ..features.locality.page import locality_page
 from ..features.locality.simulate import Document
-from ..output.files import check_outputs, deliver, output_options
-from .words import TAKES_COMMAND, Word, need_command
+from ..output.files import Files, Outputs, as_csv, as_json
+from ..output.page import render
+from .words import RESULTS, allocators_option, output_options, takes_command
 
 SCHEMA = "allotrope.locality/1"
 
 
-@click.command(cls=Word, context_settings=TAKES_COMMAND)
-@click.option(
-    "-a",
-    "--allocator",
-    "specs",
-    multiple=True,
-    metavar="ALLOCATOR",
-    help="under this one; repeatable (default: glibc)",
-)
+@takes_command("locality", "[-a ALLOCATOR]...")
+@allocators_option("under this one; repeatable (default: glibc)")
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096")
 @click.option(
     "--block", metavar="LIST", help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8"
@@ -37,33 +32,29 @@ SCHEMA = "allotrope.locality/1"
     metavar="NAME|BLOCK:SETS:WAYS",
     help="also this cache, by set, class, region and function; repeatable",
 )
-@output_options
-@click.argument("command", nargs=-1)
+@output_options(RESULTS)
 def locality(
     specs: tuple[str, ...],
     page_size: str | None,
     block: str | None,
     causes: bool,
     shapes: tuple[str, ...],
-    json_path: str | None,
-    csv_path: str | None,
-    html_path: str | None,
+    files: Files,
     command: tuple[str, ...],
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
     own goes to standard error."""
-    need_command(command, "locality [-a ALLOCATOR]...")
-    check_outputs(json_path, csv_path, html_path)
+    outputs = Outputs(files)
     given = {"page-size": page_size, "block": block}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [*(["--causes"] * causes), *(f"--shape={shape}" for shape in shapes)]
-    to_stdout = "-" in (json_path, csv_path, html_path)
     runs: list[Document] = []
     interrupted = False
     try:
         for allocator in choose_all(specs, command):
-            runs.append(run_one(allocator, options, command, sys.stderr if to_stdout else None))
+            programs_output = sys.stderr if outputs.takes_stdout else None
+            runs.append(run_one(allocator, options, command, programs_output))
     except KeyboardInterrupt:
         interrupted = True
         under = ", ".join(run["allocator"] for run in runs) or "none"
@@ -72,14 +63,14 @@ def locality(
             raise
     about = {"schema": SCHEMA, "command": list(command)}
     document = {**about, "interrupted": interrupted, "runs": runs}
-
-    def page() -> str:
-        from ..features.locality.page import locality_page
-        from ..output.page import render
-
-        return render(locality_page(document))
-
-    if deliver(document, rows(runs), page, json_path, csv_path, html_path):
+    outputs.write(
+        {
+            "--json": lambda: as_json(document),
+            "--csv": lambda: as_csv(rows(runs)),
+            "--html": lambda: render(locality_page(document)),
+        }
+    )
+    if not outputs.takes_stdout:
         print_runs(runs)
     if interrupted:
         return 128 + signal.SIGINT

@@ -12,10 +12,10 @@ import click
 
 from ..features.trace.record import recorder_line
 from ..system import allocators
-from .words import TAKES_COMMAND, Word, need_command
+from .words import allocator_option, level_option, takes_command
 
 
-@click.command("record", cls=Word, context_settings=TAKES_COMMAND)
+@takes_command("record", "-o run.alt")
 @click.option(
     "-o",
     "--output",
@@ -24,24 +24,11 @@ from .words import TAKES_COMMAND, Word, need_command
     help="the trace to write; - is standard output; with %p, a process id, forks and "
     "execs are followed, each into a trace of its own",
 )
-@click.option(
-    "-a",
-    "--allocator",
-    "spec",
-    metavar="ALLOCATOR",
-    help="record CMD under this allocator (default: its own)",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(1, 19),
-    default=1,
-    show_default=True,
-    help="zstd's level: higher is smaller and slower",
-)
+@allocator_option("record CMD under this allocator (default: its own)")
+@level_option(1, "zstd's level: higher is smaller and slower")
 @click.option(
     "--plain", is_flag=True, help="preload nothing that tells the allocator's references from CMD's"
 )
-@click.argument("command", nargs=-1)
 def record(
     output: str, spec: str | None, level: int, plain: bool, command: tuple[str, ...]
 ) -> None:
@@ -54,7 +41,6 @@ def record(
     allotrope record -o 'run-%p.alt' -- sh -c './program | sort'
     allotrope record -o - -- ./program 2>/dev/null | allotrope trace info -
     """
-    need_command(command, "record -o run.alt")
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     if spec is not None or not plain:
         for name in allocators.OWN_VARIABLES:

@@ -8,41 +8,25 @@ import click
 
 from ..features.replay.measure import SCHEMA, Replayer, choose_all, make_operations, measure
 from ..features.replay.output import print_results, rows
-from ..output.files import check_outputs, deliver, output_options
+from ..features.replay.page import replay_page
+from ..output.files import Files, Outputs, as_csv, as_json
+from ..output.page import render
 from ..output.terminal import terminal
-from .words import Word
+from .words import RESULTS, Word, allocators_option, output_options, rounds_option
 
 
 @click.command("replay", cls=Word)
 @click.argument("recording")
-@click.option(
-    "-a",
-    "--allocator",
-    "specs",
-    multiple=True,
-    metavar="ALLOCATOR",
-    help="under this one; repeatable (default: glibc, each explicit one of ours, and "
-    "the installed peers)",
+@allocators_option(
+    "under this one; repeatable (default: glibc, each explicit one of ours, and the installed "
+    "peers)"
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="how often each is timed",
-)
-@output_options
-def replay(
-    recording: str,
-    specs: tuple[str, ...],
-    rounds: int,
-    json_path: str | None,
-    csv_path: str | None,
-    html_path: str | None,
-) -> int:
+@rounds_option(5, "how often each is timed")
+@output_options(RESULTS)
+def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) -> int:
     """Play the allocations and frees of RECORDING (of `allotrope events` or `record`) under
     several allocators: heap, memory and time."""
-    check_outputs(json_path, csv_path, html_path, recording)
+    outputs = Outputs(files, [recording])
     chosen = choose_all(specs)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
         operations = Path(folder, "operations")
@@ -54,14 +38,14 @@ def replay(
         )
     kept = {key: value for key, value in facts.items() if key not in ("schema", "maps")}
     document = {"schema": SCHEMA, "file": recording, "rounds": rounds, **kept, "results": results}
-
-    def page() -> str:
-        from ..features.replay.page import replay_page
-        from ..output.page import render
-
-        return render(replay_page(document))
-
-    if deliver(document, rows(document), page, json_path, csv_path, html_path):
+    outputs.write(
+        {
+            "--json": lambda: as_json(document),
+            "--csv": lambda: as_csv(rows(document)),
+            "--html": lambda: render(replay_page(document)),
+        }
+    )
+    if not outputs.takes_stdout:
         print_results(document, terminal())
     failed = any(one["failure"] is not None for one in results)
     return 1 if failed or warning is not None else 0

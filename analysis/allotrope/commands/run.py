@@ -10,7 +10,7 @@ import click
 from ..system import allocators
 from ..system.errors import UserError
 from ..system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
-from .words import TAKES_COMMAND, Word, need_command
+from .words import Word, allocator_option, takes_command
 
 
 REPORTS = ("--stats", "--latency")
@@ -35,15 +35,8 @@ def from_anywhere(file: str) -> str:
     return os.path.abspath(file) if file not in ("", "-") else file
 
 
-@click.command("run", cls=BareReports, context_settings=TAKES_COMMAND)
-@click.option(
-    "-a",
-    "--allocator",
-    "spec",
-    required=True,
-    metavar="ALLOCATOR",
-    help="e.g. bsd, bsd:classic, jemalloc; see `allotrope list`",
-)
+@takes_command("run", "-a ALLOCATOR", BareReports)
+@allocator_option("e.g. bsd, bsd:classic, jemalloc; see `allotrope list`", required=True)
 @click.option(
     "--stats",
     metavar="[=FILE]",
@@ -56,10 +49,8 @@ def from_anywhere(file: str) -> str:
     help="write a histogram of how long each call of malloc and free took, to standard error or "
     "FILE, as --stats",
 )
-@click.argument("command", nargs=-1)
 def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
     """Run CMD under an allocator; nothing else changes for it."""
-    need_command(command, "run -a ALLOCATOR")
     chosen = allocators.choose(spec)
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")

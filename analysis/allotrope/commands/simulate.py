@@ -7,8 +7,9 @@ from typing import Any
 import click
 from rich.console import Console
 
+from ..features.locality.page import simulation_page
 from ..features.locality.simulate import (
-    binary_size,
+    Document,
     cache_rows,
     cache_table,
     closing_line,
@@ -20,37 +21,11 @@ from ..features.locality.simulate import (
     shape_table,
     simulate_words,
 )
-from ..output.files import check_outputs, deliver, output_options
+from ..output.files import Files, Outputs, as_csv, as_json
+from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
-from .words import Word
-
-Document = dict[str, Any]
-
-
-def page_of(trace: str, kind: str, document: Document) -> str:
-    from ..features.locality.page import simulation_page
-    from ..output.page import render
-
-    return render(simulation_page(trace, kind, document))
-
-
-def simulated(
-    kind: str,
-    trace: str,
-    options: list[tuple[str, Any]],
-    rows: Callable[[Document], Iterator[list[Any]]],
-    outputs: tuple[str | None, str | None, str | None],
-) -> tuple[Document, Console | None, int]:
-    """Runs the simulator and writes the outputs (JSON, CSV, HTML). Returns the result; where its
-    tables go, None when an output takes their place; and the status, as of `trace info`: 1 for
-    a result of a trace that is damaged or cut."""
-    check_outputs(*outputs, trace=trace)
-    document, warning = run_simulator(simulate_words(kind, trace, options))
-    need_references(document, trace, warning)
-    if warning is not None:
-        click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
-    tables = deliver(document, rows(document), lambda: page_of(trace, kind, document), *outputs)
-    return document, terminal() if tables else None, 0 if warning is None else 1
+from ..output.units import format_whole_bytes
+from .words import RESULTS, Word, output_options
 
 
 @click.group()
@@ -61,7 +36,7 @@ def simulate() -> None:
 def common_options(command: Any) -> Any:
     for decorator in (
         click.argument("trace"),
-        output_options,
+        output_options(RESULTS),
         click.option("--threads", type=int, help="default: the processors online"),
         click.option(
             "--error-over",
@@ -79,39 +54,10 @@ def common_options(command: Any) -> Any:
 @common_options
 @click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
-def pages(
-    trace: str,
-    page_size: str | None,
-    sample: bool,
-    json_path: str | None,
-    csv_path: str | None,
-    html_path: str | None,
-    count: int | None,
-    threads: int | None,
-    error_over: int | None,
-) -> int:
+def pages(trace: str, files: Files, **options: Any) -> int:
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
     valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    options = [
-        ("page-size", page_size),
-        ("sample", sample),
-        ("count", count),
-        ("threads", threads),
-        ("error-over", error_over),
-    ]
-    document, console, status = simulated(
-        "pages", trace, options, page_rows, (json_path, csv_path, html_path)
-    )
-    if console is None:
-        return status
-    for page in document["pages"]:
-        title = f"LRU faults, pages of {binary_size(page['page_size'])}"
-        print_in_parts(console, page_table(page, document["references"]), title)
-        sampled = page["sample"] and f"one page in {page['sample']['of']} was followed"
-        if line := describe_error(page["sample"], sampled or ""):
-            console.print(line)
-    console.print(closing_line(document, "faults include first touches."))
-    return status
+    return simulated("pages", trace, options, files, page_rows, show_pages)
 
 
 @simulate.command(cls=Word)
@@ -125,7 +71,6 @@ def pages(
 @click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
 @click.option(
     "--shape",
-    "shapes",
     multiple=True,
     metavar="NAME|BLOCK:SETS:WAYS",
     help="also this cache, in detail; repeatable",
@@ -133,47 +78,62 @@ def pages(
 @click.option(
     "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
 )
-def caches(
-    trace: str,
-    block: str | None,
-    sample: int | None,
-    no_causes: bool,
-    shapes: tuple[str, ...],
-    straddles_once: bool,
-    json_path: str | None,
-    csv_path: str | None,
-    html_path: str | None,
-    count: int | None,
-    threads: int | None,
-    error_over: int | None,
-) -> int:
+def caches(trace: str, files: Files, **options: Any) -> int:
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
-    options = [
-        ("block", block),
-        ("sample", sample),
-        ("no-causes", no_causes),
-        ("straddles-once", straddles_once),
-        ("count", count),
-        ("threads", threads),
-        ("error-over", error_over),
-    ]
-    options += [("shape", shape) for shape in shapes]
-    document, console, status = simulated(
-        "caches", trace, options, cache_rows, (json_path, csv_path, html_path)
+    return simulated("caches", trace, options, files, cache_rows, show_caches)
+
+
+def simulated(
+    kind: str,
+    trace: str,
+    options: dict[str, Any],
+    files: Files,
+    rows: Callable[[Document], Iterator[list[Any]]],
+    show: Callable[[Document, Console], None],
+) -> int:
+    """Runs the simulator with its options, writes the outputs and shows the tables, unless an
+    output takes their place. Returns the status, as of `trace info`: 1 for a result of a trace that
+    is damaged or cut."""
+    outputs = Outputs(files, ["/dev/stdin" if trace == "-" else trace])
+    document, warning = run_simulator(simulate_words(kind, trace, options))
+    need_references(document, trace, warning)
+    if warning is not None:
+        click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
+    outputs.write(
+        {
+            "--json": lambda: as_json(document),
+            "--csv": lambda: as_csv(rows(document)),
+            "--html": lambda: render(simulation_page(trace, kind, document)),
+        }
     )
-    if console is None:
-        return status
+    if not outputs.takes_stdout:
+        show(document, terminal())
+    return 0 if warning is None else 1
+
+
+def show_pages(document: Document, console: Console) -> None:
+    for page in document["pages"]:
+        title = f"LRU faults, pages of {format_whole_bytes(page['page_size'])}"
+        print_in_parts(console, page_table(page, document["references"]), title)
+        sample = page["sample"] or {}
+        say_error(console, sample, f"one page in {sample.get('of')} was followed")
+    console.print(closing_line(document, "faults include first touches."))
+
+
+def say_error(console: Console, sample: Document, what: str) -> None:
+    if line := describe_error(sample or None, what):
+        console.print(line)
+
+
+def show_caches(document: Document, console: Console) -> None:
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
-        slices = part["sample"] and f"{part['sample']['slices']} of 32 slices were simulated"
-        if line := describe_error(part["sample"], slices or ""):
-            console.print(line)
+        sample = part["sample"] or {}
+        say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
     if document["shapes"]:
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
         print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
-    console.print(
-        closing_line(document, "rates are per touch of a block; each cache stands alone.")
-    )
-    return status
+    text = "rates are per touch of a block; each cache stands alone."
+    console.print(closing_line(document, text))

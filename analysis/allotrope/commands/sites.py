@@ -2,7 +2,6 @@
 """`allotrope sites`: runs a command and tells where in it the memory was allocated."""
 
 import datetime
-import json
 import shlex
 import sys
 import tempfile
@@ -16,58 +15,41 @@ from ..features.sites.measure import Sites, read_sites
 from ..features.sites.output import as_document, as_profile, sentences
 from ..features.sites.page import as_terminal_rows, sampling, sites_page
 from ..features.sites.run import choose, ending, environment_for, run
-from ..output.files import need_writable
-from ..output.page import check_page_modules, render
+from ..output.files import STDOUT, Files, Outputs, as_json
+from ..output.page import render
 from ..output.pprof import encode
-from ..system import allocators
+from ..system.allocators import own_version
 from ..system.errors import UserError
-from .words import TAKES_COMMAND, Word, need_command
+from .words import allocator_option, frames_option, output_options, takes_command
 
 TABLE_WIDTH = 100
 MOST_ROWS = 10
-MOST_FRAMES = 64  # as the library keeps at most
+WRITTEN = {
+    "--html": "write a page with flame graphs",
+    "--pprof": "write a profile that pprof reads",
+    "--json": "write everything as JSON",
+}
 
 
-@click.command("sites", cls=Word, context_settings=TAKES_COMMAND)
-@click.option(
-    "-a",
-    "--allocator",
-    "spec",
-    metavar="ALLOCATOR",
-    help="see `allotrope list`; default: the first there",
-)
+@takes_command("sites", "[-a ALLOCATOR]")
+@allocator_option("see `allotrope list`; default: the first there")
 @click.option(
     "--rate",
     metavar="BYTES",
     help="look at one allocation in so many bytes, e.g. 64K; 1 looks at each; default: "
     "as many as cost some hundredth of the time",
 )
-@click.option(
-    "--frames",
-    type=click.IntRange(1, MOST_FRAMES),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="callers to keep of each",
-)
-@click.option("--html", "html_file", metavar="FILE", help="write a page with flame graphs")
-@click.option("--pprof", "pprof_file", metavar="FILE", help="write a profile that pprof reads")
-@click.option("--json", "json_file", metavar="FILE", help="write everything as JSON")
-@click.argument("command", nargs=-1)
+@frames_option(32, "callers to keep of each", metavar="N")
+@output_options(WRITTEN, "FILE")
 def sites(
-    spec: str | None,
-    rate: str | None,
-    frames: int,
-    html_file: str | None,
-    pprof_file: str | None,
-    json_file: str | None,
-    command: tuple[str, ...],
+    spec: str | None, rate: str | None, frames: int, files: Files, command: tuple[str, ...]
 ) -> int:
     """Run CMD and show where in it the memory was allocated that it held at its peak, and what it
     never freed. The report goes to standard error; standard output and the status are CMD's."""
-    need_command(command, "sites [-a ALLOCATOR]")
-    outputs = {"--html": html_file, "--pprof": pprof_file, "--json": json_file}
-    check_outputs(outputs)
+    for option, file in files.items():
+        if file == STDOUT:
+            raise UserError(f"{option}: standard output is the command's; name a file")
+    outputs = Outputs(files)
     chosen = choose(spec, command)
     environment = environment_for(chosen, rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -81,29 +63,20 @@ def sites(
             f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
             status or 1,
         )
-    line = shlex.join(command)
-    if html_file:
-        catalogue = allocators.own_catalogue()
-        page = render(sites_page(found, line, date), catalogue["version"] if catalogue else None)
-        write(html_file, page.encode(errors="backslashreplace"))
-    if pprof_file:
-        write(pprof_file, encode(as_profile(found)))
-    if json_file:
-        document = {"date": date, "command_line": list(command), **as_document(found)}
-        write(json_file, (json.dumps(document, indent=1) + "\n").encode())
-    report(found)  # last: its reader may have gone
+    write(outputs, found, command, date)
     return status
 
 
-def check_outputs(outputs: dict[str, str | None]) -> None:
-    """Found out before the run, not after it."""
-    given = [(option, file) for option, file in outputs.items() if file is not None]
-    for option, file in given:
-        if file == "-":
-            raise UserError(f"{option}: standard output is the command's; name a file")
-    need_writable(given)
-    if outputs["--html"]:
-        check_page_modules()
+def write(outputs: Outputs, found: Sites, command: tuple[str, ...], date: str) -> None:
+    about = {"date": date, "command_line": list(command)}
+    outputs.write(
+        {
+            "--html": lambda: render(sites_page(found, shlex.join(command), date), own_version()),
+            "--pprof": lambda: encode(as_profile(found)),
+            "--json": lambda: as_json({**about, **as_document(found)}, indent=1),
+        },
+        lambda: report(found),
+    )
 
 
 def report(found: Sites) -> None:
@@ -122,10 +95,3 @@ def report(found: Sites) -> None:
         console.print(table, highlight=False, markup=False)
     for sentence in sentences(found):
         console.print(str(sentence), markup=False, highlight=False)
-
-
-def write(file: str, content: bytes) -> None:
-    try:
-        Path(file).write_bytes(content)
-    except OSError as error:
-        raise UserError(f"cannot write {file}: {error.strerror}") from None

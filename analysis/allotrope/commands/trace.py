@@ -3,7 +3,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from typing import NoReturn
 
@@ -11,6 +10,7 @@ import click
 
 from ..features.trace.output import print_info
 from ..system.errors import UserError
+from ..system.native import ask
 from ..system.places import PLACES, built
 from .words import Word
 
@@ -47,17 +47,16 @@ def info(file: str, as_json: bool) -> None:
     allotrope trace info --json run.alt | jq .totals.by_class
     """
     need_trace(file)
-    done = subprocess.run(
-        [built(PLACES.tracer), "info", file], capture_output=True, text=True, errors="replace"
-    )
-    if not done.stdout:
-        raise UserError(done.stderr.strip().removeprefix("allotrope: "), done.returncode)
+    answer = ask(PLACES.tracer, "info", file)
+    found = answer.output.decode(errors="replace")
+    if not found:
+        raise UserError(answer.message, answer.status)
     if as_json:
-        click.echo(done.stdout, nl=False)
+        click.echo(found, nl=False)
     else:
-        print_info(file, json.loads(done.stdout))
-    if done.returncode != 0:
-        raise UserError(done.stderr.strip().removeprefix("allotrope: "), 1)
+        print_info(file, json.loads(found))
+    if answer.status != 0:
+        raise UserError(answer.message, 1)
 
 
 @trace.command("dump", cls=Word)

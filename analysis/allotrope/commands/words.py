@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What the words of the command have in common."""
+"""What the words of the command have in common: how they are read, and the options that several
+of them have."""
 
+import functools
 import importlib
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import click
 
 from ..system.errors import UserError
 
+Function = Callable[..., Any]
+MOST_FRAMES = 64  # as the library keeps at most: of shim/observers/stack_trace.h
 # A command's own options are not ours: parsing ends where the command begins.
 TAKES_COMMAND = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -71,3 +75,77 @@ def only_draws(context: click.Context, output: str, written: str) -> None:
 def need_command(command: tuple[str, ...], usage: str) -> None:
     if not command:
         raise UserError(f"no command given; usage: allotrope {usage} -- CMD...")
+
+
+def takes_command(
+    name: str, usage: str | None = None, cls: type[Word] = Word
+) -> Callable[[Function], click.Command]:
+    """A word with a command behind its own options, which it needs unless `usage` is None."""
+
+    def decorate(function: Function) -> click.Command:
+        @functools.wraps(function)
+        def checked(*arguments: Any, command: tuple[str, ...], **options: Any) -> Any:
+            if usage is not None:
+                need_command(command, f"{name} {usage}")
+            return function(*arguments, command=command, **options)
+
+        with_command = click.argument("command", nargs=-1)(checked)
+        return click.command(name, cls=cls, context_settings=TAKES_COMMAND)(with_command)
+
+    return decorate
+
+
+def allocator_option(text: str, **settings: Any) -> Callable[[Function], Function]:
+    """-a of a word that runs under one allocator, as `spec`. text: its help."""
+    names = ("-a", "--allocator", "spec")
+    return click.option(*names, metavar="ALLOCATOR", help=text, **settings)
+
+
+def allocators_option(text: str) -> Callable[[Function], Function]:
+    """-a of a word that runs under several, as `specs`."""
+    names = ("-a", "--allocator", "specs")
+    return click.option(*names, multiple=True, metavar="ALLOCATOR", help=text)
+
+
+def rounds_option(default: int, text: str) -> Callable[[Function], Function]:
+    count = click.IntRange(min=1)
+    return click.option("--rounds", type=count, default=default, show_default=True, help=text)
+
+
+def level_option(least: int, text: str) -> Callable[[Function], Function]:
+    """How hard zstd tries."""
+    levels = click.IntRange(least, 19)
+    return click.option("--level", type=levels, default=1, show_default=True, help=text)
+
+
+def frames_option(default: int, text: str, **settings: Any) -> Callable[[Function], Function]:
+    frames = click.IntRange(1, MOST_FRAMES)
+    settings |= {"default": default, "show_default": True, "help": text}
+    return click.option("--frames", type=frames, **settings)
+
+
+RESULTS = {
+    "--json": "every result, as JSON",
+    "--csv": "every result, as CSV",
+    "--html": "a page with pictures",
+}
+
+
+def output_options(
+    texts: Mapping[str, str], metavar: str = "FILE|-"
+) -> Callable[[Function], Function]:
+    """An option for each file that may be written; the word gets all of them as `files`, by option.
+    texts: the help of each."""
+    names = {option: f"{option.strip('-').replace('-', '_')}_file" for option in texts}
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def with_files(*arguments: Any, **options: Any) -> Any:
+            files = {option: options.pop(name) for option, name in names.items()}
+            return function(*arguments, files=files, **options)
+
+        for option, text in reversed(texts.items()):
+            with_files = click.option(option, names[option], metavar=metavar, help=text)(with_files)
+        return with_files
+
+    return decorate

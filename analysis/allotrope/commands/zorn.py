@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
+from ..output.files import replace_file
 from ..output.page import need_modules
+from ..statistics.intervals import LEAST_ROUNDS
 from ..system.errors import UserError
 from .words import Word, only_draws
 
@@ -26,7 +28,7 @@ MODULES = ("jinja2", "matplotlib", "scipy")  # of the page
     "--rounds",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs 6",
+    help=f"of CPU time; default {DEFAULT_ROUNDS}, an interval needs {LEAST_ROUNDS}",
 )
 @click.option(
     "--programs",
@@ -82,7 +84,7 @@ def measure(
     from ..study.zorn.measurements import FILE, as_text
     from ..study.zorn.plan import Extent
     from ..study.zorn.programs import read_programs
-    from ..study.zorn.store import Store, write_whole
+    from ..study.zorn.store import Store
     from ..study.zorn.study import Study, check_tools, question
 
     store = Store(folder)
@@ -106,7 +108,7 @@ def measure(
             raise
     if results.missing and len(results.missing) == len(programs):
         raise UserError("no program could be measured; run ./bootstrap study", 1)
-    write_whole(folder / FILE, as_text(results))
+    replace_file(folder / FILE, as_text(results))
     return folder / FILE
 
 

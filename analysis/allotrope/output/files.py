@@ -1,31 +1,86 @@
 # SPDX-License-Identifier: MIT
-"""Results as JSON, CSV and a page: to a file, or to standard output where it is `-`."""
+"""The one way in which commands write files: a result to each file that an option names, or to
+standard output where it is `-`; and the state of work in progress, which is replaced whole."""
 
 import contextlib
 import csv
+import io
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, TextIO
+from typing import Any
 
 import click
 
 from ..system.errors import UserError
 
+STDOUT = "-"
+Files = Mapping[str, str | None]  # by option; None: was not asked for
+
+
+class Outputs:
+    """What a command was asked to write, by option. All of it is found wanting before the work, not
+    after it; nothing is made or emptied yet."""
+
+    def __init__(
+        self, files: Files, inputs: Iterable[str | None] = (), others: Files | None = None
+    ) -> None:
+        """inputs: files that are read, which no output may be. others: what is written too, but not
+        by write()."""
+        self.files = {option: file for option, file in files.items() if file is not None}
+        need_writable({**files, **(others or {})}, inputs)
+        if "--html" in self.files:
+            from .page import check_page_modules
+
+            check_page_modules()
+
+    @property
+    def takes_stdout(self) -> bool:
+        return STDOUT in self.files.values()
+
+    def write(
+        self,
+        makers: Mapping[str, Callable[[], str | bytes]],
+        show: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Makes what was asked for and writes it: files before anything is shown, so that a full
+        terminal or pipe costs no result; standard output behind it."""
+        made = {file: makers[option]() for option, file in self.files.items()}
+        for file, content in made.items():
+            if file != STDOUT:
+                write_file(file, content)
+        show()
+        if STDOUT in made:
+            click.echo(made[STDOUT], nl=False)
+
+
+def write_file(file: str, content: str | bytes) -> None:
+    """What no text may hold (bytes of a command line that are no UTF-8) is written as escapes."""
+    data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+    with _named(file):
+        Path(file).write_bytes(data)
+
+
+def replace_file(file: Path, text: str) -> None:
+    """The file is the old one or the new one, whatever happens."""
+    fresh = file.with_name(f".{file.name}.new")
+    with _named(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("w", encoding="utf-8") as output:
+            output.write(text)
+            output.flush()
+            os.fsync(output.fileno())
+        fresh.replace(file)
+
 
 @contextlib.contextmanager
-def _writing(path: str) -> Iterator[TextIO]:
+def _named(file: str | Path) -> Iterator[None]:
     """A file that cannot be written is named; standard output is commands/cli.py's to judge."""
-    if path == "-":
-        yield sys.stdout
-        return
     try:
-        with open(path, "w", encoding="utf-8", newline="") as output:
-            yield output
+        yield
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {file}: {error.strerror}") from None
 
 
 def read_json(path: str) -> Any:
@@ -38,33 +93,30 @@ def read_json(path: str) -> Any:
         raise UserError(f"{path} is damaged: it is no JSON ({error})") from None
 
 
-def write_csv(path: str, rows: Iterable[list[Any]]) -> None:
-    with _writing(path) as output:
-        csv.writer(output, lineterminator="\n").writerows(rows)
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
-def write_json(path: str, document: Any) -> None:
-    with _writing(path) as output:
-        json.dump(document, output)
-        output.write("\n")
+def as_json(document: Any, indent: int | None = None) -> str:
+    return json.dumps(document, indent=indent) + "\n"
 
 
-def write_text(path: str, text: str) -> None:
-    with _writing(path) as output:
-        output.write(text)
-
-
-def need_writable(outputs: Iterable[tuple[str, str]], inputs: Iterable[str | None] = ()) -> None:
-    """Finds out before the work, and makes or empties no file yet. outputs: options and their
-    files. inputs: files that are read, which no output may be."""
+def need_writable(files: Files, inputs: Iterable[str | None] = ()) -> None:
+    """Finds out before the work, and makes or empties no file yet. inputs: files that are read,
+    which no output may be."""
     taken = {os.path.realpath(file): "read" for file in inputs if file and os.path.isfile(file)}
-    for option, file in outputs:
-        place = file if file == "-" else os.path.realpath(file)
+    for option, file in files.items():
+        if file is None:
+            continue
+        place = file if file == STDOUT else os.path.realpath(file)
         if place in taken:
             raise UserError(f"{option}: {file} is already {taken[place]}; name another file")
         taken[place] = f"written by {option}"
         folder = os.path.dirname(place)
-        if file == "-":
+        if file == STDOUT:
             continue
         if not os.path.isdir(folder):
             raise UserError(f"{option}: cannot write {file}: there is no folder {folder}")
@@ -72,45 +124,3 @@ def need_writable(outputs: Iterable[tuple[str, str]], inputs: Iterable[str | Non
             raise UserError(f"{option}: cannot write {file}: it is a folder")
         if not os.access(place if os.path.exists(place) else folder, os.W_OK):
             raise UserError(f"{option}: cannot write {file}: permission denied")
-
-
-def check_outputs(
-    json_path: str | None, csv_path: str | None, html_path: str | None, trace: str | None = None
-) -> None:
-    """All outputs are found wanting before the work, not after it. trace: what is read."""
-    options = (("--json", json_path), ("--csv", csv_path), ("--html", html_path))
-    source = "/dev/stdin" if trace == "-" else trace
-    need_writable([(option, path) for option, path in options if path is not None], [source])
-    if html_path is not None:
-        from .page import check_page_modules
-
-        check_page_modules()
-
-
-def deliver(
-    document: Any,
-    rows: Iterable[list[Any]],
-    page: Callable[[], str],
-    json_path: str | None,
-    csv_path: str | None,
-    html_path: str | None,
-) -> bool:
-    """Writes what was asked for. Returns whether standard output is still free for tables."""
-    if json_path is not None:
-        write_json(json_path, document)
-    if csv_path is not None:
-        write_csv(csv_path, rows)
-    if html_path is not None:
-        write_text(html_path, page())
-    return "-" not in (json_path, csv_path, html_path)
-
-
-def output_options(command: Any) -> Any:
-    """--json, --csv and --html, as json_path, csv_path and html_path."""
-    for decorator in (
-        click.option("--html", "html_path", metavar="FILE|-", help="a page with pictures"),
-        click.option("--csv", "csv_path", metavar="FILE|-", help="every result, as CSV"),
-        click.option("--json", "json_path", metavar="FILE|-", help="every result, as JSON"),
-    ):
-        command = decorator(command)
-    return command

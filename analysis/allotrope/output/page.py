@@ -26,9 +26,10 @@ import functools
 import gzip
 import importlib.util
 import json
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..system.errors import UserError
 from .sentences import Sentence
@@ -78,6 +79,12 @@ class Page:
     advice: Sequence[Sentence]
     sections: Sequence[Section]
     command: str | None = None
+
+
+def recorded_command(document: Mapping[str, Any]) -> str:
+    """The command line whose recording a document is of; the file's name where it is not told."""
+    command = (document["description"] or {}).get("command")
+    return shlex.join(command) if command else str(document["file"])
 
 
 def need_modules(what: str, *modules: str) -> None:

@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: MIT
 """Figures for people: three digits or so, with a unit."""
 
+from typing import Sequence
+
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
+
+
+def in_unit(value: float, factor: int, units: Sequence[str]) -> tuple[float, str]:
+    """A value in the first unit in which it is below 1000, in the last where it is in none. Each
+    unit is `factor` times the one before."""
+    for unit in units[:-1]:
+        if value < 1000:
+            return value, unit
+        value /= factor
+    return value, units[-1]
 
 
 def format_bytes(size: float) -> str:
     """Three digits or so, in powers of 1024 as memory has it."""
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1000:
-            break
-        size /= 1024
-    else:
-        unit = "GiB"
-    return f"{size:.0f} {unit}" if size >= 99.95 or unit == "B" else f"{size:.1f} {unit}"
+    value, unit = in_unit(size, 1024, ("B", "KiB", "MiB", "GiB"))
+    return f"{value:.0f} {unit}" if value >= 99.95 or unit == "B" else f"{value:.1f} {unit}"
+
+
+def format_whole_bytes(size: int) -> str:
+    """To the byte, with the largest unit that leaves a whole number."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while size % 1024 == 0 and size > 0 and len(units) > 1:
+        size //= 1024
+        units.pop(0)
+    return f"{size} {units[0]}"
+
+
+def short_bytes(size: int) -> str:
+    """The same where there is little room: 64K."""
+    return format_whole_bytes(size).replace(" ", "").replace("iB", "")
 
 
 def format_seconds(seconds: float) -> str:
@@ -20,13 +41,13 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_nanoseconds(time: float) -> str:
-    for unit in ("ns", "µs", "ms"):
-        if time < 1000:
-            break
-        time /= 1000
-    else:
-        unit = "s"
-    return f"{time:.0f} {unit}" if time >= 99.5 or unit == "ns" else f"{time:.3g} {unit}"
+    value, unit = in_unit(time, 1000, ("ns", "µs", "ms", "s"))
+    return f"{value:.0f} {unit}" if value >= 99.5 or unit == "ns" else f"{value:.3g} {unit}"
+
+
+def format_ratio(ratio: float, low: float, high: float) -> str:
+    """A ratio with its interval."""
+    return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def format_count(count: float) -> str:

@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from typing import Sequence
 
 CONFIDENCE = 0.95
+LEAST_ROUNDS = 6  # from which on the extremes enclose the median with that confidence
+
+
+ORDER_STATISTIC, RANGE = "order-statistic", "range"
 
 
 @dataclass(frozen=True)
@@ -26,19 +30,19 @@ class Rank:
     """Which order statistics bound the interval, counted from 1 at either end."""
 
     rank: int
-    kind: str  # "order-statistic" or "range"
+    kind: str  # ORDER_STATISTIC or RANGE
     coverage: float
 
 
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> Rank:
     """The narrowest symmetric pair of order statistics of `count` values that still covers the
     median with `confidence`; the extremes, as a "range", when none does."""
-    best = Rank(1, "range", _coverage(count, 1))
+    best = Rank(1, RANGE, _coverage(count, 1))
     for rank in range(1, count // 2 + 1):
         coverage = _coverage(count, rank)
         if coverage < confidence:
             break
-        best = Rank(rank, "order-statistic", coverage)
+        best = Rank(rank, ORDER_STATISTIC, coverage)
     return best
 
 
@@ -52,6 +56,10 @@ class Estimate:
     median: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -91,6 +99,12 @@ class Summary:
     interval: str
     coverage: float
     rounds: list[float | None]
+
+    def ratio_interval(self) -> Estimate | None:
+        """The ratio to the baseline; None where it is undefined."""
+        if self.ratio is None or self.ratio_low is None or self.ratio_high is None:
+            return None
+        return Estimate(self.ratio, self.ratio_low, self.ratio_high)
 
 
 def summarize(values: Sequence[float | None], baseline: Sequence[float | None]) -> Summary | None:

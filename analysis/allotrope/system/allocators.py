@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import UserError
+from .native import without_name
 from .places import PLACES
 
 # The user's settings that would make an allocator something else than its name says.
@@ -148,7 +149,7 @@ def _ask_describe(*arguments: str) -> dict[str, Any]:
         [PLACES.describe, *arguments], capture_output=True, text=True, check=False
     )
     if answer.returncode != 0:
-        line = answer.stderr.strip().removeprefix("allotrope: ")
+        line = without_name(answer.stderr.strip())
         raise UserError(line or f"{PLACES.describe} failed with status {answer.returncode}")
     described: dict[str, Any] = json.loads(answer.stdout)
     return described
@@ -157,6 +158,12 @@ def _ask_describe(*arguments: str) -> dict[str, Any]:
 def own_catalogue() -> dict[str, Any] | None:
     """What is compiled into our library, as allotrope-describe tells; None when not built."""
     return None if own_missing() else _ask_describe()
+
+
+def own_version() -> str | None:
+    """The project's, which is the native side's; None when that is not built."""
+    catalogue = own_catalogue()
+    return str(catalogue["version"]) if catalogue else None
 
 
 def _choose_own(spec: str, version: str) -> Allocator:

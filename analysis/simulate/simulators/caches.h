@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* caches.h: misses and write-backs of every cache of 2^5 to 2^17 sets and 1 to 16 ways, in one
- * pass over the references.
+/* SPDX-License-Identifier: MIT
+ *
+ * caches.h: misses and write-backs of every cache of 2^5 to 2^17 sets and 1 to 16 ways, in one
+ * pass over the references: all-associativity simulation (Hill and Smith 1989).
  *
  * All caches are LRU, write back, allocate on a write miss, and are indexed by the address's low
  * bits. Each stands alone: it sees every reference, as if it were the only cache. A reference

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* dispatch.c: the processor's own word on what it can do. */
+/* SPDX-License-Identifier: MIT
+ *
+ * dispatch.c: the processor's own word on what it can do.
+ */
 #include "analysis/simulate/simulators/dispatch.h"
 
 static bool avx512;

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* lru_stack.c: the most recent units in vector registers, the next in a short row, all others in
- * a long row of marks.
+/* SPDX-License-Identifier: MIT
+ *
+ * lru_stack.c: the most recent units in a few slots, the next in a short row, all others in a long
+ * row of marks.
  *
  * Real programs find most of their units among the last few. So the stack is cut in three:
  *
@@ -18,55 +19,14 @@
  */
 #include "analysis/simulate/simulators/lru_stack.h"
 
-#include <immintrin.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/simulate/simulators/counts.h"
 #include "analysis/simulate/simulators/dispatch.h"
-#include "analysis/simulate/simulators/recency.h"
+#include "analysis/simulate/simulators/lru_stack_state.h"
 
-enum {
-    FRONT = 16,
-    MIDDLE = 112,
-    LANES = 8, /* units in a vector register */
-    PREFETCH_AHEAD = 8,
-    SMALLEST_TABLE = 4 * TOUCH_CAPACITY,
-    SMALLEST_ROW = 8 * TOUCH_CAPACITY,
-    NOWHERE = UINT32_MAX,
-};
-
-#define NO_UNIT TOUCH_UNIT_MASK
-
-struct entry {
-    uint64_t unit;
-    uint32_t left; /* the time it left the middle, NOWHERE while it is there or in front */
-};
-
-struct absent {
-    uint64_t touch;
-    uint32_t slot; /* the slot it took */
-};
-
-struct lru_stack {
-    uint64_t front[FRONT] __attribute__((aligned(64)));
-    uint32_t front_stamps[FRONT] __attribute__((aligned(64))); /* 0 in an empty slot */
-    uint64_t middle[MIDDLE] __attribute__((aligned(64)));
-    uint32_t middle_stamps[MIDDLE] __attribute__((aligned(64)));
-    uint32_t front_stamp, middle_stamp; /* the latest */
-    unsigned in_front, in_middle;
-    /* The units in front and their entries, as of the last absent one that was looked up. */
-    uint64_t unit_of_slot[FRONT];
-    uint32_t entry_of_slot[FRONT];
-    uint32_t entry_of_middle[MIDDLE];
-    uint64_t front_distances[REFERENCE_CLASSES][FRONT];
-    uint64_t middle_distances[REFERENCE_CLASSES][MIDDLE];
-    struct lru_histogram of_class[REFERENCE_CLASSES];
-    struct entry *table; /* open addressing, at most half full */
-    size_t table_size;
-    size_t known;
-    struct recency behind;
-    struct absent absent[TOUCH_CAPACITY];
-};
+enum { SMALLEST_TABLE = 4 * TOUCH_CAPACITY, SMALLEST_ROW = 8 * TOUCH_CAPACITY };
 
 static void empty_slots(struct lru_stack *stack)
 {
@@ -82,7 +42,7 @@ static void empty_slots(struct lru_stack *stack)
 static struct entry *new_table(size_t size)
 {
     struct entry *table = malloc(size * sizeof *table);
-    for (size_t i = 0; table != NULL && i < size; i++)
+    for (size_t i = 0; table && i < size; i++)
         table[i] = (struct entry){.unit = NO_UNIT, .left = NOWHERE};
     return table;
 }
@@ -90,13 +50,13 @@ static struct entry *new_table(size_t size)
 struct lru_stack *lru_stack_new(void)
 {
     struct lru_stack *stack = aligned_alloc(64, (sizeof *stack + 63) / 64 * 64);
-    if (stack == NULL)
+    if (!stack)
         return NULL;
     memset(stack, 0, sizeof *stack);
     empty_slots(stack);
     stack->table_size = SMALLEST_TABLE;
     stack->table = new_table(stack->table_size);
-    if (stack->table == NULL || !recency_init(&stack->behind, SMALLEST_ROW)) {
+    if (!stack->table || !recency_init(&stack->behind, SMALLEST_ROW)) {
         lru_stack_free(stack);
         return NULL;
     }
@@ -105,7 +65,7 @@ struct lru_stack *lru_stack_new(void)
 
 void lru_stack_free(struct lru_stack *stack)
 {
-    if (stack == NULL)
+    if (!stack)
         return;
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
         free(stack->of_class[class].of_distance);
@@ -117,11 +77,6 @@ void lru_stack_free(struct lru_stack *stack)
 size_t lru_stack_units(const struct lru_stack *stack)
 {
     return stack->known;
-}
-
-static inline size_t home_of(const struct lru_stack *stack, uint64_t unit)
-{
-    return unit * 0x9e3779b97f4a7c15ULL >> 20 & (stack->table_size - 1);
 }
 
 /* The entry of `unit`, or the free one where it belongs. */
@@ -139,7 +94,7 @@ static bool rebuild_table(struct lru_stack *stack, size_t size)
     struct entry *old = stack->table;
     size_t old_size = stack->table_size;
     struct entry *table = new_table(size);
-    if (table == NULL)
+    if (!table)
         return false;
     stack->table = table;
     stack->table_size = size;
@@ -176,23 +131,12 @@ static bool close_gaps(struct lru_stack *stack)
 
 bool lru_histogram_reach(struct lru_histogram *histogram, size_t distance)
 {
-    if (distance < histogram->length)
-        return true;
-    size_t length = histogram->length > 0 ? histogram->length : 4 * FRONT;
-    while (length <= distance)
-        length *= 2;
-    uint64_t *longer = realloc(histogram->of_distance, length * sizeof *longer);
-    if (longer == NULL)
-        return false;
-    memset(longer + histogram->length, 0, (length - histogram->length) * sizeof *longer);
-    histogram->of_distance = longer;
-    histogram->length = length;
-    return true;
+    return counts_reach(&histogram->of_distance, &histogram->length, 4 * FRONT, distance);
 }
 
 /* Runs touches through the front. Counts the distances of those found there and lists the
  * others. Returns the length of that list. */
-static size_t run_front_portable(struct lru_stack *stack, const uint64_t *touches, size_t count)
+static size_t run_front(struct lru_stack *stack, const uint64_t *touches, size_t count)
 {
     size_t missing = 0;
     for (size_t i = 0; i < count; i++) {
@@ -217,46 +161,7 @@ static size_t run_front_portable(struct lru_stack *stack, const uint64_t *touche
     return missing;
 }
 
-AVX512 static size_t run_front_avx512(struct lru_stack *stack, const uint64_t *touches,
-                                      size_t count)
-{
-    _Static_assert(FRONT == 16, "two registers of units, one of stamps");
-    const __m512i unit_mask = _mm512_set1_epi64(TOUCH_UNIT_MASK);
-    __m512i low = _mm512_load_si512(stack->front);
-    __m512i high = _mm512_load_si512(stack->front + 8);
-    __m512i stamps = _mm512_load_si512(stack->front_stamps);
-    uint32_t stamp = stack->front_stamp;
-    size_t missing = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t touch = touches[i];
-        __m512i unit = _mm512_and_si512(_mm512_set1_epi64((long long)touch), unit_mask);
-        __mmask16 found = _mm512_kunpackb(_mm512_cmpeq_epi64_mask(high, unit),
-                                          _mm512_cmpeq_epi64_mask(low, unit));
-        stamp++;
-        if (__builtin_expect(_mm512_kortestz(found, found), 0)) {
-            __m512i least = _mm512_set1_epi32((int)_mm512_reduce_min_epu32(stamps));
-            unsigned slot = (unsigned)__builtin_ctz(_mm512_cmpeq_epi32_mask(stamps, least));
-            found = (__mmask16)(1U << slot);
-            low = _mm512_mask_mov_epi64(low, (__mmask8)found, unit);
-            high = _mm512_mask_mov_epi64(high, (__mmask8)(found >> 8), unit);
-            stack->absent[missing++] = (struct absent){touch, slot};
-        } else {
-            __m512i own = _mm512_broadcastd_epi32(
-                _mm512_castsi512_si128(_mm512_maskz_compress_epi32(found, stamps)));
-            unsigned larger = _mm512_cmpgt_epu32_mask(stamps, own);
-            stack->front_distances[touch_class(touch)][__builtin_popcount(larger)]++;
-        }
-        stamps = _mm512_mask_set1_epi32(stamps, found, (int)stamp);
-    }
-    _mm512_store_si512(stack->front, low);
-    _mm512_store_si512(stack->front + 8, high);
-    _mm512_store_si512(stack->front_stamps, stamps);
-    stack->front_stamp = stamp;
-    return missing;
-}
-
-/* The slot of `unit` in the middle, MIDDLE when it is not there. */
-static inline unsigned find_in_middle_portable(const struct lru_stack *stack, uint64_t unit)
+static inline unsigned find_in_middle(const struct lru_stack *stack, uint64_t unit)
 {
     unsigned slot = 0;
     while (slot < MIDDLE && stack->middle[slot] != unit)
@@ -264,57 +169,20 @@ static inline unsigned find_in_middle_portable(const struct lru_stack *stack, ui
     return slot;
 }
 
-AVX512 static inline unsigned find_in_middle_avx512(const struct lru_stack *stack, uint64_t unit)
-{
-    const __m512i wanted = _mm512_set1_epi64((long long)unit);
-    for (unsigned slot = 0; slot < MIDDLE; slot += 2 * LANES) {
-        __mmask8 early = _mm512_cmpeq_epi64_mask(_mm512_load_si512(stack->middle + slot), wanted);
-        __mmask8 late =
-            _mm512_cmpeq_epi64_mask(_mm512_load_si512(stack->middle + slot + LANES), wanted);
-        if (early | late)
-            return slot + (unsigned)__builtin_ctz(early | (unsigned)late << LANES);
-    }
-    return MIDDLE;
-}
-
-static inline unsigned count_larger(const uint32_t *stamps, unsigned count, uint32_t stamp)
+static inline unsigned count_larger(const struct lru_stack *stack, unsigned slot)
 {
     unsigned larger = 0;
-    for (unsigned i = 0; i < count; i++)
-        larger += stamps[i] > stamp;
+    for (unsigned i = 0; i < MIDDLE; i++)
+        larger += stack->middle_stamps[i] > stack->middle_stamps[slot];
     return larger;
 }
 
-static inline unsigned least_recent(const uint32_t *stamps, unsigned count)
+static inline unsigned least_recent(const struct lru_stack *stack)
 {
     unsigned slot = 0;
-    for (unsigned i = 1; i < count; i++)
-        slot = stamps[i] < stamps[slot] ? i : slot;
+    for (unsigned i = 1; i < MIDDLE; i++)
+        slot = stack->middle_stamps[i] < stack->middle_stamps[slot] ? i : slot;
     return slot;
-}
-
-AVX512 static inline unsigned count_larger_avx512(const uint32_t *stamps, unsigned count,
-                                                  uint32_t stamp)
-{
-    const __m512i own = _mm512_set1_epi32((int)stamp);
-    unsigned larger = 0;
-    for (unsigned i = 0; i < count; i += 2 * LANES)
-        larger += (unsigned)__builtin_popcount(
-            _mm512_cmpgt_epu32_mask(_mm512_load_si512(stamps + i), own));
-    return larger;
-}
-
-AVX512 static inline unsigned least_recent_avx512(const uint32_t *stamps, unsigned count)
-{
-    __m512i least = _mm512_load_si512(stamps);
-    for (unsigned i = 2 * LANES; i < count; i += 2 * LANES)
-        least = _mm512_min_epu32(least, _mm512_load_si512(stamps + i));
-    least = _mm512_set1_epi32((int)_mm512_reduce_min_epu32(least));
-    unsigned i = 0;
-    __mmask16 found;
-    while ((found = _mm512_cmpeq_epi32_mask(least, _mm512_load_si512(stamps + i))) == 0)
-        i += 2 * LANES;
-    return i + (unsigned)__builtin_ctz(found);
 }
 
 /* A unit that neither front nor middle has: counts its distance, or that it is cold, and takes
@@ -340,30 +208,10 @@ static struct entry *take_from_behind(struct lru_stack *stack, uint64_t touch)
     return entry;
 }
 
-/* Puts the unit that stood in front in `slot` into the middle, in `place`. */
-static inline void leave_front(struct lru_stack *stack, unsigned slot, unsigned place)
-{
-    stack->middle[place] = stack->unit_of_slot[slot];
-    stack->middle_stamps[place] = ++stack->middle_stamp;
-    stack->entry_of_middle[place] = stack->entry_of_slot[slot];
-}
-
-/* The absent one is in the middle at `place`, as many stamps there being larger as `larger`. */
-static inline void swap_with_middle(struct lru_stack *stack, struct absent absent, unsigned place,
-                                    unsigned larger)
-{
-    uint32_t entry = stack->entry_of_middle[place];
-    stack->middle_distances[touch_class(absent.touch)][larger]++;
-    leave_front(stack, absent.slot, place);
-    stack->unit_of_slot[absent.slot] = touch_unit(absent.touch);
-    stack->entry_of_slot[absent.slot] = entry;
-}
-
-/* The absent one is not in the middle, where `oldest` is the least recent slot or an empty one. */
-static bool bring_from_behind(struct lru_stack *stack, struct absent absent, unsigned oldest)
+bool lru_stack_bring(struct lru_stack *stack, struct absent absent, unsigned oldest)
 {
     struct entry *entry = take_from_behind(stack, absent.touch);
-    if (entry == NULL)
+    if (!entry)
         return false;
     if (stack->in_front < FRONT) {
         stack->in_front++;
@@ -376,45 +224,6 @@ static bool bring_from_behind(struct lru_stack *stack, struct absent absent, uns
     }
     stack->unit_of_slot[absent.slot] = touch_unit(absent.touch);
     stack->entry_of_slot[absent.slot] = (uint32_t)(entry - stack->table);
-    return true;
-}
-
-static inline void prefetch_entry(const struct lru_stack *stack, size_t i, size_t count)
-{
-    size_t ahead = i + PREFETCH_AHEAD < count ? i + PREFETCH_AHEAD : i;
-    __builtin_prefetch(&stack->table[home_of(stack, touch_unit(stack->absent[ahead].touch))], 1);
-}
-
-static bool look_up_portable(struct lru_stack *stack, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct absent absent = stack->absent[i];
-        unsigned place = find_in_middle_portable(stack, touch_unit(absent.touch));
-        prefetch_entry(stack, i, count);
-        if (place < MIDDLE)
-            swap_with_middle(
-                stack, absent, place,
-                count_larger(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
-        else if (!bring_from_behind(stack, absent, least_recent(stack->middle_stamps, MIDDLE)))
-            return false;
-    }
-    return true;
-}
-
-AVX512 static bool look_up_avx512(struct lru_stack *stack, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct absent absent = stack->absent[i];
-        unsigned place = find_in_middle_avx512(stack, touch_unit(absent.touch));
-        prefetch_entry(stack, i, count);
-        if (place < MIDDLE)
-            swap_with_middle(
-                stack, absent, place,
-                count_larger_avx512(stack->middle_stamps, MIDDLE, stack->middle_stamps[place]));
-        else if (!bring_from_behind(stack, absent,
-                                    least_recent_avx512(stack->middle_stamps, MIDDLE)))
-            return false;
-    }
     return true;
 }
 
@@ -451,8 +260,9 @@ bool lru_stack_touch(struct lru_stack *stack, const uint64_t *touches, size_t co
     if (!prepare(stack))
         return false;
     if (dispatch_avx512())
-        return look_up_avx512(stack, run_front_avx512(stack, touches, count));
-    return look_up_portable(stack, run_front_portable(stack, touches, count));
+        return lru_stack_touch_avx512(stack, touches, count);
+    return look_up(stack, run_front(stack, touches, count),
+                   (struct middle_search){find_in_middle, count_larger, least_recent});
 }
 
 /* The middle's distances count from FRONT: nothing enters it before the front is full. */

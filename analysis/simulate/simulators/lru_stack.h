@@ -1,11 +1,12 @@
-/* SPDX-License-Identifier: MIT */
-/* lru_stack.h: exact LRU stack distances of a stream of touches.
+/* SPDX-License-Identifier: MIT
  *
- * The distance of a touch is the number of other units touched since its unit was touched last;
- * the first touch of a unit is cold and has none. A fully associative LRU memory of F units
- * misses exactly the cold touches and those of distance F or more (Mattson et al., "Evaluation
- * Techniques for Storage Hierarchies", IBM Systems Journal 9, 1970), so the histogram of
- * distances gives the misses of every size.
+ * lru_stack.h: exact LRU stack distances of a stream of touches.
+ *
+ * The (stack or reuse) distance of a touch is the number of other units touched since its unit was
+ * touched last; the first touch of a unit is cold and has none. A fully associative LRU memory of F
+ * units misses exactly the cold touches and those of distance F or more (Mattson et al.,
+ * "Evaluation Techniques for Storage Hierarchies", IBM Systems Journal 9, 1970), so the histogram
+ * of distances gives the misses of every size.
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_LRU_STACK_H

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* pages.c: references become touches of pages, the sample's among them go to an LRU stack.
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.c: references become touches of pages, the sample's among them go to an LRU stack.
  *
  * While the threshold is "all" the stack's own histogram is the result. At every halving what it
  * has counted is scaled into `scaled` and it starts again, so each touch counts by the rate at
@@ -28,12 +29,12 @@ struct pages {
 struct pages *pages_new(const struct pages_options *options)
 {
     struct pages *pages = calloc(1, sizeof *pages);
-    if (pages == NULL)
+    if (!pages)
         return NULL;
     pages->options = *options;
     touches_init(&pages->source, options->page_bytes, false);
     pages->stack = lru_stack_new();
-    if (pages->stack != NULL)
+    if (pages->stack)
         return pages;
     free(pages);
     return NULL;
@@ -41,7 +42,7 @@ struct pages *pages_new(const struct pages_options *options)
 
 void pages_free(struct pages *pages)
 {
-    if (pages == NULL)
+    if (!pages)
         return;
     lru_stack_free(pages->stack);
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++)
@@ -85,7 +86,7 @@ static bool harvest(struct pages *pages)
     for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
         const struct lru_histogram *found = lru_stack_histogram(pages->stack, class);
         struct lru_histogram *scaled = &pages->scaled[class];
-        if (found == NULL || !lru_histogram_reach(scaled, found->length << pages->halvings))
+        if (!found || !lru_histogram_reach(scaled, found->length << pages->halvings))
             return false;
         scaled->cold += found->cold << pages->halvings;
         for (size_t distance = 0; distance < found->length; distance++)
@@ -117,7 +118,7 @@ static void fail(struct pages *pages, const char *format, uint64_t value)
 bool pages_feed(struct pages *pages, const struct references *references)
 {
     size_t position = 0;
-    while (position < references->count && pages->error == NULL) {
+    while (position < references->count && !pages->error) {
         size_t count = touches_take(&pages->source, references, &position, pages->touches);
         if (pages->halvings > 0)
             count = select_sample(pages->touches, count, pages->halvings);
@@ -128,7 +129,7 @@ bool pages_feed(struct pages *pages, const struct references *references)
             fail(pages, "address 0x%" PRIx64 " is no user's address (2^56 or above)",
                  pages->source.bad_address);
     }
-    return pages->error == NULL;
+    return !pages->error;
 }
 
 const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
@@ -136,6 +137,22 @@ const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class)
     if (pages->halvings == 0)
         return lru_stack_histogram(pages->stack, class);
     return harvest(pages) ? &pages->scaled[class] : NULL;
+}
+
+bool pages_sum_histograms(struct pages *pages, struct lru_histogram *sum)
+{
+    *sum = (struct lru_histogram){0};
+    for (unsigned class = 0; class < REFERENCE_CLASSES; class ++) {
+        const struct lru_histogram *one = pages_histogram(pages, class);
+        if (!one || !lru_histogram_reach(sum, one->length - 1)) {
+            free(sum->of_distance);
+            return false;
+        }
+        sum->cold += one->cold;
+        for (size_t distance = 0; distance < one->length; distance++)
+            sum->of_distance[distance] += one->of_distance[distance];
+    }
+    return true;
 }
 
 struct reference_totals pages_class_totals(const struct pages *pages, unsigned class)

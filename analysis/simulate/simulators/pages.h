@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* pages.h: page faults under LRU for every memory size, in one pass.
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.h: page faults under LRU for every memory size, in one pass.
  *
  * A memory of F frames faults at the first touch of a page (cold) and wherever F or more other
  * pages were touched since the page was touched last (replacement). Both are counted by the class
@@ -46,6 +47,8 @@ const char *pages_error(const struct pages *pages);
  * page touched last, which fault in no memory. Returns NULL when memory is short. The histogram
  * belongs to the simulator and is current until the next batch. */
 const struct lru_histogram *pages_histogram(struct pages *pages, unsigned class);
+/* The sum over all classes; the caller frees its row. Returns false when memory is short. */
+bool pages_sum_histograms(struct pages *pages, struct lru_histogram *sum);
 struct reference_totals pages_class_totals(const struct pages *pages, unsigned class);
 
 /* One page in 2^this is followed; 0 when all are. */

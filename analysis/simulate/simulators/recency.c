@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-/* recency.c: see recency.h for the layout. */
+/* SPDX-License-Identifier: MIT
+ *
+ * recency.c: see recency.h for the layout.
+ */
 #include "analysis/simulate/simulators/recency.h"
 
 #include <stdlib.h>
@@ -22,7 +24,7 @@ bool recency_init(struct recency *recency, size_t times)
     recency->bits = calloc(recency->capacity / WORD_BITS, sizeof *recency->bits);
     recency->blocks = calloc(recency->capacity / BLOCK_BITS, sizeof *recency->blocks);
     recency->strides = calloc(strides + 1, sizeof *recency->strides);
-    if (recency->bits != NULL && recency->blocks != NULL && recency->strides != NULL)
+    if (recency->bits && recency->blocks && recency->strides)
         return true;
     recency_free(recency);
     return false;

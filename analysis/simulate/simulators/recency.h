@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* recency.h: a growing row of marks, of which those behind a given one can be counted.
+/* SPDX-License-Identifier: MIT
+ *
+ * recency.h: a growing row of marks, of which those behind a given one can be counted.
  *
  * Each unit that is not among the most recent has one mark, at the time it left them. The marks
  * are bits; above them lie counts of marks in blocks of 512 bits and in strides of 16 blocks, the
@@ -9,6 +10,10 @@
  *   strides (Fenwick)   |      s0      |      s1      | ...
  *   blocks              | 16 counts    | 16 counts    | ...
  *   bits                | 16 * 512     | 16 * 512     | ...
+ *
+ * Sources: Bennett and Kruskal, "LRU Stack Processing", IBM Journal of Research and Development 19
+ * (1975), for counts over a row of marks; Fenwick, "A New Data Structure for Cumulative Frequency
+ * Tables", Software: Practice and Experience 24 (1994).
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_RECENCY_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_RECENCY_H

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* reference.h: a batch of data references, as the simulators take them.
+/* SPDX-License-Identifier: MIT
+ *
+ * reference.h: a batch of data references, as the simulators take them.
  *
  * Sixteen bytes, laid out as the trace reader's own references, so that its batches are simulated
  * where they lie. What a simulator asks of a reference besides its address is in one aligned

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* shapes.c: each set is a row of blocks, the most recent first; a touch searches the row and
+/* SPDX-License-Identifier: MIT
+ *
+ * shapes.c: each set is a row of blocks, the most recent first; a touch searches the row and
  * moves its block to the front. Nothing is shared with caches.c, so each checks the other.
  *
  *   entry:  | dirty 63 | block 62..0 |
@@ -9,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIRTY (1ULL << 63)
-#define NO_BLOCK (DIRTY - 1)
+#include "analysis/simulate/simulators/counts.h"
+
+static const uint64_t DIRTY = 1ULL << 63;
+static const uint64_t NO_BLOCK = (1ULL << 63) - 1;
 
 const struct shape shapes_named[] = {
     {"zen4-l1d", 64, 64, 8},              /* 32 KiB */
@@ -38,7 +41,7 @@ struct shape_cache {
 struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_once)
 {
     struct shape_cache *cache = calloc(1, sizeof *cache);
-    if (cache == NULL)
+    if (!cache)
         return NULL;
     size_t entries = shape->sets * shape->ways;
     cache->shape = *shape;
@@ -47,7 +50,7 @@ struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_on
     cache->set_mask = (shape->sets & (shape->sets - 1)) == 0 ? shape->sets - 1 : 0;
     cache->entries = malloc(entries * sizeof *cache->entries);
     cache->misses_of_set = calloc(shape->sets, sizeof *cache->misses_of_set);
-    if (cache->entries == NULL || cache->misses_of_set == NULL) {
+    if (!cache->entries || !cache->misses_of_set) {
         shape_cache_free(cache);
         return NULL;
     }
@@ -58,7 +61,7 @@ struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_on
 
 void shape_cache_free(struct shape_cache *cache)
 {
-    if (cache == NULL)
+    if (!cache)
         return;
     free(cache->entries);
     free(cache->misses_of_set);
@@ -97,18 +100,8 @@ static inline bool touch(struct shape_cache *cache, uint64_t block, bool store)
 
 static bool count_function(struct shape_cache *cache, uint32_t function)
 {
-    struct shape_counts *counts = &cache->counts;
-    if (function >= counts->functions) {
-        size_t length = counts->functions > 0 ? counts->functions : 256;
-        while (length <= function)
-            length *= 2;
-        uint64_t *longer = realloc(cache->misses_of_function, length * sizeof *longer);
-        if (longer == NULL)
-            return false;
-        memset(longer + counts->functions, 0, (length - counts->functions) * sizeof *longer);
-        cache->misses_of_function = longer;
-        counts->functions = length;
-    }
+    if (!counts_reach(&cache->misses_of_function, &cache->counts.functions, 256, function))
+        return false;
     cache->misses_of_function[function]++;
     return true;
 }
@@ -119,7 +112,7 @@ static bool count_miss(struct shape_cache *cache, const struct references *refer
     struct shape_counts *counts = &cache->counts;
     counts->misses++;
     counts->misses_of_class[references->reference[i].class]++;
-    if (references->region != NULL)
+    if (references->region)
         counts->misses_of_region[references->reference[i].class][references->region[i]]++;
     cache->misses_of_set[set_of(cache, block)]++;
     return count_function(cache, references->reference[i].function);

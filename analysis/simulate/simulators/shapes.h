@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* shapes.h: one cache of any shape, simulated by itself and told in detail.
+/* SPDX-License-Identifier: MIT
+ *
+ * shapes.h: one cache of any shape, simulated by itself and told in detail.
  *
  * For numbers of sets that are no power of two, for more than 16 ways, and for what the
  * simulation of all sizes does not tell: misses by set, by function and by region. The same

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* touches.h: references turned into touches of pages or blocks ("units").
+/* SPDX-License-Identifier: MIT
+ *
+ * touches.h: references turned into touches of pages or blocks ("units").
  *
  * A reference touches every unit it overlaps; one that straddles a boundary touches two. A touch
  * of the unit that was touched last changes no LRU order, and is left out of the stream unless

@@ -442,13 +442,13 @@ def test_misses_are_told_by_function(command: Command, trace: Path) -> None:
     assert "_dl_relocate_object" in {part["name"] for part in functions}
 
 
-def test_live_results_equal_those_of_the_trace(
+def test_results_while_it_records_equal_those_of_the_trace(
     command: Command, trace: Path, tmp_path: Path
 ) -> None:
-    result = tmp_path / "live.json"
-    live = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}"]
-    live += [f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]
-    subprocess.run(live, env=PLAIN_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    result = tmp_path / "locality.json"
+    words = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}"]
+    words += [f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]
+    subprocess.run(words, env=PLAIN_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     document = json.loads(result.read_text())
     assert document["schema"] == "allotrope.simulate.locality/1"
     assert document["status"] == 0
@@ -497,7 +497,7 @@ def test_locality_refuses_bad_input_in_one_line(
 
 def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
     mark = str(tmp_path / "this-very-run")
-    live = [
+    words = [
         str(BUILD / "allotrope-simulate"),
         "locality",
         f"--output={tmp_path / 'out'}",
@@ -508,7 +508,7 @@ def test_a_killed_simulator_leaves_no_program_behind(tmp_path: Path) -> None:
         f"echo up; read x <{mark}",
     ]
     os.mkfifo(mark)
-    simulator = subprocess.Popen(live, stdout=subprocess.PIPE)
+    simulator = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert simulator.stdout is not None and simulator.stdout.readline() == b"up\n"
     simulator.kill()
     simulator.wait()

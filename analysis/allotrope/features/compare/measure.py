@@ -21,7 +21,6 @@ its allocator's part: what fails is not measured.
 
 import datetime
 import hashlib
-import json
 import os
 import subprocess
 import tempfile
@@ -34,6 +33,7 @@ from ...system.allocators import OWN_VARIABLES, Allocator, glibc, with_unwinder
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
+from ...system.native import last_line, read_reports
 from ..latency.measure import read_latencies
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
@@ -308,7 +308,7 @@ class Runner:
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
-        run = self._attempt(contender, "accounting", settings, fixed_addresses=True)
+        run = self._attempt(contender, "accounting", settings=settings, fixed_addresses=True)
         if run is None:
             return
         if self.comparison.sites is None:
@@ -353,7 +353,7 @@ class Runner:
             contender = contenders[place]
             if contender.failure is None:
                 contender.runs[-1] = self._attempt(
-                    contender, f"round {number + 1}", padding_of_round(number)
+                    contender, f"round {number + 1}", settings=padding_of_round(number)
                 )
             if self.comparison.baseline.failure is not None:
                 raise BaselineFailed(
@@ -364,15 +364,10 @@ class Runner:
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
 
-    def _attempt(
-        self,
-        contender: Contender,
-        when: str,
-        settings: dict[str, str] | None = None,
-        fixed_addresses: bool = False,
-    ) -> Run | None:
-        """One run that must end as under glibc; else the contender has failed, and None."""
-        run = self._run(contender.allocator, when, settings, fixed_addresses)
+    def _attempt(self, contender: Contender, when: str, **how: Any) -> Run | None:
+        """One run that must end as under glibc; else the contender has failed, and None. how: as
+        _run() takes it."""
+        run = self._run(contender.allocator, when, **how)
         if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
             contender.failure = Failure(
                 when=when,
@@ -440,8 +435,8 @@ class Runner:
             return None
         with self.errors.open("rb") as errors:
             errors.seek(max(0, self.errors.stat().st_size - 4096))
-            lines = errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip()[:200] if lines else None
+            said = last_line(errors.read()).strip()
+        return said[:200] or None
 
 
 def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
@@ -455,14 +450,14 @@ def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]]
 
 def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
     """How a shell command ended, with the last line that it said."""
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return f"ended with status {done.returncode}" + (f" ({said[-1]})" if said else "")
+    said = last_line(done.stderr)
+    return f"ended with status {done.returncode}" + (f" ({said})" if said else "")
 
 
 def read_accounts(folder: Path) -> dict[str, Any] | None:
     """The "heap" of a run, from the statistics that its processes wrote (allotrope.stats/1): that
     of the process with the largest heap. None when there are none."""
-    accounts = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    accounts = read_reports(folder)
     if not accounts:
         return None
     largest = max(accounts, key=lambda account: account["mapped_peak_bytes"] or 0)

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """A comparison as JSON (docs/compare-format.md), CSV, Markdown, hyperfine's JSON, and a table."""
 
-import csv
 import dataclasses
-import io
-import json
 import shlex
 import statistics
 from typing import Any, Mapping, Sequence
 
 from rich.console import Console
 
+from ...output import files
 from ...output.terminal import columns_that_fit, print_table, print_wrapped
-from ...output.units import format_bytes, format_count, format_seconds
-from ...statistics.intervals import CONFIDENCE, Summary, interval_rank
+from ...output.units import format_bytes, format_count, format_ratio, format_seconds
+from ...statistics.intervals import (
+    CONFIDENCE,
+    LEAST_ROUNDS,
+    ORDER_STATISTIC,
+    Summary,
+    interval_rank,
+)
 from ...system import capabilities
 from ...system.machine import machine_facts
 from .collector import collections_line
@@ -59,7 +63,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2) + "\n"
+    return files.as_json(document, indent=2)
 
 
 def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
@@ -93,9 +97,7 @@ CSV_COLUMNS = (
 
 def as_csv(comparison: Comparison) -> str:
     """One line per allocator and quantity; what is lacking is left empty."""
-    text = io.StringIO()
-    lines = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-    lines.writeheader()
+    lines: list[Sequence[Any]] = [CSV_COLUMNS]
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
         for quantity in QUANTITIES:
@@ -103,8 +105,9 @@ def as_csv(comparison: Comparison) -> str:
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
-            lines.writerow(known | {"quantity": quantity} | values)
-    return text.getvalue()
+            cells = known | {"quantity": quantity} | values
+            lines.append([cells.get(column) for column in CSV_COLUMNS])
+    return files.as_csv(lines)
 
 
 def as_hyperfine_json(comparison: Comparison) -> str:
@@ -131,14 +134,12 @@ def as_hyperfine_json(comparison: Comparison) -> str:
                 "parameters": {"allocator": contender.allocator.spec},
             }
         )
-    return json.dumps({"results": results}, indent=2) + "\n"
+    return files.as_json({"results": results}, indent=2)
 
 
-def format_ratio(summary: Summary | None) -> str:
-    """The ratio with its interval."""
-    if summary is None or summary.ratio is None:
-        return "–"
-    return f"{summary.ratio:.3f} [{summary.ratio_low:.3f}, {summary.ratio_high:.3f}]"
+def _ratio(summary: Summary | None) -> str:
+    ratio = summary and summary.ratio_interval()
+    return format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
 
 
 def _with_ratio(text: str, summary: Summary) -> str:
@@ -181,7 +182,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
             [
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
-                "baseline" if contender is comparison.baseline and cpu else format_ratio(cpu),
+                "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
@@ -199,8 +200,8 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
     rank = interval_rank(count)
     interval = (
         f"[{100 * rank.coverage:.1f}% interval]"
-        if rank.kind == "order-statistic"
-        else "[range; an interval needs 6 rounds]"
+        if rank.kind == ORDER_STATISTIC
+        else f"[range; an interval needs {LEAST_ROUNDS} rounds]"
     )
     rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
     lines = [

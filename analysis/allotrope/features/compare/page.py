@@ -6,7 +6,17 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
 from ...output.plots import WASTE_TITLES, interval_bar, legend, ratio_layout, stacked_layout
-from ...output.units import MEBIBYTE, format_bytes, format_count, format_nanoseconds, format_seconds
+from ...output.units import (
+    MEBIBYTE,
+    format_bytes,
+    format_count,
+    format_nanoseconds,
+    format_ratio,
+    format_seconds,
+    short_bytes,
+)
+from ...statistics.intervals import RANGE
+from ...system.native import by_power
 from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import memory_quantity, recommend
@@ -183,7 +193,7 @@ def _with_interval(summary: Result, write: Callable[[float], str]) -> str:
 
 
 def _ratio(summary: Result) -> str:
-    return f"{summary['ratio']:.3f} [{summary['ratio_low']:.3f}, {summary['ratio_high']:.3f}]"
+    return format_ratio(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
 
 
 # The quantities, round by round
@@ -228,7 +238,7 @@ def _strip(
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
     coverage = f"{100 * kind['coverage']:.1f}% interval"
-    bar = "range" if kind["interval"] == "range" else coverage
+    bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",
         title=title,
@@ -440,10 +450,7 @@ def _spent(gc: Mapping[str, int], time: str, *sizes: str) -> str:
 
 def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) -> Figure:
     """As the collector counts them: by powers of two of microseconds."""
-    counts = [
-        (place, spec, {int(key[7:9]): count for key, count in pauses.items()})
-        for place, spec, pauses in known
-    ]
+    counts = [(place, spec, by_power(pauses)) for place, spec, pauses in known]
     every = [power for _, _, found in counts for power in found]
     span = range(min(every), max(every) + 1)
     names = [format_nanoseconds(1000 * 2**power) for power in span]
@@ -504,9 +511,9 @@ def sites_sections(document: Document, prefix: str) -> list[Section]:
 
 
 def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
-    powers = {int(key[2:]): count for key, count in sizes.items()}
+    powers = by_power(sizes)
     span = range(min(powers), max(powers) + 1)
-    names = [size_name(power) for power in span]
+    names = [short_bytes(1 << power).removesuffix("B") for power in span]
     return Figure(
         name=f"{prefix}sizes",
         title="Sizes asked for",
@@ -527,10 +534,6 @@ def _size_histogram(prefix: str, sizes: Mapping[str, int]) -> Figure:
             bargap=0.1,
         ),
     )
-
-
-def size_name(power: int) -> str:
-    return f"{1 << power % 10}{('', 'K', 'M', 'G', 'T', 'P')[power // 10]}"
 
 
 def _part(heap: Result, key: str) -> float | None:

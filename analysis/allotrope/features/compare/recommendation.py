@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, enumerate_names
-from ...output.units import format_bytes
-from ...statistics.intervals import Summary, summarize
+from ...output.units import format_bytes, format_ratio
+from ...statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, Summary, summarize
+from ...statistics.verdicts import NOTICEABLE, Change, change
 
-# Differences below this are no reason to change an allocator.
-NOTICEABLE = 0.02
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
 FRAGMENTED = 1.5  # heap over what was asked for
@@ -38,22 +37,22 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Estimate):
     """One allocator over another in one quantity."""
 
-    median: float
-    low: float
-    high: float
     matters: bool = True  # the difference is large enough in absolute terms
 
     def is_less(self) -> bool:
-        return self.matters and self.high < 1 and self.median <= 1 - NOTICEABLE
+        return self.matters and change(self) is Change.LESS
 
     def is_more(self) -> bool:
-        return self.matters and self.low > 1 and self.median >= 1 / (1 - NOTICEABLE)
+        return self.matters and change(self) is Change.MORE
+
+    def is_told(self) -> bool:
+        return self.is_less() or self.is_more()
 
     def __str__(self) -> str:
-        return f"{self.median:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return format_ratio(self.median, self.low, self.high)
 
 
 class Evidence(Protocol):
@@ -113,12 +112,12 @@ class ComparisonEvidence:
         if mine is None or others is None:
             return None
         summary: Summary | None = summarize(mine["rounds"], others["rounds"])
-        if summary is None or summary.ratio is None:
+        ratio = summary and summary.ratio_interval()
+        if ratio is None:
             return None
-        assert summary.ratio_low is not None and summary.ratio_high is not None
         difference = abs(mine["median"] - others["median"])
         matters = quantity != "memory" or difference >= NOTICEABLE_BYTES
-        return Ratio(summary.ratio, summary.ratio_low, summary.ratio_high, matters)
+        return Ratio(ratio.median, ratio.low, ratio.high, matters)
 
     def amount(self, allocator: str, quantity: str) -> str:
         summary = self.results[allocator][self.keys[quantity]]
@@ -167,7 +166,7 @@ def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
     ratio = evidence.ratio(one, other, quantity)
     if ratio is None:
         return f"{quantity} not measured"
-    if ratio.is_less() or ratio.is_more():
+    if ratio.is_told():
         return f"{in_words(ratio)} {quantity} ({ratio})"
     return f"no noticeable difference in {quantity} ({ratio})"
 
@@ -212,10 +211,11 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
     if len(evidence.candidates) == 1:
         return _undecided(_alone(document, evidence.baseline))
     summary = evidence.results[evidence.baseline]["cpu_seconds"]
-    if summary["interval"] == "range":
+    if summary["interval"] == RANGE:
         count = sum(value is not None for value in summary["rounds"])
         rounds = "1 round does" if count == 1 else f"{count} rounds do"
-        return _undecided(f"{rounds} not tell chance from difference; it takes 6, better 11.")
+        needed = f"it takes {LEAST_ROUNDS}, better 11."
+        return _undecided(f"{rounds} not tell chance from difference; {needed}")
     return None
 
 
@@ -294,7 +294,7 @@ def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
 def _is_told_apart(evidence: Evidence, name: str) -> bool:
     """From the baseline, in CPU or in memory."""
     ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
-    return any(ratio is not None and (ratio.is_less() or ratio.is_more()) for ratio in ratios)
+    return any(ratio is not None and ratio.is_told() for ratio in ratios)
 
 
 def _without_a_winner(evidence: Evidence) -> list[Sentence]:

@@ -24,6 +24,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
+from ...output.units import format_ratio
+from ...statistics.verdicts import leaves_out, overlap
 from ...system.allocators import OWN_VARIABLES, Allocator, package_version
 from .measure import Comparison, Contender, Plan
 
@@ -117,18 +119,16 @@ def _wall_result(
     ratio, low, high = ratio_of_medians(times, base)
     if contender is comparison.baseline:
         ratio = low = high = 1.0
-    ours = comparison.summary(contender, "wall_seconds")
-    agrees = None
-    if ours is not None and ours.ratio_low is not None and ours.ratio_high is not None:
-        agrees = bool(low <= ours.ratio_high and ours.ratio_low <= high)
+    summary = comparison.summary(contender, "wall_seconds")
+    ours = summary and summary.ratio_interval()
     return {
         "spec": contender.allocator.spec,
         "wall_seconds": statistics.median(times),
         "ratio": ratio,
         "ratio_low": low,
         "ratio_high": high,
-        "our_ratio": ours and ours.ratio,
-        "agrees": agrees,
+        "our_ratio": ours and ours.median,
+        "agrees": overlap((low, high), ours.interval) if ours else None,
     }
 
 
@@ -211,7 +211,7 @@ def share_result(
     agrees = None
     if rounds:
         slack = min(rounds) * (1 - CPU_TOLERANCE), max(rounds) * (1 + CPU_TOLERANCE)
-        agrees = slack[0] <= seconds <= slack[1]
+        agrees = not leaves_out(slack, seconds)
     result = {
         "spec": allocator.spec,
         "samples": len(samples),
@@ -257,7 +257,7 @@ def _wall_cells(one: dict[str, Any] | None) -> list[str]:
     if one is None:
         return ["–", "–", ""]
     ours = "–" if one["our_ratio"] is None else f"{one['our_ratio']:.3f}"
-    theirs = f"{one['ratio']:.3f} [{one['ratio_low']:.3f}, {one['ratio_high']:.3f}]"
+    theirs = format_ratio(one["ratio"], one["ratio_low"], one["ratio_high"])
     return [theirs, ours, _verdict(one["agrees"])]
 
 

@@ -10,8 +10,6 @@ from ...system.errors import UserError
 from ...system.executables import need_preloadable
 from ...system.places import PLACES, built
 
-MOST_FRAMES = 64  # EVENT_MOST_FRAMES of trace/protocol/event_pool.h
-
 
 def recording_line(
     output: str, command: tuple[str, ...], spec: str, level: int, frames: int = 1

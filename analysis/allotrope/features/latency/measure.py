@@ -2,9 +2,10 @@
 """How long each call of an allocator took: the histograms that the library wrote
 (allotrope.latency/1)."""
 
-import json
 from pathlib import Path
 from typing import Any, Mapping
+
+from ...system.native import read_reports
 
 CALLS = ("malloc", "free", "calloc", "realloc", "aligned")
 
@@ -12,7 +13,7 @@ CALLS = ("malloc", "free", "calloc", "realloc", "aligned")
 def read_latencies(folder: Path) -> dict[str, Any] | None:
     """Those of the process that called most, from what a command's processes wrote; None when
     there are none."""
-    documents = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    documents = read_reports(folder)
     if not documents:
         return None
     most = max(documents, key=lambda one: sum(count_calls(one).values()))

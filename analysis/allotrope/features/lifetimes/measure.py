@@ -11,7 +11,6 @@ never freed survives every age.
 """
 
 import json
-import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -22,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...system.errors import UserError
-from ...system.places import PLACES, built
+from ...system.native import ask
+from ...system.places import PLACES
 from ...system.symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
 
-# struct life of trace/events/main.c.
+# struct life of trace/events/lives.c.
 LIFE = np.dtype(
     [
         *((name, "<u8") for name in ("born_clock", "died_clock", "born_bytes", "died_bytes")),
@@ -79,16 +79,15 @@ class Lives:
 
 def read_lives(path: str | Path) -> Lives:
     """Reads a recording (run.ale) or a trace (run.alt). Raises UserError when it is neither."""
-    done = subprocess.run([built(PLACES.events), "lives", path], capture_output=True, check=False)
-    line, _, rest = done.stdout.partition(b"\n")
-    message = done.stderr.decode(errors="replace").strip().removeprefix("allotrope: ")
+    answer = ask(PLACES.events, "lives", path)
+    line, _, rest = answer.output.partition(b"\n")
     if not line:
-        message = message or f"{path}: cannot be read (status {done.returncode})"
-        raise UserError(message, max(done.returncode, 1))
+        why = answer.message or f"{path}: cannot be read (status {answer.status})"
+        raise UserError(why, max(answer.status, 1))
     facts = json.loads(line)
     objects = np.frombuffer(rest, LIFE, count=facts["objects"])
     stacks = _stacks(np.frombuffer(rest, "<u8", offset=objects.nbytes).tolist())
-    return Lives(facts, objects, stacks, message or None)
+    return Lives(facts, objects, stacks, answer.message or None)
 
 
 def _stacks(words: list[int]) -> list[tuple[int, ...]]:

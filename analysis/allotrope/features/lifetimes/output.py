@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ...output.terminal import GAP, print_in_parts, print_line, print_table, print_wrapped
 from ...output.text import wrap
-from ...output.units import format_bytes
+from ...output.units import format_bytes, in_unit
 from ..sites.output import SHOWN_CALLERS
 
 # A site in fewer columns than these stands above its figures, not beside them.
@@ -20,18 +20,19 @@ GROUP_COLUMNS = ["objects", "bytes", "median life", "never freed"]
 Document = dict[str, Any]
 
 
+# By decimal steps.
+CLOCK_UNITS = {
+    "nanoseconds": ("ns", "µs", "ms", "s"),
+    "bytes": ("B", "kB", "MB", "GB"),
+    "instructions": ("", "k", "M", "G"),
+}
+
+
 def clock_text(clock: str, value: float) -> str:
     """An age or a moment, with its unit."""
-    if clock == "nanoseconds":
-        for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-            if value >= size:
-                return f"{value / size:.3g} {unit}"
-        return f"{value:.0f} ns"
-    unit_of = {"bytes": "B", "instructions": ""}[clock]
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}{unit_of}"
-    return f"{value:.0f} {unit_of}".strip()
+    units = CLOCK_UNITS[clock]
+    number, unit = in_unit(value, 1000, units)
+    return f"{number:.0f} {unit}".strip() if unit == units[0] else f"{number:.3g} {unit}"
 
 
 CLOCK_TITLES = {"bytes": "bytes allocated meanwhile", "nanoseconds": "time"}
@@ -70,7 +71,7 @@ def survival_tables(found: Document) -> Iterator[tuple[str, list[list[str]]]]:
         yield f"Share that outlives, by {title_of(clock)}", table
 
 
-def _group_cells(row: Document) -> list[str]:
+def group_cells(row: Document) -> list[str]:
     median = row["median_age_bytes"]
     return [
         f"{row['objects']:,}",
@@ -81,7 +82,7 @@ def _group_cells(row: Document) -> list[str]:
 
 
 def size_table(found: Document) -> list[list[str]]:
-    rows = [[format_bytes(row["to"]), *_group_cells(row)] for row in found["sizes"]]
+    rows = [[format_bytes(row["to"]), *group_cells(row)] for row in found["sizes"]]
     return [["up to", *GROUP_COLUMNS], *rows]
 
 
@@ -92,7 +93,7 @@ def stack_text(row: Document, most: int | None = None) -> str:
 
 def site_table(shown: list[Document], width: int) -> list[list[str]]:
     """A site that is longer than what its figures leave of the width goes on in rows below."""
-    figures = [GROUP_COLUMNS, *map(_group_cells, shown)]
+    figures = [GROUP_COLUMNS, *map(group_cells, shown)]
     room = width - sum(len(GAP) + max(map(cell_len, column)) for column in zip(*figures))
     table = [["site", *GROUP_COLUMNS]]
     for row, cells in zip(shown, figures[1:]):

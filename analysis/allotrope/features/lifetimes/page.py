@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: MIT
 """The page of `allotrope lifetimes`, from its JSON (docs/events-format.md)."""
 
-import shlex
 from typing import Any
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain
+from ...output.page import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    layout,
+    plain,
+    recorded_command,
+)
 from ...output.plots import legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
 from ...output.units import MEBIBYTE, format_bytes
-from .output import clock_text, stack_text, summary, title_of
+from .output import GROUP_COLUMNS, clock_text, group_cells, stack_text, summary, title_of
 
 Document = dict[str, Any]
 MOST_SITES = 40
@@ -20,12 +29,11 @@ SITE_NAMES = (
 
 
 def lifetimes_page(found: Document) -> Page:
-    described = found["description"] or {}
-    command = described.get("command")
+    recorded = (found["description"] or {}).get("recorded", "")
     return Page(
         title="How long objects live",
-        command=shlex.join(command) if command else found["file"],
-        subtitle=f"{described.get('recorded', '')} {found['file']}, {found['objects']:,} objects",
+        command=recorded_command(found),
+        subtitle=f"{recorded} {found['file']}, {found['objects']:,} objects",
         advice=advice(found),
         sections=[
             Section("Survival", figures=survival_figures(found)),
@@ -188,17 +196,10 @@ def site_figure(found: Document) -> Figure:
 
 
 def _cells(row: Document) -> list[str]:
-    median = row["median_age_bytes"]
-    return [
-        f"{row['objects']:,}",
-        format_bytes(row["bytes"]),
-        "never" if median is None else format_bytes(median),
-        f"{row['never_freed']:,}",
-        format_bytes(row["never_freed_bytes"]),
-    ]
+    return [*group_cells(row), format_bytes(row["never_freed_bytes"])]
 
 
-HEADINGS = ["objects", "bytes", "median life", "never freed", "bytes never freed"]
+HEADINGS = [*GROUP_COLUMNS, "bytes never freed"]
 
 
 def size_table(found: Document) -> Table:

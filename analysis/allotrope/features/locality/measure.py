@@ -12,9 +12,10 @@ from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
 from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
+from ...system.native import without_name
 from ...system.places import PLACES, built
 from ..trace.record import allocator_environment, recorder_tools
-from .simulate import PROGRAM, Document, die_with_parent
+from .simulate import Document, die_with_parent
 
 
 def run_one(
@@ -35,7 +36,7 @@ def run_one(
         message = done.stderr.decode(errors="replace").strip()
         text = result.read()
     if done.returncode != 0 or not text:
-        reason = message.removeprefix(f"{PROGRAM}: ") or "the simulation failed"
+        reason = without_name(message) or "the simulation failed"
         raise UserError(reason, max(done.returncode, 1))
     if message:
         click.echo(message, err=True)

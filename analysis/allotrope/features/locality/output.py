@@ -6,7 +6,8 @@ from operator import itemgetter
 from typing import Any
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
-from .simulate import THREADED, Document, binary_size, faults_with
+from ...output.units import format_whole_bytes
+from .simulate import THREADED, Document, faults_with
 
 
 def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -18,12 +19,12 @@ def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
         frames = 1
         while True:
             faults = [faults_with(part["curve"], frames) - part["cold"] for part in parts]
-            table.append([binary_size(frames * size), *(f"{count:,}" for count in faults)])
+            table.append([format_whole_bytes(frames * size), *(f"{count:,}" for count in faults)])
             if not any(faults):
                 break
             frames *= 2
         table.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
-        yield f"Replacement faults, pages of {binary_size(size)}", table
+        yield f"Replacement faults, pages of {format_whole_bytes(size)}", table
 
 
 def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -36,7 +37,9 @@ def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
             table = [["cache", *(run["allocator"] for run in runs)]]
             for sets in sorted({result["sets"] for result in results}):
                 rates = [miss_rate(run, number, block, sets, ways) for run in runs]
-                table.append([binary_size(block * sets * ways), *(f"{rate:.4%}" for rate in rates)])
+                table.append(
+                    [format_whole_bytes(block * sets * ways), *(f"{rate:.4%}" for rate in rates)]
+                )
             yield f"Miss rate, {kind}, blocks of {block} bytes", table
 
 

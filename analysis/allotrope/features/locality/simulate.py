@@ -7,13 +7,14 @@ The simulation itself is allotrope-simulate, a C program; here its JSON becomes 
 import ctypes
 import json
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...output.units import format_whole_bytes
 from ...system.errors import UserError
-from ...system.places import PLACES, built
+from ...system.native import ask
+from ...system.places import PLACES
 
 PROGRAM = "allotrope-simulate"
 WAYS_IN_TABLE = (1, 2, 4, 8, 16)
@@ -33,27 +34,12 @@ def die_with_parent() -> None:
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    done = subprocess.run(
-        [built(PLACES.simulator), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=die_with_parent,
-    )
-    message = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
-    if done.returncode < 0:
-        raise UserError(f"{PROGRAM} was ended by signal {-done.returncode}", 1)
-    if not done.stdout:
-        raise UserError(message or f"{PROGRAM} failed", done.returncode or 1)
-    return json.loads(done.stdout), message or None
-
-
-def binary_size(size: int) -> str:
-    """A size in bytes with the largest unit that leaves a whole number."""
-    units = ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size % 1024 == 0 and size > 0 and len(units) > 1:
-        size //= 1024
-        units.pop(0)
-    return f"{size} {units[0]}"
+    answer = ask(PLACES.simulator, *arguments, child_begins=die_with_parent)
+    if answer.status < 0:
+        raise UserError(f"{PROGRAM} was ended by signal {-answer.status}", 1)
+    if not answer.output:
+        raise UserError(answer.message or f"{PROGRAM} failed", answer.status or 1)
+    return json.loads(answer.output), answer.message or None
 
 
 def faults_with(curve: list[dict[str, int]], frames: int) -> int:
@@ -98,7 +84,7 @@ def page_table(page: Document, references: int) -> list[list[str]]:
     frames, curve = 1, page["curve"]
     while True:
         faults = faults_with(curve, frames)
-        memory = binary_size(frames * page["page_size"])
+        memory = format_whole_bytes(frames * page["page_size"])
         counts = [f"{faults:,}", f"{faults - page['cold']:,}", f"{1e6 * faults / references:,.1f}"]
         table.append([f"{frames:,}", memory, *counts])
         if faults == page["cold"]:
@@ -115,7 +101,7 @@ def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
     for size in sorted({result["bytes"] for result in of_block if result["ways"] == 1}):
         cells = [rates.get((size, way)) for way in ways]
         rates_shown = ("" if rate is None else f"{rate:.4%}" for rate in cells)
-        table.append([binary_size(size), *rates_shown])
+        table.append([format_whole_bytes(size), *rates_shown])
     return table
 
 
@@ -127,7 +113,7 @@ def shape_table(shapes: list[Document], touches: dict[int, int]) -> list[list[st
         table.append(
             [
                 shape["shape"],
-                binary_size(shape["bytes"]),
+                format_whole_bytes(shape["bytes"]),
                 f"{shape['misses']:,}",
                 "" if not count else f"{shape['misses'] / count:.4%}",
                 *("" if cause is None else f"{cause:,}" for cause in causes),
@@ -154,13 +140,16 @@ def need_references(document: Document, trace: str, warning: str | None) -> None
         raise UserError(warning or f"{trace} holds no references")
 
 
-def simulate_words(word: str, trace: str, options: list[tuple[str, Any]]) -> list[str]:
-    """The simulator's command line; options that were not given are left to it."""
-    flags = [f"--{name}" for name, value in options if value is True]
-    given = [
-        f"--{name}={value}"
-        for name, value in options
-        if value is not None and not isinstance(value, bool)
-    ]
+def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[str]:
+    """The simulator's command line; options that were not given are left to it. A tuple is an
+    option that may be repeated."""
+    words = [word]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] * value
+        elif value is not None:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"{option}={one}" for one in values]
     # A path that begins with a dash is a path all the same.
-    return [word, *given, *flags, trace if trace == "-" else str(Path(trace).absolute())]
+    return [*words, trace if trace == "-" else str(Path(trace).absolute())]

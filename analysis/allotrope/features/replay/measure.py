@@ -8,7 +8,6 @@ of its own; times and resident memory are from runs without one, interleaved.
 
 import json
 import statistics
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
 from ...system.launch import launch
+from ...system.native import ask, last_line, without_name
 from ...system.places import PLACES, built
 
 SCHEMA = "allotrope.replay/1"
@@ -27,19 +27,13 @@ Document = dict[str, Any]
 def make_operations(recording: str, operations: Path) -> tuple[Document, str | None]:
     """Writes what the player takes. Returns the recording's facts, and a warning where it is
     damaged."""
-    done = subprocess.run(
-        [built(PLACES.events), "operations", recording, operations],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    message = done.stderr.strip().removeprefix("allotrope: ")
-    if not done.stdout:
-        raise UserError(message or f"{recording}: cannot be read", max(done.returncode, 1))
-    facts: Document = json.loads(done.stdout)
+    answer = ask(PLACES.events, "operations", recording, operations)
+    if not answer.output:
+        raise UserError(answer.message or f"{recording}: cannot be read", max(answer.status, 1))
+    facts: Document = json.loads(answer.output)
     if facts["objects"] == 0:
         raise UserError(f"{recording}: holds no allocations")
-    return facts, message or None
+    return facts, answer.message or None
 
 
 class Replayer:
@@ -60,9 +54,8 @@ class Replayer:
             stderr=errors,
         )
         if run.exit_status != 0:
-            said = errors.read_text(errors="replace").strip().splitlines()
-            detail = f" ({said[-1].removeprefix('allotrope: ')})" if said else ""
-            return {"failure": run.ending() + detail}
+            said = without_name(last_line(errors.read_bytes()))
+            return {"failure": run.ending() + (f" ({said})" if said else "")}
         played: Document = json.loads(result.read_text())
         return played | {"failure": None}
 
@@ -79,9 +72,10 @@ class Replayer:
         return read
 
 
-def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int) -> list[Document]:
-    """Accounts first, then rounds in which everyone plays once. live: the most bytes that the
-    program held."""
+def measure(
+    replayer: Replayer, chosen: list[Allocator], rounds: int, most_live_bytes: int
+) -> list[Document]:
+    """Accounts first, then rounds in which everyone plays once."""
     heaps = [replayer.heap(allocator) for allocator in chosen]
     runs: list[list[Document]] = [[] for _ in chosen]
     for number in range(rounds):
@@ -89,13 +83,13 @@ def measure(replayer: Replayer, chosen: list[Allocator], rounds: int, live: int)
         for place in order:
             runs[place].append(replayer.play(chosen[place]))
     return [
-        summary(allocator, heap, played, live)
+        summary(allocator, heap, played, most_live_bytes)
         for allocator, heap, played in zip(chosen, heaps, runs)
     ]
 
 
 def summary(
-    allocator: Allocator, heap: Document | None, played: list[Document], live: int
+    allocator: Allocator, heap: Document | None, played: list[Document], most_live_bytes: int
 ) -> Document:
     failure = next((run["failure"] for run in played if run["failure"] is not None), None)
     result: Document = {
@@ -105,7 +99,8 @@ def summary(
     }
     peak = heap["mapped_peak_bytes"] if heap else None
     result["heap_peak_bytes"] = peak
-    result["heap_to_live"] = peak / live if peak is not None and live else None
+    known = peak is not None and most_live_bytes
+    result["heap_to_live"] = peak / most_live_bytes if known else None
     result["waste"] = heap["peak"]["waste"] if heap else None
     if failure is not None:
         return result | dict.fromkeys(("cpu_seconds", "rss_growth_bytes", "minor_faults"))

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The page of `allotrope replay`, from its JSON (docs/events-format.md)."""
 
-import shlex
 from operator import itemgetter
 from typing import Any
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.page import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    layout,
+    plain,
+    recorded_command,
+    symbol,
+)
 from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
 from ...output.units import MEBIBYTE, format_bytes
@@ -19,12 +29,10 @@ NOT_PLAYED = (
 
 
 def replay_page(document: Document) -> Page:
-    described = document["description"] or {}
-    command = described.get("command")
     played = [one for one in document["results"] if one["failure"] is None]
     return Page(
         title="One program's allocations under every allocator",
-        command=shlex.join(command) if command else document["file"],
+        command=recorded_command(document),
         subtitle=f"Replay of {document['file']}: {document['objects']:,} objects, at most "
         f"{format_bytes(document['most_live_bytes'])} live; {document['rounds']} rounds",
         advice=advice(document, played),

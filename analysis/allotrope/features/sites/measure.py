@@ -5,13 +5,13 @@ A *site* is a stack of callers of malloc. Of each: what it held when the program
 ("peak"), what it still held at the end ("exit"), and all that it ever allocated ("total").
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ...output.pprof import Frame
 from ...system.allocators import Allocator
+from ...system.native import read_reports
 from ...system.symbols import Place, Symbols
 
 MOMENTS = ("peak", "exit", "total")
@@ -90,7 +90,7 @@ class Sites:
 def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
     """From the files that a command's processes wrote; None when there are none. The library does
     not know whose allocator it was that it passed the calls to."""
-    documents = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    documents = read_reports(folder)
     if not documents:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))

@@ -21,18 +21,18 @@ def as_lines(found: dict[str, Any]) -> list[str]:
         ("process resident", format_bytes(found["process_resident_bytes"])),
         ("system calls", calls or "none"),
     ]
-    live = found["live"]
-    if live is None:
+    held = found["live"]
+    if held is None:
         rows.append(("program holds", "not counted; start it with `run --stats` to know"))
     else:
-        over = live["heap_over_requested"]
+        over = held["heap_over_requested"]
         ratio = f"; the heap is {over:.2f} times as large" if over else ""
-        made = sum(live["calls"].values()) - live["calls"]["free"]
-        held = format_bytes(live["requested_bytes"])
+        made = sum(held["calls"].values()) - held["calls"]["free"]
+        size = format_bytes(held["requested_bytes"])
         rows += [
-            ("program holds", f"{held} in {live['blocks']:,} blocks{ratio}"),
-            ("program held at most", format_bytes(live["most_requested_bytes"])),
-            ("calls so far", f"{made:,} allocations, {live['calls']['free']:,} frees"),
+            ("program holds", f"{size} in {held['blocks']:,} blocks{ratio}"),
+            ("program held at most", format_bytes(held["most_requested_bytes"])),
+            ("calls so far", f"{made:,} allocations, {held['calls']['free']:,} frees"),
         ]
     return [f"{name:<22}{text}" for name, text in rows]
 
@@ -43,9 +43,9 @@ WATCH_HEADER = (
 
 
 def watch_line(found: dict[str, Any], seconds: float) -> str:
-    live = found["live"]
-    holds = format_bytes(live["requested_bytes"]) if live else "-"
-    blocks = format_count(live["blocks"]) if live else "-"
+    held = found["live"]
+    holds = format_bytes(held["requested_bytes"]) if held else "-"
+    blocks = format_count(held["blocks"]) if held else "-"
     sizes = (found["mapped_bytes"], found["heap_resident_bytes"], found["process_resident_bytes"])
     columns = " ".join(f"{format_bytes(size):>10}" for size in sizes)
     return f"{seconds:7.1f}s {columns} {holds:>10} {blocks:>9}"

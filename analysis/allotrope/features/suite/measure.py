@@ -27,9 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
+from ...output.files import replace_file
 from ...system.allocators import Allocator, package_version
 from ...system.errors import UserError
 from ...system.launch import Run
+from ...system.native import last_line
 from ...system.places import PLACES
 from ..compare.measure import (
     BaselineFailed,
@@ -369,8 +371,8 @@ def _set_up(program: Program, plan: Plan) -> None:
         check=False,
     )
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        last = f" ({said[-1]})" if said else ""
+        said = last_line(done.stderr)
+        last = f" ({said})" if said else ""
         raise UserError(f"setup ended with status {done.returncode}{last}")
 
 
@@ -452,15 +454,7 @@ def _save_state(run: SuiteRun) -> None:
         "started": run.started,
         "programs": programs,
     }
-    fresh = run.state.with_name(f"{run.state.name}.new")
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            json.dump(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(run.state)
-    except OSError as error:
-        raise UserError(f"cannot write {run.state}: {error.strerror}") from None
+    replace_file(run.state, json.dumps(state))
 
 
 def _frozen(part: Part) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """A suite's result as JSON (docs/suites.md), CSV, tables for the terminal, and in words."""
 
-import csv
 import datetime
 import functools
-import io
-import json
 from typing import Any, Mapping, Sequence
 
+from ...output import files
 from ...output.sentences import Sentence, enumerate_names
-from ...statistics.intervals import CONFIDENCE
+from ...output.units import format_ratio
+from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, RANGE
 from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
+from ...statistics.verdicts import leaves_out, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
@@ -20,8 +20,6 @@ from .measure import SuiteRun
 SCHEMA = "allotrope.suite/1"
 # The quantities of which means are taken; memory is whichever peak matters in each program.
 QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
-# Fewer rounds give no interval, in a comparison as in a suite.
-LEAST_ROUNDS = 6
 Document = Mapping[str, Any]
 
 
@@ -67,7 +65,7 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
 
 
 def as_json(document: Document) -> str:
-    return json.dumps(document, indent=1) + "\n"
+    return files.as_json(document, indent=1)
 
 
 # Which figures make a mean
@@ -166,7 +164,7 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
         return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
-    if baseline["rounds"] < LEAST_ROUNDS:
+    if not tells_chance(baseline["rounds"]):
         text = (
             f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
             f"{LEAST_ROUNDS}, better 11."
@@ -231,7 +229,7 @@ def went_wrong(document: Document) -> bool:
 def format_mean(mean: Mapping[str, Any] | None) -> str:
     if mean is None:
         return "–"
-    return f"{mean['ratio']:.3f} [{mean['low']:.3f}, {mean['high']:.3f}]"
+    return format_ratio(mean["ratio"], mean["low"], mean["high"])
 
 
 def means_rows(document: Document) -> list[list[str]]:
@@ -264,26 +262,23 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
     summary = result[key]
     if summary is None or summary["ratio"] is None:
         return "–" if result["status"] == "ok" else str(result["status"])
-    told = summary["ratio_high"] < 1 or summary["ratio_low"] > 1
-    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != 'range' else ''}"
+    told = leaves_out((summary["ratio_low"], summary["ratio_high"]), 1)
+    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != RANGE else ''}"
 
 
 def as_csv(document: Document) -> str:
     """One line per program, allocator and quantity; the means have the program's name empty."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(
-        ["program", "allocator", "status", "quantity", "median", "ratio", "ratio_low", "ratio_high"]
-    )
+    header = ["program", "allocator", "status", "quantity", "median"]
+    lines: list[list[Any]] = [[*header, "ratio", "ratio_low", "ratio_high"]]
     for spec, found in document["means"].items():
         for quantity, mean in found.items():
             values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
-            lines.writerow(["", spec, "", quantity, "", *values])
+            lines.append(["", spec, "", quantity, "", *values])
     for entry in document["programs"]:
         for result in (entry["comparison"] or {"results": ()})["results"]:
             for quantity, value in result.items():
                 if isinstance(value, dict) and "ratio_low" in value:
                     known = [value[key] for key in ("median", "ratio", "ratio_low", "ratio_high")]
                     whose = [entry["name"], result["spec"], result["status"], quantity]
-                    lines.writerow([*whose, *("" if one is None else one for one in known)])
-    return text.getvalue()
+                    lines.append([*whose, *known])
+    return files.as_csv(lines)

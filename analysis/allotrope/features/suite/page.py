@@ -6,9 +6,12 @@ from typing import Any, Mapping
 
 from ...output.page import Figure, Page, Section, Table, plain
 from ...output.plots import interval_bar, ratio_layout
+from ...output.units import format_ratio
+from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import LEAST_ROUNDS, means_rows, program_rows, recommend_suite
+from .output import means_rows, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -67,7 +70,7 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
     ]
     fewest = min(mean["rounds"] for mean in known.values())
     interval = f"{100 * document['confidence']:.0f}% interval"
-    if fewest < LEAST_ROUNDS:
+    if not tells_chance(fewest):
         interval = f"range (an interval needs {LEAST_ROUNDS} rounds)"
     labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
     return Figure(
@@ -86,8 +89,7 @@ def _interval(
     """A symbol with a bar, in the colour of the allocator in this place."""
     ends = ("ratio_low", "ratio_high") if "ratio_low" in ratio else ("low", "high")
     low, high = (ratio[end] for end in ends)
-    text = f"{ratio['ratio']:.3f} [{low:.3f}, {high:.3f}]"
-    hover = f"<b>{name}</b><br>{text}<extra></extra>"
+    hover = f"<b>{name}</b><br>{format_ratio(ratio['ratio'], low, high)}<extra></extra>"
     return interval_bar(place, row, (low, ratio["ratio"], high), 10, hover, name=name) | more
 
 

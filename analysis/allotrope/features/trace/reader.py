@@ -4,7 +4,7 @@
     for batch in read("run.alt"):
         stores = batch.references[batch.references["kind"] == STORE]
 
-Decoding is done by allotrope-trace in a process of its own (trace/format/reader.c); what comes
+Decoding is done by allotrope-trace in a process of its own (trace/format/decode.c); what comes
 through the pipe is its structs as they are in memory. A damaged trace raises TraceError after
 everything before the damage has been delivered.
 """
@@ -17,6 +17,7 @@ from typing import IO, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ...system.native import without_name
 from ...system.places import PLACES
 
 LOAD, STORE = 0, 1
@@ -79,7 +80,7 @@ def read(trace: str | Path) -> Iterator[Batch]:
                 yield _read_batch(np.frombuffer(header, HEADER)[0], decoder.stdout)
             message = decoder.stderr.read().decode(errors="replace").strip()
             if decoder.wait() != 0:
-                raise TraceError(message.removeprefix("allotrope: "))
+                raise TraceError(without_name(message))
         finally:
             decoder.kill()  # when the caller does not want the rest
 

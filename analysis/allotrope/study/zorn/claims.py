@@ -18,6 +18,14 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterator, Sequence
 
 from ...statistics.intervals import Estimate
+from ...statistics.verdicts import (
+    Standing,
+    Verdict,
+    lies_below,
+    reaches_below,
+    standing,
+    verdict,
+)
 from . import paper
 from .explanations import Explanation
 from .paper import Range
@@ -49,17 +57,14 @@ class Part:
         if self.measured is None or self.undefined:
             return None
         if isinstance(self.measured, Estimate):
-            return self.measured.low, self.measured.high
+            return self.measured.interval
         return self.measured, self.measured
 
-    def standing(self) -> str:
+    def standing(self) -> Standing:
         interval = self.interval()
         if interval is None:
-            return "undefined" if self.undefined else "missing"
-        low, high = interval
-        if self.wanted.low <= low and high <= self.wanted.high:
-            return "in"
-        return "out" if high < self.wanted.low or low > self.wanted.high else "open"
+            return Standing.UNDEFINED if self.undefined else Standing.MISSING
+        return standing(interval, (self.wanted.low, self.wanted.high))
 
     def __str__(self) -> str:
         if self.measured is None or self.undefined:
@@ -70,7 +75,7 @@ class Part:
         else:
             text = _number(self.measured)
         beyond = ""
-        if self.standing() == "out":
+        if self.standing() is Standing.OUT:
             low, high = self.interval() or (0, 0)
             bound = self.wanted.low if high < self.wanted.low else self.wanted.high
             nearest = high if high < self.wanted.low else low
@@ -85,17 +90,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2g}"
 
 
-def judge(parts: Sequence[Part]) -> str:
-    standings = [part.standing() for part in parts]
-    if all(one == "missing" for one in standings):
-        return "not measured"
-    if all(one == "in" for one in standings):
-        return "holds"
-    if all(one == "out" for one in standings):
-        return "does not hold"
-    if "in" in standings and "out" in standings:
-        return "in part"
-    return "not decided"
+def judge(parts: Sequence[Part]) -> Verdict:
+    return verdict([part.standing() for part in parts])
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class Claim:
     explanation: Explanation | None = None
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         return judge(self.parts)
 
     def figures(self) -> str:
@@ -120,7 +116,7 @@ class Claim:
 
     def why(self) -> str:
         """Why parts are out, where that has been found; nothing of programs that are not."""
-        out = {part.about for part in self.parts if part.standing() == "out"}
+        out = {part.about for part in self.parts if part.standing() is Standing.OUT}
         if self.explanation is None or not out:
             return ""
         named = set(self.explanation.programs)
@@ -318,8 +314,8 @@ def _fastest_in(parts: Sequence[Part]) -> Measured:
         return None
     return Estimate(
         sum(one.median <= 1 for one in known),
-        sum(one.high < 1 for one in known),
-        sum(one.low <= 1 for one in known),
+        sum(lies_below(one.interval, 1) for one in known),
+        sum(reaches_below(one.interval, 1) for one in known),
     )
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from typing import Any, Callable, Iterator, Sequence
 
+from ...output.units import short_bytes
 from ...statistics.intervals import Estimate
 from . import paper
 from .plan import BASELINE, CLASSIC
@@ -293,7 +294,9 @@ def _scale(plot: Any, axis: str) -> None:
         plot.set_yscale("log")
         low, high = plot.get_xlim()
         powers = [power for power in range(10, 32, 2) if low <= 1 << power <= high]
-        plot.set_xticks([1 << power for power in powers], [_size(1 << power) for power in powers])
+        plot.set_xticks(
+            [1 << power for power in powers], [short_bytes(1 << power) for power in powers]
+        )
     elif axis == AGES:
         plot.set_xscale("log")
         plot.set_ylim(-4, 104)
@@ -311,14 +314,6 @@ def _spread(points: Curve, number: int, of: int) -> list[int]:
     return list(range(number * step // of, len(points), step))
 
 
-def _size(size: int) -> str:
-    for unit in ("B", "K", "M", "G"):
-        if size < 1024:
-            break
-        size //= 1024
-    return f"{size}{unit}"
-
-
 def _names(results: Results) -> list[str]:
     """The study's programs that were measured."""
     return [one.name for one in results.row("1992") if one.name not in results.missing]
@@ -329,6 +324,16 @@ def _names(results: Results) -> list[str]:
 
 def _point(one: Estimate | None) -> Point | None:
     return None if one is None else (one.median, one.low, one.high)
+
+
+def _exact_point(value: float | None) -> Point | None:
+    """Of a count, which has no interval; nothing has no place on a scale of factors."""
+    return (value, None, None) if value else None
+
+
+def _but_bsd(results: Results) -> list[Pair]:
+    """Those whose locality was measured and is told as a ratio to BSD's."""
+    return [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
 
 
 def cpu_figure(results: Results) -> Sheet:
@@ -438,8 +443,7 @@ def domain_figure(results: Results) -> Sheet:
 
 
 def faults_figure(results: Results) -> Sheet:
-    names = _names(results)
-    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+    names, pairs = _names(results), _but_bsd(results)
 
     def ratio(name: str, pair: Pair, memory: int | None) -> float | None:
         if memory is None:
@@ -451,6 +455,9 @@ def faults_figure(results: Results) -> Sheet:
     def tight(name: str) -> int | None:
         return results.tight_memory(name, [BSD, COLLECTED])
 
+    def at_tight(name: str, pair: Pair) -> float | None:
+        return ratio(name, pair, tight(name))
+
     records = []
     for name in names:
         for memory, rule in ((tight(name), "largest spread"), (paper.MEMORY_1992, "2 MiB")):
@@ -460,17 +467,15 @@ def faults_figure(results: Results) -> Sheet:
                 over_bsd = ratio(name, pair, memory)
                 records.append(record(name, pair, **fields, ratio_to_bsd=over_bsd))
 
-    def point(name: str, pair: Pair) -> Point | None:
-        value = ratio(name, pair, tight(name))
-        return None if not value else (value, None, None)
-
     header, rows = fault_rows(results, names, [BSD, *pairs], tight)
-    labels = [f"{name}\n{_size(memory) if (memory := tight(name)) else '–'}" for name in names]
+    labels = [
+        f"{name}\n{short_bytes(memory) if (memory := tight(name)) else '–'}" for name in names
+    ]
     svg = _dots(
         "figure-4",
         labels,
         pairs,
-        lambda name, pair: point(name.partition("\n")[0], pair),
+        lambda label, pair: _exact_point(at_tight(label.partition("\n")[0], pair)),
         "replacement faults, ratio to BSD's",
         lambda _, pair: paper.COLLECTOR_FAULTS if pair == COLLECTED else None,
     )
@@ -511,10 +516,10 @@ def fault_rows(
                     if faults is not None and base is not None:
                         cell += f" ({number_cell(faults / base) if base else UNDEFINED})"
                     cells.append(cell)
-                rows.append([f"{name}, {_size(memory)}, {_size(page)} pages", *cells])
+                rows.append([f"{name}, {short_bytes(memory)}, {short_bytes(page)} pages", *cells])
             curves = [results.page_curve(name, *pair, page) for pair in pairs]
             touched = [count_cell(one["cold"] if one else None) for one in curves]
-            rows.append([f"{name}, first touches, {_size(page)} pages", *touched])
+            rows.append([f"{name}, first touches, {short_bytes(page)} pages", *touched])
     rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
     return ["program, memory", *map(label, pairs)], rows
 
@@ -562,17 +567,12 @@ def fault_curves(results: Results) -> Sheet:
 
 
 def misses_figure(results: Results) -> Sheet:
-    names = _names(results)
-    pairs = [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+    names, pairs = _names(results), _but_bsd(results)
 
     def ratio(name: str, pair: Pair) -> float | None:
         rate = results.miss_rate(name, *pair, paper.CACHE_1992)
         base = results.miss_rate(name, *BSD, paper.CACHE_1992)
         return rate / base if rate is not None and base else None
-
-    def point(name: str, pair: Pair) -> Point | None:
-        value = ratio(name, pair)
-        return None if not value else (value, None, None)
 
     records = [
         record(
@@ -590,7 +590,8 @@ def misses_figure(results: Results) -> Sheet:
         told = pair == COLLECTED and name not in paper.COLLECTOR_MISSES_EXCEPT
         return paper.COLLECTOR_MISSES if told else None
 
-    svg = _dots("figure-6", names, pairs, point, "miss rate, ratio to BSD's", said)
+    title = "miss rate, ratio to BSD's"
+    svg = _dots("figure-6", names, pairs, lambda *one: _exact_point(ratio(*one)), title, said)
     return Sheet(
         "figure-6",
         "Figure 6: cache misses",

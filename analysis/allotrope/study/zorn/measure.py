@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, Any, Mapping, Sequence
 
 from ...features.compare.measure import order_of_round, read_accounts
-from ...features.locality.simulate import PROGRAM as SIMULATOR_NAME
 from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
 from ...system.errors import UserError
 from ...system.launch import Run, launch
+from ...system.native import last_line, read_reports, without_name
 from ...system.places import PLACES, built
 from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
 from .programs import Form, Program
@@ -76,8 +76,8 @@ class Workshop:
         if run.exit_status == 0 and not run.timed_out and run.error is None:
             return None
         text = self.errors.read_text(errors="replace") if self.errors.exists() else ""
-        lines = text.strip().splitlines()
-        return run.ending() + (f" ({lines[-1][:160]})" if lines else "")
+        said = last_line(text)[:160]
+        return run.ending() + (f" ({said})" if said else "")
 
 
 def run_group(
@@ -178,8 +178,7 @@ def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     heap = read_accounts(folder)
     if heap is None:
         return {"failure": "no statistics were written"}
-    accounts = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    largest = max(accounts, key=lambda each: int(each["calls"]["malloc"]))
+    largest = max(read_reports(folder), key=lambda each: int(each["calls"]["malloc"]))
     for file in folder.iterdir():
         file.unlink()
     return {
@@ -195,9 +194,8 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """Where the CPU clock finds the program: how often in the allocator."""
     from ...features.compare import witness  # numpy and scipy, which only this needs
 
-    one, allocator = planned.configurations[0], allocator_of(
-        planned.configurations[0], planned.program
-    )
+    one = planned.configurations[0]
+    allocator = allocator_of(one, planned.program)
     form = planned.program.forms[one.form]
     data = workshop.folder / "perf.data"
     record = witness.record_line(data, SAMPLES_PER_SECOND, form.command)
@@ -211,39 +209,37 @@ def samples(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     except FileNotFoundError:
         return {"failure": "perf is not installed: Debian package linux-perf"}
     if status != 0:
-        said = errors.strip().splitlines()
-        return {"failure": f"perf: {said[-1] if said else status or 'took too long'}"}
+        return {"failure": f"perf: {last_line(errors) or status or 'took too long'}"}
     found = witness.take_samples(data)
     inside = sum(witness.is_allocator(allocator, symbol, library) for _, symbol, library in found)
     return {"samples": len(found), "in_allocator": inside}
 
 
-def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
-    """The traced load under the recorder and the simulators."""
+def _run_traced(
+    planned: Planned, workshop: Workshop, tool: Sequence[str], timeout: float
+) -> tuple[int | None, str]:
+    """Runs the traced load under a tool that records it; as run_group, of what it wrote the last
+    line."""
     one = planned.configurations[0]
     form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
     settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
+    words = [*tool, *(f"--env={name}={value}" for name, value in settings.items())]
+    with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
+        status, errors = run_group([*words, "--", *form.traced], given, taken, timeout)
+    return status, last_line(errors)
+
+
+def locality(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """The traced load under the recorder and the simulators."""
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         document = Path(folder, "locality.json")
-        words = [
-            str(built(PLACES.simulator)),
-            "locality",
-            f"--output={document}",
-            *LOCALITY_OPTIONS,
-            f"--shape={SHAPE_1992}",
-            f"--tools={recorder_tools()}",
-            *(f"--env={name}={value}" for name, value in settings.items()),
-            "--",
-            *form.traced,
-        ]
-        with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
-            status, errors = run_group(words, given, taken, timeout)
+        tool = [str(built(PLACES.simulator)), "locality", f"--output={document}"]
+        tool += [*LOCALITY_OPTIONS, f"--shape={SHAPE_1992}", f"--tools={recorder_tools()}"]
+        status, said = _run_traced(planned, workshop, tool, timeout)
         if status is None:
             return {"failure": f"not done after {timeout:.0f} s"}
-        said = errors.strip().splitlines()
         if status != 0 or not document.exists():
-            last = said[-1].removeprefix(f"{SIMULATOR_NAME}: ") if said else "no result"
-            return {"failure": last}
+            return {"failure": without_name(said) or "no result"}
         found: Result = json.loads(document.read_text())
     if found["status"] != 0:
         return {"failure": f"exit status {found['status']} under the recorder"}
@@ -257,28 +253,14 @@ def events(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     """Births and deaths of the traced load's objects."""
     from .births import follow
 
-    one = planned.configurations[0]
-    form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
-    settings = {"HOME": str(workshop.folder), **form.environment, **allocator.watched_environment()}
     with tempfile.TemporaryDirectory(dir=workshop.folder) as folder:
         trace = Path(folder, "run.alt")
-        words = [
-            str(built(PLACES.recorder)),
-            "--tools",
-            recorder_tools(),
-            "--output",
-            str(trace),
-            *(f"--env={name}={value}" for name, value in settings.items()),
-            "--",
-            *form.traced,
-        ]
-        with open(form.stdin or os.devnull, "rb") as given, workshop.output.open("wb") as taken:
-            status, errors = run_group(words, given, taken, timeout)
-        said = errors.strip().splitlines()
+        tool = [str(built(PLACES.recorder)), "--tools", recorder_tools(), "--output", str(trace)]
+        status, said = _run_traced(planned, workshop, tool, timeout)
         if status is None:
             return {"failure": f"not done after {timeout:.0f} s"}
         if status != 0 or not trace.exists():
-            return {"failure": said[-1] if said else f"exit status {status} under the recorder"}
+            return {"failure": said or f"exit status {status} under the recorder"}
         try:
             return follow(trace)
         except (UserError, TraceError) as error:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The study's page, one file that fetches nothing and runs no script; CSV and JSON behind it."""
 
-import csv
-import io
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from ...output import files
+from ...output.files import replace_file
 from ...output.units import format_bytes
+from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.verdicts import Verdict, tells_chance
 from .claims import Claim, all_claims
 from .explanations import Explanation, file_beside, read_explanations
 from .figures import all_figures
@@ -17,11 +19,10 @@ from .measurements import read_measurements
 from .paper import ALGORITHMS, PROGRAMS
 from .results import Results
 from .sheets import Sheet
-from .store import SCHEMA, write_whole
+from .store import SCHEMA
 from .tables import all_tables, further_tables
 
 PAGE = "study.html"
-LEAST_ROUNDS = 6  # for an interval
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Report:
     @property
     def word(self) -> str:
         """A quick study, or one of too few rounds for an interval, indicates."""
-        indicates = self.study["quick"] or self.study["rounds"] < LEAST_ROUNDS
+        indicates = self.study["quick"] or not tells_chance(self.study["rounds"])
         return "indication" if indicates else "verdict"
 
 
@@ -63,15 +64,13 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
 
 def as_csv(sheet: Sheet) -> str:
     columns = list(dict.fromkeys(key for record in sheet.records for key in record))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    for record in sheet.records:
-        values = record.items()
-        writer.writerow(
-            {key: json.dumps(one) if isinstance(one, (dict, list)) else one for key, one in values}
-        )
-    return out.getvalue()
+    return files.as_csv(
+        [columns, *([_cell(one.get(key)) for key in columns] for one in sheet.records)]
+    )
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 
 def claim_record(claim: Claim) -> dict[str, Any]:
@@ -110,22 +109,22 @@ def write_report(report: Report, folder: Path) -> Path:
         },
     }
     for sheet in [*report.tables, *report.figures, *report.beyond]:
-        write_whole(folder / "data" / f"{sheet.name}.csv", as_csv(sheet))
+        replace_file(folder / "data" / f"{sheet.name}.csv", as_csv(sheet))
         if sheet.svg is not None:
-            write_whole(folder / "data" / f"{sheet.name}.svg", sheet.svg)
-    write_whole(folder / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
+            replace_file(folder / "data" / f"{sheet.name}.svg", sheet.svg)
+    replace_file(folder / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
     page = folder / PAGE
-    write_whole(page, render(report))
+    replace_file(page, render(report))
     return page
 
 
 # Of one claim, and of several.
 VERDICTS = {
-    "holds": ("holds", "hold"),
-    "in part": ("holds in part", "hold in part"),
-    "does not hold": ("does not hold", "do not hold"),
-    "not decided": ("is not decided", "are not decided"),
-    "not measured": ("is not measured", "are not measured"),
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.IN_PART: ("holds in part", "hold in part"),
+    Verdict.FAILS: ("does not hold", "do not hold"),
+    Verdict.NOT_DECIDED: ("is not decided", "are not decided"),
+    Verdict.NOT_MEASURED: ("is not measured", "are not measured"),
 }
 
 

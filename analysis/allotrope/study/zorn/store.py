@@ -12,28 +12,14 @@ import fcntl
 import functools
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Mapping
 
+from ...output.files import replace_file
 from ...system.errors import UserError
 
 SCHEMA = "allotrope.zorn/1"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """The file is the old one or the new one, whatever happens."""
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 ASKED = ("rounds", "only", "programs")  # what may be asked otherwise on resuming
@@ -88,7 +74,7 @@ class Store:
                 raise UserError(f"--resume: {self.folder} holds no study; leave out --resume")
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise UserError(f"--out: {self.folder} holds something else; name another")
-            write_whole(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
+            replace_file(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
             return []
         if not resume:
             raise UserError(
@@ -116,7 +102,7 @@ class Store:
         changed = [key for key in ASKED if key in question and was.get(key) != question[key]]
         if changed:
             now = was | {key: question[key] for key in changed}
-            write_whole(file, json.dumps(now, indent=1) + "\n")
+            replace_file(file, json.dumps(now, indent=1) + "\n")
         return [
             f"{key}: begun with {_said(was[key])}, now {_said(question[key])}"
             for key in changed
@@ -160,4 +146,4 @@ class Store:
 
     def put(self, step: Step, result: Any, seconds: float) -> None:
         saved = {"fingerprint": step.fingerprint(), "seconds": round(seconds, 3), "result": result}
-        write_whole(self.path(step), json.dumps(saved) + "\n")
+        replace_file(self.path(step), json.dumps(saved) + "\n")

@@ -2,7 +2,7 @@
  *
  * test_range_map.c: random ranges against an array that has an entry for each address.
  */
-#include "trace/format/range_map.h"
+#include "trace/base/range_map.h"
 
 #include "bench_programs/random.h"
 #include "tests/unit/unit.h"

@@ -1,38 +1,15 @@
-/* SPDX-License-Identifier: MIT */
-/* file.h: writing and reading files of allocation events (docs/events-format.md).
+/* SPDX-License-Identifier: MIT
  *
- * A file is a sequence of chunks, each of one thread's events as they stood in its buffers
- * (event_pool.h), so writing is a matter of compressing. The reader gives each thread's events in
- * their order; allocations.h puts the threads together. */
-#ifndef ALLOTROPE_TRACE_EVENTS_FILE_H
-#define ALLOTROPE_TRACE_EVENTS_FILE_H
+ * reader.h: reads a file of allocation events: each thread's in their order. allocations.h puts the
+ * threads together.
+ */
+#ifndef ALLOTROPE_TRACE_EVENTS_READER_H
+#define ALLOTROPE_TRACE_EVENTS_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-enum { EVENT_FILE_VERSION = 1, EVENT_FILE_ERROR_BYTES = 256 };
-
-enum event_chunk_type {
-    EVENT_CHUNK_DESCRIPTION = 1, /* a JSON object: what was recorded */
-    EVENT_CHUNK_EVENTS,
-    EVENT_CHUNK_MAPS, /* text of /proc/PID/maps */
-    EVENT_CHUNK_END,  /* a JSON object: how the recording ended */
-};
-
-/* Writing. */
-
-struct event_writer;
-
-/* fd: stays the caller's. level: zstd's, 0 for none. NULL: memory is short, or errno. */
-struct event_writer *event_writer_open(int fd, const char *description, int level);
-/* Returns 0, or -1 with errno. */
-int event_writer_add(struct event_writer *writer, enum event_chunk_type type, uint32_t thread,
-                     const void *content, size_t bytes);
-/* Writes the end, and frees the writer in any case. Returns as event_writer_add(). */
-int event_writer_close(struct event_writer *writer, const char *end);
-
-/* Reading. */
+#include "trace/events/chunk.h"
 
 struct event {
     uint32_t type;     /* enum event_type of event_pool.h, never TIME */

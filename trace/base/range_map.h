@@ -1,8 +1,10 @@
-/* SPDX-License-Identifier: MIT */
-/* range_map.h: what lies where, while mappings come and go. A sorted array: programs have some
- * hundred mappings. */
-#ifndef ALLOTROPE_TRACE_FORMAT_RANGE_MAP_H
-#define ALLOTROPE_TRACE_FORMAT_RANGE_MAP_H
+/* SPDX-License-Identifier: MIT
+ *
+ * range_map.h: what lies where, while mappings come and go. A sorted array: programs have some
+ * hundred mappings.
+ */
+#ifndef ALLOTROPE_TRACE_BASE_RANGE_MAP_H
+#define ALLOTROPE_TRACE_BASE_RANGE_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: MIT */
-/* replay_player.c: allotrope-replay, which makes the allocations and frees of a recording in this
+/* SPDX-License-Identifier: MIT
+ *
+ * replay_player.c: allotrope-replay, which makes the allocations and frees of a recording in this
  * process, under whatever allocator it was started with, and tells on standard output (JSON) what
  * they cost.
  *
@@ -12,8 +13,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/base/json.h"
 #include "trace/events/allocations.h"
 #include "trace/events/operations.h"
 
@@ -111,14 +113,19 @@ static void tell(uint64_t played, double seconds, uint64_t before)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     uint64_t peak = status_bytes("VmHWM:");
-    static char text[512]; /* stdio would ask malloc for a buffer */
-    int length = snprintf(text, sizeof text,
-                          "{\"operations\": %" PRIu64
-                          ", \"cpu_seconds\": %.6f, \"rss_before_bytes\": %" PRIu64
-                          ", \"rss_peak_bytes\": %" PRIu64 ", \"rss_end_bytes\": %" PRIu64
-                          ", \"minor_faults\": %ld}\n",
-                          played, seconds, before, peak, status_bytes("VmRSS:"), usage.ru_minflt);
-    if (write(STDOUT_FILENO, text, (size_t)length) != length)
+    static char buffer[1024]; /* stdio would ask malloc for one */
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    struct json json = {.output = stdout};
+    json_open(&json, NULL);
+    json_number(&json, "operations", played);
+    json_seconds(&json, "cpu_seconds", seconds);
+    json_number(&json, "rss_before_bytes", before);
+    json_number(&json, "rss_peak_bytes", peak);
+    json_number(&json, "rss_end_bytes", status_bytes("VmRSS:"));
+    json_integer(&json, "minor_faults", usage.ru_minflt);
+    json_close(&json);
+    putchar('\n');
+    if (fflush(stdout) != 0)
         fail("standard output", strerror(errno));
 }
 

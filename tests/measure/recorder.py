@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The recorder's figures: make && make tests/trace/churning && trace/references/measure.py [ROUNDS]
+"""The recorder's figures: make && make tests/trace/churning && tests/measure/recorder.py [ROUNDS]
 
 Each program under --tool=none, recorded to nothing, and recorded to a file, in turn; medians of
 CPU seconds (the encoder's own are in the last) and of elapsed time."""
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-TREE = Path(__file__).resolve().parents[1]
+TREE = Path(__file__).resolve().parents[2]
 TOOLS, TRACER = TREE / "trace" / "recorder", TREE / "trace" / "allotrope-trace"
 CHURN = TREE / "tests" / "trace" / "churning"
 WORDS = "/usr/share/dict/words"

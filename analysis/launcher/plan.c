@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plan.c: see plan.h.
+ */
+#include "analysis/launcher/plan.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRACE_SECONDS = 2 };
+
+enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
+
+void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("allotrope-launch: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(STATUS_USAGE);
+}
+
+static long long parse_seconds(const char *option, const char *text)
+{
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
+        fail("%s: '%s' is not a number of seconds above 0", option, text);
+    return (long long)(seconds * NANOSECONDS);
+}
+
+/* Settings reach the command through our own environment, which we ourselves read no more. */
+static void set_environment(const char *setting)
+{
+    if (!strchr(setting, '=') || *setting == '=')
+        fail("--env: '%s' is not of the form NAME=VALUE", setting);
+    if (putenv((char *)setting) != 0)
+        fail("--env: no memory");
+}
+
+static void print_usage(void)
+{
+    puts("usage: allotrope-launch [OPTION]... -- COMMAND [ARGUMENT]...\n"
+         "Runs COMMAND and reports as JSON what that run cost.\n\n"
+         "  --report FILE       write the report there (default: standard error)\n"
+         "  --env NAME=VALUE    set in COMMAND's environment; repeatable\n"
+         "  --unset NAME        remove from COMMAND's environment; repeatable\n"
+         "  --stdin FILE, --stdout FILE, --stderr FILE\n"
+         "                      redirect COMMAND\n"
+         "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
+         "  --timeout SECONDS   stop COMMAND's process group after that long\n"
+         "  --grace SECONDS     between TERM and KILL (default 2)");
+}
+
+static void take_option(struct plan *plan, int choice, char *value)
+{
+    switch (choice) {
+    case REPORT:
+        plan->report = value;
+        break;
+    case ENV:
+        set_environment(value);
+        break;
+    case UNSET:
+        unsetenv(value);
+        break;
+    case TIMEOUT:
+        plan->timeout_nanoseconds = parse_seconds("--timeout", value);
+        break;
+    case GRACE:
+        plan->grace_nanoseconds = parse_seconds("--grace", value);
+        break;
+    case STDIN:
+    case STDOUT:
+    case STDERR:
+        plan->redirects[choice - STDIN] = value;
+        break;
+    case FIXED:
+        plan->fixed_addresses = true;
+        break;
+    case HELP:
+        print_usage();
+        exit(0);
+    default:
+        exit(STATUS_USAGE); /* getopt has named the option */
+    }
+}
+
+struct plan plan_parse(int argc, char **argv)
+{
+    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
+                                            {"env", required_argument, NULL, ENV},
+                                            {"unset", required_argument, NULL, UNSET},
+                                            {"timeout", required_argument, NULL, TIMEOUT},
+                                            {"grace", required_argument, NULL, GRACE},
+                                            {"help", no_argument, NULL, HELP},
+                                            {"stdin", required_argument, NULL, STDIN},
+                                            {"stdout", required_argument, NULL, STDOUT},
+                                            {"stderr", required_argument, NULL, STDERR},
+                                            {"fixed-addresses", no_argument, NULL, FIXED},
+                                            {0}};
+    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
+    for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
+        take_option(&plan, choice, optarg);
+    if (!argv[optind])
+        fail("no command given; see --help");
+    plan.command = argv + optind;
+    return plan;
+}

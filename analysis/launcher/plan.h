@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * plan.h: what the launcher is told to run, and how.
+ */
+#ifndef ALLOTROPE_ANALYSIS_LAUNCHER_PLAN_H
+#define ALLOTROPE_ANALYSIS_LAUNCHER_PLAN_H
+
+#include <stdbool.h>
+
+enum {
+    NANOSECONDS = 1000 * 1000 * 1000,
+    STATUS_TIMED_OUT = 124, /* as timeout(1) has it */
+    STATUS_USAGE = 125,
+    STATUS_CANNOT_EXECUTE = 126,
+    STATUS_NOT_FOUND = 127,
+    STATUS_SIGNALLED = 128,
+};
+
+struct plan {
+    char **command;
+    const char *report;            /* file for the report; NULL: descriptor 2 */
+    const char *redirects[3];      /* files for descriptors 0, 1, 2, or NULL */
+    long long timeout_nanoseconds; /* 0: none */
+    long long grace_nanoseconds;   /* between TERM and KILL */
+    bool fixed_addresses;          /* no address space randomisation */
+};
+
+/* Ends the launcher where the arguments make no sense. Settings for the environment are made at
+ * once: we ourselves read it no more. */
+struct plan plan_parse(int argc, char **argv);
+
+/* Ends the launcher with one line, and STATUS_USAGE. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

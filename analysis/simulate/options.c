@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * options.c: see options.h.
+ */
+#include "analysis/simulate/options.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/base/number.h"
+
+static const char usage[] =
+    "Usage: allotrope-simulate pages [OPTION]... TRACE\n"
+    "       allotrope-simulate caches [OPTION]... TRACE\n"
+    "       allotrope-simulate locality [OPTION]... -- COMMAND...\n"
+    "Simulates the data references of TRACE (of `allotrope record`, or lackey's text; - for\n"
+    "standard input), or of COMMAND under the recorder, and prints JSON.\n\n"
+    "All:\n"
+    "  --output=FILE         where the JSON goes (default -, standard output)\n"
+    "  --count=N             the first N references only; of a trace\n"
+    "  --threads=N           default: the processors online\n"
+    "  --error-over=N        compare a sample with the exact result over the first N references\n"
+    "                        (default 100000000); of a trace\n"
+    "Pages:\n"
+    "  --page-size=LIST      in bytes, powers of two from 64 on (default 4096,8192; locality:\n"
+    "                        4096)\n"
+    "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
+    "Caches:\n"
+    "  --block=LIST          block sizes in bytes, powers of two from 32 to 4096, each with the\n"
+    "                        largest associativity, 1 to 16, if not 16: BLOCK[:WAYS] (default\n"
+    "                        32,64; locality: 32:1,64:8)\n"
+    "  --sample=N            N of 32 slices of the sets, 1 to 31; of a trace\n"
+    "  --no-causes           do not tell misses into cold, capacity and conflict: faster;\n"
+    "                        locality does so only with --causes\n"
+    "  --shape=SHAPE         also this one, in detail: a name, or BLOCK:SETS:WAYS; repeatable\n"
+    "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
+    "counts\n"
+    "Locality:\n"
+    "  --tools=DIRECTORY     of the recorder (default trace/recorder)\n"
+    "  --env=NAME=VALUE      set for COMMAND alone; repeatable\n";
+
+void refuse(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("allotrope-simulate: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(2);
+}
+
+static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+    uint64_t value;
+    if (!number_parse(text, least, most, &value))
+        refuse("--%s: \"%s\" is not a number from %" PRIu64 " to %" PRIu64, option, text, least,
+               most);
+    return value;
+}
+
+static uint64_t power_of_two(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+    uint64_t size = number(option, text, least, most);
+    if ((size & (size - 1)) != 0)
+        refuse("--%s: %" PRIu64 " is no power of two", option, size);
+    return size;
+}
+
+static void take_page_sizes(struct simulate_options *options, char *text)
+{
+    options->page_size_count = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        if (options->page_size_count == SIMULATE_SIZES)
+            refuse("--page-size: more than %d sizes; run several times", SIMULATE_SIZES);
+        uint64_t size = power_of_two("page-size", item, 64, 1 << 30);
+        for (size_t i = 0; i < options->page_size_count; i++)
+            if (options->page_sizes[i] == size)
+                refuse("--page-size: %" PRIu64 " is given twice", size);
+        options->page_sizes[options->page_size_count++] = size;
+    }
+}
+
+static void take_blocks(struct simulate_options *options, char *text)
+{
+    options->block_count = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        if (options->block_count == SIMULATE_SIZES)
+            refuse("--block: more than %d sizes; run several times", SIMULATE_SIZES);
+        char *size = strsep(&item, ":");
+        struct simulate_block block = {
+            .bytes = (unsigned)power_of_two("block", size, 32, 4096),
+            .ways = item ? (unsigned)number("block", item, 1, CACHES_LARGEST_WAYS)
+                         : CACHES_LARGEST_WAYS,
+        };
+        for (size_t i = 0; i < options->block_count; i++)
+            if (options->blocks[i].bytes == block.bytes)
+                refuse("--block: %u is given twice", block.bytes);
+        options->blocks[options->block_count++] = block;
+    }
+}
+
+static void refuse_shape(const char *text)
+{
+    char names[512] = "";
+    for (const struct shape *shape = shapes_named; shape->name; shape++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), " %s", shape->name);
+    refuse("--shape: \"%s\" is neither BLOCK:SETS:WAYS (block a power of two from 32 to 4096, sets "
+           "1 to 4194304, ways 1 to 1024) nor one of:%s",
+           text, names);
+}
+
+static struct shape shape_of(const char *text)
+{
+    for (const struct shape *shape = shapes_named; shape->name; shape++)
+        if (strcmp(shape->name, text) == 0)
+            return *shape;
+    struct shape shape = {.name = text};
+    int length = -1;
+    sscanf(text, "%u:%" SCNu64 ":%u%n", &shape.block_bytes, &shape.sets, &shape.ways, &length);
+    if (length < 0 || text[length] != '\0' || strchr(text, '-') || shape.block_bytes < 32 ||
+        shape.block_bytes > 4096 || (shape.block_bytes & (shape.block_bytes - 1)) != 0 ||
+        shape.sets < 1 || shape.sets > 1 << 22 || shape.ways < 1 || shape.ways > 1024)
+        refuse_shape(text);
+    return shape;
+}
+
+static struct simulate_options defaults(enum simulate_word word)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    struct simulate_options options = {
+        .output = "-",
+        .tools = "trace/recorder",
+        .count = UINT64_MAX,
+        .threads = online > 0 ? (unsigned)online : 1,
+        .error_over = 100000000,
+        .causes = word == SIMULATE_CACHES,
+    };
+    char pages[] = "4096,8192", page[] = "4096", caches[] = "32,64", some_caches[] = "32:1,64:8";
+    if (word != SIMULATE_CACHES)
+        take_page_sizes(&options, word == SIMULATE_PAGES ? pages : page);
+    if (word != SIMULATE_PAGES)
+        take_blocks(&options, word == SIMULATE_CACHES ? caches : some_caches);
+    return options;
+}
+
+enum {
+    OUTPUT = 256,
+    COUNT,
+    THREADS,
+    ERROR_OVER,
+    PAGE_SIZE,
+    SAMPLE,
+    BLOCK,
+    CAUSES,
+    NO_CAUSES,
+    SHAPE,
+    STRADDLES_ONCE,
+    TOOLS,
+    ENVIRONMENT,
+    HELP
+};
+
+enum { IN_PAGES = 1 << SIMULATE_PAGES, IN_CACHES = 1 << SIMULATE_CACHES };
+enum { IN_LOCALITY = 1 << SIMULATE_LOCALITY, IN_ALL = IN_PAGES | IN_CACHES | IN_LOCALITY };
+
+static const struct {
+    struct option option;
+    unsigned words; /* that know it */
+} known[] = {
+    {{"output", required_argument, NULL, OUTPUT}, IN_ALL},
+    {{"count", required_argument, NULL, COUNT}, IN_PAGES | IN_CACHES},
+    {{"threads", required_argument, NULL, THREADS}, IN_ALL},
+    {{"error-over", required_argument, NULL, ERROR_OVER}, IN_PAGES | IN_CACHES},
+    {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
+    {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
+    {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
+    {{"sample", required_argument, NULL, SAMPLE}, IN_CACHES},
+    {{"no-causes", no_argument, NULL, NO_CAUSES}, IN_CACHES},
+    {{"causes", no_argument, NULL, CAUSES}, IN_LOCALITY},
+    {{"shape", required_argument, NULL, SHAPE}, IN_CACHES | IN_LOCALITY},
+    {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_LOCALITY},
+    {{"tools", required_argument, NULL, TOOLS}, IN_LOCALITY},
+    {{"env", required_argument, NULL, ENVIRONMENT}, IN_LOCALITY},
+    {{"help", no_argument, NULL, HELP}, IN_ALL},
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static void take_setting(struct simulate_options *options, char *setting)
+{
+    if (!strchr(setting, '=') || setting[0] == '=')
+        refuse("--env: \"%s\" is not NAME=VALUE", setting);
+    if (options->environment_count == SIMULATE_SETTINGS)
+        refuse("--env: more than %d settings", SIMULATE_SETTINGS);
+    options->environment[options->environment_count++] = setting;
+}
+
+static void take_option(struct simulate_options *options, int option, char *value)
+{
+    switch (option) {
+    case OUTPUT:
+        options->output = value;
+        break;
+    case COUNT:
+        options->count = number("count", value, 1, UINT64_MAX);
+        break;
+    case THREADS:
+        options->threads = (unsigned)number("threads", value, 1, 1024);
+        break;
+    case ERROR_OVER:
+        options->error_over = number("error-over", value, 1, UINT64_MAX);
+        break;
+    case PAGE_SIZE:
+        take_page_sizes(options, value);
+        break;
+    case BLOCK:
+        take_blocks(options, value);
+        break;
+    case SAMPLE:
+        options->sampled = true;
+        if (value)
+            options->slices = (unsigned)number("sample", value, 1, CACHES_SLICES - 1);
+        break;
+    case CAUSES:
+    case NO_CAUSES:
+        options->causes = option == CAUSES;
+        break;
+    case SHAPE:
+        if (options->shape_count == SIMULATE_SHAPES)
+            refuse("--shape: more than %d shapes; run several times", SIMULATE_SHAPES);
+        options->shapes[options->shape_count++] = shape_of(value);
+        break;
+    case STRADDLES_ONCE:
+        options->straddles_once = true;
+        break;
+    case TOOLS:
+        options->tools = value;
+        break;
+    case ENVIRONMENT:
+        take_setting(options, value);
+        break;
+    case HELP:
+        fputs(usage, stdout);
+        exit(0);
+    default:
+        refuse("see allotrope-simulate --help");
+    }
+}
+
+struct simulate_options simulate_options_read(int argc, char **argv, enum simulate_word word)
+{
+    struct simulate_options options = defaults(word);
+    struct option names[KNOWN + 1] = {{0}};
+    size_t count = 0;
+    for (size_t i = 0; i < KNOWN; i++)
+        if (known[i].words & 1U << word)
+            names[count++] = known[i].option;
+    /* What follows a command's first word is the command's. */
+    const char *order = word == SIMULATE_LOCALITY ? "+" : "";
+    for (int option; (option = getopt_long(argc, argv, order, names, NULL)) != -1;)
+        take_option(&options, option, optarg);
+    if (word == SIMULATE_LOCALITY) {
+        options.command = argv + optind;
+        if (optind == argc)
+            refuse("no command is given; usage: allotrope-simulate locality [OPTION]... -- "
+                   "COMMAND...");
+        return options;
+    }
+    if (optind + 1 != argc)
+        refuse(optind == argc ? "no trace is named; - stands for standard input"
+                              : "more than one trace is named; simulate them one by one");
+    options.path = argv[optind];
+    return options;
+}
+
+void simulate_usage(void)
+{
+    fputs(usage, stdout);
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""What our native programs answer, and the reports that the library leaves behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+from allotrope.system.errors import UserError
+from allotrope.system.native import ask, by_power, last_line, read_reports, without_name
+from allotrope.system.places import PLACES
+
+
+def test_counts_by_powers_of_two() -> None:
+    assert by_power({"2^00": 1, "2^07": 2, "2^63": 3}) == {0: 1, 7: 2, 63: 3}
+    assert by_power({"from_2^00_us": 1, "from_2^12_us": 2}) == {0: 1, 12: 2}
+
+
+@pytest.mark.parametrize("key", ["", "7", "2^7", "2^007", "from_2^07", "2^07_us", "from_2^07_ns"])
+def test_another_key_is_no_count(key: str) -> None:
+    with pytest.raises(ValueError, match="names no power of two"):
+        by_power({"2^01": 1, key: 2})
+
+
+def test_a_message_is_said_in_the_commands_own_name() -> None:
+    assert without_name("allotrope: x: is damaged") == "x: is damaged"
+    assert without_name("allotrope-simulate: x: is damaged") == "x: is damaged"
+    for other in ("x: allotrope: is damaged", "allotropes: no", "", "allotrope:none"):
+        assert without_name(other) == other
+
+
+def test_the_last_line_is_the_one_that_says_why() -> None:
+    assert last_line("first\nlast\n\n") == "last" and last_line(b"one \xff") == "one \ufffd"
+    assert last_line(" \n") == "" and last_line(b"") == ""
+
+
+def test_reports_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for number in (3, 1, 2):
+        (tmp_path / f"{number}.json").write_text(json.dumps({"pid": number}))
+    (tmp_path / "other").write_text("no report")
+    assert [one["pid"] for one in read_reports(tmp_path)] == [1, 2, 3]
+    assert read_reports(tmp_path / "nowhere") == []
+
+
+def test_a_program_is_asked(tmp_path: Path) -> None:
+    answer = ask(PLACES.tracer, "info", tmp_path / "nothing")
+    assert answer.status != 0 and answer.output == b""
+    assert answer.message.startswith(str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match="run make"):
+        ask(tmp_path / "not-built")

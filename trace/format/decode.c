@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * decode.c: executions and events from a chunk's streams.
+ *
+ * Mirrors encode.c: the same predictions, made from what has been decoded so far. Arbitrary bytes
+ * with right hashes end with an error, never outside the reader's arrays.
+ */
+#include "trace/format/reader_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Executions. */
+
+/* The state that every execution changes, in a local of the loop over executions: a compiler cannot
+ * keep the reader's own fields in registers while references are stored. */
+struct run {
+    const uint8_t *token;
+    struct path *last;
+    uint64_t instructions, stores;
+};
+
+static struct run begin_run(const struct trace_reader *reader)
+{
+    return (struct run){.token = reader->stream[STREAM_TOKENS].next,
+                        .last = &reader->paths[reader->last_path]};
+}
+
+static void end_run(struct trace_reader *reader, const struct run *run)
+{
+    uint64_t executions = (uint64_t)(run->token - reader->stream[STREAM_TOKENS].next);
+    reader->stream[STREAM_TOKENS].next = run->token;
+    reader->last_path = (uint32_t)(run->last - reader->paths);
+    reader->executions += executions;
+    reader->totals.superblocks += executions;
+    reader->totals.instructions += run->instructions;
+    reader->totals.stores += run->stores;
+}
+
+/* A number of so many bytes; all ones past the end. */
+static uint64_t take_id(struct trace_reader *reader, enum chunk_stream stream, unsigned bytes)
+{
+    struct cursor *in = &reader->stream[stream];
+    uint64_t value = 0;
+    if ((size_t)(in->end - in->next) < bytes) {
+        in->failed = true;
+        return UINT64_MAX;
+    }
+    memcpy(&value, in->next, bytes);
+    in->next += bytes;
+    return value;
+}
+
+/* The path that comes next where it is not the last successor; NO_PATH when the stream is wrong. */
+static uint32_t next_path(struct trace_reader *reader, struct path *last, unsigned way)
+{
+    uint64_t number;
+    switch (way) {
+    case PATH_LAST_SUCCESSOR:
+        return last->successor[0];
+    case PATH_OTHER_SUCCESSOR:
+        number = last->successor[1];
+        break;
+    case PATH_ID16:
+        number = take_id(reader, STREAM_IDS16, 2) + 1;
+        break;
+    case PATH_ID32:
+        number = take_id(reader, STREAM_IDS32, 4) + 1;
+        break;
+    case PATH_NEW:
+        number = reader->introduced + 1;
+        if (number < reader->path_count)
+            reader->introduced++;
+        break;
+    default:
+        return NO_PATH;
+    }
+    if (number > reader->introduced)
+        return NO_PATH;
+    last->successor[1] = last->successor[0];
+    last->successor[0] = (uint32_t)number;
+    return (uint32_t)number;
+}
+
+static inline void put_reference(struct trace_reference *out, uint64_t address, uint64_t meaning)
+{
+    out->address = address;
+    memcpy(&out->function, &meaning, sizeof meaning);
+}
+
+/* A difference of 1, 2, 4 or 8 bytes. Eight can always be read: the streams have room behind them.
+ */
+static inline uint64_t take_difference(struct cursor *in, unsigned log2_bytes)
+{
+    unsigned bytes = 1U << log2_bytes, unused = 64 - 8 * bytes;
+    int64_t value;
+    if (__builtin_expect((size_t)(in->end - in->next) < bytes, 0)) {
+        in->failed = true;
+        return 0;
+    }
+    memcpy(&value, in->next, sizeof value);
+    in->next += bytes;
+    return (uint64_t)((int64_t)((uint64_t)value << unused) >> unused);
+}
+
+/* Decodes the slots of an execution that was not as predicted. Returns the end of the
+ * references written; NULL when a code is wrong. With keep_absent, accesses that did not take
+ * place stand as TRACE_ABSENT. Which code comes next cannot be foretold, so there is one branch on
+ * it for what is common: whether the difference is one that is known or is read. */
+static struct trace_reference *decode_slots(struct trace_reader *reader, struct run *run,
+                                            const struct path *path, struct trace_reference *out,
+                                            bool keep_absent)
+{
+    struct cursor *codes = &reader->stream[STREAM_CODES];
+    if ((size_t)(codes->end - codes->next) < path->slot_count)
+        return NULL;
+    const uint8_t *code = codes->next;
+    codes->next += path->slot_count;
+    uint64_t class = (uint64_t)reader->class << 56;
+    uint64_t newest = reader->recent.newest, older = reader->recent.older;
+    for (uint32_t i = 0; i < path->slot_count; i++) {
+        struct slot *slot = &path->slots[i];
+        uint64_t difference = slot->state.stride;
+        if (code[i] < CODE_DELTA8) {
+            difference = code[i] == CODE_RECENT ? newest : difference;
+            difference = code[i] == CODE_SAME ? 0 : difference;
+            difference = code[i] == CODE_OLDER ? older : difference;
+        } else if (__builtin_expect(code[i] < CODE_ABSENT, 1)) {
+            unsigned log2_bytes = code[i] - CODE_DELTA8;
+            difference = take_difference(&reader->stream[STREAM_DELTAS8 + log2_bytes], log2_bytes);
+        } else if (code[i] == CODE_ABSENT) {
+            if (keep_absent)
+                put_reference(out++, TRACE_ABSENT, slot->meaning);
+            run->stores -= slot->meaning >> 48 & 1;
+            continue;
+        } else {
+            return NULL;
+        }
+        bool told = code[i] >= CODE_OLDER;
+        older = told ? newest : older;
+        newest = told ? difference : newest;
+        /* As slot_moved(); and where the stride was right, as slot_as_predicted(). */
+        slot->state.stride = difference == slot->state.difference ? difference : slot->state.stride;
+        slot->state.difference = difference;
+        slot->state.last += difference;
+        put_reference(out++, slot->state.last, slot->meaning | class);
+    }
+    reader->recent = (struct recent_differences){newest, older};
+    return out;
+}
+
+static int bad_execution(struct trace_reader *reader)
+{
+    return reader_fail(reader, reader->chunk_offset,
+                       "damaged chunk: execution %" PRIu64 " makes no sense", reader->executions);
+}
+
+/* Decodes one execution behind `out`; returns where its references end, NULL on damage. */
+static inline __attribute__((always_inline)) struct trace_reference *decode_execution(
+    struct trace_reader *reader, struct run *run, uint64_t class, struct trace_reference *out,
+    bool keep_absent)
+{
+    unsigned token = *run->token++;
+    uint32_t number =
+        token < 3 ? run->last->successor[0] : next_path(reader, run->last, (token - 1) / 2);
+    if (number == NO_PATH)
+        return NULL;
+    struct path *path = &reader->paths[number];
+    run->last = path;
+    run->instructions += path->instructions;
+    run->stores += path->stores;
+    if (token != 0 && (token - 1) % 2)
+        return decode_slots(reader, run, path, out, keep_absent);
+    struct slot *slot = path->slots;
+    for (struct trace_reference *end = out + path->slot_count; out < end; out++, slot++) {
+        uint64_t stride = slot->state.stride, address = slot->state.last + stride;
+        slot->state.last = address;
+        slot->state.difference = stride;
+        put_reference(out, address, slot->meaning | class);
+    }
+    return out;
+}
+
+struct trace_reference *reader_decode_run(struct trace_reader *reader, struct trace_reference *out)
+{
+    const struct trace_reference *start = out, *full = reader->references + BATCH_REFERENCES;
+    uint64_t end =
+        reader->next_event < reader->execution_count ? reader->next_event : reader->execution_count;
+    uint64_t class = (uint64_t)reader->class << 56;
+    struct run run = begin_run(reader);
+    const uint8_t *last_token = run.token + (end - reader->executions);
+    struct trace_reference *after = out;
+    while (after && run.token < last_token && after < full) {
+        out = after;
+        after = decode_execution(reader, &run, class, out, false);
+    }
+    end_run(reader, &run);
+    if (!after) {
+        bad_execution(reader);
+        return NULL;
+    }
+    out = after;
+    reader->totals.references += (uint64_t)(out - start);
+    reader->totals.by_class[reader->class] += (uint64_t)(out - start);
+    return out;
+}
+
+struct trace_reference *reader_decode_whole(struct trace_reader *reader)
+{
+    struct run run = begin_run(reader);
+    struct trace_reference *end =
+        decode_execution(reader, &run, (uint64_t)reader->class << 56, reader->references, true);
+    end_run(reader, &run);
+    if (!end)
+        bad_execution(reader);
+    return end;
+}
+
+/* Events. */
+
+void reader_find_next_event(struct trace_reader *reader)
+{
+    struct cursor *in = &reader->stream[STREAM_EVENTS];
+    if (in->next == in->end)
+        reader->next_event = UINT64_MAX;
+    else
+        reader->next_event += get_varint(in);
+}
+
+bool reader_next_event_switches_thread(const struct trace_reader *reader)
+{
+    const struct cursor *in = &reader->stream[STREAM_EVENTS];
+    return reader->next_event == reader->executions && in->next < in->end &&
+           *in->next == TRACE_EVENT_THREAD;
+}
+
+static int decode_event(struct trace_reader *reader, struct cursor *in, struct trace_event *event)
+{
+    uint64_t type = get_varint(in);
+    if (type == 0 || type >= TRACE_EVENT_TYPES)
+        return reader_fail(reader, reader->chunk_offset, "event of unknown type %" PRIu64, type);
+    *event = (struct trace_event){.reference = reader->totals.references,
+                                  .instruction = reader->totals.instructions,
+                                  .allocated_bytes = reader->totals.allocated_bytes,
+                                  .type = (uint32_t)type};
+    for (unsigned i = 0; i < event_values(event->type); i++)
+        event->value[i] = get_varint(in);
+    reader->name_offset[reader->event_count] = reader->names.used;
+    if (event->type == TRACE_EVENT_MAP) {
+        uint64_t length = get_varint(in);
+        if (in->failed || length > (uint64_t)(in->end - in->next) ||
+            !bytes_reserve(&reader->names, length + 1))
+            return reader_fail(reader, reader->chunk_offset, "damaged event");
+        memcpy(reader->names.data + reader->names.used, in->next, length);
+        reader->names.used += length;
+        reader->names.data[reader->names.used++] = 0;
+        in->next += length;
+    }
+    if (in->failed || (event->type == TRACE_EVENT_CLASS && event->value[0] >= TRACE_CLASSES))
+        return reader_fail(reader, reader->chunk_offset, "damaged event");
+    return 0;
+}
+
+int reader_next_event(struct trace_reader *reader)
+{
+    struct trace_event *event = &reader->events[reader->event_count];
+    if (decode_event(reader, &reader->stream[STREAM_EVENTS], event) < 0)
+        return -1;
+    if (event->type == TRACE_EVENT_CLASS)
+        reader->class = (uint32_t)event->value[0];
+    else if (event->type == TRACE_EVENT_THREAD)
+        reader->thread = (uint32_t)event->value[0];
+    event->thread = reader->thread;
+    reader->event_count++;
+    reader->totals.events++;
+    reader->totals.allocated_bytes += event_bytes(event);
+    reader_find_next_event(reader);
+    return reader->stream[STREAM_EVENTS].failed
+               ? reader_fail(reader, reader->chunk_offset, "damaged event")
+               : 0;
+}
+
+int reader_restate_regions(struct trace_reader *reader)
+{
+    struct cursor *in = &reader->stream[STREAM_REGIONS];
+    while (in->next < in->end && reader->event_count < BATCH_EVENTS) {
+        struct trace_event *event = &reader->events[reader->event_count];
+        if (decode_event(reader, in, event) < 0)
+            return -1;
+        event->thread = reader->thread;
+        reader->event_count++;
+    }
+    reader->resumed = in->next < in->end;
+    return 0;
+}

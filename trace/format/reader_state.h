@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reader_state.h: what the reader's files share.
+ *
+ *     reader.c    opening, going from chunk to chunk, batches, seeking
+ *     unpack.c    a chunk from the file to its streams and tables
+ *     decode.c    executions and events from the streams
+ *     copy.c      what is read, to a writer
+ *
+ * A chunk's definitions are turned into tables when it is opened. A slot's table entry is half of
+ * a finished reference already (function, size, kind); per reference remains an addition, two
+ * stores, and for executions that were not predicted a code.
+ */
+#ifndef ALLOTROPE_TRACE_FORMAT_READER_STATE_H
+#define ALLOTROPE_TRACE_FORMAT_READER_STATE_H
+
+#include <zstd.h>
+
+#include "trace/format/bytes.h"
+#include "trace/format/chunk.h"
+#include "trace/format/reader.h"
+
+enum { NO_PATH = 0 }; /* the path before a chunk's first */
+
+struct slot {
+    struct slot_state state;
+    uint64_t meaning; /* second word of struct trace_reference, class not yet set */
+};
+
+struct superblock {
+    uint64_t address;
+    uint32_t function;
+    uint32_t slot_count;
+    size_t first_slot;
+};
+
+struct path {
+    struct slot *slots;
+    uint32_t slot_count;
+    uint32_t instructions;
+    uint32_t stores;
+    uint32_t successor[2];
+    uint32_t superblock, first; /* for copying */
+    int64_t copied;             /* number at the writer copied to, -1 before */
+};
+
+struct function {
+    char *name;
+    char *object;
+};
+
+struct trace_reader {
+    int fd;
+    uint64_t offset;
+    uint64_t chunk_offset;
+    bool at_end;
+    bool resumed; /* after a seek: restated mappings are told as events */
+    char error[TRACE_ERROR_BYTES];
+    char *description;
+    uint64_t data_offset; /* of the first chunk behind the description */
+
+    struct function *functions;
+    size_t function_capacity;
+    struct trace_totals totals;
+    struct trace_totals whole;
+    bool has_whole;
+
+    /* The chunk at hand. */
+    struct chunk_header header;
+    struct bytes payload;
+    struct bytes raw; /* its streams, decompressed */
+    struct cursor stream[STREAMS];
+    ZSTD_DCtx *zstd;
+    struct superblock *superblocks;
+    size_t superblock_count, superblock_capacity;
+    struct path *paths;
+    size_t path_count, path_capacity;
+    struct slot *slots;
+    size_t slot_count, slot_capacity;
+    uint32_t introduced; /* paths met so far */
+    uint32_t last_path;
+    uint64_t executions; /* done */
+    uint64_t execution_count;
+    uint64_t next_event; /* execution before which it comes; UINT64_MAX after the last */
+    uint32_t thread, class;
+    struct recent_differences recent;
+    struct bytes names; /* of the batch's events */
+
+    struct trace_reference references[BATCH_REFERENCES + MOST_SLOTS];
+    struct trace_event events[BATCH_EVENTS];
+    size_t name_offset[BATCH_EVENTS];
+    size_t event_count;
+};
+
+/* Notes what is wrong, and at which byte of the file; nothing more is read. Returns -1. */
+int reader_fail(struct trace_reader *reader, uint64_t offset, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int reader_short_of_memory(struct trace_reader *reader);
+
+/* Opens the next chunk when the present one is used up. Returns 1, 0 at the end, -1. */
+int reader_ensure_chunk(struct trace_reader *reader);
+
+/* Reads exactly so many bytes. Returns 1, 0 when there is not a single one, -1 on failure. */
+int reader_read_all(struct trace_reader *reader, void *data, size_t bytes);
+/* Reads the next chunk's header and payload. Returns 1, 0 at the end of the file, -1. */
+int reader_read_chunk(struct trace_reader *reader);
+/* Makes streams and tables of a data chunk's payload. Returns 0 or -1. */
+int reader_unpack_chunk(struct trace_reader *reader);
+
+/* Notes before which execution the next event comes. */
+void reader_find_next_event(struct trace_reader *reader);
+/* Decodes executions up to the next event, or until the batch is full. Returns where their
+ * references end, NULL on damage. */
+struct trace_reference *reader_decode_run(struct trace_reader *reader, struct trace_reference *out);
+/* Decodes one execution into the batch, where accesses that did not take place stand as
+ * TRACE_ABSENT; the references are not counted. Returns where they end, NULL on damage. */
+struct trace_reference *reader_decode_whole(struct trace_reader *reader);
+/* Decodes the next event into the batch. Returns 0 or -1. */
+int reader_next_event(struct trace_reader *reader);
+bool reader_next_event_switches_thread(const struct trace_reader *reader);
+/* After a seek: the mappings of this moment, as events of the batch. Returns 0 or -1. */
+int reader_restate_regions(struct trace_reader *reader);
+
+/* Fills in what the batch's events and references are. */
+void reader_fill_batch(struct trace_reader *reader, struct trace_batch *batch, size_t count);
+
+#endif

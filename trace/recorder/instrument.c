@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * instrument.c: the code that is added to each superblock; see recorder.c for what it does.
+ */
+#include "trace/recorder/instrument.h"
+
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+
+#include "libvex_guest_offsets.h"
+
+#include "trace/protocol/doorbell.h"
+#include "trace/recorder/descriptions.h"
+#include "trace/recorder/doorbells.h"
+#include "trace/recorder/ring.h"
+
+struct path {
+    Addr target; /* 0 when computed at run time */
+    UShort slots;
+    UShort instructions;
+    Bool explicit; /* the header tells it */
+};
+
+/* A superblock being rewritten. A very long one is recorded as several parts in a row. */
+struct builder {
+    IRSB *in;
+    IRSB *out;
+    Int position; /* of the statement at hand */
+    Int shadow;   /* offset of the first set of shadow registers */
+    IRTemp base;
+    IRConst *footprint; /* bytes of the part in the ring: patched when known */
+    UInt id;
+    Addr entry;             /* where this part begins, as a jump would name it */
+    Addr first_address;     /* of its first instruction, silent or not */
+    UInt first_instruction; /* of this part */
+    UInt instructions;      /* so far, in the whole */
+    Bool silent;            /* the instruction at hand only rings */
+    UInt slots;
+    UInt paths;
+    ULong slot[REFERENCE_RING_MAX_SLOTS];
+    struct path path[REFERENCE_RING_MAX_SLOTS];
+    Addr instruction[REFERENCE_RING_MAX_SLOTS];
+    /* Temporaries that hold a stack pointer of some other frame's making. */
+    UChar *foreign;
+};
+
+static void add(struct builder *b, IRStmt *statement)
+{
+    addStmtToIRSB(b->out, statement);
+}
+
+static IRExpr *constant(ULong value)
+{
+    return IRExpr_Const(IRConst_U64(value));
+}
+
+static IRExpr *assign(struct builder *b, IRType type, IRExpr *value)
+{
+    IRTemp temporary = newIRTemp(b->out->tyenv, type);
+    add(b, IRStmt_WrTmp(temporary, value));
+    return IRExpr_RdTmp(temporary);
+}
+
+static void store_word(struct builder *b, UInt index, IRExpr *value)
+{
+    IRExpr *address = IRExpr_RdTmp(b->base);
+    if (index != 0)
+        address = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(8 * index)));
+    add(b, IRStmt_Store(Iend_LE, address, value));
+}
+
+static UInt part_instructions(const struct builder *b)
+{
+    return b->instructions - b->first_instruction;
+}
+
+/* The most slots that a superblock can come to. */
+static UInt most_slots(const IRSB *block)
+{
+    UInt most = 0;
+    for (Int i = 0; i < block->stmts_used; i++) {
+        const IRStmt *statement = block->stmts[i];
+        switch (statement->tag) {
+        case Ist_WrTmp:
+            most += statement->Ist.WrTmp.data->tag == Iex_Load;
+            break;
+        case Ist_CAS:
+        case Ist_Dirty:
+            most += 2;
+            break;
+        case Ist_Put:
+            most += statement->Ist.Put.offset == OFFSET_amd64_RSP;
+            break;
+        case Ist_Store:
+        case Ist_StoreG:
+        case Ist_LoadG:
+            most += 1;
+            break;
+        default:
+            break;
+        }
+    }
+    return most;
+}
+
+/* Publishes the ring's slot first if it is full. */
+static void add_check(struct builder *b)
+{
+    IRExpr *end = assign(b, Ity_I64, IRExpr_Get(b->shadow + RING_LIMIT_OFFSET, Ity_I64));
+    IRExpr *present = assign(b, Ity_I64, IRExpr_Get(b->shadow + RING_CURSOR_OFFSET, Ity_I64));
+    IRDirty *call = unsafeIRDirty_0_N(
+        0, "publish", VG_(fnptr_to_fnentry)(ring_publish_inside_client), mkIRExprVec_0());
+    call->guard = assign(b, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, end, present));
+    add(b, IRStmt_Dirty(call));
+}
+
+static void begin_part(struct builder *b, Addr entry)
+{
+    b->first_address = b->in->stmts[b->position]->Ist.IMark.addr;
+    b->id = descriptions_next_id();
+    b->entry = entry;
+    b->first_instruction = b->instructions;
+    b->slots = 0;
+    b->paths = 0;
+    tl_assert(b->id < RAW_HEADER_MASK - REFERENCE_RING_MAX_SLOTS);
+
+    if (most_slots(b->in) > RING_SMALL_SUPERBLOCK)
+        add_check(b);
+    IRExpr *base = assign(b, Ity_I64, IRExpr_Get(b->shadow + RING_CURSOR_OFFSET, Ity_I64));
+    b->base = base->Iex.RdTmp.tmp;
+    store_word(b, 0, constant(RAW_HEADER | b->id));
+    b->footprint = IRConst_U64(0);
+    IRExpr *next = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(b->footprint)));
+    add(b, IRStmt_Put(b->shadow + RING_CURSOR_OFFSET, next));
+}
+
+/* Whether the exit at hand could be taken for another one by its target. A part that a
+ * computed jump ends could arrive anywhere: its end is told explicitly. */
+static Bool is_ambiguous(const struct builder *b, Addr target)
+{
+    if (b->paths > 0 && b->path[b->paths - 1].explicit)
+        return True;
+    for (UInt i = 0; i < b->paths; i++)
+        if (b->path[i].target == target || target == 0)
+            return True;
+    for (Int i = b->position + 1; i < b->in->stmts_used; i++) {
+        const IRStmt *later = b->in->stmts[i];
+        if (later->tag == Ist_Exit && later->Ist.Exit.dst->Ico.U64 == target)
+            return True;
+    }
+    const IRExpr *end = b->in->next;
+    return target != 0 && b->position < b->in->stmts_used && end->tag == Iex_Const &&
+           end->Iex.Const.con->Ico.U64 == target;
+}
+
+/* An exit may be taken here. */
+static void add_exit(struct builder *b, Addr target)
+{
+    struct path *path = &b->path[b->paths];
+    path->target = target;
+    path->slots = b->slots;
+    path->instructions = part_instructions(b);
+    path->explicit = is_ambiguous(b, target);
+    b->paths++;
+    if (path->explicit)
+        store_word(b, 0, constant(RAW_HEADER | (b->id + b->paths)));
+}
+
+/* Tells the stream what the part is, and keeps what a fault in it would need. */
+static void end_part(struct builder *b)
+{
+    b->footprint->Ico.U64 = 8 * (1 + b->slots);
+    UInt function = descriptions_function(b->first_address);
+    UInt words = 4 + b->slots + 2 * b->paths;
+    ULong *payload = ring_begin_event(RAW_DEFINE, words);
+    *payload++ = b->id;
+    *payload++ = b->entry;
+    *payload++ = function;
+    *payload++ = b->slots | (ULong)b->paths << 32;
+    for (UInt i = 0; i < b->slots; i++)
+        *payload++ = b->slot[i];
+    for (UInt i = 0; i < b->paths; i++) {
+        *payload++ = b->path[i].slots | (ULong)b->path[i].instructions << 16;
+        *payload++ = b->path[i].target;
+    }
+    ring_end_event(words);
+
+    descriptions_add(1 + b->paths, b->slots, b->instruction, part_instructions(b));
+}
+
+static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr *value)
+{
+    b->slot[b->slots] =
+        kind | (ULong)index << 8 | (ULong)size << 16 | (ULong)part_instructions(b) << 32;
+    b->slots++;
+    store_word(b, b->slots, value);
+}
+
+/* Doorbells. */
+
+static void add_doorbell(struct builder *b, UInt index, IRExpr *value)
+{
+    if (index == DOORBELL_ACTIVE)
+        return;
+    if (typeOfIRExpr(b->out->tyenv, value) != Ity_I64)
+        VG_(tool_panic)("a doorbell is rung with a value that is no 64-bit integer");
+    add_slot(b, RAW_DOORBELL, index, 8, value);
+}
+
+/* References. */
+
+static void add_reference(struct builder *b, UInt kind, IRExpr *address, UInt size, IRExpr *guard)
+{
+    if (b->silent || doorbells_at(address) >= 0)
+        return;
+    if (guard)
+        address = assign(b, Ity_I64, IRExpr_ITE(guard, address, constant(RAW_ABSENT)));
+    add_slot(b, kind, 0, size, address);
+}
+
+static UInt bytes_of(struct builder *b, IRExpr *value)
+{
+    return sizeofIRType(typeOfIRExpr(b->out->tyenv, value));
+}
+
+static void add_compare_and_swap(struct builder *b, IRCAS *cas)
+{
+    UInt size = bytes_of(b, cas->dataLo) * (cas->dataHi ? 2 : 1);
+    add_reference(b, RAW_LOAD, cas->addr, size, NULL);
+    add_reference(b, RAW_STORE, cas->addr, size, NULL);
+}
+
+static void add_helper(struct builder *b, IRDirty *call)
+{
+    if (call->mFx == Ifx_None)
+        return;
+    IRExpr *guard = call->guard;
+    if (guard->tag == Iex_Const)
+        guard = NULL;
+    if (call->mFx == Ifx_Read || call->mFx == Ifx_Modify)
+        add_reference(b, RAW_LOAD, call->mAddr, call->mSize, guard);
+    if (call->mFx == Ifx_Write || call->mFx == Ifx_Modify)
+        add_reference(b, RAW_STORE, call->mAddr, call->mSize, guard);
+}
+
+/* Jumps between frames. */
+
+static Bool is_foreign(const struct builder *b, const IRExpr *value)
+{
+    return value->tag == Iex_RdTmp && b->foreign[value->Iex.RdTmp.tmp];
+}
+
+/* A stack pointer that is computed from the present one, from the frame pointer, or from r10
+ * (which realigned frames restore it from) stays on this stack in the ordinary way; anything
+ * else (longjmp, unwinding, a switch of stacks) is foreign. */
+static void note_stack_pointer(struct builder *b, const IRStmt *statement)
+{
+    const IRExpr *value = statement->Ist.WrTmp.data;
+    Bool foreign = True;
+    if (value->tag == Iex_Get)
+        foreign = value->Iex.Get.offset != OFFSET_amd64_RSP &&
+                  value->Iex.Get.offset != OFFSET_amd64_RBP &&
+                  value->Iex.Get.offset != OFFSET_amd64_R10;
+    else if (value->tag == Iex_Binop &&
+             (value->Iex.Binop.op == Iop_Add64 || value->Iex.Binop.op == Iop_Sub64 ||
+              value->Iex.Binop.op == Iop_And64))
+        foreign = value->Iex.Binop.arg1->tag != Iex_RdTmp || is_foreign(b, value->Iex.Binop.arg1);
+    else if (value->tag == Iex_RdTmp)
+        foreign = is_foreign(b, value);
+    b->foreign[statement->Ist.WrTmp.tmp] = foreign;
+}
+
+/* One superblock. */
+
+static void copy_statement(struct builder *b, IRStmt *statement)
+{
+    switch (statement->tag) {
+    case Ist_WrTmp: {
+        IRExpr *value = statement->Ist.WrTmp.data;
+        if (value->tag == Iex_Load)
+            add_reference(b, RAW_LOAD, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty),
+                          NULL);
+        note_stack_pointer(b, statement);
+        break;
+    }
+    case Ist_Store: {
+        IRExpr *value = statement->Ist.Store.data;
+        Int doorbell = doorbells_at(statement->Ist.Store.addr);
+        if (doorbell >= 0)
+            add_doorbell(b, doorbell, value);
+        else
+            add_reference(b, RAW_STORE, statement->Ist.Store.addr, bytes_of(b, value), NULL);
+        break;
+    }
+    case Ist_LoadG: {
+        IRLoadG *load = statement->Ist.LoadG.details;
+        IRType type, widened;
+        typeOfIRLoadGOp(load->cvt, &widened, &type);
+        add_reference(b, RAW_LOAD, load->addr, sizeofIRType(type), load->guard);
+        break;
+    }
+    case Ist_StoreG: {
+        IRStoreG *store = statement->Ist.StoreG.details;
+        add_reference(b, RAW_STORE, store->addr, bytes_of(b, store->data), store->guard);
+        break;
+    }
+    case Ist_CAS:
+        add_compare_and_swap(b, statement->Ist.CAS.details);
+        break;
+    case Ist_Dirty:
+        add_helper(b, statement->Ist.Dirty.details);
+        break;
+    case Ist_Exit:
+        add_exit(b, statement->Ist.Exit.dst->Ico.U64);
+        break;
+    default:
+        break;
+    }
+    add(b, statement);
+    if (statement->tag == Ist_Put && statement->Ist.Put.offset == OFFSET_amd64_RSP &&
+        is_foreign(b, statement->Ist.Put.data))
+        add_slot(b, RAW_STACK_JUMP, 0, 8, statement->Ist.Put.data);
+}
+
+IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                 const VexGuestExtents *extents, const VexArchInfo *machine, IRType guest_word,
+                 IRType host_word)
+{
+    /* A part ends early when another statement could go past what it may hold. */
+    enum { MOST_SLOTS = REFERENCE_RING_MAX_SLOTS - 8 };
+    static struct builder builder; /* too large for Valgrind's stack */
+    struct builder *b = &builder;
+
+    b->in = in;
+    b->out = deepCopyIRSBExceptStmts(in);
+    b->shadow = layout->total_sizeB;
+    b->instructions = 0;
+    b->foreign = VG_(calloc)("allotrope.foreign", in->tyenv->types_used + 1, 1);
+    b->position = 0;
+    for (; in->stmts[b->position]->tag != Ist_IMark; b->position++)
+        add(b, in->stmts[b->position]);
+    begin_part(b, closure->nraddr);
+    for (; b->position < in->stmts_used; b->position++) {
+        IRStmt *statement = in->stmts[b->position];
+        if (statement->tag == Ist_IMark) {
+            if (b->slots >= MOST_SLOTS - 64 || part_instructions(b) >= MOST_SLOTS) {
+                add_exit(b, statement->Ist.IMark.addr);
+                end_part(b);
+                begin_part(b, statement->Ist.IMark.addr);
+            }
+            b->silent = doorbells_silent(statement->Ist.IMark.addr);
+            if (!b->silent) {
+                b->instruction[part_instructions(b)] = statement->Ist.IMark.addr;
+                b->instructions++;
+            }
+        }
+        tl_assert(b->slots < MOST_SLOTS && b->paths < MOST_SLOTS);
+        copy_statement(b, statement);
+    }
+    Bool known = in->next->tag == Iex_Const;
+    add_exit(b, known ? in->next->Iex.Const.con->Ico.U64 : 0);
+    end_part(b);
+    VG_(free)(b->foreign);
+    return b->out;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * threads.c: see threads.h.
+ */
+#include "trace/recorder/threads.h"
+
+#include "pub_tool_libcassert.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+
+#include "trace/recorder/descriptions.h"
+#include "trace/recorder/ring.h"
+
+static ThreadId running_thread = VG_INVALID_THREADID;
+static Bool interrupted; /* a fault has ended the stay in client code */
+
+static void client_code_begins(ThreadId thread, ULong blocks)
+{
+    if (thread != running_thread) {
+        ring_settle();
+        ring_event2(RAW_THREAD, thread, 0);
+        running_thread = thread;
+    }
+    ring_enter_client(thread);
+}
+
+static void client_code_ends(ThreadId thread, ULong blocks)
+{
+    ring_leave_client(thread, interrupted);
+    interrupted = False;
+}
+
+static void thread_starts(ThreadId creator, ThreadId thread)
+{
+    ring_settle();
+    ring_event2(RAW_THREAD_START, thread, creator);
+}
+
+static void thread_ends(ThreadId thread)
+{
+    ring_settle();
+    ring_event2(RAW_THREAD_END, thread, 0);
+}
+
+/* The superblock whose header was written last, if any was since client code was entered. */
+static const struct superblock *last_superblock(void)
+{
+    const struct superblock *last = NULL;
+    const ULong *word, *end;
+    for (ring_written_in_client(&word, &end); word < end; word += 1 + last->slots) {
+        tl_assert((*word & ~RAW_HEADER_MASK) == RAW_HEADER);
+        last = descriptions_find(*word & RAW_HEADER_MASK);
+    }
+    return last;
+}
+
+/* A fault leaves its superblock in the middle: says how many instructions were completed. */
+static void record_interruption(ThreadId thread)
+{
+    const struct superblock *block = last_superblock();
+    interrupted = True;
+    if (!block)
+        return;
+    Addr faulting = VG_(get_IP)(thread);
+    UInt done = 0;
+    while (done < block->instruction_count && block->instructions[done] != faulting)
+        done++;
+    ring_event2(RAW_INTERRUPTED, done, 0);
+}
+
+/* Valgrind delivers faults from inside client code, all other signals from outside. */
+static void signal_begins(ThreadId thread, Int signal, Bool alternate_stack)
+{
+    ring_take_cursor(thread);
+    if (ring_inside_client())
+        record_interruption(thread);
+    ring_settle();
+    ULong *payload = ring_begin_event(RAW_SIGNAL, 3);
+    payload[0] = thread;
+    payload[1] = signal;
+    payload[2] = VG_(get_SP)(thread);
+    ring_end_event(3);
+    ring_give_cursor(thread);
+}
+
+static void signal_ends(ThreadId thread, Int signal)
+{
+    ring_settle();
+    ring_event2(RAW_SIGNAL_RETURN, thread, 0);
+}
+
+void threads_finish(void)
+{
+    ring_take_cursor(running_thread);
+    if (ring_inside_client())
+        record_interruption(running_thread);
+}
+
+void threads_begin_child(ThreadId thread)
+{
+    running_thread = VG_INVALID_THREADID;
+    interrupted = False;
+    ring_event2(RAW_THREAD_START, thread, 0);
+}
+
+void threads_track(void)
+{
+    VG_(track_start_client_code)(client_code_begins);
+    VG_(track_stop_client_code)(client_code_ends);
+    VG_(track_pre_thread_ll_create)(thread_starts);
+    VG_(track_pre_thread_ll_exit)(thread_ends);
+    VG_(track_pre_deliver_signal)(signal_begins);
+    VG_(track_post_deliver_signal)(signal_ends);
+}
