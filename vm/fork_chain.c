@@ -6,12 +6,20 @@
 
 #include <stddef.h>
 
+#include "vm/deferred.h"
+#include "vm/freeze.h"
+
 /* By rank. Beside the locks, which are initialised data: what fork writes is on one page. */
-static struct lock *chain[LOCK_RANKS] __attribute__((section(".data")));
+static struct lock *_Atomic chain[LOCK_RANKS] __attribute__((section(".data")));
+
+/* Of this thread's fork: whether it froze the heap; how many forks of signal handlers interrupt it.
+ */
+static __thread bool is_prepared __attribute__((tls_model("initial-exec")));
+static __thread unsigned nested __attribute__((tls_model("initial-exec")));
 
 void fork_chain_add(struct lock *lock)
 {
-    struct lock **link = &chain[lock->rank];
+    struct lock *_Atomic *link = &chain[lock->rank];
     while (*link && *link != lock)
         link = &(*link)->next_in_chain;
     *link = lock;
@@ -23,40 +31,87 @@ static void for_each(enum lock_rank rank, void (*visit)(struct lock *lock))
         visit(lock);
 }
 
-static void acquire(struct lock *lock)
+static void for_all_downwards(void (*visit)(struct lock *lock))
+{
+    for (enum lock_rank rank = LOCK_RANKS; rank-- > 0;)
+        for_each(rank, visit);
+}
+
+static bool is_held_by_this_thread(const struct lock *lock)
+{
+    return (atomic_load_explicit(&lock->state, memory_order_relaxed) & ~LOCK_FLAGS) ==
+           current_thread();
+}
+
+/* Other threads may add locks meanwhile, which this one does not hold. */
+static bool holds_a_lock(void)
+{
+    for (enum lock_rank rank = 0; rank < LOCK_RANKS; rank++)
+        for (const struct lock *lock = chain[rank]; lock; lock = lock->next_in_chain)
+            if (is_held_by_this_thread(lock))
+                return true;
+    return false;
+}
+
+/* Before the fork. */
+
+static void take(struct lock *lock)
 {
     lock_acquire(lock);
-}
-
-static void release(struct lock *lock)
-{
-    lock_release(lock);
-}
-
-static void reset(struct lock *lock)
-{
-    lock_reset(lock);
+    lock_freeze(lock);
 }
 
 void fork_chain_prepare(void)
 {
+    if (forking_thread == current_thread()) {
+        nested++;
+        return;
+    }
+    is_prepared = !operation_is_interrupted() && !holds_a_lock(); /* own-operation */
+    if (!is_prepared)
+        return;
+    freeze_begin();
     for (enum lock_rank rank = 0; rank < LOCK_RANKS; rank++)
-        for_each(rank, acquire);
-    atomic_store_explicit(&forking_thread, current_thread(), memory_order_relaxed);
+        for_each(rank, take);
+    freeze_end();
 }
+
+/* After it. */
 
 void fork_chain_parent(void)
 {
-    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
-    for (enum lock_rank rank = LOCK_RANKS; rank-- > 0;)
-        for_each(rank, release);
+    if (nested > 0) {
+        nested--;
+    } else if (is_prepared) {
+        thaw_begin();
+        deferred_run();
+        for_all_downwards(lock_release);
+        thaw_end();
+    }
+}
+
+/* In the child nobody waits for a lock. What the other threads hold is in no state to rely on, but
+ * nobody would ever give it back. */
+static void take_from_others(struct lock *lock)
+{
+    atomic_store(&lock->state, is_held_by_this_thread(lock) ? current_thread() : 0);
 }
 
 void fork_chain_child(void (*repair)(void))
 {
-    atomic_store_explicit(&forking_thread, 0, memory_order_relaxed);
-    if (repair)
-        repair();
-    for (enum lock_rank rank = LOCK_RANKS; rank-- > 0;)
-        for_each(rank, reset);
+    forget_marks_of_others();
+    if (nested > 0) {
+        nested--;
+        for_all_downwards(take_from_others);
+    } else if (is_prepared) {
+        thaw_begin();
+        if (repair)
+            repair();
+        deferred_run();
+        for_all_downwards(lock_reset);
+        thaw_end();
+    } else {
+        for_all_downwards(take_from_others);
+        thaw_end();
+    }
 }

@@ -7,10 +7,16 @@
  * The child, which has one thread, first repairs what the other threads have left half done, then
  * resets all of them.
  *
- *   shim/route/process.c    fork_chain_prepare    every lock, from RANK_SITES to RANK_PAGES
+ *   shim/route/process.c    fork_chain_prepare    waits for operations, takes every lock, from
+ *                                                 RANK_SITES to RANK_PAGES; the heap is frozen
+ *                           libc's own locks      nobody waits for us who might hold one
  *                           fork                  no thread is inside an operation of the heap
- *                           fork_chain_parent     the same locks, from RANK_PAGES to RANK_SITES
- *                           fork_chain_child      the repair, then the same locks
+ *                           fork_chain_parent     what was deferred; the same locks, from
+ *                                                 RANK_PAGES to RANK_SITES
+ *                           fork_chain_child      the repair, what was deferred, the same locks
+ *
+ * What other threads do meanwhile, and what happens when a signal handler forks that has
+ * interrupted malloc, is in freeze.h.
  *
  * Invariants
  *   added-below    A lock is added before there is a second thread, or by a thread that holds a
@@ -28,13 +34,13 @@
 /* See added-below. A lock that is in the chain already stays where it is. It is never taken out. */
 void fork_chain_add(struct lock *lock);
 
-/* In the thread that forks, before it does. From here to fork_chain_parent or fork_chain_child it
- * is the forking_thread. */
+/* In the thread that forks, before it does. */
 void fork_chain_prepare(void);
 /* After it, in the parent. */
 void fork_chain_parent(void);
-/* After it, in the child. repair: is called while the locks are still held, so it takes none. NULL:
- * there is nothing to repair. */
+/* After it, in the child. repair: is called while the locks are still held. It may take them again.
+ * It is not called when a signal handler forked that had interrupted an operation. NULL: there is
+ * nothing to repair. */
 void fork_chain_child(void (*repair)(void));
 
 #endif

@@ -52,14 +52,29 @@ static granule_map_entry *leaf_for(struct granule_map *map, uintptr_t address, b
     return leaf;
 }
 
+static size_t leaf_index(uintptr_t address)
+{
+    return (address >> GRANULE_BITS) & ((1 << GRANULE_MAP_LEAF_BITS) - 1);
+}
+
+void *granule_map_claim(struct granule_map *map, const void *address, void *value)
+{
+    granule_map_entry *leaf = leaf_for(map, (uintptr_t)address, true);
+    void *present = NULL;
+    if (!leaf)
+        return NULL;
+    atomic_compare_exchange_strong_explicit(&leaf[leaf_index((uintptr_t)address)], &present, value,
+                                            memory_order_acq_rel, memory_order_acquire);
+    return present ? present : value;
+}
+
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
 {
     for (uintptr_t address = (uintptr_t)start; address < (uintptr_t)start + bytes;
          address += GRANULE_BYTES) {
         granule_map_entry *leaf = leaf_for(map, address, value != NULL);
-        size_t index = (address >> GRANULE_BITS) & ((1 << GRANULE_MAP_LEAF_BITS) - 1);
         if (leaf)
-            atomic_store_explicit(&leaf[index], value, memory_order_release);
+            atomic_store_explicit(&leaf[leaf_index(address)], value, memory_order_release);
         else if (value)
             return false;
     }

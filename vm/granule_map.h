@@ -67,6 +67,10 @@ static inline uintptr_t granule_map_skip_empty(const struct granule_map *map, ui
  * caller's own; different ranges may be entered by different threads at once. */
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value);
 
+/* Enters `value` for the granule that holds `address`, unless something is entered. Returns what is
+ * entered then; NULL: there is no memory for a leaf. Any thread, no lock. */
+void *granule_map_claim(struct granule_map *map, const void *address, void *value);
+
 static inline void *granule_map_get(const void *address)
 {
     return granule_map_look_up(&owners, address);

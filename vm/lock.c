@@ -4,23 +4,17 @@
  */
 #include "vm/lock.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "vm/freeze.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
 
 /* Spins that pay on two cores: a refill holds its lock for well under a microsecond. */
 enum { SPINS = 100 };
-
-/* Beside the locks, which are initialised data: fork writes all of them, on one page. */
-_Atomic uintptr_t forking_thread __attribute__((section(".data")));
-
-static bool this_thread_forks(void)
-{
-    return atomic_load_explicit(&forking_thread, memory_order_relaxed) == current_thread();
-}
 
 void report_signal_handler(void)
 {
@@ -40,40 +34,73 @@ static uint32_t *futex_word(struct lock *lock)
     return (uint32_t *)&lock->state;
 }
 
+/* For a lock that this thread holds. */
+static void take_again(struct lock *lock)
+{
+    if (!heap_is_frozen_by_this_thread() || lock->nested > 0)
+        report_signal_handler();
+    lock->nested++;
+}
+
+/* Sleeps unless the lock has changed. */
+static void sleep_on(struct lock *lock, uintptr_t state)
+{
+    if ((state & LOCK_WAITED_FOR) ||
+        atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
+                                                memory_order_relaxed, memory_order_relaxed))
+        SYSCALL_4(SYS_futex, futex_word(lock), FUTEX_WAIT_PRIVATE,
+                  (uint32_t)(state | LOCK_WAITED_FOR), NULL);
+}
+
+/* False: the lock is frozen, and the thread need not wait for it. */
+static bool take_slowly(struct lock *lock, bool is_first)
+{
+    uintptr_t self = current_thread(), mine = self;
+    for (unsigned turn = 0;; turn++) {
+        uintptr_t state = 0;
+        if (atomic_compare_exchange_strong_explicit(&lock->state, &state, mine,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return true;
+        if (is_first && (state & LOCK_FROZEN)) {
+            if (frozen_begin())
+                return false;
+            if ((state & ~LOCK_FLAGS) != self)
+                continue;
+        }
+        if ((state & ~LOCK_FLAGS) == self) {
+            take_again(lock);
+            return true;
+        }
+        if (turn < SPINS) {
+            __builtin_ia32_pause();
+        } else {
+            sleep_on(lock, state);
+            /* Others may still sleep, so whoever slept takes the lock as one that is waited for. */
+            mine = self | LOCK_WAITED_FOR;
+        }
+    }
+}
+
+bool lock_enter_slowly(struct lock *lock)
+{
+    return take_slowly(lock, true);
+}
+
 void lock_acquire_slowly(struct lock *lock)
 {
-    uintptr_t self = current_thread();
-    uintptr_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);
-    if ((state & ~LOCK_WAITED_FOR) == self) {
-        if (!this_thread_forks() || lock->nested > 0)
-            report_signal_handler();
-        lock->nested++;
-        return;
-    }
-    for (int spin = 0; spin < SPINS; spin++) {
-        uintptr_t expected = 0;
-        if (atomic_compare_exchange_weak_explicit(&lock->state, &expected, self,
-                                                  memory_order_acquire, memory_order_relaxed))
-            return;
-        __builtin_ia32_pause();
-    }
-    for (;;) {
-        state = 0;
-        /* Others may still sleep, so whoever slept takes the lock as one that is waited for. */
-        if (atomic_compare_exchange_strong_explicit(&lock->state, &state, self | LOCK_WAITED_FOR,
-                                                    memory_order_acquire, memory_order_relaxed))
-            return;
-        if ((state & LOCK_WAITED_FOR) ||
-            atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
-                                                    memory_order_relaxed, memory_order_relaxed))
-            SYSCALL_4(SYS_futex, futex_word(lock), FUTEX_WAIT_PRIVATE,
-                      (uint32_t)(state | LOCK_WAITED_FOR), NULL);
-    }
+    take_slowly(lock, false);
 }
 
 void lock_wake(struct lock *lock)
 {
     SYSCALL_3(SYS_futex, futex_word(lock), FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* Whoever sleeps may be one that need not wait now. */
+void lock_freeze(struct lock *lock)
+{
+    if (atomic_fetch_or(&lock->state, LOCK_FROZEN) & LOCK_WAITED_FOR)
+        SYSCALL_3(SYS_futex, futex_word(lock), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
 #ifndef NDEBUG
@@ -87,7 +114,7 @@ void lock_note_acquired(const struct lock *lock)
     if (lock->nested > 0)
         return;
     for (uint32_t rank = lock->rank + 1; rank < LOCK_RANKS; rank++)
-        check(held[rank] == 0 || this_thread_forks());
+        check(held[rank] == 0 || heap_is_frozen_by_this_thread());
     held[lock->rank]++;
 }
 

@@ -11,6 +11,11 @@
  * added once somebody waits (after Drepper, "Futexes Are Tricky", 2011, 5). Holder and state
  * are one word, because a signal handler may come between two: a lock that is held, and by
  * nobody yet, would make it wait for ever.
+ *
+ * While a thread forks it holds the locks of fork_chain.h, with LOCK_FROZEN added. The first lock
+ * that malloc or free take is taken by lock_enter, which does not wait then (freeze.h). All others
+ * are taken by lock_acquire: a thread that holds a lock already meets no frozen one, because fork
+ * takes the locks upwards too; who looks in from outside waits.
  */
 #ifndef ALLOTROPE_VM_LOCK_H
 #define ALLOTROPE_VM_LOCK_H
@@ -36,28 +41,28 @@ enum lock_rank {
 struct lock {
     _Atomic uintptr_t state;
     uint32_t rank;
-    uint32_t nested;            /* how often the thread that forks took it again; see below */
-    struct lock *next_in_chain; /* of its rank; see fork_chain.h */
+    uint32_t nested;            /* how often the thread that forks took it again */
+    struct lock *_Atomic next_in_chain; /* of its rank; see fork_chain.h */
 };
 
-/* Thread pointers are aligned, which leaves the lowest bit. */
+/* Thread pointers are aligned, which leaves the lowest bits. */
 #define LOCK_WAITED_FOR ((uintptr_t)1)
+#define LOCK_FROZEN ((uintptr_t)2)
+#define LOCK_FLAGS (LOCK_WAITED_FOR | LOCK_FROZEN)
 
 #define LOCK_INITIALIZER(lock_rank) \
     {                               \
         .rank = (lock_rank)         \
     }
 
-/* The thread that is in fork, 0 if none is. It holds every lock and is inside no operation, so the
- * program's own fork handlers, which run before and after ours, may use the heap: they take again
- * what is held. Set after the last lock is taken, cleared before the first is given back. */
-extern _Atomic uintptr_t forking_thread;
-
 /* Says that a signal handler allocated while it interrupted the allocator, and aborts. */
 _Noreturn void report_signal_handler(void);
 
+bool lock_enter_slowly(struct lock *lock);
 void lock_acquire_slowly(struct lock *lock);
 void lock_wake(struct lock *lock);
+/* For fork_chain.c. The thread holds the lock; to release it thaws it. */
+void lock_freeze(struct lock *lock);
 #ifndef NDEBUG
 void lock_note_acquired(const struct lock *lock);
 void lock_note_released(const struct lock *lock);
@@ -73,6 +78,22 @@ static inline uintptr_t current_thread(void)
     return thread_pointer;
 }
 
+/* Takes the first lock of an operation. False: the heap is frozen (freeze.h), the lock is not taken,
+ * and the frozen way ends with frozen_end. The thread that thaws the heap takes again what it
+ * holds. */
+static inline bool lock_enter(struct lock *lock)
+{
+    uintptr_t expected = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, current_thread(),
+                                                 memory_order_acquire, memory_order_relaxed) &&
+        !lock_enter_slowly(lock))
+        return false;
+    lock_note_acquired(lock);
+    return true;
+}
+
+/* Takes a lock. Waits for the end of a fork. The thread that forks takes again what it holds: its
+ * fork handlers may look in from outside. */
 static inline void lock_acquire(struct lock *lock)
 {
     uintptr_t expected = 0;

@@ -11,6 +11,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/threads.h"
 #include "vm/fork_chain.h"
+#include "vm/freeze.h"
 #include "vm/pages.h"
 
 void *blocks_alloc_zeroed(size_t size)
@@ -34,6 +35,19 @@ static size_t aligned_class_size(size_t alignment, size_t size)
     return 0;
 }
 
+static void *alloc_large_aligned(size_t alignment, size_t size)
+{
+    void *block;
+    if (operation_begin()) {
+        block = large_block_alloc(alignment, size);
+        operation_end();
+    } else {
+        block = large_block_alloc_frozen(alignment, size);
+        frozen_end();
+    }
+    return block;
+}
+
 void *blocks_alloc_aligned(size_t alignment, size_t size)
 {
     if (alignment <= BLOCK_ALIGNMENT)
@@ -46,7 +60,7 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
     }
     if (!thread_heap->alive)
         start_thread();
-    void *block = size <= (size_t)PTRDIFF_MAX ? large_block_alloc(alignment, size) : NULL;
+    void *block = size <= (size_t)PTRDIFF_MAX ? alloc_large_aligned(alignment, size) : NULL;
     return block ? block : refuse_memory();
 }
 
@@ -65,7 +79,7 @@ void *blocks_resize(void *block, size_t size)
         moved = large_block_resize(slab, size);
     if (moved)
         return moved;
-    if (large && size > usable && size <= (size_t)PTRDIFF_MAX)
+    if (large && size > usable && size > CLASS_LARGEST && size <= (size_t)PTRDIFF_MAX)
         moved = large_block_alloc_to_grow(size);
     if (!moved)
         moved = blocks_alloc(size);

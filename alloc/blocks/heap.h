@@ -174,6 +174,7 @@ struct blocks_heap {
     struct thread_heap *unused_thread_heaps;
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
+    struct slab *fork_slabs; /* whose records stand with them: see large.c */
     _Atomic size_t mapped_granules;    /* of SLAB_MAPPINGs */
     _Atomic size_t used_granules;      /* a copy of runs.used_granules */
     _Atomic size_t taken_bytes;        /* see blocks_taken_bytes */

@@ -5,6 +5,7 @@
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
+#include "vm/freeze.h"
 
 struct walk {
     heap_visitor *visit;
@@ -103,7 +104,10 @@ size_t blocks_cached_bytes(void)
 size_t blocks_trim(void)
 {
     blocks_flush_thread();
-    lock_acquire(&blocks_heap.lock);
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return 0;
+    }
     size_t bytes = runs_trim(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
     return bytes;

@@ -14,6 +14,9 @@
 #include "alloc/blocks/collector.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
+#include "alloc/fork_block.h"
+#include "vm/deferred.h"
+#include "vm/freeze.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
@@ -129,7 +132,14 @@ void *large_block_alloc(size_t alignment, size_t size)
 
 void *large_block_alloc_to_grow(size_t size)
 {
-    return alloc(BLOCK_ALIGNMENT, size, 0);
+    void *block = NULL;
+    if (operation_begin()) {
+        block = alloc(BLOCK_ALIGNMENT, size, 0);
+        operation_end();
+    } else {
+        frozen_end();
+    }
+    return block;
 }
 
 /* What the kernel refuses to unmap (max_map_count) lies outside the window, where no slab may be:
@@ -144,8 +154,85 @@ static void give_mapping_back(struct slab *slab)
         pages_discard(slab->base, bytes);
 }
 
+/* Blocks that are made while the heap is frozen (alloc/fork_block.h). The record stands in the
+ * block's mapping, so such slabs are on a list of their own. */
+
+static struct fork_mapping mapping_of(struct slab *slab)
+{
+    return (struct fork_mapping){
+        .record = slab,
+        .payload = slab->base,
+        .bytes = (size_t)(slab->base - (char *)slab) + slab->granules * GRANULE_BYTES};
+}
+
+static void drop_fork_slab(struct slab *slab)
+{
+    struct fork_mapping mapping = mapping_of(slab);
+    granule_map_set(slab->base, slab->granules * GRANULE_BYTES, NULL);
+    fork_mapping_drop(&mapping);
+}
+
+static void list_fork_slab(struct slab *slab)
+{
+    slab->next = blocks_heap.fork_slabs;
+    if (slab->next)
+        slab->next->previous = slab;
+    blocks_heap.fork_slabs = slab;
+    count_large(1, (ptrdiff_t)slab->block_bytes);
+    blocks_heap.mapped_granules += slab->granules;
+    account_mapped((ptrdiff_t)(slab->granules * GRANULE_BYTES));
+}
+
+/* When the heap thaws. */
+static void list_deferred(const uintptr_t *words)
+{
+    struct slab *slab = (struct slab *)words[0];
+    lock_acquire(&blocks_heap.lock);
+    list_fork_slab(slab);
+    lock_release(&blocks_heap.lock);
+}
+
+void *large_block_alloc_frozen(size_t alignment, size_t size)
+{
+    struct fork_mapping mapping = fork_mapping_make(alignment, size);
+    struct slab *slab = mapping.record;
+    if (!slab)
+        return NULL;
+    slab->few_words = true;
+    slab->state = SLAB_MAPPING;
+    slab->zero = true;
+    slab->is_of_fork = true;
+    slab->granules = granules_for(mapping.usable);
+    set_shape(slab, mapping.payload, mapping.usable, 1);
+    if (!granule_map_set(mapping.payload, slab->granules * GRANULE_BYTES, slab)) {
+        drop_fork_slab(slab);
+        return NULL;
+    }
+    count_taken(mapping.usable);
+    defer_one(list_deferred, slab);
+    return mapping.payload;
+}
+
+static void free_fork_slab(struct slab *slab)
+{
+    if (slab->previous)
+        slab->previous->next = slab->next;
+    else
+        blocks_heap.fork_slabs = slab->next;
+    if (slab->next)
+        slab->next->previous = slab->previous;
+    count_large(-1, -(ptrdiff_t)slab->block_bytes);
+    blocks_heap.mapped_granules -= slab->granules;
+    account_mapped(-(ptrdiff_t)(slab->granules * GRANULE_BYTES));
+    drop_fork_slab(slab);
+}
+
 void large_block_free_locked(struct slab *slab)
 {
+    if (slab->is_of_fork) {
+        free_fork_slab(slab);
+        return;
+    }
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
     struct slab gone = *slab;
     drop_slab_record(slab);
@@ -156,11 +243,22 @@ void large_block_free_locked(struct slab *slab)
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
 }
 
+static void free_deferred(const uintptr_t *words)
+{
+    large_block_free((struct slab *)words[0]);
+}
+
+/* A second free of the block that comes before the first is done meets its free bit. */
 void large_block_free(struct slab *slab)
 {
-    lock_acquire(&blocks_heap.lock);
-    large_block_free_locked(slab);
-    lock_release(&blocks_heap.lock);
+    if (lock_enter(&blocks_heap.lock)) {
+        large_block_free_locked(slab);
+        lock_release(&blocks_heap.lock);
+    } else {
+        slab_set_free(&slab->words[0], 1);
+        defer_one(free_deferred, slab);
+        frozen_end();
+    }
 }
 
 static void set_usable(struct slab *slab, size_t usable)
@@ -242,13 +340,16 @@ static bool resize_mapping(struct slab *slab, size_t usable)
     return true;
 }
 
-void *large_block_resize(struct slab *slab, size_t size)
+/* In an operation. */
+static void *resize(struct slab *slab, size_t size)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
     size_t usable = usable_for(size);
     size_t more = usable > slab->block_bytes ? usable - slab->block_bytes : 0;
     bool mapping = slab->state == SLAB_MAPPING;
+    if (slab->is_of_fork)
+        return usable == slab->block_bytes ? slab->base : NULL;
     if (more > 0 && ask_collector(more, 0, false) == REFUSE)
         return NULL;
     lock_acquire(&blocks_heap.lock);
@@ -263,5 +364,17 @@ void *large_block_resize(struct slab *slab, size_t size)
     lock_release(&blocks_heap.lock);
     if (block)
         count_taken(more);
+    return block;
+}
+
+void *large_block_resize(struct slab *slab, size_t size)
+{
+    void *block = NULL;
+    if (operation_begin()) {
+        block = resize(slab, size);
+        operation_end();
+    } else {
+        frozen_end();
+    }
     return block;
 }

@@ -8,12 +8,16 @@
 #include "alloc/blocks/heap.h"
 
 void *large_block_alloc(size_t alignment, size_t size);
-/* For a block that has outgrown its place and will again: a mapping, which grows without a copy. */
+/* For a block that has outgrown its place and will again: a mapping, which grows without a copy.
+ * NULL also while the heap is frozen. */
 void *large_block_alloc_to_grow(size_t size);
+/* While the heap is frozen. */
+void *large_block_alloc_frozen(size_t alignment, size_t size);
+/* Whether it is frozen or not. */
 void large_block_free(struct slab *slab);
 /* With the lock held. */
 void large_block_free_locked(struct slab *slab);
-/* In place, or by moving its pages; NULL when neither is possible. */
+/* In place, or by moving its pages; NULL when neither is possible, or while the heap is frozen. */
 void *large_block_resize(struct slab *slab, size_t size);
 
 #endif

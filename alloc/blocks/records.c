@@ -139,4 +139,8 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
     const struct slab_visit to = {visit, argument};
     each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
     each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
+    for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {
+        next = slab->next; /* the visitor may free the block, and the record with it */
+        visit(argument, slab);
+    }
 }

@@ -97,6 +97,7 @@ struct slab {
     bool zero;                    /* a large block: fresh from the kernel */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
+    bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */

@@ -18,6 +18,7 @@
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
+#include "vm/freeze.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
@@ -93,11 +94,16 @@ void release_slab(struct slab *slab)
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
 }
 
-static void release(struct slab *slab)
+/* False: the heap is frozen, and the slab stays whose it was. */
+static bool release(struct slab *slab)
 {
-    lock_acquire(&blocks_heap.lock);
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return false;
+    }
     release_slab(slab);
     lock_release(&blocks_heap.lock);
+    return true;
 }
 
 /* Rebinning. */
@@ -107,9 +113,9 @@ static void insert_in_bin(struct bin *bin, struct slab *slab)
 {
     take_remote_frees(slab);
     uint32_t count = count_free(slab);
-    if (count == slab->capacity && (bin->available || bin->current)) {
-        release(slab);
-    } else if (count >= reuse_threshold(slab)) {
+    if (count == slab->capacity && (bin->available || bin->current) && release(slab))
+        return;
+    if (count >= reuse_threshold(slab)) {
         slab->state = SLAB_AVAILABLE;
         slab->frees_until_rebin = count < slab->capacity ? slab->capacity - count : NEVER_REBIN;
         push_slab(&bin->available, slab);

@@ -24,6 +24,7 @@
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/threads.h"
+#include "vm/freeze.h"
 
 /* malloc. */
 
@@ -101,7 +102,7 @@ static void *alloc_from_common(unsigned class_index)
 static void *alloc_small(size_t size)
 {
     unsigned class_index = size_class_of(size);
-    if (!thread_heap->alive && !start_thread())
+    if (!thread_heap->alive)
         return alloc_from_common(class_index);
     void *block = alloc_from(thread_heap, class_index);
     if (collector_counts())
@@ -110,17 +111,30 @@ static void *alloc_small(size_t size)
     return block;
 }
 
+/* In an operation. */
+static void *alloc_in_operation(size_t size)
+{
+    if (collector_counts())
+        blocks_heap.collector->before_allocation();
+    if (size <= CLASS_LARGEST)
+        return alloc_small(size);
+    return large_block_alloc(BLOCK_ALIGNMENT, size);
+}
+
 void *alloc_slowly(size_t size)
 {
     if (!thread_heap->alive)
         start_thread();
-    if (collector_counts())
-        blocks_heap.collector->before_allocation();
-    void *block = NULL;
-    if (size <= CLASS_LARGEST)
-        block = alloc_small(size);
-    else if (size <= (size_t)PTRDIFF_MAX)
-        block = large_block_alloc(BLOCK_ALIGNMENT, size);
+    if (size > (size_t)PTRDIFF_MAX)
+        return refuse_memory();
+    void *block;
+    if (operation_begin()) {
+        block = alloc_in_operation(size);
+        operation_end();
+    } else {
+        block = large_block_alloc_frozen(BLOCK_ALIGNMENT, size);
+        frozen_end();
+    }
     return block ? block : refuse_memory();
 }
 

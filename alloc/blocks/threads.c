@@ -19,6 +19,8 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
+#include "vm/deferred.h"
+#include "vm/freeze.h"
 #include "vm/metadata.h"
 
 /* How many blocks of a size a local free list may have, and how many bytes. */
@@ -46,9 +48,19 @@ static void start_bins(struct thread_heap *heap)
             .rebinned_sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
 }
 
+/* Once, with the lock held: before a thread may end. */
+static void start_exited_heap(void)
+{
+    if (!exited_heap.bins[0].free_word)
+        start_bins(&exited_heap);
+}
+
 static struct thread_heap *take_thread_heap(bool *first)
 {
-    lock_acquire(&blocks_heap.lock);
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return NULL;
+    }
     struct thread_heap *heap = blocks_heap.unused_thread_heaps;
     if (heap)
         blocks_heap.unused_thread_heaps = heap->next;
@@ -59,6 +71,8 @@ static struct thread_heap *take_thread_heap(bool *first)
         heap->alive = true;
         *first = blocks_heap.threads++ == 0;
     }
+    if (!*first)
+        start_exited_heap();
     lock_release(&blocks_heap.lock);
     return heap;
 }
@@ -198,16 +212,9 @@ static void abandon_bin(struct bin *bin)
     abandon_all(&bin->full);
 }
 
-void blocks_thread_exit(void)
+/* In an operation, or when the heap thaws; then for a thread that has ended. */
+static void retire_thread_heap(struct thread_heap *heap)
 {
-    struct thread_heap *heap = thread_heap;
-    lock_acquire(&blocks_heap.lock);
-    if (!exited_heap.bins[0].free_word)
-        start_bins(&exited_heap);
-    lock_release(&blocks_heap.lock);
-    thread_heap = &exited_heap;
-    if (!heap->alive)
-        return;
     flush_local_free(heap);
     lock_acquire(&blocks_heap.lock);
     heap->alive = false;
@@ -216,7 +223,32 @@ void blocks_thread_exit(void)
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
+    start_exited_heap();
     lock_release(&blocks_heap.lock);
+}
+
+/* In the child the heap has been taken from its thread by now, as all others have. */
+static void retire_deferred(const uintptr_t *words)
+{
+    struct thread_heap *heap = (struct thread_heap *)words[0];
+    if (heap->alive)
+        retire_thread_heap(heap);
+}
+
+void blocks_thread_exit(void)
+{
+    struct thread_heap *heap = thread_heap;
+    if (operation_begin()) {
+        if (heap->alive)
+            retire_thread_heap(heap);
+        thread_heap = &exited_heap;
+        operation_end();
+    } else {
+        if (heap->alive)
+            defer_one(retire_deferred, heap);
+        thread_heap = &exited_heap;
+        frozen_end();
+    }
 }
 
 /* Fork. */
@@ -261,8 +293,13 @@ static void forget_other_threads(void)
     blocks_heap.threads = thread_heap->alive;
 }
 
+/* A thread that forks in a signal handler may have been inside rebinning, which is no operation but
+ * its own slabs' matter: then it goes on with all that it has, and the others' slabs stay where they
+ * are. */
 void blocks_fork_child(void)
 {
+    if (thread_heap->in_slow_path)
+        return;
     forget_other_threads();
     atomic_store_explicit(&blocks_heap.abandoned_queue.newest, NULL, memory_order_relaxed);
     blocks_heap.abandoned_rebinned_sweep = UINT64_MAX; /* look at every abandoned slab */

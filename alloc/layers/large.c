@@ -286,7 +286,7 @@ void *large_alloc(size_t alignment, size_t size, bool zeroed)
     return payload;
 }
 
-static void check_start(const struct large_block *block, const char *function, void *payload)
+void large_check_start(const struct large_block *block, const char *function, void *payload)
 {
     if (payload != block->payload)
         abort_on_pointer_fault(function, payload, "points into a block, not to its start");
@@ -294,7 +294,7 @@ static void check_start(const struct large_block *block, const char *function, v
 
 void large_free(struct large_block *block, void *payload)
 {
-    check_start(block, "free", payload);
+    large_check_start(block, "free", payload);
     leave_live(block);
     granule_map_set(payload, block->usable_bytes, NULL);
     keep(block);
@@ -323,7 +323,7 @@ static void trim_for_growth(size_t bytes)
 
 void *large_resize(struct large_block *block, void *payload, size_t size)
 {
-    check_start(block, "realloc", payload);
+    large_check_start(block, "realloc", payload);
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
     size_t usable = round_up(size, PAGE_BYTES);

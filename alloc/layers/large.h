@@ -20,6 +20,8 @@ struct large_block {
 void *large_alloc(size_t alignment, size_t size, bool zeroed);
 
 /* The rest takes the block's owner, as found in the granule map. */
+/* Aborts when the address is not the block's start. function: "free" or "realloc". */
+void large_check_start(const struct large_block *block, const char *function, void *payload);
 void large_free(struct large_block *block, void *payload);
 /* Grows, shrinks or moves by remapping, without a copy. NULL: it cannot grow so, and nothing has
  * changed; the program may have split the mapping by mprotect or madvise. */

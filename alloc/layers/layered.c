@@ -10,8 +10,11 @@
 
 #include <string.h>
 
+#include "alloc/fork_block.h"
 #include "alloc/layers/large.h"
+#include "vm/deferred.h"
 #include "vm/fork_chain.h"
+#include "vm/freeze.h"
 #include "vm/message.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
@@ -37,6 +40,7 @@ static struct {
     unsigned arena_limit, arena_count;
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
+    unsigned orphans; /* of the caches: see layered_fork_child */
     uint64_t threads;
 } layers = {.lock = LOCK_INITIALIZER(RANK_REGISTRY)};
 
@@ -101,6 +105,7 @@ bool layered_init(const struct layered_policy *policy, const void *heap_options,
     fork_chain_add(&layers.lock);
     fork_chain_add(&depot.lock);
     fork_chain_add(&large_lock);
+    fork_blocks_init();
     return add_arena() != NULL;
 }
 
@@ -121,41 +126,75 @@ static void set_bin_limits(struct thread_cache *cache)
     }
 }
 
-/* Gives the calling thread a cache. False for a thread whose cache is gone already, or without
- * memory: it goes straight to an arena. */
-static __attribute__((noinline)) bool start_thread(void)
+static struct thread_cache *new_cache(void)
 {
-    if (thread_cache == &exited_cache)
-        return false;
-    lock_acquire(&layers.lock);
     struct thread_cache *cache = layers.unused_caches;
     if (cache)
         layers.unused_caches = cache->next;
     else
         cache = metadata_alloc(sizeof *cache);
+    if (!cache)
+        return NULL;
+    set_bin_limits(cache);
+    cache->previous = NULL;
+    cache->next = layers.caches;
+    if (layers.caches)
+        layers.caches->previous = cache;
+    layers.caches = cache;
+    return cache;
+}
+
+/* With what it holds. */
+static struct thread_cache *adopt_orphan(void)
+{
+    struct thread_cache *cache = layers.orphans > 0 ? layers.caches : NULL;
+    while (cache && !cache->is_orphan)
+        cache = cache->next;
+    if (!cache)
+        return NULL;
+    for (unsigned bin = 0; bin < layers.policy->bins; bin++)
+        cache_bin_recount(&cache->bins[bin]);
+    cache->is_orphan = false;
+    layers.orphans--;
+    return cache;
+}
+
+/* Gives the calling thread a cache, which has an arena from then on. Not for a thread whose cache is
+ * gone already, without memory, or while the heap is frozen: it goes straight to an arena. */
+static __attribute__((noinline)) void start_thread(void)
+{
+    if (thread_cache == &exited_cache)
+        return;
+    if (!lock_enter(&layers.lock)) {
+        frozen_end();
+        return;
+    }
+    struct thread_cache *cache = adopt_orphan();
+    if (!cache)
+        cache = new_cache();
     if (cache) {
-        set_bin_limits(cache);
         cache->arena = choose_arena();
-        cache->previous = NULL;
-        cache->next = layers.caches;
-        if (layers.caches)
-            layers.caches->previous = cache;
-        layers.caches = cache;
         layers.threads++;
     }
     bool first = layers.threads == 1;
     lock_release(&layers.lock);
     if (!cache)
-        return false;
+        return;
     thread_cache = cache;
     if (!first && allocator_thread_started)
         allocator_thread_started();
-    return true;
 }
 
 static bool thread_has_cache(void)
 {
-    return thread_cache->arena != NULL || start_thread();
+    return thread_cache->arena != NULL;
+}
+
+/* Before an operation, since the program's thread-specific data may be allocated then. */
+static inline void ensure_cache(void)
+{
+    if (!thread_has_cache())
+        start_thread();
 }
 
 /* A library that is called directly has no resolver that runs before the first call. */
@@ -284,12 +323,29 @@ static void stock(struct thread_cache *cache, struct arena *arena, void *block)
     cache_bin_put(&cache->bins[bin], block);
 }
 
+/* What a thread had that the child of a fork does not have. */
+static struct chain take_from_orphans(unsigned bin_index)
+{
+    struct chain chain = {0};
+    lock_acquire(&layers.lock);
+    for (struct thread_cache *cache = layers.caches; cache && !chain.blocks; cache = cache->next)
+        if (cache->is_orphan) {
+            struct cache_bin *bin = &cache->bins[bin_index];
+            cache_bin_recount(bin);
+            chain = bin->reserve ? cache_bin_take_reserve(bin) : cache_bin_empty(bin);
+        }
+    lock_release(&layers.lock);
+    return chain;
+}
+
 /* A list that was set aside, by this thread or another. */
 static bool take_list(struct cache_bin *bin, unsigned bin_index)
 {
     struct chain chain = cache_bin_take_reserve(bin);
     if (!chain.blocks && bin->capacity > 0)
         chain = depot_get(&depot, bin_index);
+    if (!chain.blocks && bin->capacity > 0 && layers.orphans > 0)
+        chain = take_from_orphans(bin_index);
     if (chain.blocks)
         cache_bin_fill(bin, chain);
     return chain.blocks != NULL;
@@ -364,6 +420,15 @@ static void empty_cache(struct thread_cache *cache)
 
 /* Allocation. */
 
+/* The heap is frozen. */
+static void *alloc_frozen(size_t alignment, size_t size)
+{
+    void *block = fork_block_alloc(alignment, size);
+    frozen_end();
+    return block;
+}
+
+/* In an operation. */
 static void *alloc_uncached(size_t size)
 {
     if (size >= layers.large_bytes)
@@ -381,17 +446,42 @@ static void *alloc_uncached(size_t size)
 void *layered_alloc_slowly(size_t size)
 {
     ensure_ready();
-    void *block = alloc_uncached(size);
+    ensure_cache();
+    void *block = NULL;
+    if (size > (size_t)PTRDIFF_MAX)
+        return refuse_memory();
+    if (operation_begin()) {
+        block = alloc_uncached(size);
+        operation_end();
+    } else {
+        block = alloc_frozen(BLOCK_ALIGNMENT, size);
+    }
     return block ? block : refuse_memory();
 }
 
 void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
-    if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size, true);
+    if (size >= layers.large_bytes) {
+        if (!operation_begin())
+            return alloc_frozen(BLOCK_ALIGNMENT, size);
+        void *block = large_alloc(BLOCK_ALIGNMENT, size, true);
+        operation_end();
+        return block;
+    }
     void *block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
+}
+
+static void *alloc_aligned_from_arena(size_t alignment, size_t size)
+{
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    lock_acquire(&arena->lock);
+    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
+    if (block)
+        set_live(block, UNBINNED);
+    lock_release(&arena->lock);
+    return block;
 }
 
 void *layered_alloc_aligned(size_t alignment, size_t size)
@@ -399,14 +489,13 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     if (alignment <= BLOCK_ALIGNMENT)
         return alloc_any_size(size);
     ensure_ready();
-    if (size >= layers.large_bytes || alignment >= layers.large_bytes)
-        return large_alloc(alignment, size, false);
-    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
-    lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
-    if (block)
-        set_live(block, UNBINNED);
-    lock_release(&arena->lock);
+    ensure_cache();
+    if (!operation_begin())
+        return alloc_frozen(alignment, size);
+    void *block = size >= layers.large_bytes || alignment >= layers.large_bytes
+                      ? large_alloc(alignment, size, false)
+                      : alloc_aligned_from_arena(alignment, size);
+    operation_end();
     return block;
 }
 
@@ -426,7 +515,14 @@ static void free_under_lock(struct arena *arena, void *block)
     lock_release(&arena->lock);
 }
 
-void layered_free_to_full_bin(void *block, unsigned bin_index)
+static void free_deferred(const uintptr_t *words)
+{
+    void *block = (void *)words[0];
+    free_under_lock(arena_of(block), block);
+}
+
+/* In an operation. */
+static void free_to_bin(void *block, unsigned bin_index)
 {
     if (!thread_has_cache()) {
         free_under_lock(arena_of(block), block);
@@ -441,18 +537,62 @@ void layered_free_to_full_bin(void *block, unsigned bin_index)
         free_under_lock(arena_of(block), block);
 }
 
+void layered_free_to_full_bin(void *block, unsigned bin_index)
+{
+    ensure_cache();
+    if (operation_begin()) {
+        free_to_bin(block, bin_index);
+        operation_end();
+    } else {
+        defer_one(free_deferred, block);
+        frozen_end();
+    }
+}
+
+static void free_large_deferred(const uintptr_t *words)
+{
+    struct large_block *block = (struct large_block *)words[0];
+    large_free(block, block->payload);
+}
+
+static void free_large(struct large_block *large, void *block)
+{
+    large_check_start(large, "free", block);
+    if (operation_begin()) {
+        large_free(large, block);
+        operation_end();
+    } else {
+        defer_one(free_large_deferred, large);
+        frozen_end();
+    }
+}
+
+/* Of an arena. It is marked before, so that a second free is found if this one is deferred. */
+static void free_uncached(struct arena *arena, void *block)
+{
+    if (!is_live(block))
+        report_not_live("free", block);
+    if (lock_enter(&arena->lock)) {
+        free_to(arena, block);
+        lock_release(&arena->lock);
+    } else {
+        *shadow_of(block) = 0;
+        defer_one(free_deferred, block);
+        frozen_end();
+    }
+}
+
 void layered_free_slowly(void *block)
 {
     struct owner *owner = granule_map_get(block);
-    if (!owner) {
+    if (!owner)
         report_pointer_fault("free", block, "not a block of this heap; ignored");
-    } else if (owner->kind == OWNER_LARGE) {
-        large_free((struct large_block *)owner, block);
-    } else {
-        if (!is_live(block))
-            report_not_live("free", block);
-        free_under_lock((struct arena *)owner, block);
-    }
+    else if (owner->kind == OWNER_LARGE)
+        free_large((struct large_block *)owner, block);
+    else if (owner->kind == OWNER_FORK_BLOCK)
+        fork_block_free((struct fork_block *)owner, block);
+    else
+        free_uncached((struct arena *)owner, block);
 }
 
 /* Blocks in the program's hands. */
@@ -461,9 +601,12 @@ static size_t usable_size_of(struct arena *arena, const void *block)
 {
     if (!heap_policy()->size_is_elsewhere)
         return heap_policy()->usable_size(arena->heap, block);
-    lock_acquire(&arena->lock);
-    size_t usable = heap_policy()->usable_size(arena->heap, block);
-    lock_release(&arena->lock);
+    bool locked = lock_enter(&arena->lock);
+    size_t usable = heap_policy()->usable_size(arena->heap, block); /* still-heap, if not locked */
+    if (locked)
+        lock_release(&arena->lock);
+    else
+        frozen_end();
     return usable;
 }
 
@@ -477,26 +620,52 @@ static void *move_to_new_block(void *block, size_t old_usable, size_t size)
     return moved;
 }
 
+/* NULL: not in place, nor by its page tables. */
+static void *resize_large(struct large_block *large, void *block, size_t size)
+{
+    if (size < layers.large_bytes / 2)
+        return NULL;
+    if (!operation_begin()) {
+        frozen_end();
+        return NULL;
+    }
+    void *resized = large_resize(large, block, size);
+    operation_end();
+    return resized;
+}
+
+static bool resize_in_place(struct arena *arena, void *block, size_t size)
+{
+    if (size >= layers.large_bytes)
+        return false;
+    if (!lock_enter(&arena->lock)) {
+        frozen_end();
+        return false;
+    }
+    bool resized = heap_policy()->resize(arena->heap, block, size);
+    if (resized && bin_of_block(block) != UNBINNED)
+        mark_live(arena, block);
+    lock_release(&arena->lock);
+    return resized;
+}
+
 void *layered_resize(void *block, size_t size)
 {
     struct owner *owner = granule_map_get(block);
     if (owner->kind == OWNER_LARGE) {
         struct large_block *large = (struct large_block *)owner;
-        void *resized = size >= layers.large_bytes / 2 ? large_resize(large, block, size) : NULL;
+        large_check_start(large, "realloc", block);
+        void *resized = resize_large(large, block, size);
         return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
     }
-    struct arena *arena = (struct arena *)owner;
-    if (!is_live(block))
+    size_t usable = layered_usable_size(block);
+    if (usable == 0)
         report_not_live("realloc", block);
-    size_t usable = usable_size_of(arena, block);
     if (size <= usable && size > usable / 2)
         return block;
-    lock_acquire(&arena->lock);
-    bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
-    if (resized && bin_of_block(block) != UNBINNED)
-        mark_live(arena, block);
-    lock_release(&arena->lock);
-    return resized ? block : move_to_new_block(block, usable, size);
+    if (owner->kind == OWNER_ARENA && resize_in_place((struct arena *)owner, block, size))
+        return block;
+    return move_to_new_block(block, usable, size);
 }
 
 size_t layered_usable_size(const void *block)
@@ -508,6 +677,8 @@ size_t layered_usable_size(const void *block)
         const struct large_block *large = (const struct large_block *)owner;
         return large->payload == block ? large->usable_bytes : 0;
     }
+    if (owner->kind == OWNER_FORK_BLOCK)
+        return fork_block_usable((const struct fork_block *)owner, block);
     return is_live(block) ? usable_size_of((struct arena *)owner, block) : 0;
 }
 
@@ -524,14 +695,9 @@ bool layered_owns(const void *address)
 
 /* Threads and fork. */
 
-void layered_thread_exit(void)
+/* In an operation, or when the heap thaws. */
+static void retire_cache(struct thread_cache *cache)
 {
-    struct thread_cache *cache = thread_cache;
-    if (cache == &exited_cache || cache == &unstarted_cache) {
-        thread_cache = &exited_cache;
-        return;
-    }
-    thread_cache = &exited_cache;
     empty_cache(cache);
     lock_acquire(&layers.lock);
     cache->arena->threads--;
@@ -547,24 +713,64 @@ void layered_thread_exit(void)
     lock_release(&layers.lock);
 }
 
-/* The other threads' caches may have been in the middle of a change, so the child leaves them
- * alone: what they kept (bounded) is lost to it. */
+/* In the child the cache is an orphan by now, as all others. */
+static void retire_deferred(const uintptr_t *words)
+{
+    struct thread_cache *cache = (struct thread_cache *)words[0];
+    if (!cache->is_orphan)
+        retire_cache(cache);
+}
+
+void layered_thread_exit(void)
+{
+    struct thread_cache *cache = thread_cache;
+    thread_cache = &exited_cache;
+    if (cache == &exited_cache || cache == &unstarted_cache)
+        return;
+    if (operation_begin()) {
+        retire_cache(cache);
+        operation_end();
+    } else {
+        defer_one(retire_deferred, cache);
+        frozen_end();
+    }
+}
+
+/* The caches of the threads that the child does not have are orphans: a thread of the child adopts
+ * one with all that it holds, or takes a list out of it. Between any two instructions of the common
+ * path a bin's list is whole; its counters may be off (cache_bin_recount). What is not common path
+ * is inside an operation, and none was under way. Lost is the block that a thread had just taken
+ * out of its list, or not yet put in. */
 void layered_fork_child(void)
 {
     for (unsigned i = layers.arena_count; i-- > 0;)
         layers.arenas[i]->threads = thread_cache->arena == layers.arenas[i];
-    layers.caches = thread_cache->arena ? thread_cache : NULL;
-    if (layers.caches)
-        layers.caches->next = layers.caches->previous = NULL;
+    layers.orphans = 0;
+    for (struct thread_cache *cache = layers.caches; cache; cache = cache->next) {
+        cache->is_orphan = cache != thread_cache;
+        layers.orphans += cache->is_orphan;
+    }
 }
 
 /* Looking in from outside. */
 
+static void empty_orphans(void)
+{
+    for (unsigned bin = 0; layers.orphans > 0 && bin < layers.policy->bins; bin++)
+        for (struct chain chain; (chain = take_from_orphans(bin)).blocks;)
+            free_chain(chain);
+}
+
 size_t layered_trim(void)
 {
     size_t freed = 0;
-    if (thread_cache->arena)
+    if (!operation_begin()) {
+        frozen_end();
+        return 0;
+    }
+    if (thread_has_cache())
         empty_cache(thread_cache);
+    empty_orphans();
     empty_depot();
     freed += large_trim(0);
     for (unsigned i = 0; heap_policy()->trim && i < layers.arena_count; i++) {
@@ -572,14 +778,17 @@ size_t layered_trim(void)
         freed += heap_policy()->trim(layers.arenas[i]->heap);
         lock_release(&layers.arenas[i]->lock);
     }
+    operation_end();
     return freed;
 }
 
 static void count_cached(uint64_t *blocks, uint64_t *bytes)
 {
     lock_acquire(&layers.lock);
-    for (const struct thread_cache *cache = layers.caches; cache; cache = cache->next)
+    for (struct thread_cache *cache = layers.caches; cache; cache = cache->next)
         for (unsigned bin = 0; bin < layers.policy->bins; bin++) {
+            if (cache->is_orphan)
+                cache_bin_recount(&cache->bins[bin]);
             uint32_t count = cache_bin_count(&cache->bins[bin]);
             count += cache->bins[bin].reserve ? cache->bins[bin].capacity : 0;
             *blocks += count;
@@ -611,6 +820,7 @@ void layered_statistics(struct allocator_statistics *statistics)
     statistics->arenas = layers.arena_count;
     statistics->threads = layers.threads;
     large_statistics(&statistics->large_blocks, &statistics->large_bytes);
+    fork_blocks_count(&statistics->large_blocks, &statistics->large_bytes);
 }
 
 struct visit {
@@ -654,6 +864,9 @@ void layered_walk(heap_visitor *visit, void *argument)
         lock_release(&layers.arenas[i]->lock);
     }
     large_walk(visit, argument);
+    fork_blocks_lock();
+    fork_blocks_each(visit, argument);
+    fork_blocks_unlock();
 }
 
 bool layered_is_valid(void)

@@ -14,6 +14,7 @@
 #ifndef ALLOTROPE_ALLOC_LAYERS_THREAD_CACHE_H
 #define ALLOTROPE_ALLOC_LAYERS_THREAD_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -81,6 +82,16 @@ static inline void cache_bin_fill(struct cache_bin *bin, struct chain chain)
     bin->allowed = bin->frees + bin->capacity - chain.count;
 }
 
+/* For a bin whose thread was interrupted between two instructions, and is no more: the list is
+ * whole, but the counters may not agree with it. */
+static inline void cache_bin_recount(struct cache_bin *bin)
+{
+    uint32_t count = 0;
+    for (void *block = bin->head; block; block = *(void **)block)
+        count++;
+    bin->allowed = bin->frees + bin->capacity - count;
+}
+
 static inline struct chain cache_bin_take_reserve(struct cache_bin *bin)
 {
     struct chain chain = {.blocks = bin->reserve, .count = bin->reserve ? bin->capacity : 0};
@@ -91,6 +102,7 @@ static inline struct chain cache_bin_take_reserve(struct cache_bin *bin)
 struct thread_cache {
     struct cache_bin bins[BINS];
     struct arena *arena;
+    bool is_orphan; /* of a thread that this process, the child of a fork, does not have */
     struct thread_cache *next, *previous; /* of all threads' caches */
 };
 

@@ -26,11 +26,13 @@
 #include <string.h>
 
 #include "alloc/area_source.h"
+#include "alloc/fork_block.h"
 #include "vm/owner.h"
 #include "gc/classic/heap.h"
 #include "gc/world/collection.h"
 #include "vm/private_memory.h"
 #include "vm/fork_chain.h"
+#include "vm/freeze.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
@@ -87,9 +89,17 @@ static void mark_words(const void *start, const void *end)
     classic_heap_mark(&classic->heap, start, end);
 }
 
+static void mark_contents(void *unused, const struct block_info *info)
+{
+    (void)unused;
+    mark_words(info->payload, (const char *)info->payload + info->usable_bytes);
+}
+
+/* A block that was made during a fork is none of the heap's. It is a root until it is freed. */
 static void begin(struct root_visitor *visitor)
 {
     classic_heap_clear_marks(&classic->heap);
+    fork_blocks_each(mark_contents, NULL);
     visitor->words = mark_words;
 }
 
@@ -111,7 +121,12 @@ static const struct collector collector = {.begin = begin, .mark = mark_reachabl
 /* The lock is held, which is that of the heap and of collections. False: nothing was reclaimed. */
 static bool collect(void)
 {
-    return collection_is_possible(&classic->driver) && collection_run(&classic->driver);
+    if (!collection_is_possible(&classic->driver))
+        return false;
+    fork_blocks_lock();
+    bool reclaimed = collection_run(&classic->driver);
+    fork_blocks_unlock();
+    return reclaimed;
 }
 
 /* Set-up. */
@@ -130,6 +145,7 @@ static bool init(const void *values)
     const struct gc_classic_options *chosen = values;
     window_init(0);
     fork_chain_add(&lock);
+    fork_blocks_init();
     classic = private_memory_map(sizeof *classic);
     if (!classic)
         return false;
@@ -201,9 +217,14 @@ static void *alloc_aligned(size_t alignment, size_t size)
         allocator_first_use();
     if (size > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2)
         return refuse_memory();
-    lock_acquire(&lock);
-    void *object = take_or_collect(alignment, size);
-    lock_release(&lock);
+    void *object;
+    if (lock_enter(&lock)) {
+        object = take_or_collect(alignment, size);
+        lock_release(&lock);
+    } else {
+        object = fork_block_alloc(alignment, size);
+        frozen_end();
+    }
     return object ? object : refuse_memory();
 }
 
@@ -212,9 +233,14 @@ static void *alloc(size_t size)
     return alloc_aligned(CLASSIC_UNIT_BYTES, size);
 }
 
-static bool owns(const void *address)
+static bool is_in_heap(const void *address)
 {
     return granule_map_get(address) == &owner;
+}
+
+static bool owns(const void *address)
+{
+    return is_in_heap(address) || fork_block_at(address);
 }
 
 static bool is_object(const void *block)
@@ -222,27 +248,45 @@ static bool is_object(const void *block)
     return classic_heap_find(&classic->heap, (uintptr_t)block) == block;
 }
 
-/* That an object is freed twice cannot be seen: it never was. */
+/* After lock_enter(&lock). If that was refused the heap is read without the lock: still-heap. */
+static void end_reading(bool is_locked)
+{
+    if (is_locked)
+        lock_release(&lock);
+    else
+        frozen_end();
+}
+
+/* That an object is freed twice cannot be seen: it never was. What was made during a fork is never
+ * collected, so its free counts. */
 static void ignore_free(void *block)
 {
-    if (!owns(block)) {
+    struct fork_block *fork_block = fork_block_at(block);
+    if (fork_block) {
+        fork_block_free(fork_block, block);
+        return;
+    }
+    if (!is_in_heap(block)) {
         report_pointer_fault("free", block, "not a block of this heap; ignored");
         return;
     }
-    lock_acquire(&lock);
+    bool is_locked = lock_enter(&lock);
     bool found = is_object(block);
-    lock_release(&lock);
+    end_reading(is_locked);
     if (!found)
         abort_on_pointer_fault("free", block, "not the start of a block");
 }
 
 static size_t usable_size(const void *block)
 {
+    const struct fork_block *fork_block = fork_block_at(block);
+    if (fork_block)
+        return fork_block_usable(fork_block, block);
     size_t bytes = 0;
-    lock_acquire(&lock);
-    if (owns(block) && is_object(block))
+    bool is_locked = lock_enter(&lock);
+    if (is_in_heap(block) && is_object(block))
         bytes = classic_heap_object_bytes(&classic->heap, block);
-    lock_release(&lock);
+    end_reading(is_locked);
     return bytes;
 }
 
@@ -255,14 +299,20 @@ static void *resize(void *block, size_t size)
     if (size <= usable && size > usable / 2)
         return block;
     void *moved = alloc(size);
-    return moved ? memcpy(moved, block, usable < size ? usable : size) : NULL;
+    if (!moved)
+        return NULL;
+    memcpy(moved, block, usable < size ? usable : size);
+    ignore_free(block);
+    return moved;
 }
 
 static struct block_waste waste(const void *block)
 {
-    lock_acquire(&lock);
+    if (!is_in_heap(block))
+        return (struct block_waste){0};
+    bool is_locked = lock_enter(&lock);
     struct block_waste found = classic_heap_waste(&classic->heap, block);
-    lock_release(&lock);
+    end_reading(is_locked);
     return found;
 }
 
@@ -278,9 +328,12 @@ static void thread_exit(void)
 /* malloc_trim asks for a collection; memory is never given back. */
 static size_t trim(void)
 {
-    lock_acquire(&lock);
-    collect();
-    lock_release(&lock);
+    if (lock_enter(&lock)) {
+        collect();
+        lock_release(&lock);
+    } else {
+        frozen_end();
+    }
     return 0;
 }
 
@@ -293,6 +346,9 @@ static void walk(heap_visitor *visit, void *argument)
 {
     lock_acquire(&lock);
     classic_heap_walk(&classic->heap, visit, argument);
+    fork_blocks_lock();
+    fork_blocks_each(visit, argument);
+    fork_blocks_unlock();
     lock_release(&lock);
 }
 
@@ -309,6 +365,7 @@ static void statistics(struct allocator_statistics *result)
 {
     *result = (struct allocator_statistics){.arenas = 1};
     walk(count_free, &result->heap);
+    fork_blocks_count(&result->large_blocks, &result->large_bytes);
 }
 
 static bool is_valid(void)

@@ -31,6 +31,7 @@
 #include "gc/cycle/collect.h"
 #include "gc/cycle/pace.h"
 #include "gc/world/stop.h"
+#include "vm/freeze.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
 #include "vm/number.h"
@@ -320,7 +321,12 @@ static void gc_enter_sandbox(void)
 
 static size_t gc_trim(void)
 {
+    if (!operation_begin()) {
+        frozen_end();
+        return 0;
+    }
     run_collection(CAUSE_ASKED, 0);
+    operation_end();
     return blocks_trim();
 }
 

@@ -13,7 +13,9 @@
  * The rate. Unless one is given, samples take about a hundredth of the program's time. Nor is the
  * rate finer than a few thousand samples of the heap at its peak need.
  *
- * A signal handler that interrupts a sample of its thread is not sampled.
+ * A signal handler that interrupts a sample of its thread is not sampled. A sample that another
+ * thread would take while the process forks is lost, which is counted; what it frees leaves the table
+ * when the fork is over (vm/freeze.h).
  */
 #include "shim/observers/sites.h"
 
@@ -28,7 +30,9 @@
 #include "shim/reports/output.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
+#include "vm/deferred.h"
 #include "vm/fork_chain.h"
+#include "vm/freeze.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
@@ -140,13 +144,30 @@ static bool is_same_stack(const struct known_stack *known, const uintptr_t *fram
     return true;
 }
 
+static void count_lost(const uintptr_t *unused)
+{
+    (void)unused;
+    sites.table.lost++;
+}
+
+/* False: the process forks, and the sample is lost. */
+static bool lock_for_sample(void)
+{
+    if (lock_enter(&sites.lock))
+        return true;
+    defer_one(count_lost, NULL);
+    frozen_end();
+    return false;
+}
+
 static __attribute__((noinline)) void walk_and_sample(const void *block, size_t size, double weight,
                                                       const uintptr_t *frame)
 {
     const void *frames[MOST_FRAMES];
     uint32_t offsets[MOST_FRAMES];
     uint32_t depth = stack_trace(frame, frames, offsets, (uint32_t)sites.frames);
-    lock_acquire(&sites.lock);
+    if (!lock_for_sample())
+        return;
     uint32_t site = site_table_site(&sites.table, frames, depth);
     if (site && *offsets) {
         struct known_stack *known = stack_entry(frame);
@@ -159,7 +180,8 @@ static __attribute__((noinline)) void walk_and_sample(const void *block, size_t 
 
 static void take_sample(const void *block, size_t size, double weight, const uintptr_t *frame)
 {
-    lock_acquire(&sites.lock);
+    if (!lock_for_sample())
+        return;
     struct known_stack *known = stack_entry(frame);
     bool is_known = is_same_stack(known, frame);
     if (is_known)
@@ -217,12 +239,30 @@ static void *observed_alloc_aligned(size_t alignment, size_t size)
     return block;
 }
 
+static void forget_deferred(const uintptr_t *words)
+{
+    site_table_remove(&sites.table, (const void *)words[0]);
+}
+
 static __attribute__((noinline)) struct sampled_block forget(const void *block)
 {
-    lock_acquire(&sites.lock);
+    if (!lock_enter(&sites.lock)) {
+        defer_one(forget_deferred, block);
+        frozen_end();
+        return (struct sampled_block){0};
+    }
     struct sampled_block removed = site_table_remove(&sites.table, block);
     lock_release(&sites.lock);
     return removed;
+}
+
+/* A block that could not be resized; during a fork it is no longer among the samples. */
+static void restore(const struct sampled_block *removed)
+{
+    if (removed->hidden == 0 || !lock_for_sample())
+        return;
+    site_table_restore(&sites.table, removed);
+    lock_release(&sites.lock);
 }
 
 static void observed_free(void *block)
@@ -240,9 +280,7 @@ static void *observed_resize(void *block, size_t size)
         removed = forget(block);
     void *resized = sites.inner.resize(block, size);
     if (!resized) {
-        lock_acquire(&sites.lock);
-        site_table_restore(&sites.table, &removed);
-        lock_release(&sites.lock);
+        restore(&removed);
     } else if (!passes(size)) {
         countdown_ended(resized, size, observer_frame());
     }

@@ -26,7 +26,9 @@
 #include "shim/reports/output.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
+#include "vm/deferred.h"
 #include "vm/fork_chain.h"
+#include "vm/freeze.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
@@ -70,18 +72,30 @@ static struct {
 extern struct granule_map slack_tables;
 struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
+/* The table that serves a block, entered for the first granule that it serves. Several threads may
+ * make it at once, and one makes it for all. */
+static uint32_t *slack_table(void *served)
+{
+    uint32_t *table = granule_map_look_up(&slack_tables, served);
+    if (table)
+        return table;
+    table = pages_map(GRANULE_BYTES, GRANULE_BYTES);
+    if (!table || !granule_map_enter(&beside_heaps, table, GRANULE_BYTES, table))
+        return NULL;
+    uint32_t *present = granule_map_claim(&slack_tables, served, table);
+    if (present != table) {
+        granule_map_enter(&beside_heaps, table, GRANULE_BYTES, NULL);
+        pages_unmap(table, GRANULE_BYTES);
+    }
+    return present;
+}
+
 /* Where the block's slack is kept; NULL without memory, and the slack then counts as zero. */
 static uint32_t *slack_of(const void *block)
 {
     uintptr_t served = round_down((uintptr_t)block, SERVED_BYTES);
-    uint32_t *table = granule_map_look_up(&slack_tables, block);
-    if (!table) {
-        table = pages_map(GRANULE_BYTES, GRANULE_BYTES);
-        if (!table || !granule_map_enter(&beside_heaps, table, GRANULE_BYTES, table) ||
-            !granule_map_enter(&slack_tables, (void *)served, SERVED_BYTES, table))
-            return NULL;
-    }
-    return &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT];
+    uint32_t *table = slack_table((void *)served);
+    return table ? &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT] : NULL;
 }
 
 static void add_resident(void *sum, char *start, size_t bytes)
@@ -145,41 +159,88 @@ static struct sums measure(const void *block, uint64_t slack)
                          .alignment = waste.alignment_bytes};
 }
 
-static void enter(void *block, size_t requested)
+/* One call of the program, as the words of a deferred call. */
+struct change {
+    uint64_t *calls; /* NULL: it is counted elsewhere */
+    struct sums sums;
+    uint64_t requested;
+};
+
+static struct change unpack(const uintptr_t *words)
 {
-    uint64_t usable = account.inner.usable_size(block);
-    uint32_t *slack = slack_of(block);
-    if (slack)
-        *slack = usable - requested > UINT32_MAX ? UINT32_MAX : (uint32_t)(usable - requested);
-    struct sums sums = measure(block, slack ? *slack : 0);
-    account.live.blocks += sums.blocks;
-    account.live.requested += sums.requested;
-    account.live.usable += sums.usable;
-    account.live.header += sums.header;
-    account.live.alignment += sums.alignment;
+    return (struct change){.calls = (uint64_t *)words[0],
+                           .sums = {.blocks = words[2] > 0,
+                                    .requested = words[1],
+                                    .usable = words[2],
+                                    .header = words[3],
+                                    .alignment = words[4]},
+                           .requested = words[5]};
+}
+
+/* Under the lock. */
+static void count_enter(const uintptr_t *words)
+{
+    struct change change = unpack(words);
+    ++*change.calls;
+    if (change.sums.blocks == 0)
+        return;
+    account.live.blocks++;
+    account.live.requested += change.sums.requested;
+    account.live.usable += change.sums.usable;
+    account.live.header += change.sums.header;
+    account.live.alignment += change.sums.alignment;
     account.total_blocks++;
-    account.total_requested += requested;
-    account.sizes[requested > 1 ? 64 - __builtin_clzll(requested - 1) : 0]++;
+    account.total_requested += change.requested;
+    account.sizes[change.requested > 1 ? 64 - __builtin_clzll(change.requested - 1) : 0]++;
     note_peak();
     note_time();
 }
 
-static void leave(const struct sums *sums)
+/* Under the lock. */
+static void count_leave(const uintptr_t *words)
 {
-    account.live.blocks -= sums->blocks;
-    account.live.requested -= sums->requested;
-    account.live.usable -= sums->usable;
-    account.live.header -= sums->header;
-    account.live.alignment -= sums->alignment;
+    struct change change = unpack(words);
+    if (change.calls)
+        ++*change.calls;
+    account.live.blocks -= change.sums.blocks;
+    account.live.requested -= change.sums.requested;
+    account.live.usable -= change.sums.usable;
+    account.live.header -= change.sums.header;
+    account.live.alignment -= change.sums.alignment;
+    note_time();
+}
+
+/* During a fork, when the heap thaws (vm/freeze.h): all that is to be known of the block is in the
+ * words. */
+static void change_account(deferred_call *count, uint64_t *calls, struct sums sums,
+                           uint64_t requested)
+{
+    const uintptr_t words[DEFERRED_WORDS] = {
+        (uintptr_t)calls, sums.requested, sums.usable, sums.header, sums.alignment, requested};
+    if (lock_enter(&account.lock)) {
+        count(words);
+        lock_release(&account.lock);
+    } else {
+        defer(count, words);
+        frozen_end();
+    }
+}
+
+/* Of a new block, whose slack is written down. All zero for NULL. */
+static struct sums measure_new(const void *block, size_t requested)
+{
+    if (!block)
+        return (struct sums){0};
+    uint64_t difference = account.inner.usable_size(block) - requested;
+    uint32_t *slack = slack_of(block);
+    if (slack)
+        *slack = difference > UINT32_MAX ? UINT32_MAX : (uint32_t)difference;
+    return measure(block, slack ? *slack : 0);
 }
 
 static void *count_new(void *block, size_t size, uint64_t *calls)
 {
-    lock_acquire(&account.lock);
-    ++*calls;
-    if (block)
-        enter(block, size);
-    lock_release(&account.lock);
+    change_account(count_enter, calls, measure_new(block, size), size);
     return block;
 }
 
@@ -210,12 +271,7 @@ static struct sums measure_live(const void *block)
 
 static void counted_free(void *block)
 {
-    struct sums sums = measure_live(block);
-    lock_acquire(&account.lock);
-    account.free_calls++;
-    leave(&sums);
-    note_time();
-    lock_release(&account.lock);
+    change_account(count_leave, &account.free_calls, measure_live(block), 0);
     account.inner.free(block);
 }
 
@@ -223,14 +279,9 @@ static void *counted_resize(void *block, size_t size)
 {
     struct sums sums = measure_live(block);
     void *resized = account.inner.resize(block, size);
-    lock_acquire(&account.lock);
-    account.realloc_calls++;
-    if (resized) {
-        leave(&sums);
-        enter(resized, size);
-    }
-    lock_release(&account.lock);
-    return resized;
+    if (resized)
+        change_account(count_leave, NULL, sums, 0);
+    return count_new(resized, size, &account.realloc_calls);
 }
 
 static struct route start(const struct configuration *configuration, struct route inner,

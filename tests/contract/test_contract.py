@@ -64,6 +64,12 @@ PLAIN = [
     "fork_handlers",
     "fork_handlers early",
     "fork_kinds",
+    "fork_in_handler 1900",
+    "fork_list_lock",
+    *(
+        f"fork_stdio {threads}"
+        for threads in ("fflush getline", "getpwnam popen", "fopen dlopen", "fork fork exercise")
+    ),
     # semantics
     "aligned",
     "cxx_new",
@@ -88,6 +94,19 @@ PLAIN = [
 @pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
 def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
+
+
+@each_of_ours
+def test_handler_that_interrupted_a_large_block_forks(under: Under) -> None:
+    if under.name == "gc:classic":
+        pytest.skip("it collects, and cannot be stepped through with all signals blocked")
+    require_success(run(under, "fork_in_handler", "500000"))
+
+
+@each_of_ours
+def test_handler_forks_while_threads_are_in_the_heap(under: Under) -> None:
+    """glibc's own malloc waits for ever here."""
+    require_success(run(under, "fork_in_handler", "1900", "threads"))
 
 
 @each_allocator

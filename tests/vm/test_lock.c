@@ -120,7 +120,7 @@ static void test_ranks_are_taken_upwards_only(void **state)
     lock_release(&lock);
     lock_release(&lower);
     assert_aborts(acquire_downwards, NULL,
-                  "check failed: held[rank] == 0 || this_thread_forks() (lock.c:");
+                  "check failed: held[rank] == 0 || heap_is_frozen_by_this_thread() (lock.c:");
     assert_aborts(release_unheld, NULL, "check failed: held[lock->rank] > 0 (lock.c:");
 }
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * deferred.c: see deferred.h.
+ */
+#include "vm/deferred.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "vm/pages.h"
+
+struct noted_call {
+    deferred_call *_Atomic call;
+    uintptr_t words[DEFERRED_WORDS];
+};
+
+enum { CALLS = 72 };
+
+struct extent {
+    struct extent *_Atomic next;
+    struct noted_call calls[CALLS];
+};
+
+_Static_assert(sizeof(struct extent) <= PAGE_BYTES, "an extent is a page");
+
+/* A collector may look here for roots. The blocks that are to be freed stay live until then. */
+static struct extent first;
+static _Atomic size_t count;
+
+/* The extent behind another. */
+static struct extent *next_extent(struct extent *extent)
+{
+    struct extent *next = atomic_load_explicit(&extent->next, memory_order_acquire);
+    if (next)
+        return next;
+    struct extent *made = pages_map(PAGE_BYTES, PAGE_BYTES);
+    if (!made || atomic_compare_exchange_strong(&extent->next, &next, made))
+        return made;
+    pages_unmap(made, PAGE_BYTES); /* another thread was first */
+    return next;
+}
+
+void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS])
+{
+    size_t place = atomic_fetch_add(&count, 1);
+    struct extent *extent = &first;
+    for (; extent && place >= CALLS; place -= CALLS)
+        extent = next_extent(extent);
+    if (!extent)
+        return;
+    for (size_t i = 0; i < DEFERRED_WORDS; i++)
+        extent->calls[place].words[i] = words[i];
+    atomic_store_explicit(&extent->calls[place].call, call, memory_order_release);
+}
+
+void defer_one(deferred_call *call, const void *word)
+{
+    defer(call, (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
+}
+
+static void run_extent(struct extent *extent, size_t calls)
+{
+    for (size_t i = 0; i < calls; i++) {
+        deferred_call *call = atomic_exchange(&extent->calls[i].call, NULL);
+        if (call)
+            call(extent->calls[i].words);
+    }
+}
+
+void deferred_run(void)
+{
+    size_t left = atomic_load(&count);
+    struct extent *extent = &first;
+    while (extent && left > 0) {
+        size_t calls = left < CALLS ? left : CALLS;
+        run_extent(extent, calls);
+        left -= calls;
+        struct extent *next = extent->next;
+        if (extent != &first)
+            pages_unmap(extent, PAGE_BYTES);
+        extent = next;
+    }
+    first.next = NULL;
+    atomic_store(&count, 0);
+}

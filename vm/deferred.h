@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * deferred.h: calls that wait for the end of a fork.
+ *
+ * While the heap is frozen (freeze.h) a free cannot be done, nor can a new block be entered into
+ * lists and accounts. Both are noted here, as calls to be made, and made by the thread that forked
+ * when the heap thaws: in the parent, and in the child as well, which goes on with the same heap.
+ *
+ * The calls stand in an array that grows by extents. A thread takes the next place by one atomic
+ * addition, writes the arguments, then the function. So a call is whole at every moment, and nobody
+ * waits.
+ *
+ * Invariants
+ *   function-last   A place whose function is NULL is one that its thread has not written yet. The
+ *                   thread that forked runs the calls when no frozen way is open any more
+ *                   (still-heap), so it finds such a place in the child alone. The call that should
+ *                   stand there is that of a thread that the child does not have, and which had not
+ *                   ended.
+ *   in-order        Calls are made in the order in which their places were taken. So a block's
+ *                   entry into an account comes before its exit.
+ */
+#ifndef ALLOTROPE_VM_DEFERRED_H
+#define ALLOTROPE_VM_DEFERRED_H
+
+#include <stdint.h>
+
+enum { DEFERRED_WORDS = 6 };
+
+typedef void deferred_call(const uintptr_t words[DEFERRED_WORDS]);
+
+/* Between operation_begin or lock_enter that returned false, and frozen_end. Without memory the
+ * call is lost, and so is what it would have freed. */
+void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS]);
+void defer_one(deferred_call *call, const void *word);
+
+/* By the thread that forked, while the heap thaws. */
+void deferred_run(void);
+
+#endif

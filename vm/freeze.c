@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * freeze.c: see freeze.h.
+ *
+ * A mark is the thread's pointer in one of a few words. A thread looks for a free word from one on
+ * that its pointer chooses, so threads seldom meet. Marks are words and not counters, so that a
+ * signal handler can tell its own thread's marks from those of others.
+ */
+#include "vm/freeze.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "vm/lock.h"
+#include "vm/message.h"
+#include "vm/syscall.h"
+
+enum { MARKS_IN_LINE = 8, LINE_BITS = 3, MARKS = MARKS_IN_LINE << LINE_BITS, SPINS = 100 };
+
+/* Added to the mark of a thread that goes the frozen way. */
+#define MARK_FROZEN ((uintptr_t)1)
+
+enum heap_state { IN_USE, FREEZING, FROZEN, THAWING };
+
+/* Beside the locks, which are initialised data: fork writes all of them, on few pages. */
+_Atomic uintptr_t forking_thread __attribute__((section(".data")));
+static _Atomic uint32_t heap_state __attribute__((section(".data")));
+static _Atomic uintptr_t marks[MARKS] __attribute__((aligned(64), section(".data")));
+
+/* Waiting. */
+
+static void wait_for_state_other_than(uint32_t state)
+{
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (atomic_load(&heap_state) != state)
+            return;
+        __builtin_ia32_pause();
+    }
+    SYSCALL_4(SYS_futex, &heap_state, FUTEX_WAIT_PRIVATE, state, NULL);
+}
+
+static void set_state_and_wake(enum heap_state state)
+{
+    atomic_store(&heap_state, state);
+    SYSCALL_3(SYS_futex, &heap_state, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+/* Nobody is told when a mark changes, so that an operation's end stays cheap. */
+static void wait_for_mark(const _Atomic uintptr_t *mark, unsigned turn)
+{
+    const struct timespec a_moment = {.tv_nsec = 50000};
+    if (turn < SPINS)
+        __builtin_ia32_pause();
+    else
+        SYSCALL_4(SYS_futex, mark, FUTEX_WAIT_PRIVATE, (uint32_t)atomic_load(mark), &a_moment);
+}
+
+/* Marks. */
+
+static size_t first_place(uintptr_t thread)
+{
+    return (size_t)((thread >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LINE_BITS)) *
+           MARKS_IN_LINE;
+}
+
+static _Atomic uintptr_t *set_mark(uintptr_t mark)
+{
+    size_t first = first_place(current_thread());
+    for (unsigned turn = 0;; turn++) {
+        for (size_t i = 0; i < MARKS; i++) {
+            _Atomic uintptr_t *place = &marks[(first + i) % MARKS];
+            uintptr_t none = 0;
+            if (atomic_load_explicit(place, memory_order_relaxed) == 0 &&
+                atomic_compare_exchange_strong(place, &none, mark))
+                return place;
+        }
+        wait_for_mark(&marks[first], turn); /* more operations at once than there are marks */
+    }
+}
+
+static _Atomic uintptr_t *find_mark(uintptr_t mark, const _Atomic uintptr_t *but)
+{
+    size_t first = first_place(current_thread());
+    for (size_t i = 0; i < MARKS; i++) {
+        _Atomic uintptr_t *place = &marks[(first + i) % MARKS];
+        if (place != but && atomic_load_explicit(place, memory_order_relaxed) == mark)
+            return place;
+    }
+    return NULL;
+}
+
+static void remove_mark(uintptr_t mark)
+{
+    _Atomic uintptr_t *place = find_mark(mark, NULL);
+    check(place != NULL);
+    atomic_store_explicit(place, 0, memory_order_release);
+}
+
+static bool is_of_other_thread(uintptr_t mark)
+{
+    return mark != 0 && (mark & ~MARK_FROZEN) != current_thread();
+}
+
+/* Operations. */
+
+enum way { WAY_ORDINARY, WAY_FROZEN, WAY_BLOCKED };
+
+/* Which way a thread goes that has set a mark. A handler that interrupts its own thread's operation
+ * goes the way of that, since fork cannot go on before it. */
+static enum way way_in(uint32_t state, const _Atomic uintptr_t *mark)
+{
+    uintptr_t self = current_thread();
+    if (state == FROZEN)
+        return WAY_FROZEN;
+    if (state == IN_USE || forking_thread == self || find_mark(self, mark))
+        return WAY_ORDINARY;
+    return find_mark(self | MARK_FROZEN, mark) ? WAY_FROZEN : WAY_BLOCKED;
+}
+
+/* The heap was not in use when the mark was set. */
+static __attribute__((noinline)) bool begin_slowly(_Atomic uintptr_t *mark)
+{
+    uintptr_t self = current_thread();
+    for (;;) {
+        uint32_t state = atomic_load(&heap_state);
+        switch (way_in(state, mark)) {
+        case WAY_ORDINARY:
+            return true;
+        case WAY_FROZEN:
+            atomic_store(mark, self | MARK_FROZEN);
+            if (atomic_load(&heap_state) == state) /* mark-then-look */
+                return false;
+            atomic_store(mark, self);
+            break;
+        case WAY_BLOCKED:
+            atomic_store(mark, 0);
+            wait_for_state_other_than(state);
+            mark = set_mark(self);
+            break;
+        }
+    }
+}
+
+bool operation_begin(void)
+{
+    _Atomic uintptr_t *mark = set_mark(current_thread());
+    return __builtin_expect(atomic_load(&heap_state) == IN_USE, 1) || begin_slowly(mark);
+}
+
+void operation_end(void)
+{
+    remove_mark(current_thread());
+}
+
+bool frozen_begin(void)
+{
+    if (!operation_begin())
+        return true;
+    operation_end();
+    return false;
+}
+
+void frozen_end(void)
+{
+    remove_mark(current_thread() | MARK_FROZEN);
+}
+
+bool heap_is_frozen_by_this_thread(void)
+{
+    return atomic_load_explicit(&forking_thread, memory_order_relaxed) == current_thread() &&
+           atomic_load_explicit(&heap_state, memory_order_relaxed) >= FROZEN;
+}
+
+/* Fork. */
+
+bool operation_is_interrupted(void)
+{
+    return find_mark(current_thread(), NULL) || find_mark(current_thread() | MARK_FROZEN, NULL);
+}
+
+static void wait_for_marks(bool frozen)
+{
+    for (size_t i = 0; i < MARKS; i++)
+        for (unsigned turn = 0;; turn++) {
+            uintptr_t mark = atomic_load(&marks[i]);
+            if (!is_of_other_thread(mark) || ((mark & MARK_FROZEN) != 0) != frozen)
+                break;
+            wait_for_mark(&marks[i], turn);
+        }
+}
+
+void freeze_begin(void)
+{
+    uintptr_t none = 0;
+    while (!atomic_compare_exchange_strong(&forking_thread, &none, current_thread())) {
+        uint32_t state = atomic_load(&heap_state);
+        if (state != IN_USE)
+            wait_for_state_other_than(state);
+        none = 0;
+    }
+    atomic_store(&heap_state, FREEZING);
+    wait_for_marks(false);
+}
+
+void freeze_end(void)
+{
+    set_state_and_wake(FROZEN);
+}
+
+void thaw_begin(void)
+{
+    atomic_store(&heap_state, THAWING);
+    wait_for_marks(true);
+}
+
+void thaw_end(void)
+{
+    set_state_and_wake(IN_USE);
+    atomic_store(&forking_thread, 0);
+}
+
+void forget_marks_of_others(void)
+{
+    for (size_t i = 0; i < MARKS; i++)
+        if (is_of_other_thread(atomic_load(&marks[i])))
+            atomic_store(&marks[i], 0);
+}

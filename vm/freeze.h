@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * freeze.h: what keeps the heap still while a process forks, without making anybody wait.
+ *
+ * The child of a fork gets the heap as it is at the moment of the clone, and one thread. So no
+ * other thread may be in the middle of a change then. To hold all locks over the clone is not
+ * enough: libc's fork takes locks of its own between our prepare handler and the clone (the name
+ * service's, stdio's list of files), and their holders may be in malloc. If they waited there for
+ * the thread that forks, both would wait for ever.
+ *
+ * So fork *freezes* the heap: it waits until nobody is inside an operation, and from then on until
+ * fork is over nobody changes the heap, the forking thread included. Whoever comes then goes
+ * another way, on which nobody waits:
+ *
+ *     malloc      a mapping of its own, made by the calling thread alone     alloc/fork_block.h
+ *     free        is noted, and done when the heap thaws                     vm/deferred.h
+ *     realloc     both
+ *     asking      reads the frozen heap, without its lock
+ *
+ * Fast paths, which change nothing but what belongs to the thread, go on as ever.
+ *
+ * An *operation* is what must be over before the heap is frozen. There are two kinds:
+ *
+ *     under one lock         from lock_enter to lock_release; locks of higher ranks may be taken
+ *                            in between. Fork waits for the lock.
+ *     under several in turn  from operation_begin to operation_end. The thread leaves a mark;
+ *                            fork waits until the mark is gone.
+ *
+ * The states, all but the first by the forking thread:
+ *
+ *     IN_USE ---> FREEZING --------> FROZEN --------> THAWING -------------> IN_USE
+ *       fork:     wait until no      libc's locks;    wait until nobody      nobody waits
+ *                 operation is       the clone        goes the other way;    any more
+ *                 under way; take                     run what was
+ *                 the locks                           deferred; give the
+ *                                                     locks back
+ *       others:   wait for FROZEN    go the other     wait for IN_USE
+ *                 (operations end)   way
+ *
+ * Invariants
+ *   nobody-waits     In FROZEN no malloc or free waits for another thread. In FREEZING and THAWING
+ *                    they may wait for the forking thread, which then waits for nothing but
+ *                    operations and frozen ways that have begun. These end by themselves: inside
+ *                    an operation nobody begins another, and on the frozen way nobody waits.
+ *   still-heap       From FROZEN until the last frozen mark is gone nobody changes what a lock of
+ *                    vm/fork_chain.h guards, or what is changed inside of operations.
+ *   mark-then-look   A thread sets its mark, then reads the state. The forking thread changes the
+ *                    state, then reads the marks. All four are sequentially consistent. So one of
+ *                    the two sees the other.
+ *   own-operation    A signal handler may fork while it interrupts an operation of its own thread.
+ *                    The mark, or the state of a lock, tells: both are changed by one instruction.
+ *                    Such a fork freezes nothing and waits for nobody, because others may wait for
+ *                    what the interrupted operation holds. Neither parent nor child repair or reset
+ *                    what the operation has: it goes on when the handler returns, in both. A
+ *                    process with one thread gets a whole heap so. In the child of one with several
+ *                    what the others were changing is not whole; it can exec.
+ *
+ * What looks in from outside (statistics, trim, walks) may wait for the end of a fork.
+ */
+#ifndef ALLOTROPE_VM_FREEZE_H
+#define ALLOTROPE_VM_FREEZE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The thread that is in fork, 0 if none is. */
+extern _Atomic uintptr_t forking_thread;
+
+/* Around an operation that takes several locks in turn. True: the operation may go on, and ends
+ * with operation_end. False: the heap is frozen; the frozen way ends with frozen_end. */
+bool operation_begin(void);
+void operation_end(void);
+
+/* For lock_enter. True: the heap is frozen, and stays so until frozen_end. False: it is in use, or
+ * the calling thread freezes or thaws it. */
+bool frozen_begin(void);
+void frozen_end(void);
+
+/* The calling thread is the one that forks, and the heap is frozen or thaws. */
+bool heap_is_frozen_by_this_thread(void);
+
+/* For vm/fork_chain.c. */
+
+/* Whether a signal handler interrupted an operation of this thread: see own-operation. */
+bool operation_is_interrupted(void);
+/* To FREEZING. Waits until no other thread forks, then for the operations of other threads. */
+void freeze_begin(void);
+/* To FROZEN. */
+void freeze_end(void);
+/* To THAWING. Waits until nobody goes the frozen way. */
+void thaw_begin(void);
+/* To IN_USE. */
+void thaw_end(void);
+/* In the child: the marks of threads that it does not have. */
+void forget_marks_of_others(void);
+
+#endif
