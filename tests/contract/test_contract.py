@@ -68,7 +68,7 @@ PLAIN = [
     "fork_list_lock",
     *(
         f"fork_stdio {threads}"
-        for threads in ("fflush getline", "getpwnam popen", "fopen dlopen", "fork fork exercise")
+        for threads in ("fflush getline", "getpwnam popen", "fopen dlopen", "fork fork")
     ),
     # semantics
     "aligned",
