@@ -186,8 +186,7 @@ void rebin_all_after_sweep(struct thread_heap *heap)
 
 /* Frees that go to the slab. */
 
-/* For a block of the thread's slab that is not live any more. True: the slab is to be rebinned. */
-static bool set_block_free(void *block)
+bool set_block_free(void *block)
 {
     struct slab *slab = slab_at(block);
     bool exact;

@@ -48,6 +48,8 @@ void release_slab(struct slab *slab);
 
 /* A block of the bin's slabs, not live any more, for which the local free list has no room. */
 void free_to_slab(struct bin *bin, void *block);
+/* For a block of the thread's slab that is not live any more. True: the slab is to be rebinned. */
+bool set_block_free(void *block);
 /* Gives the blocks in local free lists to their slabs. */
 void flush_local_free(struct thread_heap *heap);
 

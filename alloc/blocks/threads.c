@@ -254,9 +254,21 @@ void blocks_thread_exit(void)
 /* Fork. */
 
 /* The threads that the child does not have may have been in the middle of a change of their bins:
- * those are forgotten, and their slabs abandoned with the bits that they have. Lost to the child,
- * until a collection finds them, are the blocks in their local free lists and those [on its way].
+ * those are forgotten, and their slabs abandoned with the bits that they have. Their local free lists
+ * are whole, and go to the slabs first: [whole list]. Lost to the child, until a collection finds
+ * them, are the blocks [on its way].
  */
+static void free_local_lists(struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        for (void *block = heap->bins[i].local_free; block; block = *(void **)block) {
+            clear_live(fast_table_unit(block));
+            set_block_free(block);
+        }
+        heap->bins[i].local_free = NULL;
+    }
+}
+
 static void abandon_in_child(void *argument, struct slab *slab)
 {
     (void)argument;
@@ -286,6 +298,8 @@ static void forget_other_threads(void)
             atomic_store_explicit(&heap->remote_queue.newest, NULL, memory_order_relaxed);
             if (heap == thread_heap || heap == blocks_heap.common_heap)
                 continue;
+            if (heap->alive)
+                free_local_lists(heap);
             heap->alive = heap->in_slow_path = false;
             heap->next = blocks_heap.unused_thread_heaps;
             blocks_heap.unused_thread_heaps = heap;

@@ -197,6 +197,111 @@ void test_fork_while_threads_allocate(void **state)
     assert_walk_meets(models, ALLOCATING);
 }
 
+static void *allocate_while_frozen(void *argument)
+{
+    struct model *model = argument;
+    const char *wrong = model_run(model, 600);
+    model->allocator->thread_exit();
+    return (void *)wrong;
+}
+
+static const char *go_on_with(struct model *thawed)
+{
+    const char *wrong = model_run(thawed, 2000);
+    if (!wrong)
+        wrong = model_drop(thawed);
+    return wrong ? wrong : thawed->allocator->is_valid() ? NULL : "the allocator is not valid";
+}
+
+void test_a_thread_allocates_while_another_forks(void **state)
+{
+    const struct allocator *allocator = allocator_of(state);
+    int status;
+    void *wrong;
+    pthread_t thread;
+    if (UNDER_THREAD_SANITIZER)
+        skip(); /* which does not survive a fork itself */
+    make_model(&models[0], allocator, 300);
+    models[0].most_bytes = 1 << 20;
+    assert_nothing_wrong(model_run(&models[0], 2000));
+    fork_chain_prepare();
+    assert_int_equal(pthread_create(&thread, NULL, allocate_while_frozen, &models[0]), 0);
+    pthread_join(thread, &wrong);
+    assert_nothing_wrong(wrong);
+    pid_t child = fork();
+    if (child == 0) {
+        fork_chain_child(allocator->fork_child);
+        assert_walk_meets(models, 1);
+        _exit(go_on_with(&models[0]) ? 1 : 0);
+    }
+    fork_chain_parent();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_walk_meets(models, 1);
+    assert_nothing_wrong(go_on_with(&models[0]));
+    assert_walk_meets(models, 1);
+}
+
+enum { FREED = 100, FREED_BYTES = 1500 };
+static const void *freed[FREED];
+static pthread_barrier_t has_freed;
+
+static void *allocate_free_and_wait(void *argument)
+{
+    const struct allocator *allocator = argument;
+    void *blocks[FREED];
+    for (int i = 0; i < FREED; i++)
+        freed[i] = blocks[i] = allocator->alloc(FREED_BYTES);
+    for (int i = 0; i < FREED; i++)
+        allocator->free(blocks[i]);
+    pthread_barrier_wait(&has_freed);
+    pthread_barrier_wait(&has_freed);
+    allocator->thread_exit();
+    return NULL;
+}
+
+static bool was_freed(const void *block)
+{
+    for (int i = 0; i < FREED; i++)
+        if (freed[i] == block)
+            return true;
+    return false;
+}
+
+/* All but the few that stand in the way of slabs and batches. */
+static bool gets_what_was_freed(const struct allocator *allocator)
+{
+    int count = 0;
+    for (int i = 0; i < 2 * FREED; i++)
+        count += was_freed(allocator->alloc(FREED_BYTES));
+    return count > FREED / 2 && allocator->is_valid();
+}
+
+void test_a_forked_child_has_the_free_blocks_of_all_threads(void **state)
+{
+    const struct allocator *allocator = allocator_of(state);
+    int status;
+    pthread_t thread;
+    if (UNDER_THREAD_SANITIZER)
+        skip();
+    allocator->free(allocator->alloc(1)); /* the first thread's */
+    assert_int_equal(pthread_barrier_init(&has_freed, NULL, 2), 0);
+    assert_int_equal(
+        pthread_create(&thread, NULL, allocate_free_and_wait, (void *)(uintptr_t)allocator), 0);
+    pthread_barrier_wait(&has_freed);
+    fork_chain_prepare();
+    pid_t child = fork();
+    if (child == 0) {
+        fork_chain_child(allocator->fork_child);
+        _exit(gets_what_was_freed(allocator) ? 0 : 1);
+    }
+    fork_chain_parent();
+    pthread_barrier_wait(&has_freed);
+    pthread_join(thread, NULL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static unsigned refusals;
 
 static void note_refusal(void)

@@ -26,6 +26,11 @@ void test_agrees_with_a_model(void **state);
 void test_threads_agree_with_models_and_free_each_others_blocks(void **state);
 /* The child goes on, while others allocate in the parent. */
 void test_fork_while_threads_allocate(void **state);
+/* While a fork is prepared a thread uses the allocator from its start to its end, and waits for
+ * nobody. Parent and child go on with what it has made. */
+void test_a_thread_allocates_while_another_forks(void **state);
+/* The child has what the parent's other threads kept of their free blocks. */
+void test_a_forked_child_has_the_free_blocks_of_all_threads(void **state);
 void test_impossible_sizes_are_refused_and_the_shim_is_told(void **state);
 void test_foreign_pointers_are_reported_and_ignored(void **state);
 

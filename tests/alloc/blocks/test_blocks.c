@@ -456,6 +456,8 @@ int main(void)
         cmocka_unit_test(test_faults_of_the_program_abort),
         cmocka_unit_test(test_the_heap_may_be_looked_at_while_threads_come_and_go),
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
+        ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
+        ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }

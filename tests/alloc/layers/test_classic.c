@@ -102,6 +102,7 @@ int main(void)
         ALLOCATOR_TEST(test_agrees_with_a_model, whole),
         ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
+        ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
         cmocka_unit_test(test_what_the_algorithm_checks_is_said),
         ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_waste_is_the_header_and_what_alignment_skips),

@@ -394,6 +394,8 @@ int main(void)
         cmocka_unit_test(test_the_cache_of_a_thread_that_ends_serves_the_next),
         cmocka_unit_test(test_a_thread_is_served_after_its_end),
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
+        ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
+        ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
         cmocka_unit_test(test_bad_pointers_are_found_in_every_layer),
         ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
         cmocka_unit_test(test_a_large_block_whose_mapping_was_split_still_grows),
