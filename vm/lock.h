@@ -41,7 +41,7 @@ enum lock_rank {
 struct lock {
     _Atomic uintptr_t state;
     uint32_t rank;
-    uint32_t nested;            /* how often the thread that forks took it again */
+    uint32_t nested;                    /* how often the thread that forks took it again */
     struct lock *_Atomic next_in_chain; /* of its rank; see fork_chain.h */
 };
 
@@ -78,9 +78,9 @@ static inline uintptr_t current_thread(void)
     return thread_pointer;
 }
 
-/* Takes the first lock of an operation. False: the heap is frozen (freeze.h), the lock is not taken,
- * and the frozen way ends with frozen_end. The thread that thaws the heap takes again what it
- * holds. */
+/* Takes the first lock of an operation. False: the heap is frozen (freeze.h), the lock is not
+ * taken, and the frozen way ends with frozen_end. The thread that thaws the heap takes again what
+ * it holds. */
 static inline bool lock_enter(struct lock *lock)
 {
     uintptr_t expected = 0;

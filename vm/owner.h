@@ -9,8 +9,8 @@
 enum owner_kind {
     OWNER_ARENA = 1,
     OWNER_LARGE,
-    OWNER_SLAB,     /* alloc/blocks/slab.h */
-    OWNER_FREE_RUN, /* alloc/blocks/runs.h */
+    OWNER_SLAB,       /* alloc/blocks/slab.h */
+    OWNER_FREE_RUN,   /* alloc/blocks/runs.h */
     OWNER_RECORDS,    /* the heap's own memory: no block can lie in it */
     OWNER_FORK_BLOCK, /* alloc/fork_block.h */
 };

@@ -106,6 +106,12 @@
  *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells. A
  *     block that is handed out twice so is found when it is freed twice.
  *
+ * [frozen]
+ *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
+ *     thread is inside malloc's slow path, thread_exit or trim (operations). Fast paths go on, and
+ *     rebinning by the owning thread, which then gives no slab back. So the child finds every word
+ *     above as a stopped world would, and every local free list whole.
+ *
  * Locks: common_lock, then lock, then those of metadata and window (vm/lock.h).
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_HEAP_H
@@ -174,7 +180,7 @@ struct blocks_heap {
     struct thread_heap *unused_thread_heaps;
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
-    struct slab *fork_slabs; /* whose records stand with them: see large.c */
+    struct slab *fork_slabs;           /* whose records stand with them: see large.c */
     _Atomic size_t mapped_granules;    /* of SLAB_MAPPINGs */
     _Atomic size_t used_granules;      /* a copy of runs.used_granules */
     _Atomic size_t taken_bytes;        /* see blocks_taken_bytes */

@@ -159,10 +159,10 @@ static void give_mapping_back(struct slab *slab)
 
 static struct fork_mapping mapping_of(struct slab *slab)
 {
-    return (struct fork_mapping){
-        .record = slab,
-        .payload = slab->base,
-        .bytes = (size_t)(slab->base - (char *)slab) + slab->granules * GRANULE_BYTES};
+    return (struct fork_mapping){.record = slab,
+                                 .payload = slab->base,
+                                 .bytes = (size_t)(slab->base - (char *)slab) +
+                                          slab->granules * GRANULE_BYTES};
 }
 
 static void drop_fork_slab(struct slab *slab)

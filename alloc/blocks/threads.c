@@ -254,9 +254,9 @@ void blocks_thread_exit(void)
 /* Fork. */
 
 /* The threads that the child does not have may have been in the middle of a change of their bins:
- * those are forgotten, and their slabs abandoned with the bits that they have. Their local free lists
- * are whole, and go to the slabs first: [whole list]. Lost to the child, until a collection finds
- * them, are the blocks [on its way].
+ * those are forgotten, and their slabs abandoned with the bits that they have. Their local free
+ * lists are whole, and go to the slabs first: [whole list]. Lost to the child, until a collection
+ * finds them, are the blocks [on its way].
  */
 static void free_local_lists(struct thread_heap *heap)
 {
@@ -308,8 +308,8 @@ static void forget_other_threads(void)
 }
 
 /* A thread that forks in a signal handler may have been inside rebinning, which is no operation but
- * its own slabs' matter: then it goes on with all that it has, and the others' slabs stay where they
- * are. */
+ * its own slabs' matter: then it goes on with all that it has, and the others' slabs stay where
+ * they are. */
 void blocks_fork_child(void)
 {
     if (thread_heap->in_slow_path)

@@ -4,7 +4,8 @@
  *
  * The registry (its lock is taken first) holds the arenas, which live for ever, and the caches of
  * all threads. Between caches and arenas is the depot. At most one arena lock is held at a time,
- * except by fork.
+ * except by fork. While that has frozen the heap (vm/freeze.h), blocks are mappings of their own,
+ * and frees are deferred.
  */
 #include "alloc/layers/layered.h"
 
@@ -159,8 +160,8 @@ static struct thread_cache *adopt_orphan(void)
     return cache;
 }
 
-/* Gives the calling thread a cache, which has an arena from then on. Not for a thread whose cache is
- * gone already, without memory, or while the heap is frozen: it goes straight to an arena. */
+/* Gives the calling thread a cache, which has an arena from then on. Not for a thread whose cache
+ * is gone already, without memory, or while the heap is frozen: it goes straight to an arena. */
 static __attribute__((noinline)) void start_thread(void)
 {
     if (thread_cache == &exited_cache)

@@ -14,8 +14,8 @@
  * rate finer than a few thousand samples of the heap at its peak need.
  *
  * A signal handler that interrupts a sample of its thread is not sampled. A sample that another
- * thread would take while the process forks is lost, which is counted; what it frees leaves the table
- * when the fork is over (vm/freeze.h).
+ * thread would take while the process forks is lost, which is counted; what it frees leaves the
+ * table when the fork is over (vm/freeze.h).
  */
 #include "shim/observers/sites.h"
 

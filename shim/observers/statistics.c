@@ -215,8 +215,8 @@ static void count_leave(const uintptr_t *words)
 static void change_account(deferred_call *count, uint64_t *calls, struct sums sums,
                            uint64_t requested)
 {
-    const uintptr_t words[DEFERRED_WORDS] = {
-        (uintptr_t)calls, sums.requested, sums.usable, sums.header, sums.alignment, requested};
+    const uintptr_t words[DEFERRED_WORDS] = {(uintptr_t)calls, sums.requested, sums.usable,
+                                             sums.header,      sums.alignment, requested};
     if (lock_enter(&account.lock)) {
         count(words);
         lock_release(&account.lock);

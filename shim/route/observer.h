@@ -37,7 +37,8 @@
  *  - It runs inside malloc, before libc is up, in signal handlers, in the middle of fork: no libc
  *    that allocates or locks (memory from pages_map, files by SYSCALL_n, locks from vm/lock.h
  *    with a rank of their own below RANK_REGISTRY, added to what fork takes by
- *    fork_chain_add), and errno stays as it was.
+ *    fork_chain_add and taken by lock_enter, which does not wait during a fork: what is to be
+ *    noted then is deferred), and errno stays as it was.
  *  - Blocks: alloc may return NULL; free's block is not NULL, but may be foreign or freed
  *    already (the allocator reports it); resize's block is ours, its size not 0, and NULL leaves
  *    the old block live.

@@ -5,8 +5,9 @@
  * Thread end: the destructor of a thread-specific key. Destructors of the program may run after it
  * and allocate; the allocator serves them without a cache.
  *
- * Fork: pthread_atfork handlers take all locks, so that the child finds the heap whole. The
- * program's own handlers may run between them and allocate (vm/lock.h).
+ * Fork: pthread_atfork handlers freeze the heap, so that the child finds it whole. The program's
+ * own handlers may run between them and allocate; nobody waits for the thread that forks
+ * (vm/freeze.h).
  *
  * The end of the process: nothing. The heap is never torn down.
  */

@@ -22,8 +22,8 @@ enum { FORKS = 4, KEPT = 40 };
 static _Atomic int round_begun, forks_prepared;
 static pid_t forking_thread;
 static FILE *watched;
-static void *kept[KEPT];           /* allocated while a fork was prepared; freed by parent and child */
-static void *given[KEPT];          /* allocated before; freed while a fork was prepared */
+static void *kept[KEPT];  /* allocated while a fork was prepared; freed by parent and child */
+static void *given[KEPT]; /* allocated before; freed while a fork was prepared */
 static pthread_barrier_t in_write; /* the flushing thread has the list's lock */
 
 /* Where futex is the call that the thread is in: "202 0x7f...", "running" in none. */

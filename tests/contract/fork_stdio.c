@@ -96,8 +96,8 @@ static void fork_once(void)
 static const struct {
     const char *name;
     void (*work)(void);
-} works[] = {{"fflush", flush_all},   {"getline", get_lines},   {"popen", open_pipe},
-             {"getpwnam", get_names}, {"fopen", open_file},     {"dlopen", load_library},
+} works[] = {{"fflush", flush_all},   {"getline", get_lines}, {"popen", open_pipe},
+             {"getpwnam", get_names}, {"fopen", open_file},   {"dlopen", load_library},
              {"fork", fork_once}};
 
 static void *work(void *name)

@@ -232,11 +232,10 @@ static void test_threads_fork_one_after_the_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(
-            test_other_threads_do_not_wait_and_the_parent_makes_their_calls, start),
-        cmocka_unit_test_setup(test_the_child_makes_the_calls_too, start),
-        cmocka_unit_test_setup(test_handlers_of_the_thread_that_forks_go_the_frozen_way_too,
+        cmocka_unit_test_setup(test_other_threads_do_not_wait_and_the_parent_makes_their_calls,
                                start),
+        cmocka_unit_test_setup(test_the_child_makes_the_calls_too, start),
+        cmocka_unit_test_setup(test_handlers_of_the_thread_that_forks_go_the_frozen_way_too, start),
         cmocka_unit_test_setup(test_fork_waits_for_operations_that_have_begun, start),
         cmocka_unit_test_setup(test_who_sleeps_on_a_lock_is_woken_by_the_freeze, start),
         cmocka_unit_test_setup(test_a_fork_inside_of_an_operation_resets_nothing_of_it, start),
