@@ -222,11 +222,16 @@ static unsigned mark_live(struct arena *arena, void *block)
 /* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
  * marked as nothing. */
 
-static void *alloc_from(struct arena *arena, size_t size)
+/* What is over-aligned has no bin: the next to take it would want it aligned as well. */
+static void *alloc_from(struct arena *arena, size_t alignment, size_t size)
 {
+    bool aligned = alignment > BLOCK_ALIGNMENT;
     lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc(arena->heap, size);
-    if (block)
+    void *block = aligned ? heap_policy()->alloc_aligned(arena->heap, alignment, size)
+                          : heap_policy()->alloc(arena->heap, size);
+    if (block && aligned)
+        set_live(block, UNBINNED);
+    else if (block)
         mark_live(arena, block);
     lock_release(&arena->lock);
     return block;
@@ -239,14 +244,14 @@ static void free_to(struct arena *arena, void *block)
 }
 
 /* When one arena gets no more memory, another may still have free blocks. */
-static void *alloc_from_any(struct arena *first, size_t size)
+static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
 {
-    void *block = alloc_from(first, size);
+    void *block = alloc_from(first, alignment, size);
     if (!block && large_trim(0) > 0)
-        block = alloc_from(first, size);
+        block = alloc_from(first, alignment, size);
     for (unsigned i = 0; !block && i < layers.arena_count; i++)
         if (layers.arenas[i] != first)
-            block = alloc_from(layers.arenas[i], size);
+            block = alloc_from(layers.arenas[i], alignment, size);
     return block;
 }
 
@@ -314,7 +319,7 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
     lock_release(&arena->lock);
     if (2 * bin->batch <= bin->capacity)
         bin->batch *= 2;
-    return result ? result : alloc_from_any(arena, request);
+    return result ? result : alloc_from_any(arena, BLOCK_ALIGNMENT, request);
 }
 
 /* What the caches have no room for: to the depot, and from there to the arenas when that has too
@@ -369,9 +374,9 @@ static void *alloc_uncached(size_t size)
     if (size >= layers.large_bytes)
         return large_alloc(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
-        return alloc_from_any(layers.arenas[0], size);
+        return alloc_from_any(layers.arenas[0], BLOCK_ALIGNMENT, size);
     if (size > layers.policy->largest_binned)
-        return alloc_from_any(thread_cache->arena, size);
+        return alloc_from_any(thread_cache->arena, BLOCK_ALIGNMENT, size);
     unsigned bin = layers.policy->bin_of(size);
     if (take_list(&thread_cache->bins[bin], bin))
         return layered_take_cached(layers.policy, bin);
@@ -402,12 +407,7 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     if (size >= layers.large_bytes || alignment >= layers.large_bytes)
         return large_alloc(alignment, size, false);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
-    lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
-    if (block)
-        set_live(block, UNBINNED);
-    lock_release(&arena->lock);
-    return block;
+    return alloc_from_any(arena, alignment, size);
 }
 
 /* Freeing. */

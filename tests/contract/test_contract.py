@@ -101,6 +101,13 @@ def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
     require_success(run(under, "address_limit", "as", size))
 
 
+@each_of_ours
+@pytest.mark.parametrize("kind", ["malloc", "calloc", "memalign"])
+def test_one_thread_gets_what_another_has_freed(kind: str, under: Under) -> None:
+    """glibc's threads do not: what is free in one arena does not serve another."""
+    require_success(run(under, "address_limit_threads", kind))
+
+
 # As published, bsd never merges and knuth does not merge what it got at different times.
 @pytest.mark.parametrize(
     "under", [under for under in ALL if under.allocator not in ("bsd", "knuth")], ids=str
