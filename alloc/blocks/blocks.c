@@ -118,5 +118,6 @@ const struct allocator blocks_default = {
     .trim = blocks_trim,
     .alloc_zeroed = blocks_alloc_zeroed,
     .alloc_aligned = blocks_alloc_aligned,
+    .usable_size = blocks_usable_size,
     BLOCKS_FUNCTIONS,
 };

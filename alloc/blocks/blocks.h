@@ -29,10 +29,10 @@ void blocks_walk(heap_visitor *visit, void *argument);
 bool blocks_is_valid(void);
 
 /* All of struct allocator that is the same with and without a collector. */
-#define BLOCKS_FUNCTIONS                                                           \
-    .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns, \
-    .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
-    .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
+#define BLOCKS_FUNCTIONS                                                                       \
+    .waste = blocks_waste, .owns = blocks_owns, .thread_exit = blocks_thread_exit,             \
+    .statistics = blocks_statistics, .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, \
+    .is_valid = blocks_is_valid
 
 struct blocks_options {
     uint64_t retain_percent;

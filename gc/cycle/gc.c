@@ -16,8 +16,8 @@
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
  * be the address behind a header that is all there is of it (php's functions without arguments),
- * and headers are small. In larger ones only a word of the roots keeps the block that ends there
- * (mark.c).
+ * and headers are small. malloc_usable_size leaves that byte out. In larger ones only a word of the
+ * roots keeps the block that ends there (mark.c).
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so. They are too while
@@ -280,6 +280,13 @@ static void *gc_alloc_aligned(size_t alignment, size_t size)
     return blocks_alloc_aligned(alignment, padded(size));
 }
 
+/* The padding byte is not the program's: what points behind it would not keep the block. */
+static size_t gc_usable_size(const void *block)
+{
+    size_t bytes = blocks_usable_size(block);
+    return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
+}
+
 static void gc_free(void *block)
 {
     bool pinned = __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
@@ -407,5 +414,6 @@ const struct allocator gc_default = {
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
+    .usable_size = gc_usable_size,
     BLOCKS_FUNCTIONS,
 };
