@@ -166,11 +166,20 @@ static bool may_collect(void)
     return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
 }
 
+/* Whether an empty heap could have so much. */
+static bool may_ever_fit(size_t bytes)
+{
+    return !pace_is_over_limit(0, bytes) && collection_may_make_room(bytes);
+}
+
 static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
-    if (tries == 0 && !exhausted &&
-        (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
+    bool due = tries == 0 && !exhausted &&
+               (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
+    if ((due || exhausted) && !may_ever_fit(bytes))
+        return REFUSE;
+    if (due)
         return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
                    ? RETRY
                : pace_is_over_limit(used, bytes) ? REFUSE

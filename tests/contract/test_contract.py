@@ -70,6 +70,7 @@ PLAIN = [
     "errno_kept",
     "gnu_family",
     "impossible_sizes",
+    "refused_sizes too-large",
     "resizing",
     "small_alignment",
     "usable_size",
