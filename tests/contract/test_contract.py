@@ -73,6 +73,7 @@ PLAIN = [
     "refused_sizes too-large",
     "resizing",
     "small_alignment",
+    "tuning answers",
     "usable_size",
     "zero_sizes",
     "zeroed",
@@ -89,6 +90,29 @@ PLAIN = [
 @pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
 def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
+
+
+@each_of_ours
+def test_perturbed_memory(under: Under) -> None:
+    require_success(run(under, "tuning", "perturb"))
+
+
+# gnu gives back the free end of its memory, whatever the threshold.
+@pytest.mark.parametrize("under", [under for under in ALL if under.allocator != "gnu"], ids=str)
+def test_freed_memory_is_kept_where_the_program_asks_for_it(under: Under) -> None:
+    require_success(run(under, "tuning", "keeps"))
+
+
+# The others map no block by itself, or any large one.
+@pytest.mark.parametrize(
+    "under",
+    [under for under in ALL if under.allocator not in ("blocks", "gc")],
+    ids=str,
+)
+def test_a_program_chooses_what_is_mapped(under: Under) -> None:
+    if under.preset == "classic":
+        pytest.skip("as published, there are no mappings of single blocks")
+    require_success(run(under, "tuning", "maps"))
 
 
 @each_allocator
