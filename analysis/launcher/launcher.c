@@ -17,7 +17,8 @@
  * where there can be one, else from sampling.
  *
  * A server's run (--whole-tree) ends when nothing of its tree is left, in whatever process group:
- * PostgreSQL gives every child a session of its own.
+ * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
+ * with whoever started us.
  *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
@@ -198,7 +199,9 @@ static void reap(struct run *run)
         run->ended = true;
         run->outcome->status = status;
         run->outcome->wall_nanoseconds = now - run->started - run->paused;
-        run->terminate_at = now + LINGER_NANOSECONDS;
+        /* A server may go into the background: its tree lives until we are told to stop it. */
+        if (!run->plan->whole_tree)
+            run->terminate_at = now + LINGER_NANOSECONDS;
     }
 }
 
@@ -261,10 +264,9 @@ static void handle_signals(struct run *run, int signals)
 
 static int milliseconds_until(long long now, const struct run *run)
 {
-    long long next =
-        run->outcome->cgroup_peak >= 0 && !run->plan->samples
-            ? now + NANOSECONDS
-            : run->outcome->tree.next_nanoseconds;
+    long long next = run->outcome->cgroup_peak >= 0 && !run->plan->samples
+                         ? now + NANOSECONDS
+                         : run->outcome->tree.next_nanoseconds;
     if (run->terminate_at != 0 && run->terminate_at < next)
         next = run->terminate_at;
     if (run->kill_at != 0 && run->kill_at < next)
@@ -308,6 +310,8 @@ static struct outcome launch(const struct plan *plan)
     sigprocmask(SIG_BLOCK, &ours, &before);
     signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (plan->whole_tree)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
 
     if (plan->samples && (outcome.tree.samples = fopen(plan->samples, "we")) == NULL)
         fail("--samples: cannot write %s: %s", plan->samples, strerror(errno));

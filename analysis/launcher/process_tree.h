@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 struct process_tree {
-    FILE *samples; /* where each look is written; NULL: nowhere */
+    FILE *samples;        /* where each look is written; NULL: nowhere */
     int most_processes;   /* the most that were seen at once; 0: not looked yet */
     long long peak_bytes; /* largest sum of proportional set sizes; -1: no tree was measured */
     long long next_nanoseconds; /* when the next look is due, CLOCK_MONOTONIC */

@@ -302,9 +302,9 @@ static void finish(struct load *load, struct connection *connection, bool refuse
 static void send_some(struct load *load, struct connection *connection)
 {
     while (connection->sent < connection->request_length) {
-        ssize_t sent = send(connection->socket, connection->request + connection->sent,
-                            connection->request_length - connection->sent,
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent =
+            send(connection->socket, connection->request + connection->sent,
+                 connection->request_length - connection->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0)
             break; /* no room; or closed, which reading tells */
         connection->sent += (size_t)sent;
@@ -331,9 +331,9 @@ static void begin(struct load *load, struct connection *connection, long long du
 static void handle_close(struct load *load, struct connection *connection)
 {
     bool again = connection->busy && connection->reply_length == 0 && !connection->fresh;
-    bool whole = connection->busy && connection->reply_length > 0 &&
-                 reply_state(load->protocol, connection->reply, connection->reply_length) ==
-                     UNTIL_CLOSED;
+    bool whole =
+        connection->busy && connection->reply_length > 0 &&
+        reply_state(load->protocol, connection->reply, connection->reply_length) == UNTIL_CLOSED;
     close_connection(connection);
     if (whole)
         finish(load, connection, false);
@@ -368,9 +368,8 @@ static void receive(struct load *load, struct connection *connection)
         if (!connection->reply)
             fail("no memory for an answer of %zu bytes", connection->reply_room);
     }
-    ssize_t length =
-        recv(connection->socket, connection->reply + connection->reply_length,
-             connection->reply_room - connection->reply_length, MSG_DONTWAIT);
+    ssize_t length = recv(connection->socket, connection->reply + connection->reply_length,
+                          connection->reply_room - connection->reply_length, MSG_DONTWAIT);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (length <= 0) {

@@ -110,8 +110,9 @@ static enum reply_state http_state(const char *text, const char *end)
         return UNFINISHED;
     const char *body = blank + 4;
     const char *connection = header(text, body, "Connection:");
-    bool closes = begins(text, end, "HTTP/1.0") ? !connection || strncasecmp(connection, "keep", 4)
-                                                : connection && !strncasecmp(connection, "close", 5);
+    bool closes = begins(text, end, "HTTP/1.0")
+                      ? !connection || strncasecmp(connection, "keep", 4)
+                      : connection && !strncasecmp(connection, "close", 5);
     bool whole = false;
     const char *size = header(text, body, "Content-Length:");
     const char *status = text + strlen("HTTP/1.1 ");

@@ -179,6 +179,11 @@ class Running:
     def has_ended(self) -> bool:
         return self.launcher.poll() is not None
 
+    def await_end(self, seconds: float) -> None:
+        """Returns when it has ended, and after so many seconds in any case."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.launcher.wait(seconds)
+
     def stop(self) -> Run:
         """Asks with TERM, and kills what does not listen within the grace."""
         if self.run is None:

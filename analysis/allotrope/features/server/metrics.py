@@ -29,7 +29,9 @@ class Metric:
 def metric(text: str) -> Metric:
     """Of `[NAME[:less|:more]=]REGEX`."""
     match = NAMED.fullmatch(text)
-    name, order, expression = match.groups() if match else ("metric", None, text)
+    name, order, expression = "metric", "", text
+    if match:
+        name, order, expression = match[1], match[2] or "", match[3]
     try:
         compiled = re.compile(expression)
     except re.error as error:

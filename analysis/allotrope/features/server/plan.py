@@ -85,10 +85,10 @@ class Place:
 def check_server_plan(plan: ServerPlan) -> None:
     """Raises UserError for what can be known before anything is run."""
     plan.command()
-    if plan.ready is None and PORT not in plan.server:
+    if plan.ready is None and not plan.has_port:
         raise UserError(
             "--ready is missing: say by which shell command the server is known to be ready, or "
-            f"write {PORT} for the server's port in --server, and a connection to it will do"
+            f"write {PORT} for the server's port in all commands, and a connection to it will do"
         )
     for text in plan.texts():
         unknown = re.search(r"\{(ports?|dirs?|folder|tmp|host)\}", text)

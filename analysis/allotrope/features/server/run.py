@@ -30,6 +30,7 @@ from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
 READY_EVERY = 0.02
+END_SEEN_WITHIN = 0.5  # a load fails at once when the server dies; our launcher needs a moment
 STARTS = 3  # a port that was free may be taken before the server gets it
 METRIC = "metric:"  # how a metric's quantity is called
 QUANTITIES = ("cpu_per_request_seconds", "memory_mean_bytes", "memory_end_bytes", "start_seconds")
@@ -58,8 +59,10 @@ class ServerRun(Run):
         return self.trouble
 
     def ending(self) -> str:
-        return self.trouble or ("killed, for TERM did not end it" if self.killed else "") or (
-            super().ending()
+        return (
+            self.trouble
+            or ("killed, for TERM did not end it" if self.killed else "")
+            or (super().ending())
         )
 
     @property
@@ -175,13 +178,12 @@ def _result(
     )
 
 
-_NEVER_RAN: dict[str, Any] = dict.fromkeys(
-    ("pid", "peak_rss_bytes", "minor_faults", "major_faults"), 0
-) | {
-    **dict.fromkeys(("exit_status", "signal", "error", "tree_peak_bytes", "tree_peak_method")),
-    **dict.fromkeys(("wall_seconds", "user_seconds", "system_seconds"), 0.0),
-    "timed_out": False,
-    "leftovers": False,
+_NEVER_RAN: dict[str, Any] = {
+    **{key: 0 for key in ("pid", "peak_rss_bytes", "minor_faults", "major_faults")},
+    **{key: 0.0 for key in ("wall_seconds", "user_seconds", "system_seconds")},
+    **{key: None for key in ("exit_status", "signal", "error")},
+    **{key: None for key in ("tree_peak_bytes", "tree_peak_method")},
+    **{key: False for key in ("timed_out", "leftovers")},
 }
 
 
@@ -280,15 +282,13 @@ def _need_silence(plan: ServerPlan, place: Place, around: Surroundings) -> None:
         )
 
 
-def _await_ready(
-    plan: ServerPlan, place: Place, around: Surroundings, server: Running
-) -> float:
+def _await_ready(plan: ServerPlan, place: Place, around: Surroundings, server: Running) -> float:
     """Seconds until it was."""
     began = time.monotonic()
     while True:
         ready, instead = _is_ready(plan, place, around)
         if server.has_ended():
-            raise ServerFailed(_explain_end("before it was ready", server, around))
+            raise ServerFailed(_explain_end("before it was ready", server))
         if ready:
             return time.monotonic() - began
         if time.monotonic() - began > plan.ready_timeout:
@@ -300,12 +300,9 @@ def _await_ready(
         time.sleep(READY_EVERY)
 
 
-def _explain_end(when: str, server: Running, around: Surroundings) -> str:
+def _explain_end(when: str, server: Running) -> str:
     run = server.stop()
-    text = f"the server ended {when}: {run.ending()}"
-    if run.exit_status == 0:
-        text += "; if it goes into the background, tell it to stay in the foreground"
-    return text
+    return f"the server ended {when}: {run.ending()}"
 
 
 def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running) -> _Loaded:
@@ -319,8 +316,10 @@ def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running)
         ) from None
     ended = time.monotonic()
     after = tree_usage(server.launcher.pid)
+    if status != 0:
+        server.await_end(END_SEEN_WITHIN)
     if server.has_ended() or after.processes == 0:
-        raise ServerFailed(_explain_end("under the load", server, around))
+        raise ServerFailed(_explain_end("under the load", server))
     if status != 0:
         raise ServerFailed(f"--load: '{plan.load}' {_ending(status, said or last_line(output))}")
     try:
