@@ -76,6 +76,7 @@ PLAIN = [
     "tuning answers",
     "usable_size",
     "zero_sizes",
+    *(f"small_stacks {kind}" for kind in ("alternate", "handler", "full", "least")),
     "zeroed",
     # strangers
     f"namespaces dlmopen {PLUGIN}",
