@@ -205,10 +205,10 @@ Bool ring_inside_client(void)
     return inside_client;
 }
 
-void ring_written_in_client(const ULong **first, const ULong **end)
+void ring_written_in_client(ULong **first, ULong **end)
 {
-    *first = (const ULong *)entry_cursor;
-    *end = (const ULong *)cursor;
+    *first = (ULong *)entry_cursor;
+    *end = (ULong *)cursor;
 }
 
 /* Beginning and end. */

@@ -42,7 +42,7 @@ void ring_enter_client(ThreadId thread);
 void ring_leave_client(ThreadId thread, Bool settled);
 Bool ring_inside_client(void);
 /* The words that translations have written since client code was entered. */
-void ring_written_in_client(const ULong **first, const ULong **end);
+void ring_written_in_client(ULong **first, ULong **end);
 /* Inside client code: between these two the cursor is here, not in the thread's registers. */
 void ring_take_cursor(ThreadId thread);
 void ring_give_cursor(ThreadId thread);
