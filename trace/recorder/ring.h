@@ -59,7 +59,7 @@ Bool ring_to_nothing(void);
 Addr ring_address(void);
 
 /* The consumer's socket, whose hang-up ends the program. */
-void ring_watch_socket(Int socket);
+Int ring_watch_socket(Int socket); /* Returns the descriptor that it is from now on. */
 void ring_forget_socket(void);
 
 /* enum reference_ring_end; ring_finish() publishes what is left and says FINISHED. */
