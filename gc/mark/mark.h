@@ -40,6 +40,10 @@ void mark_roots(const void *start, const void *end);
  * instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
 
+/* Pinned blocks are roots. In them numbers count too that are the distance to a block's start: from
+ * the number itself, or from the start of the block that it is in. Returns how many there are. */
+uint64_t mark_pinned(void);
+
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started
  * is done without. */
 void mark_finish(unsigned helpers, struct mark_result *result);

@@ -400,6 +400,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     roots.memory_file = process_file(PROCESS_MEMORY);
     bool read = recorder_refresh_ranges() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
+    if (read && visitor->mapped)
+        visitor->mapped(mappings, count);
     if (read && visitor->unreadable_blocks && any_block_is_unreadable(mappings, count))
         visitor->unreadable_blocks();
     for (size_t i = 0; read && i < count; i++)
