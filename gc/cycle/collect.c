@@ -44,6 +44,7 @@ static struct {
 } state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR), .statistics.driver = &state.driver.statistics};
 
 void (*collect_found_hider)(void);
+void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
 /* In order of address: which of the two comes first is the linker's choice. */
 static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
@@ -77,11 +78,19 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
     collect_found_hider();
 }
 
+/* On a stack a word may come back that was left there long ago. Elsewhere the program has written
+ * it since the last collection. */
+static void next_mapping(bool has_stack)
+{
+    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack);
+}
+
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
     mark_begin();
     visitor->mapped = look_for_hiders;
+    visitor->next_mapping = next_mapping;
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
     visitor->unreadable_blocks = mark_skip_unreadable;
@@ -100,7 +109,9 @@ static enum sweep_leaks leaks_now(void)
 {
     enum sweep_leaks leaks = atomic_load(&state.leaks);
     bool forgets = state.retires && state.forgotten > state.retired;
-    return leaks == SWEEP_SUSPECT && forgets ? SWEEP_RECLAIM : leaks;
+    if (leaks != SWEEP_SUSPECT)
+        return leaks;
+    return state.marked.suspect ? SWEEP_KEEP : forgets ? SWEEP_RECLAIM : SWEEP_SUSPECT;
 }
 
 static uint64_t sweep_unmarked(void)
@@ -132,6 +143,7 @@ static void count_work(void)
     statistics->suspected_blocks += state.swept.suspected_blocks;
     statistics->suspected_bytes += state.swept.suspect_bytes;
     statistics->suspects = state.swept.suspects;
+    statistics->newly_suspected = state.swept.suspected_blocks;
     statistics->pointed_to += state.swept.pointed_to;
 }
 
@@ -163,6 +175,8 @@ static void finish(const struct collection *collection)
     if (pace_headroom() > 0)
         blocks_retain(pace_headroom());
     blocks_swept();
+    if (state.marked.suspect)
+        collect_suspect_pointed_to(state.marked.suspect, state.marked.suspect_bytes);
 }
 
 static const struct collector collector = {.begin = begin,

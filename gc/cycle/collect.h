@@ -26,7 +26,7 @@ struct collect_statistics {
     uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
     uint64_t freed_blocks, freed_bytes;
     uint64_t suspected_blocks, suspected_bytes; /* ever */
-    uint64_t suspects;                          /* after the last collection */
+    uint64_t suspects, newly_suspected;         /* after the last collection, by it */
     uint64_t pointed_to;                        /* times that a suspect was found again */
     uint64_t pinned_blocks;                     /* at the last collection */
     const struct collection_statistics *driver; /* what every collector counts */
@@ -59,6 +59,9 @@ void collect_before_hiding(void);
 void collect_never_again(void);
 
 const struct collect_statistics *collect_statistics(void);
+
+/* Set before collect_init: called after a collection that found a pointer to a suspect. */
+extern void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
 /* Set before collect_init: called in a stopped world when a known hider was found. All blocks have
  * been pinned; from now on blocks are to be pinned by the return address of their allocation. */

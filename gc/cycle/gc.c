@@ -183,6 +183,9 @@ static bool run_collection(enum collect_cause cause, size_t requested)
     if (needs_no_collections())
         return false;
     bool reclaimed = collect(cause, requested);
+    bool last_chance = cause == CAUSE_LIMIT || cause == CAUSE_EXHAUSTED;
+    if (reclaimed && last_chance && collect_statistics()->newly_suspected > 0)
+        reclaimed = collect(cause, requested); /* what was suspected is reclaimed now */
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -216,30 +219,36 @@ static void count_allocation(void)
 
 /* Hidden pointers. */
 
-static void say_leaks_are_kept(const void *block, size_t bytes, const char *function)
+static void say_leaks_are_kept(const void *block, size_t bytes, const char *use)
 {
     struct message message;
     message_begin(&message);
     message_text(&message, "gc: ");
-    message_text(&message, function);
+    message_text(&message, use);
     message_text(&message, "(");
     message_pointer(&message, block);
-    message_text(&message, ") of a block of ");
+    message_text(&message, "), a block of ");
     message_decimal(&message, bytes);
-    message_text(&message, " bytes to which no pointer was found: the program hides pointers, so "
+    message_text(&message, " bytes that nothing pointed to before: the program hides pointers, so "
                            "leaks are kept from here on (leaks=collect overrides)");
     message_send(&message);
 }
 
-static void suspect_used(const void *block, size_t bytes, const char *function)
+/* use: the function of malloc's that was handed the block. */
+static void suspect_used(const void *block, size_t bytes, const char *use)
 {
     atomic_fetch_add_explicit(&gc.proofs, 1, memory_order_relaxed);
     if (gc.watches) {
-        watch_report(block, bytes, function);
+        watch_report(block, bytes, use);
     } else if (!atomic_exchange(&gc.keeps_leaks, true)) {
         collect_keep_leaks();
-        say_leaks_are_kept(block, bytes, function);
+        say_leaks_are_kept(block, bytes, use);
     }
+}
+
+static void suspect_pointed_to(const void *block, size_t bytes)
+{
+    suspect_used(block, bytes, "a pointer to ");
 }
 
 static struct blocks_collector collector = {.may_grow = may_grow, .suspect_used = suspect_used};
@@ -284,6 +293,7 @@ static bool init(const void *values)
     gc.keeps_leaks = chosen->leaks == LEAKS_KEEP;
     gc.watches = chosen->leaks == LEAKS_WATCH;
     collect_found_hider = found_hider;
+    collect_suspect_pointed_to = suspect_pointed_to;
     if (gc.watches && watch_init())
         need_sites();
     if (pace.policy == POLICY_AUTO && ignored)

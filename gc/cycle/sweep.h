@@ -32,7 +32,7 @@ struct sweep_result {
     uint64_t retired_blocks;                  /* of these */
     uint64_t suspected_blocks, suspect_bytes; /* newly suspected */
     uint64_t suspects;                        /* there are now */
-    uint64_t pointed_to;                      /* suspects that were found again */
+    uint64_t pointed_to;                      /* suspects that something points to again */
     uint64_t empty_bytes;                     /* in slabs without a live block */
     uint64_t live_bytes;                      /* suspects too */
 };

@@ -87,7 +87,7 @@ static bool is_new(uintptr_t site)
     return at < MOST_REPORTED;
 }
 
-void watch_report(const void *block, size_t bytes, const char *function)
+void watch_report(const void *block, size_t bytes, const char *use)
 {
     uintptr_t site = site_of(block);
     if (!is_new(site))
@@ -95,12 +95,12 @@ void watch_report(const void *block, size_t bytes, const char *function)
     struct message message;
     message_begin(&message);
     message_text(&message, "gc: watch: ");
-    message_text(&message, function);
+    message_text(&message, use);
     message_text(&message, "(");
     message_pointer(&message, block);
-    message_text(&message, ") of a block of ");
+    message_text(&message, "), a block of ");
     message_decimal(&message, bytes);
-    message_text(&message, " bytes to which no pointer was found, allocated by ");
+    message_text(&message, " bytes that nothing pointed to before, allocated by ");
     write_site(&message, site);
     message_send(&message);
 }

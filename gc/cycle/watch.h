@@ -14,8 +14,8 @@ bool watch_init(void);
 /* A block was handed out to the code at `site`. Any thread. */
 void watch_note(const void *block, const void *site);
 
-/* A line for a block that was found dead and that the program hands to `function`: one for each
- * site. Any thread. */
-void watch_report(const void *block, size_t bytes, const char *function);
+/* A line for a block that was found dead and is used all the same: one for each site. use: what was
+ * done with it, written before its address. Any thread. */
+void watch_report(const void *block, size_t bytes, const char *use);
 
 #endif

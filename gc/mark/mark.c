@@ -120,6 +120,9 @@ static struct {
     struct marker *markers;
     struct heap_bounds bounds;
     bool skips_unreadable; /* see mark_skip_unreadable */
+    bool tells_suspects;
+    const void *suspect; /* see struct mark_result */
+    size_t suspect_bytes;
     /* What markers share. See pool-under-lock, idle-is-empty. */
     _Atomic uint32_t pool_lock;
     uintptr_t *pool;
@@ -190,9 +193,15 @@ void mark_skip_unreadable(void)
     mark.skips_unreadable = true;
 }
 
+void mark_tell_suspects(bool tell)
+{
+    mark.tells_suspects = tell;
+}
+
 void mark_begin(void)
 {
-    mark.skips_unreadable = false;
+    mark.skips_unreadable = mark.tells_suspects = false;
+    mark.suspect = NULL;
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
@@ -503,10 +512,24 @@ static inline void pushed_roots(struct marker *marker, size_t count)
         drain_alone(marker);
 }
 
+static __attribute__((noinline)) void note_if_suspect(uintptr_t word)
+{
+    struct slab *slab = slab_at(word);
+    bool exact;
+    size_t index = slab ? slab_index(slab, (const void *)word, &exact) : 0;
+    if (!slab || !exact || index >= slab->capacity ||
+        !(*slab_suspects(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
+        return;
+    mark.suspect = (const void *)word;
+    mark.suspect_bytes = slab->block_bytes;
+}
+
 static inline void mark_root(struct marker *marker, uintptr_t word)
 {
     if (__builtin_expect(!may_point_to_block(&mark.bounds, word), 1))
         return;
+    if (__builtin_expect(mark.tells_suspects, 0))
+        note_if_suspect(word);
     marker->top[0] = word;
     marker->top[1] = word - 1;
     pushed_roots(marker, 2);
@@ -793,7 +816,8 @@ static bool take_overflow(void)
 
 void mark_finish(unsigned helpers, struct mark_result *result)
 {
-    *result = (struct mark_result){.markers = 1};
+    *result = (struct mark_result){
+        .markers = 1, .suspect = mark.suspect, .suspect_bytes = mark.suspect_bytes};
     if (helpers > 0)
         result->markers = drain_with_helpers(helpers);
     else

@@ -269,6 +269,14 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
     return round_down(use.lowest, sizeof(uintptr_t));
 }
 
+static bool has_stack(const struct mapping *mapping, const struct stopped_thread *self)
+{
+    bool found = is_first_stack(mapping) || is_in(self->stack_pointer, mapping);
+    for (size_t i = 0; !found && i < stopped_count(); i++)
+        found = is_in(stopped_thread(i).stack_pointer, mapping);
+    return found;
+}
+
 static bool is_kernels(const struct mapping *mapping)
 {
     return mapping_name_begins(mapping, "[v") || mapping_name_begins(mapping, "[uprobes");
@@ -322,6 +330,8 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (holds_no_roots(mapping))
         return true;
     roots.result->mappings++;
+    if (roots.visitor->next_mapping)
+        roots.visitor->next_mapping(has_stack(mapping, self));
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared) {

@@ -73,13 +73,21 @@ static void *told_resize(void *block, size_t size)
     return tell(callers.inner.resize(block, size), observer_frame());
 }
 
-struct route callers_route(struct route inner)
+/* In a static program libc is the program, and nobody has been told yet what lies where. */
+static void find_libc(void)
 {
+#ifdef PIC
     struct dl_find_object libc;
     if (_dl_find_object && _dl_find_object((void *)strdup, &libc) == 0) {
         callers.libc_start = (uintptr_t)libc.dlfo_map_start;
         callers.libc_bytes = (uintptr_t)libc.dlfo_map_end - callers.libc_start;
     }
+#endif
+}
+
+struct route callers_route(struct route inner)
+{
+    find_libc();
     struct route told = callers.inner = inner;
     told.alloc = told_alloc;
     told.alloc_zeroed = told_alloc_zeroed;

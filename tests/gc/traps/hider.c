@@ -59,6 +59,11 @@ void pattern_grow(struct pattern *pattern)
     pattern->elements = elements - (char *)pattern;
 }
 
+void *pattern_elements(struct pattern *pattern)
+{
+    return at(pattern, pattern->elements);
+}
+
 void pattern_free(struct pattern *pattern)
 {
     free(at(pattern, pattern->elements));

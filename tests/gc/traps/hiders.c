@@ -10,6 +10,7 @@
  *     foreign            a block of the program's, of which only the library has the distance
  *     returned           what it frees is used again
  *     frees              what a collection may have found dead is freed
+ *     shown              or pointed to
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -24,10 +25,12 @@ static bool (*pattern_is_whole)(struct pattern *pattern);
 static void (*pattern_take)(struct pattern *pattern, char *block);
 static void (*pattern_grow)(struct pattern *pattern);
 static void (*pattern_free)(struct pattern *pattern);
+static void *(*pattern_elements)(struct pattern *pattern);
 static void (*entry_new)(void);
 static bool (*entries_are_whole)(void);
 
 static struct pattern *patterns[PATTERNS];
+static void *volatile shown[PATTERNS];
 
 static void open_library(const char *path)
 {
@@ -40,6 +43,7 @@ static void open_library(const char *path)
     pattern_take = dlsym(library, "pattern_take");
     pattern_grow = dlsym(library, "pattern_grow");
     pattern_free = dlsym(library, "pattern_free");
+    pattern_elements = dlsym(library, "pattern_elements");
     entry_new = dlsym(library, "entry_new");
     entries_are_whole = dlsym(library, "entries_are_whole");
 }
@@ -110,6 +114,12 @@ int main(int count, char **arguments)
             pattern_free(patterns[i]);
         for (int i = 0; i < PATTERNS / 2; i++)
             patterns[i] = pattern_new();
+    }
+    if (!strcmp(name, "shown")) {
+        collect();
+        for (int i = 0; i < PATTERNS; i++)
+            shown[i] = pattern_elements(patterns[i]);
+        collect();
     }
     if (!strcmp(name, "returned"))
         make_and_free();
