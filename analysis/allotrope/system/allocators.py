@@ -99,11 +99,18 @@ class Allocator:
     library: Path | None = None  # None: glibc's own, nothing is preloaded
     ours: bool = False
     variables: dict[str, str] = field(default_factory=dict)  # what its environment has beside
+    choice: str = ""  # of ours: what it is told to be
+    build: str | None = None  # which program runs under it, where several builds are compared
 
     def same_choice(self, other: "Allocator") -> bool:
         """Whether both mean the same allocator, however they were written."""
-        mine = (self.name, self.preset, self.options, self.library)
-        return mine == (other.name, other.preset, other.options, other.library)
+        mine = (self.name, self.preset, self.options, self.library, self.build)
+        return mine == (other.name, other.preset, other.options, other.library, other.build)
+
+    def with_build(self, name: str, program: str, alone: bool) -> "Allocator":
+        """The same for one build of a program. alone: no other allocator is compared."""
+        spec = name if alone else f"{name}/{self.spec}"
+        return dataclasses.replace(self, spec=spec, build=program)
 
     def environment(self) -> dict[str, str]:
         """What a program needs in its environment to run under this allocator.
@@ -111,7 +118,7 @@ class Allocator:
         An LD_PRELOAD that is there already is kept, behind ours."""
         if self.library is None:
             return dict(self.variables)
-        choice = {"ALLOTROPE": split_spec(self.spec)[0]} if self.ours else {}
+        choice = {"ALLOTROPE": self.choice} if self.ours else {}
         return _preload(self.library) | choice | self.variables
 
     def watched_environment(self) -> dict[str, str]:
@@ -202,6 +209,7 @@ def _choose_own(spec: str, version: str) -> Allocator:
         library=PLACES.library,
         ours=True,
         variables=variables,
+        choice=choice,
     )
 
 

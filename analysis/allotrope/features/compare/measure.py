@@ -24,7 +24,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
@@ -60,6 +60,7 @@ LEAST_HEAP_BYTES = 64 << 10
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
 PADDING = "ALLOTROPE_PADDING"
+BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -80,6 +81,16 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
     unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
     server: ServerPlan | None = None  # the command is a server, measured under a load
+
+    def command_of(self, allocator: Allocator) -> list[str]:
+        """What runs under it: {build} stands for the program of its build."""
+        build = allocator.build
+        return [word if build is None else word.replace(BUILD, build) for word in self.command]
+
+    def server_of(self, allocator: Allocator) -> ServerPlan | None:
+        if self.server is None or allocator.build is None:
+            return self.server
+        return replace(self.server, server=self.server.server.replace(BUILD, allocator.build))
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
@@ -127,7 +138,7 @@ class Comparison:
         self.started = datetime.datetime.now(datetime.timezone.utc)
         self.contenders = [Contender(allocator) for allocator in plan.allocators]
         self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(glibc())
+        self.reference = Contender(replace(glibc(), build=self.baseline.allocator.build))
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
@@ -148,9 +159,13 @@ class Comparison:
             return None
         outputs = set(self.reference.outputs)
         for contender in self.contenders:
-            if contender.allocator.name == "glibc":
+            if self.is_reference(contender.allocator):
                 outputs |= contender.outputs
         return len(outputs) <= 1
+
+    def is_reference(self, allocator: Allocator) -> bool:
+        """Whether it is what ran before all others."""
+        return allocator.name == "glibc" and allocator.build == self.reference.allocator.build
 
     def status(self, contender: Contender) -> str:
         """ok, failed, not-measured, different-output or nondeterministic."""
@@ -207,7 +222,10 @@ def padding_of_round(number: int) -> dict[str, str]:
 def steps(plan: Plan) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
     ours = sum(allocator.ours for allocator in plan.allocators)
-    foreign = sum(allocator.name != "glibc" for allocator in plan.allocators)
+    build = plan.allocators[plan.baseline].build
+    foreign = sum(
+        allocator.name != "glibc" or allocator.build != build for allocator in plan.allocators
+    )
     timed = plan.rounds + plan.latency
     return 2 + ours + foreign * plan.warmup + len(plan.allocators) * timed
 
@@ -216,10 +234,11 @@ def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
     if plan.server is not None:
         check_server_plan(plan.server)
-    program = find_program(plan.command[0])
-    obstacle = preload_obstacle(program)
-    if obstacle is not None and any(allocator.library for allocator in plan.allocators):
-        raise UserError(f"{plan.command[0]}: this program {obstacle}; there is nothing to compare")
+    for allocator in plan.allocators:
+        name = plan.command_of(allocator)[0]
+        obstacle = preload_obstacle(find_program(name))
+        if obstacle is not None and allocator.library:
+            raise UserError(f"{name}: this program {obstacle}; there is nothing to compare")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
             raise UserError(
@@ -312,7 +331,7 @@ class Runner:
         """glibc is warm by now."""
         for _ in range(self.plan.warmup):
             for contender in self._still_in():
-                if contender.allocator.name != "glibc":
+                if not self.comparison.is_reference(contender.allocator):
                     self._attempt(contender, "warm-up")
         failure = self.comparison.baseline.failure
         if failure is not None:
@@ -422,10 +441,11 @@ class Runner:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
-        if self.plan.server is not None:
-            return serve(self.plan.server, self._surroundings(allocator, settings or {}))
+        server = self.plan.server_of(allocator)
+        if server is not None:
+            return serve(server, self._surroundings(allocator, settings or {}))
         return launch(
-            self.plan.command,
+            self.plan.command_of(allocator),
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
             directory=self.plan.directory,
             unset=[*OWN_VARIABLES, *self.plan.unset],
