@@ -12,7 +12,7 @@
 
 enum { GRACE_SECONDS = 2 };
 
-enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
+enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED, WATCH };
 
 void fail(const char *format, ...)
 {
@@ -53,6 +53,7 @@ static void print_usage(void)
          "  --stdin FILE, --stdout FILE, --stderr FILE\n"
          "                      redirect COMMAND\n"
          "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
+         "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
@@ -83,6 +84,9 @@ static void take_option(struct plan *plan, int choice, char *value)
     case FIXED:
         plan->fixed_addresses = true;
         break;
+    case WATCH:
+        plan->watch = atoi(value);
+        break;
     case HELP:
         print_usage();
         exit(0);
@@ -93,18 +97,14 @@ static void take_option(struct plan *plan, int choice, char *value)
 
 struct plan plan_parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
-                                            {"env", required_argument, NULL, ENV},
-                                            {"unset", required_argument, NULL, UNSET},
-                                            {"timeout", required_argument, NULL, TIMEOUT},
-                                            {"grace", required_argument, NULL, GRACE},
-                                            {"help", no_argument, NULL, HELP},
-                                            {"stdin", required_argument, NULL, STDIN},
-                                            {"stdout", required_argument, NULL, STDOUT},
-                                            {"stderr", required_argument, NULL, STDERR},
-                                            {"fixed-addresses", no_argument, NULL, FIXED},
-                                            {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
+    static const struct option options[] = {
+        {"report", required_argument, NULL, REPORT}, {"env", required_argument, NULL, ENV},
+        {"unset", required_argument, NULL, UNSET},   {"timeout", required_argument, NULL, TIMEOUT},
+        {"grace", required_argument, NULL, GRACE},   {"help", no_argument, NULL, HELP},
+        {"stdin", required_argument, NULL, STDIN},   {"stdout", required_argument, NULL, STDOUT},
+        {"stderr", required_argument, NULL, STDERR}, {"fixed-addresses", no_argument, NULL, FIXED},
+        {"watch", required_argument, NULL, WATCH},   {0}};
+    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
         take_option(&plan, choice, optarg);
     if (!argv[optind])

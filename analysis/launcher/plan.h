@@ -23,6 +23,7 @@ struct plan {
     long long timeout_nanoseconds; /* 0: none */
     long long grace_nanoseconds;   /* between TERM and KILL */
     bool fixed_addresses;          /* no address space randomisation */
+    int watch;                     /* a socket on which each process is shown; -1: none */
 };
 
 /* Ends the launcher where the arguments make no sense. Settings for the environment are made at

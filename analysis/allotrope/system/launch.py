@@ -14,6 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES, built
+from .serving import Watcher
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,16 @@ def _interruptions_held() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_launcher(arguments: Sequence[str], directory: Path | None) -> int:
+def _run_launcher(
+    arguments: Sequence[str], directory: Path | None, descriptors: Sequence[int]
+) -> int:
     """Runs the launcher and returns its status. An interruption is passed on to it and the run's
     end awaited, so that nothing of it stays behind; one that comes while it is being started
     waits until there is somebody to pass it on to."""
     launcher: subprocess.Popen[bytes] | None = None
     try:
         with _interruptions_held() as pending:
-            launcher = subprocess.Popen(arguments, cwd=directory)
+            launcher = subprocess.Popen(arguments, cwd=directory, pass_fds=descriptors)
         if pending:
             raise KeyboardInterrupt
         return launcher.wait()
@@ -136,13 +139,15 @@ def launch(
     timeout: float | None = None,
     directory: Path | None = None,
     fixed_addresses: bool = False,
+    watcher: Watcher | None = None,
 ) -> Run:
     """Runs `command` once and returns its account.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
     directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
-    the kernel puts nothing at random, where it may be told so.
+    the kernel puts nothing at random, where it may be told so. watcher: is shown every process;
+    such a run's times are not to be used.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     launcher = built(PLACES.launcher)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
@@ -159,7 +164,10 @@ def launch(
             arguments += ["--timeout", repr(timeout)]
         if fixed_addresses:
             arguments.append("--fixed-addresses")
-        status = _run_launcher([*arguments, "--", *command], directory)
+        descriptors = [watcher.launchers.fileno()] if watcher is not None else []
+        for descriptor in descriptors:
+            arguments += ["--watch", str(descriptor)]
+        status = _run_launcher([*arguments, "--", *command], directory, descriptors)
         text = report.read_text() if report.exists() else ""
         if not text:
             raise UserError(f"{launcher} gave no report (status {status})")
