@@ -86,8 +86,8 @@ class TestConditions:
 
     def test_questions_that_cannot_be_judged(self) -> None:
         one = parse_condition("blocks.cpu > 1.05")
-        with pytest.raises(UserError, match="at least --rounds 6"):
-            check_conditions([one], ["blocks"], 5)
+        with pytest.raises(UserError, match="at least --rounds 9"):
+            check_conditions([one], ["blocks"], 8)
         with pytest.raises(UserError, match="no allocator that is compared: glibc, any"):
             check_conditions([one], ["glibc"], 11)
         with pytest.raises(UserError, match="no unit 'MB'"):
@@ -106,7 +106,7 @@ class TestDifference:
     def test_rows_say_less_and_more(self) -> None:
         rows = difference_rows(document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92)))
         cpu = next(row for row in rows if row[:2] == ["blocks:x=1.5", "CPU"])
-        assert cpu[4].startswith("0.820 [0.804, 0.836]") and cpu[5] == "less"
+        assert cpu[4].startswith("0.820 [0.804, 0.836]") and cpu[5] == "better"
 
     def test_what_does_not_go_together(self) -> None:
         one, other = document((1, 1, 1)), document((1, 1, 1), baseline="blocks:x=1.5")
@@ -123,7 +123,7 @@ class TestDifference:
             files[-1].write_text(json.dumps(document(cpu)))
         line = ["compare", "--from", str(files[1]), "--against", str(files[0])]
         done = real.run(*line)
-        assert done.returncode == 0 and "1.310 [1.275, 1.347]  more" in done.stdout
+        assert done.returncode == 0 and "1.310 [1.275, 1.347]  worse" in done.stdout
         done = real.run(*line, "--fail-if", "any.cpu > 1.2")
         assert done.returncode == 3 and "yes, failed" in done.stdout
         done = real.run("compare", "--from", str(files[0]), "--fail-if", "any.cpu > 1.2")
@@ -156,7 +156,7 @@ class TestBuilds:
     ) -> None:
         file = tmp_path / "result.json"
         builds = [f"--build=old={programs[0]}", f"--build=new={programs[1]}"]
-        options = ["--rounds=6", "--warmup=0", f"--json={file}", "--fail-if=new.cpu > 2"]
+        options = ["--rounds=9", "--warmup=0", f"--json={file}", "--fail-if=new.cpu > 2"]
         done = real.run("compare", *builds, *options, "--", "{build}", "hello")
         assert done.returncode == 3, done.stderr
         found = json.loads(file.read_text())

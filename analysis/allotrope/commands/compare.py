@@ -45,12 +45,13 @@ from ..features.suite.page import suite_page
 from ..output.files import Files, Outputs, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
-from ..statistics.intervals import LEAST_ROUNDS
+from ..statistics.intervals import JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
 from .server_options import refuse_what_is_for_commands, server_options
 from .words import (
+    Percent,
     allocators_option,
     given_options,
     need_command,
@@ -79,7 +80,30 @@ WRITTEN = {
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
 )
-@rounds_option(11, f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}")
+@rounds_option(
+    JUDGED_ROUNDS, f"how often each allocator is timed; an interval needs {LEAST_JUDGED_ROUNDS}"
+)
+@click.option(
+    "--until",
+    type=Percent(),
+    metavar="PERCENT",
+    help="go on until each interval of CPU is at most so wide on either side of its median",
+)
+@click.option(
+    "--most-rounds",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="with --until, the end in any case",
+)
+@click.option(
+    "--threshold",
+    type=Percent(),
+    metavar="PERCENT",
+    default="2%",
+    show_default=True,
+    help="smaller differences are called the same",
+)
 @click.option(
     "--warmup",
     type=click.IntRange(min=0),
@@ -285,9 +309,20 @@ def read_comparison(file: str) -> dict[str, Any]:
 WITHOUT_SUITE = ("only", "state_file", "resume")
 # Options of one command, and what serves instead of them in a suite.
 WITH_COMMAND = dict.fromkeys(
-    ("prepare", "input", "check", "ignore_failure"), "the suite's file says it for each program"
+    ("prepare", "input", "check", "ignore_failure", "until", "most_rounds", "threshold"),
+    "the suite's file says it for each program",
 ) | dict.fromkeys(
-    ("markdown_file", "hyperfine_json_file", "witness", "latency", "builds", "conditions"),
+    (
+        "markdown_file",
+        "hyperfine_json_file",
+        "witness",
+        "latency",
+        "builds",
+        "conditions",
+        "until",
+        "most_rounds",
+        "threshold",
+    ),
     "it is for one command; name one instead",
 )
 
@@ -299,6 +334,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     for name, written in given_options(context).items():
         if suite and name in WITH_COMMAND:
             raise UserError(f"{written} does not go with --suite; {WITH_COMMAND[name]}")
+        if name == "most_rounds" and "until" not in given_options(context):
+            raise UserError(f"{written} needs --until")
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
 
@@ -424,7 +461,8 @@ def compare_with_progress(plan: Plan) -> Comparison:
 
         def show(step: str) -> None:
             nonlocal begun
-            progress.update(task, description=step, completed=begun, refresh=True)
+            total = max(steps(plan), begun + 1)
+            progress.update(task, description=step, completed=begun, total=total, refresh=True)
             begun += 1
 
         return compare(plan, show)
@@ -472,10 +510,10 @@ def show_results(
 
 
 def exit_status(comparison: Comparison) -> int:
-    """0: all ran alike; 1: an allocator failed, changed the output, or rounds are missing; 130:
-    interrupted."""
+    """0: all ran alike; 1: an allocator failed, changed the output, did not serve the program, or
+    rounds are missing; 130: interrupted."""
     if comparison.interrupted:
         return 128 + signal.SIGINT
     statuses = {comparison.status(contender) for contender in comparison.contenders}
-    wrong = statuses & {"failed", "different-output"} or comparison.incomplete is not None
+    wrong = statuses & compare_output.WRONG or comparison.incomplete is not None
     return 1 if wrong else 0

@@ -12,14 +12,13 @@ together (Bonferroni), and is wide rather than wrong.
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.units import format_bytes, format_ratio, format_seconds
-from ...statistics.intervals import LEAST_ROUNDS, Estimate
-from ...statistics.verdicts import NOTICEABLE, Change, change
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...statistics.verdicts import THRESHOLD, judge
 from ...system.errors import UserError
 from .gate import Condition
 from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
-WORDS = {Change.LESS: "less", Change.MORE: "more", Change.UNTOLD: ""}
 
 
 def check_pair(before: Document, after: Document) -> list[str]:
@@ -45,8 +44,8 @@ def check_pair(before: Document, after: Document) -> list[str]:
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
-    if min(before["rounds"], after["rounds"]) < LEAST_ROUNDS:
-        notes.append(f"Below {LEAST_ROUNDS} rounds there is no interval but a range.")
+    if min(before["rounds"], after["rounds"]) < LEAST_JUDGED_ROUNDS:
+        notes.append(f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range.")
     return notes
 
 
@@ -85,7 +84,9 @@ def difference_rows(before: Document, after: Document) -> list[list[str]]:
     """A table, header first: a row for each allocator and quantity that both have."""
     base = after["baseline"]
     old = {one["spec"]: one for one in before["results"]}
-    rows = [["allocator", "quantity", "before", "after", "change", ""]]
+    metrics = (after.get("server") or {}).get("metrics", ())
+    rising = {f"metric:{one['name']}" for one in metrics if one["more_is_better"]}
+    rows = [["allocator", "quantity", "before", "after", "change", "verdict"]]
     for result in after["results"]:
         spec = result["spec"]
         for name, key, write in _quantities(after):
@@ -94,14 +95,15 @@ def difference_rows(before: Document, after: Document) -> list[list[str]]:
                 continue
             ratio = quotient(*pair, "" if spec == base else "ratio")
             cells = [write(one["median"]) for one in pair]
-            rows.append([spec, name, *cells, *_verdict(ratio)])
+            rows.append([spec, name, *cells, *_verdict(ratio, key in rising)])
     return rows
 
 
-def _verdict(ratio: Estimate | None) -> list[str]:
+def _verdict(ratio: Estimate | None, more_is_better: bool) -> list[str]:
     if ratio is None:
         return ["–", ""]
-    return [format_ratio(ratio.median, ratio.low, ratio.high), WORDS[change(ratio)]]
+    verdict = judge(ratio, THRESHOLD, more_is_better)
+    return [format_ratio(ratio.median, ratio.low, ratio.high), verdict]
 
 
 def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
@@ -109,8 +111,8 @@ def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
     return [
         f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
         f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
-        f"intervals allow. less, more: it leaves out 1, and the change is {100 * NOTICEABLE:.0f}% "
-        "or more.",
+        f"intervals allow; better or worse is what it shows to be so by more than "
+        f"{100 * THRESHOLD:.0f}%.",
         *notes,
     ]
 

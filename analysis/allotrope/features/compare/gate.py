@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.units import format_bytes, format_ratio
-from ...statistics.intervals import LEAST_ROUNDS, Estimate
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...system.errors import UserError
 from .recommendation import cpu_quantity, memory_quantity
 
@@ -72,10 +72,10 @@ def parse_condition(text: str) -> Condition:
 
 def check_conditions(conditions: Sequence[Condition], specs: Sequence[str], rounds: int) -> None:
     """Before anything is measured: raises UserError for a condition that can never be judged."""
-    if conditions and rounds < LEAST_ROUNDS:
+    if conditions and rounds < LEAST_JUDGED_ROUNDS:
         raise UserError(
-            f"--fail-if needs an interval, and so at least --rounds {LEAST_ROUNDS}; {rounds} "
-            "would decide nothing"
+            f"--fail-if needs an interval, and so at least --rounds {LEAST_JUDGED_ROUNDS}; "
+            f"{rounds} would decide nothing"
         )
     for condition in conditions:
         if not any(condition.subject.startswith(f"{spec}.") for spec in (*specs, ANY)):
