@@ -45,7 +45,7 @@ SCHEMA = closed(
         "schema": {"const": "allotrope.suite/1"},
         "baseline": {"type": "string"},
         "rounds": {"type": "integer"},
-        "confidence": {"const": 0.95},
+        "confidence": {"const": 0.995},
         "resampling": {"required": ["replicates", "seed"]},
         "interrupted": {"type": "boolean"},
         "allocators": {

@@ -4,6 +4,7 @@ of them have."""
 
 import functools
 import importlib
+import math
 from typing import Any, Callable, Mapping
 
 import click
@@ -48,6 +49,25 @@ class Words(click.Group):
         module = importlib.import_module(f".{cmd_name}", __package__)
         command: click.Command = getattr(module, self.where[cmd_name])
         return command
+
+
+class Percent(click.ParamType):
+    """A share of 1, written with a percent sign: 2% is 0.02."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).removesuffix("%")) / 100
+        except ValueError:
+            share = math.nan
+        if not str(value).endswith("%") or not 0 < share < 1:
+            self.fail(f"'{value}' is no share between 0% and 100%, such as 2%", param, ctx)
+        return share
 
 
 def given_options(context: click.Context) -> dict[str, str]:

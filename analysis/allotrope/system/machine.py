@@ -38,6 +38,15 @@ def distribution() -> str | None:
         return None
 
 
+def busy_seconds() -> float | None:
+    """How long all processors together have been busy since the machine started, with whatever."""
+    words = (read_line("/proc/stat") or "").split("\n", 1)[0].split()
+    if len(words) < 9 or words[0] != "cpu":
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = (int(word) for word in words[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
 def memory_bytes() -> int | None:
     kilobytes = integer(_find(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo"))
     return kilobytes * 1024 if kilobytes is not None else None

@@ -7,7 +7,7 @@ from typing import Any, Mapping
 from ...output.page import Figure, Page, Section, Table, plain
 from ...output.plots import interval_bar, ratio_layout
 from ...output.units import format_ratio
-from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
@@ -69,9 +69,9 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         for spec, mean in known.items()
     ]
     fewest = min(mean["rounds"] for mean in known.values())
-    interval = f"{100 * document['confidence']:.0f}% interval"
-    if not tells_chance(fewest):
-        interval = f"range (an interval needs {LEAST_ROUNDS} rounds)"
+    interval = f"{100 * document['confidence']:.3g}% interval"
+    if not tells_chance(fewest, LEAST_JUDGED_ROUNDS):
+        interval = f"range (an interval needs {LEAST_JUDGED_ROUNDS} rounds)"
     labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
     return Figure(
         name=name,
