@@ -386,6 +386,7 @@ def show_suite(console: Console, document: Document) -> None:
         (suite_output.program_rows(document, "memory_bytes"), "Peak memory by program"),
     ):
         print_in_parts(console, rows, title)
+    print_wrapped(console, f"{suite_output.mark_legend()}.")
     say(console, suite_output.recommend_suite(document))
 
 
