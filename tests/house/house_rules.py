@@ -118,6 +118,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "stats": set(),
     "replay": set(),
     "latency": set(),
+    "server": set(),
     "sites": set(),
     "lifetimes": {"sites"},
     "locality": {"trace"},
