@@ -35,6 +35,9 @@ from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
 from ...system.native import last_line, read_reports
 from ..latency.measure import read_latencies
+from ..server.plan import ServerPlan, check_server_plan, divide_processors
+from ..server.run import METRIC, ServerRun, Surroundings, serve
+from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
 
@@ -76,6 +79,7 @@ class Plan:
     directory: Path | None = None  # where everything runs; None: here
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
     unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
+    server: ServerPlan | None = None  # the command is a server, measured under a load
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
@@ -129,6 +133,14 @@ class Comparison:
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
         self.sites: dict[str, Any] | None = None  # where the program allocates
         self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
+        self.reference_run: Run | None = None  # the last under glibc before the rounds
+
+    def quantities(self) -> tuple[str, ...]:
+        """What is measured of each run."""
+        if not isinstance(self.reference_run, ServerRun):
+            return QUANTITIES
+        metrics = (METRIC + one.name for one in self.reference_run.known)
+        return (*QUANTITIES, *SERVER_QUANTITIES, *metrics)
 
     def deterministic(self) -> bool | None:
         """Whether all runs under glibc wrote the same; None when that was not looked at."""
@@ -165,7 +177,7 @@ class Comparison:
 
 
 def _values(contender: Contender, quantity: str) -> list[float | None] | None:
-    values = [None if run is None else getattr(run, quantity) for run in contender.runs]
+    values = [None if run is None else run.figure(quantity) for run in contender.runs]
     lacking = any(run is not None and value is None for run, value in zip(contender.runs, values))
     return None if lacking else values
 
@@ -202,6 +214,8 @@ def steps(plan: Plan) -> int:
 
 def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
+    if plan.server is not None:
+        check_server_plan(plan.server)
     program = find_program(plan.command[0])
     obstacle = preload_obstacle(program)
     if obstacle is not None and any(allocator.library for allocator in plan.allocators):
@@ -221,6 +235,8 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
     comparison = Comparison(plan)
     check_plan(plan)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        if plan.server is not None:
+            Path(folder).chmod(0o711)  # a server that gives its rights up writes its account there
         runner = Runner(comparison, Path(folder), progress)
         try:
             runner.measure_reference()
@@ -260,7 +276,10 @@ class Runner:
         endings = set()
         for _ in range(2):
             run = self._run(reference.allocator, "reference")
-            if run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
+            self.comparison.reference_run = run
+            if isinstance(run, ServerRun):
+                self._judge_server(run)
+            elif run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
                 raise UserError(self._explain_failure(run))
             endings.add((run.exit_status, run.signal))
             self._note_output(reference)
@@ -270,6 +289,17 @@ class Runner:
                 "valid are none, stdout, or a shell command that accepts that output"
             )
         self.comparison.endings = endings
+
+    def _judge_server(self, run: ServerRun) -> None:
+        """How it ends when it is told to is its own affair."""
+        if run.problem is not None:
+            said = f"; the server's last line: {message}" if (message := self._last_error()) else ""
+            raise UserError(f"under glibc itself: {run.problem}{said}")
+
+    def _ended_well(self, run: Run) -> bool:
+        """As under glibc."""
+        same = (run.exit_status, run.signal) in self.comparison.endings
+        return same and not run.timed_out and run.problem is None
 
     def _explain_failure(self, run: Run) -> str:
         said = f" ({message})" if (message := self._last_error()) else ""
@@ -302,8 +332,9 @@ class Runner:
         succeeds tells it for all."""
         accounts = self.folder / f"account-{contender.allocator.name}"
         places = self.folder / f"sites-{contender.allocator.name}"
-        accounts.mkdir(exist_ok=True)
-        places.mkdir(exist_ok=True)
+        for folder in (accounts, places):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777 if self.plan.server is not None else 0o755)
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
@@ -332,7 +363,7 @@ class Runner:
             contender.latency = read_latencies(folder)
             for file in folder.iterdir():
                 file.unlink()
-            if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+            if not self._ended_well(run):
                 contender.latency = None
                 contender.latency_missing = f"no latencies, for with its calls timed {run.ending()}"
             elif contender.latency is None:
@@ -368,7 +399,7 @@ class Runner:
         """One run that must end as under glibc; else the contender has failed, and None. how: as
         _run() takes it."""
         run = self._run(contender.allocator, when, **how)
-        if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+        if not self._ended_well(run):
             contender.failure = Failure(
                 when=when,
                 exit_status=run.exit_status,
@@ -391,6 +422,8 @@ class Runner:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
+        if self.plan.server is not None:
+            return serve(self.plan.server, self._surroundings(allocator, settings or {}))
         return launch(
             self.plan.command,
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
@@ -401,6 +434,17 @@ class Runner:
             stderr=self.errors,
             timeout=self.plan.timeout,
             fixed_addresses=fixed_addresses,
+        )
+
+    def _surroundings(self, allocator: Allocator, settings: dict[str, str]) -> Surroundings:
+        return Surroundings(
+            environment={**self.plan.environment, **allocator.environment(), **settings},
+            unset=[*OWN_VARIABLES, *self.plan.unset],
+            plain=self.plan.surroundings(),
+            processors=divide_processors(),
+            stderr=self.errors,
+            timeout=self.plan.timeout,
+            directory=self.plan.directory,
         )
 
     def _note_output(self, contender: Contender) -> None:

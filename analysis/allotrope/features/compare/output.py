@@ -23,6 +23,8 @@ from ...system.machine import machine_facts
 from .collector import collections_line
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
+from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
+from .servers import server_document, server_legend, server_result, server_rows
 
 SCHEMA = "allotrope.compare/1"
 
@@ -57,6 +59,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "interrupted": comparison.interrupted,
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
+        "server": server_document(comparison),
         "sites": comparison.sites,
         "witness": comparison.witness,
     }
@@ -81,6 +84,7 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     for quantity in QUANTITIES:
         summary = comparison.summary(contender, quantity)
         result[quantity] = summary and dataclasses.asdict(summary)
+    result |= server_result(comparison, contender)
     result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
     result["heap"] = contender.heap
     result["heap_missing"] = contender.heap_missing
@@ -100,7 +104,7 @@ def as_csv(comparison: Comparison) -> str:
     lines: list[Sequence[Any]] = [CSV_COLUMNS]
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
-        for quantity in QUANTITIES:
+        for quantity in comparison.quantities():
             summary = comparison.summary(contender, quantity)
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
@@ -169,6 +173,8 @@ def memory_quantity(comparison: Comparison) -> str:
 
 def table_rows(comparison: Comparison) -> list[list[str]]:
     """The cells of the table, header first."""
+    if comparison.plan.server is not None:
+        return server_rows(comparison)
     memory = memory_quantity(comparison)
     rows = [list(COLUMNS)]
     if memory == "tree_peak_bytes":
@@ -195,6 +201,8 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
 
 def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
     """What the reader of the table's columns must know, and what went wrong."""
+    if comparison.plan.server is not None:
+        return [*server_legend(comparison), *_what_went_wrong(comparison)]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
     rank = interval_rank(count)
@@ -228,6 +236,12 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         lines.append(
             "nondeterministic: the output varies under glibc itself, so it proves nothing."
         )
+    return [*lines, *_what_went_wrong(comparison)]
+
+
+def _what_went_wrong(comparison: Comparison) -> list[str]:
+    """And what collectors did."""
+    lines = []
     if comparison.incomplete is not None:
         lines.append(f"Incomplete: {comparison.incomplete}.")
     for contender in comparison.contenders:
@@ -264,7 +278,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
     least_wanted = [LEAST_WANTED[0]] * all(status == "ok" for status in statuses)
-    kept = columns_that_fit(rows, console.width, [*least_wanted, *LEAST_WANTED[1:]])
+    order = LEAST_WANTED if comparison.plan.server is None else SERVER_LEAST_WANTED
+    kept = columns_that_fit(rows, console.width, [*least_wanted, *order[1:]])
     styles = ["red" if status in ("failed", "different-output") else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]
