@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from ...output import files
-from ...output.terminal import columns_that_fit, print_table, print_wrapped
+from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
 from ...output.units import (
     format_bytes,
     format_count,
@@ -326,7 +326,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    kept = columns_that_fit(rows, console.width, _least_wanted(comparison, statuses))
+    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
     styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]
