@@ -41,6 +41,13 @@ struct allocator_statistics {
 
 typedef void statistic_visitor(void *argument, const char *group, const char *key, uint64_t number);
 
+/* What a program may ask for by mallopt. */
+enum tuning {
+    TUNE_LARGE_BYTES, /* a block of so many bytes is a mapping of its own */
+    TUNE_FREE_BYTES,  /* so many free bytes may stay with the heap */
+    TUNE_ARENAS,      /* so many arenas at most; 0: the preset's own number */
+};
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -120,6 +127,10 @@ struct allocator {
     /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
      */
     void (*before_hiding)(void);
+    /* The program asks for it by mallopt, and it counts from now on, in place of an option of the
+     * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
+     * thing for is left alone. */
+    void (*tune)(enum tuning parameter, size_t value);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);

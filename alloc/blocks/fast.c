@@ -69,7 +69,7 @@ static inline bool is_own(const struct bin *bin)
 void blocks_free(void *block)
 {
     size_t unit = fast_table_unit(block), granule = unit / UNITS_PER_GRANULE;
-    if (__builtin_expect(granule < FAST_TABLE_GRANULES, 1)) {
+    if (__builtin_expect(fast_table_covers(granule), 1)) {
         struct bin *bin = atomic_load_explicit(&fast_table.bins[granule], memory_order_relaxed);
         if (__builtin_expect(is_own(bin), 1)) {
             if (__builtin_expect(!clear_live(unit), 0))

@@ -26,6 +26,7 @@
  *     slab_word.mark                    stopped                              the collector's matter
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
+ *     fast_table.granules               holder of `lock`; only grows         store, release
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
  *       next, previous of its slabs
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release

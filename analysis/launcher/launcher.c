@@ -19,6 +19,10 @@
  * A caller that wants to see each process (--watch) is told by watch.c; such a run is for looking,
  * its times are not to be used.
  *
+ * A server's run (--whole-tree) ends when nothing of its tree is left, in whatever process group:
+ * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
+ * with whoever started us.
+ *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
@@ -95,6 +99,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
     char opened;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (run->plan->has_processors)
+        sched_setaffinity(0, sizeof run->plan->processors, &run->plan->processors);
     if (run->plan->fixed_addresses)
         personality(ADDR_NO_RANDOMIZE); /* a container may forbid it */
     if (run->owns_terminal)
@@ -127,10 +133,25 @@ static pid_t fork_behind_gate(struct run *run)
     return child;
 }
 
+/* Where there are processors beside the command's, we look at it from there. */
+static void keep_off(const cpu_set_t *processors)
+{
+    cpu_set_t ours;
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0)
+        return;
+    for (size_t one = 0; one < CPU_SETSIZE; one++)
+        if (CPU_ISSET(one, processors))
+            CPU_CLR(one, &ours);
+    if (CPU_COUNT(&ours) > 0)
+        sched_setaffinity(0, sizeof ours, &ours);
+}
+
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
     run->owns_terminal =
         !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    if (run->plan->has_processors)
+        keep_off(&run->plan->processors);
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
@@ -208,19 +229,31 @@ static void reap(struct run *run)
         run->ended = true;
         run->outcome->status = status;
         run->outcome->wall_nanoseconds = now - run->started - run->paused;
-        run->terminate_at = now + LINGER_NANOSECONDS;
+        /* A server may go into the background: its tree lives until we are told to stop it. */
+        if (!run->plan->whole_tree)
+            run->terminate_at = now + LINGER_NANOSECONDS;
     }
 }
 
-static bool group_is_alive(const struct run *run)
+static bool something_is_left(const struct run *run)
 {
-    return kill(-run->group, 0) == 0 || errno == EPERM;
+    if (kill(-run->group, 0) == 0 || errno == EPERM)
+        return true;
+    return run->plan->whole_tree && process_tree_signal(0);
+}
+
+/* Signals the group; the rest of the tree as well when its head is gone, or when it is KILL. */
+static void signal_run(const struct run *run, int signal)
+{
+    kill(-run->group, signal);
+    if (run->plan->whole_tree && (run->ended || signal == SIGKILL))
+        process_tree_signal(signal);
 }
 
 /* Sends a signal to the whole group, waking what is stopped, and settles when KILL follows. */
 static void stop_group(struct run *run, int signal)
 {
-    kill(-run->group, signal);
+    signal_run(run, signal);
     kill(-run->group, SIGCONT);
     run->terminate_at = 0;
     if (run->kill_at == 0)
@@ -237,7 +270,8 @@ static void handle_deadlines(struct run *run, long long now)
         stop_group(run, SIGTERM);
     }
     if (run->kill_at != 0 && now >= run->kill_at) {
-        kill(-run->group, SIGKILL);
+        run->outcome->killed = true;
+        signal_run(run, SIGKILL);
         run->kill_at = now + NANOSECONDS; /* again, should a fork have slipped through */
     }
 }
@@ -260,8 +294,9 @@ static void handle_signals(struct run *run, int signals)
 
 static int milliseconds_until(long long now, const struct run *run)
 {
-    long long next =
-        run->outcome->cgroup_peak >= 0 ? now + NANOSECONDS : run->outcome->tree.next_nanoseconds;
+    long long next = run->outcome->cgroup_peak >= 0 && !run->plan->samples
+                         ? now + NANOSECONDS
+                         : run->outcome->tree.next_nanoseconds;
     if (run->terminate_at != 0 && run->terminate_at < next)
         next = run->terminate_at;
     if (run->kill_at != 0 && run->kill_at < next)
@@ -274,7 +309,7 @@ static int milliseconds_until(long long now, const struct run *run)
 /* Follows the run to its end: the command has exited and nothing of its group is left. */
 static void follow(struct run *run, int signals)
 {
-    while (!run->ended || group_is_alive(run)) {
+    while (!run->ended || something_is_left(run)) {
         long long now = monotonic_nanoseconds();
         struct pollfd events = {.fd = signals, .events = POLLIN};
         if (poll(&events, 1, milliseconds_until(now, run)) > 0)
@@ -282,7 +317,7 @@ static void follow(struct run *run, int signals)
         reap(run);
         now = monotonic_nanoseconds();
         handle_deadlines(run, now);
-        if (!run->ended && run->outcome->cgroup_peak < 0)
+        if (!run->ended && (run->outcome->cgroup_peak < 0 || run->plan->samples))
             process_tree_look(&run->outcome->tree, now);
     }
 }
@@ -316,7 +351,11 @@ static struct outcome *launch(const struct plan *plan)
     sigprocmask(SIG_BLOCK, &ours, &before);
     signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (plan->whole_tree)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
 
+    if (plan->samples && (outcome->tree.samples = fopen(plan->samples, "we")) == NULL)
+        fail("--samples: cannot write %s: %s", plan->samples, strerror(errno));
     if (!memory_cgroup_create(&cgroup))
         outcome->cgroup_peak = -1;
     start(&run, &cgroup, &before);
@@ -327,6 +366,8 @@ static struct outcome *launch(const struct plan *plan)
     if (run.owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
     close(signals);
+    if (outcome->tree.samples)
+        fclose(outcome->tree.samples);
     return outcome;
 }
 

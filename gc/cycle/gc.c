@@ -16,8 +16,8 @@
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
  * be the address behind a header that is all there is of it (php's functions without arguments),
- * and headers are small. In larger ones only a word of the roots keeps the block that ends there
- * (mark.c).
+ * and headers are small. malloc_usable_size leaves that byte out. In larger ones only a word of the
+ * roots keeps the block that ends there (mark.c).
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so. They are too while
@@ -166,11 +166,20 @@ static bool may_collect(void)
     return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
 }
 
+/* Whether an empty heap could have so much. */
+static bool may_ever_fit(size_t bytes)
+{
+    return !pace_is_over_limit(0, bytes) && collection_may_make_room(bytes);
+}
+
 static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
-    if (tries == 0 && !exhausted &&
-        (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
+    bool due = tries == 0 && !exhausted &&
+               (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
+    if ((due || exhausted) && !may_ever_fit(bytes))
+        return REFUSE;
+    if (due)
         return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
                    ? RETRY
                : pace_is_over_limit(used, bytes) ? REFUSE
@@ -278,6 +287,13 @@ static void *gc_alloc_zeroed(size_t size)
 static void *gc_alloc_aligned(size_t alignment, size_t size)
 {
     return blocks_alloc_aligned(alignment, padded(size));
+}
+
+/* The padding byte is not the program's: what points behind it would not keep the block. */
+static size_t gc_usable_size(const void *block)
+{
+    size_t bytes = blocks_usable_size(block);
+    return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
 }
 
 static void gc_free(void *block)
@@ -407,5 +423,6 @@ const struct allocator gc_default = {
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
+    .usable_size = gc_usable_size,
     BLOCKS_FUNCTIONS,
 };

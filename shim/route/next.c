@@ -8,6 +8,7 @@
 #include "shim/route/next.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <malloc.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static struct {
     void *(*realloc)(void *block, size_t size);
     void (*free)(void *block);
     size_t (*malloc_usable_size)(void *block);
-    int (*malloc_trim)(size_t pad); /* the others have none */
+    int (*malloc_trim)(size_t pad);           /* other allocators have none, */
+    int (*mallopt)(int parameter, int value); /* and none of this */
 } next;
 
 static void look_up(void *function, const char *name)
@@ -66,6 +68,7 @@ static bool init(const void *options)
     look_up(&next.free, "free");
     look_up(&next.malloc_usable_size, "malloc_usable_size");
     look_up(&next.malloc_trim, "malloc_trim");
+    look_up(&next.mallopt, "mallopt");
     if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
         next.malloc_usable_size) {
         name_next();
@@ -130,6 +133,15 @@ static size_t next_trim(void)
     return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
 }
 
+static void next_tune(enum tuning parameter, size_t value)
+{
+    static const int names[] = {[TUNE_LARGE_BYTES] = M_MMAP_THRESHOLD,
+                                [TUNE_FREE_BYTES] = M_TRIM_THRESHOLD,
+                                [TUNE_ARENAS] = M_ARENA_MAX};
+    if (next.mallopt)
+        next.mallopt(names[parameter], value < INT_MAX ? (int)value : INT_MAX);
+}
+
 /* Its statistics are not known. */
 static void next_statistics(struct allocator_statistics *statistics)
 {
@@ -173,4 +185,5 @@ const struct allocator next_allocator = {
     .cached_bytes = next_cached_bytes,
     .walk = next_walk,
     .is_valid = next_is_valid,
+    .tune = next_tune,
 };

@@ -195,6 +195,7 @@ SCHEMA = closed(
         "interrupted": {"type": "boolean"},
         "incomplete": MAYBE_TEXT,
         "results": {"type": "array", "minItems": 1, "items": RESULT},
+        "server": {"type": "null"},  # tests/analysis/test_server.py has those of servers
         "sites": closed(SITES, MAYBE_OBJECT),
         "witness": closed(WITNESS, MAYBE_OBJECT),
     }

@@ -70,8 +70,10 @@ PLAIN = [
     "errno_kept",
     "gnu_family",
     "impossible_sizes",
+    "refused_sizes too-large",
     "resizing",
     "small_alignment",
+    "tuning answers",
     "usable_size",
     "zero_sizes",
     "zeroed",
@@ -90,6 +92,29 @@ def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
 
 
+@each_of_ours
+def test_perturbed_memory(under: Under) -> None:
+    require_success(run(under, "tuning", "perturb"))
+
+
+# gnu gives back the free end of its memory, whatever the threshold.
+@pytest.mark.parametrize("under", [under for under in ALL if under.allocator != "gnu"], ids=str)
+def test_freed_memory_is_kept_where_the_program_asks_for_it(under: Under) -> None:
+    require_success(run(under, "tuning", "keeps"))
+
+
+# The others map no block by itself, or any large one.
+@pytest.mark.parametrize(
+    "under",
+    [under for under in ALL if under.allocator not in ("blocks", "gc")],
+    ids=str,
+)
+def test_a_program_chooses_what_is_mapped(under: Under) -> None:
+    if under.preset == "classic":
+        pytest.skip("as published, there are no mappings of single blocks")
+    require_success(run(under, "tuning", "maps"))
+
+
 @each_allocator
 def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
     require_success(run(under, "exit_handlers", PLUGIN), status=7)
@@ -99,6 +124,13 @@ def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
 @pytest.mark.parametrize("size", ["1000000", "5000000"])
 def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
     require_success(run(under, "address_limit", "as", size))
+
+
+@each_of_ours
+@pytest.mark.parametrize("kind", ["malloc", "calloc", "memalign"])
+def test_one_thread_gets_what_another_has_freed(kind: str, under: Under) -> None:
+    """glibc's threads do not: what is free in one arena does not serve another."""
+    require_success(run(under, "address_limit_threads", kind))
 
 
 # As published, bsd never merges and knuth does not merge what it got at different times.

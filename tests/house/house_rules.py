@@ -47,6 +47,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
     "analysis/launcher": {"trace/base"},
+    "analysis/load": set(),
     "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
     "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
@@ -120,7 +121,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "sites": set(),
     "lifetimes": {"sites"},
     "locality": {"trace"},
-    "compare": {"latency", "sites"},
+    "compare": {"latency", "server", "sites"},
     "suite": {"compare"},
 }
 

@@ -17,6 +17,7 @@ from ..features.compare.page import compare_page
 from ..features.compare.recommendation import Document, recommend
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
 from ..features.latency.output import latency_rows, latency_words
+from ..features.server.plan import ServerPlan
 from ..features.suite import output as suite_output
 from ..features.suite.measure import (
     Settings,
@@ -35,6 +36,7 @@ from ..statistics.intervals import JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
+from .server_options import refuse_what_is_for_commands, server_options
 from .words import (
     Percent,
     allocators_option,
@@ -124,6 +126,7 @@ WRITTEN = {
     help="how output is judged: not at all, by being the same as under glibc, or by "
     "the status of a shell command that reads it",
 )
+@server_options
 @output_options(WRITTEN, "FILE")
 @click.option(
     "--witness", is_flag=True, help="afterwards ask hyperfine and perf about the same commands"
@@ -158,6 +161,7 @@ def compare_allocators(
     witness: bool,
     shell: str | None,
     vary: tuple[str, ...],
+    server: ServerPlan | None,
     suite_file: str | None,
     only: tuple[str, ...],
     state_file: str | None,
@@ -165,15 +169,18 @@ def compare_allocators(
     source: str | None,
     **settings: Any,
 ) -> int:
-    """Run CMD, or the programs of a suite, under several allocators and show them side by side.
+    """Run CMD, a server under a load, or the programs of a suite, under several allocators and show
+    them side by side.
 
     \b
     allotrope compare -- ./program input
-    allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- ./program
+    allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- make -j4
     allotrope compare --until 2% -a glibc -a mimalloc -- ./program
     allotrope compare --shell './program <input | sort'
     allotrope compare --vary size=1,10,100 -- ./program --size {size}
     allotrope compare --suite programs.toml --json result.json
+    allotrope compare -a glibc -a jemalloc --server "memcached -p {port}" \\
+      --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
     """
     if source is not None:
         only_draws(context, "html_file", "--html FILE")
@@ -187,13 +194,22 @@ def compare_allocators(
         return compare_suite(SuiteRun(*question, state), resume, files)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
+    if server is not None:
+        refuse_what_is_for_commands(given_options(context))
+        settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files)
     if settings["input"] is not None:
         _need_readable("--input", settings["input"])
     contenders, baseline_index = choose_contenders(specs, baseline)
-    plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
+    plan = Plan(
+        command=command,
+        allocators=contenders,
+        baseline=baseline_index,
+        server=server,
+        **settings,
+    )
     return compare_command(plan, witness, files)
 
 

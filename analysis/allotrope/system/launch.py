@@ -35,6 +35,17 @@ class Run:
     major_faults: int
     tree_peak_bytes: int | None  # None: a single process, or too short a life to be seen
     tree_peak_method: str | None
+    killed: bool = False  # a signal that asks was not enough
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong beside the ending itself; nothing for a command."""
+        return None
+
+    def figure(self, quantity: str) -> float | None:
+        """What was measured of a quantity; None where it was not."""
+        value: float | None = getattr(self, quantity)
+        return value
 
     @property
     def cpu_seconds(self) -> float:
@@ -77,6 +88,7 @@ def _read_report(report: dict[str, Any]) -> Run:
         major_faults=report["major_faults"] or 0,
         tree_peak_bytes=tree["bytes"],
         tree_peak_method=tree["method"],
+        killed=report["killed"],
     )
 
 
@@ -128,6 +140,83 @@ def _end_launcher(launcher: subprocess.Popen[bytes]) -> None:
         launcher.wait()
 
 
+class Running:
+    """A command that runs under the launcher until it is told to stop, with the memory of its
+    processes over time. For `with`: nothing of its tree is left behind it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        unset: Sequence[str],
+        stderr: Path,
+        processors: Sequence[int],
+        grace: float,
+        directory: Path | None = None,
+    ) -> None:
+        """folder: scratch space. processors: where it runs; none: anywhere. grace: seconds between
+        TERM and KILL. The rest as for launch(). Standard output goes where standard error does."""
+        self.report = folder / "report.json"
+        self.samples = folder / "samples"
+        self.run: Run | None = None  # once it has ended
+        arguments = [str(built(PLACES.launcher)), "--report", str(self.report)]
+        arguments += ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
+        arguments += ["--stdin", os.devnull, "--stdout", os.devnull, "--stderr", os.fspath(stderr)]
+        if processors:
+            arguments += ["--processors", ",".join(map(str, processors))]
+        arguments += _variables(environment, unset)
+        with _interruptions_held() as pending:
+            self.launcher = subprocess.Popen([*arguments, "--", *command], cwd=directory)
+        if pending:
+            _end_launcher(self.launcher)
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def has_ended(self) -> bool:
+        return self.launcher.poll() is not None
+
+    def await_end(self, seconds: float) -> None:
+        """Returns when it has ended, and after so many seconds in any case."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.launcher.wait(seconds)
+
+    def stop(self) -> Run:
+        """Asks with TERM, and kills what does not listen within the grace."""
+        if self.run is None:
+            if not self.has_ended():
+                self.launcher.terminate()
+            try:
+                self.launcher.wait()
+            except KeyboardInterrupt:
+                self.launcher.wait()
+                raise
+            self.run = _read_report_file(self.report, self.launcher.returncode)
+        return self.run
+
+
+def _variables(environment: Mapping[str, str], unset: Sequence[str]) -> list[str]:
+    arguments = []
+    for name in unset:
+        arguments += ["--unset", name]
+    for name, value in environment.items():
+        arguments += ["--env", f"{name}={value}"]
+    return arguments
+
+
+def _read_report_file(report: Path, status: int) -> Run:
+    text = report.read_text() if report.exists() else ""
+    if not text:
+        raise UserError(f"{PLACES.launcher} gave no report (status {status})")
+    return _read_report(json.loads(text))
+
+
 def launch(
     command: Sequence[str],
     *,
@@ -153,10 +242,7 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
         report = Path(folder, "report.json")
         arguments = [str(launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
-        for name in unset:
-            arguments += ["--unset", name]
-        for name, value in (environment or {}).items():
-            arguments += ["--env", f"{name}={value}"]
+        arguments += _variables(environment or {}, unset)
         for option, file in (("--stdout", stdout), ("--stderr", stderr)):
             if file is not None:
                 arguments += [option, os.fspath(file)]
@@ -168,7 +254,4 @@ def launch(
         for descriptor in descriptors:
             arguments += ["--watch", str(descriptor)]
         status = _run_launcher([*arguments, "--", *command], directory, descriptors)
-        text = report.read_text() if report.exists() else ""
-        if not text:
-            raise UserError(f"{launcher} gave no report (status {status})")
-        return _read_report(json.loads(text))
+        return _read_report_file(report, status)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
 
 from .counters import Published, find_published
+from .process_tree import descendants
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -306,6 +307,14 @@ class Watcher:
         count = serving.allocations
         own = None if count is None else max(0, count - process.inherited)
         process.serving = Serving(serving.allocator, serving.object, own)
+
+
+def look_at_tree(root: int) -> list[Process]:
+    """The descendants of a process while they run: of a server, which is told to end by a signal. A
+    process that was forked counts what its parent had allocated until then as well."""
+    return [
+        Process(pid, command_of(pid), _cpu_seconds(pid), look(pid)) for pid in descendants(root)
+    ]
 
 
 def command_of(pid: int) -> str:

@@ -47,6 +47,9 @@ from ...system.machine import busy_seconds
 from ...system.native import last_line, read_reports
 from ...system.serving import Watcher
 from ..latency.measure import read_latencies
+from ..server.plan import ServerPlan, check_server_plan, divide_processors
+from ..server.run import METRIC, ServerRun, Surroundings, serve
+from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
 from . import served
@@ -92,6 +95,7 @@ class Plan:
     directory: Path | None = None  # where everything runs; None: here
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
     unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
+    server: ServerPlan | None = None  # the command is a server, measured under a load
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
@@ -149,6 +153,14 @@ class Comparison:
         self.load = Load()  # what others did meanwhile
         self.sites: dict[str, Any] | None = None  # where the program allocates
         self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
+        self.reference_run: Run | None = None  # the last under glibc before the rounds
+
+    def quantities(self) -> tuple[str, ...]:
+        """What is measured of each run."""
+        if not isinstance(self.reference_run, ServerRun):
+            return QUANTITIES
+        metrics = (METRIC + one.name for one in self.reference_run.known)
+        return (*QUANTITIES, *SERVER_QUANTITIES, *metrics)
 
     def deterministic(self) -> bool | None:
         """Whether all runs under glibc wrote the same; None when that was not looked at."""
@@ -239,7 +251,7 @@ class Load:
 
 
 def _values(contender: Contender, quantity: str) -> list[float | None] | None:
-    values = [None if run is None else getattr(run, quantity) for run in contender.runs]
+    values = [None if run is None else run.figure(quantity) for run in contender.runs]
     lacking = any(run is not None and value is None for run, value in zip(contender.runs, values))
     return None if lacking else values
 
@@ -275,6 +287,8 @@ def steps(plan: Plan) -> int:
 
 def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
+    if plan.server is not None:
+        check_server_plan(plan.server)
     program = find_program(plan.command[0])
     obstacle = preload_obstacle(program)
     if obstacle is not None and any(allocator.library for allocator in plan.allocators):
@@ -294,6 +308,8 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
     comparison = Comparison(plan)
     check_plan(plan)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        if plan.server is not None:
+            Path(folder).chmod(0o711)  # a server that gives its rights up writes its account there
         runner = Runner(comparison, Path(folder), progress)
         try:
             runner.measure_reference()
@@ -333,7 +349,10 @@ class Runner:
         endings = set()
         for _ in range(2):
             run = self._run(reference.allocator, "reference")
-            if run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
+            self.comparison.reference_run = run
+            if isinstance(run, ServerRun):
+                self._judge_server(run)
+            elif run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
                 raise UserError(self._explain_failure(run))
             endings.add((run.exit_status, run.signal))
             self._note_output(reference)
@@ -343,6 +362,17 @@ class Runner:
                 "valid are none, stdout, or a shell command that accepts that output"
             )
         self.comparison.endings = endings
+
+    def _judge_server(self, run: ServerRun) -> None:
+        """How it ends when it is told to is its own affair."""
+        if run.problem is not None:
+            said = f"; the server's last line: {message}" if (message := self._last_error()) else ""
+            raise UserError(f"under glibc itself: {run.problem}{said}")
+
+    def _ended_well(self, run: Run) -> bool:
+        """As under glibc."""
+        same = (run.exit_status, run.signal) in self.comparison.endings
+        return same and not run.timed_out and run.problem is None
 
     def _explain_failure(self, run: Run) -> str:
         said = f" ({message})" if (message := self._last_error()) else ""
@@ -382,28 +412,27 @@ class Runner:
         with Watcher() as watcher:
             run = self._run(contender.allocator, "who serves", settings, watcher=watcher)
         if self._ended_well(run):
-            self._note_served(contender, watcher)
+            self._note_served(contender, run, watcher)
         else:
             contender.served_missing = f"for watched it {run.ending()}"
 
-    def _note_served(self, contender: Contender, watcher: Watcher) -> None:
-        contender.served = served.account(watcher.processes, contender.allocator)
+    def _note_served(self, contender: Contender, run: Run, watcher: Watcher) -> None:
+        """A server's processes were looked at while they ran."""
+        seen = run.processes if isinstance(run, ServerRun) else watcher.processes
+        contender.served = served.account(seen, contender.allocator)
         if watcher.forbidden:
             contender.served, contender.served_missing = None, "for the kernel allows no ptrace"
         if served.is_out_of_reach(contender.served) and contender.allocator.ours:
             contender.heap, contender.heap_missing = None, served.NO_ACCOUNT
-
-    def _ended_well(self, run: Run) -> bool:
-        """As under glibc."""
-        return not run.timed_out and (run.exit_status, run.signal) in self.comparison.endings
 
     def _take_account(self, contender: Contender) -> None:
         """Where the memory was allocated is the program's own doing, so the first account that
         succeeds tells it for all."""
         accounts = self.folder / f"account-{contender.allocator.name}"
         places = self.folder / f"sites-{contender.allocator.name}"
-        accounts.mkdir(exist_ok=True)
-        places.mkdir(exist_ok=True)
+        for folder in (accounts, places):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777 if self.plan.server is not None else 0o755)
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
@@ -424,7 +453,7 @@ class Runner:
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
         if contender.served_missing is None:
-            self._note_served(contender, watcher)
+            self._note_served(contender, run, watcher)
         for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
 
@@ -513,6 +542,8 @@ class Runner:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
+        if self.plan.server is not None:
+            return serve(self.plan.server, self._surroundings(allocator, settings or {}))
         return launch(
             self.plan.command,
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
@@ -524,6 +555,17 @@ class Runner:
             timeout=self.plan.timeout,
             fixed_addresses=fixed_addresses,
             watcher=watcher,
+        )
+
+    def _surroundings(self, allocator: Allocator, settings: dict[str, str]) -> Surroundings:
+        return Surroundings(
+            environment={**self.plan.environment, **allocator.environment(), **settings},
+            unset=[*OWN_VARIABLES, *self.plan.unset],
+            plain=self.plan.surroundings(),
+            processors=divide_processors(),
+            stderr=self.errors,
+            timeout=self.plan.timeout,
+            directory=self.plan.directory,
         )
 
     def _note_output(self, contender: Contender) -> None:

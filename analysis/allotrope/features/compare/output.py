@@ -30,6 +30,8 @@ from . import served
 from .collector import collections_line
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
+from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
+from .servers import more_is_better, server_document, server_legend, server_result, server_rows
 
 SCHEMA = "allotrope.compare/1"
 
@@ -72,6 +74,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "interrupted": comparison.interrupted,
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
+        "server": server_document(comparison),
         "sites": comparison.sites,
         "witness": comparison.witness,
     }
@@ -105,8 +108,11 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     for quantity in QUANTITIES:
         summary = comparison.summary(contender, quantity)
         result[quantity] = summary and dataclasses.asdict(summary)
+    result |= server_result(comparison, contender)
+    for quantity in comparison.quantities():
+        summary = comparison.summary(contender, quantity)
         if summary is not None:
-            result[quantity]["verdict"] = _verdict(comparison, contender, summary)
+            result[quantity]["verdict"] = _verdict(comparison, contender, quantity, summary)
     result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
     result["served"] = contender.served
     result["served_missing"] = contender.served_missing
@@ -117,7 +123,9 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     return result
 
 
-def _verdict(comparison: Comparison, contender: Contender, summary: Summary) -> str | None:
+def _verdict(
+    comparison: Comparison, contender: Contender, quantity: str, summary: Summary
+) -> str | None:
     """None for the baseline, and where no interval could tell."""
     ratio = summary.ratio_interval()
     judged = comparison.status(contender) == "ok" and comparison.status(comparison.baseline) == "ok"
@@ -125,7 +133,15 @@ def _verdict(comparison: Comparison, contender: Contender, summary: Summary) -> 
         return None
     if summary.interval != ORDER_STATISTIC:
         return Outcome.NOT_DECIDED
-    return judge(ratio, comparison.plan.threshold)
+    return judge(ratio, comparison.plan.threshold, more_is_better(comparison, quantity))
+
+
+def _verdict_cell(
+    comparison: Comparison, contender: Contender, summaries: Mapping[str, Summary | None]
+) -> str:
+    known = {quantity: one for quantity, one in summaries.items() if one}
+    words = [_verdict(comparison, contender, *pair) or "–" for pair in known.items()]
+    return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
 CSV_COLUMNS = (
@@ -139,12 +155,12 @@ def as_csv(comparison: Comparison) -> str:
     lines: list[Sequence[Any]] = [CSV_COLUMNS]
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
-        for quantity in QUANTITIES:
+        for quantity in comparison.quantities():
             summary = comparison.summary(contender, quantity)
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
-                values["verdict"] = _verdict(comparison, contender, summary)
+                values["verdict"] = _verdict(comparison, contender, quantity, summary)
             cells = known | {"quantity": quantity} | values
             lines.append([cells.get(column) for column in CSV_COLUMNS])
     return files.as_csv(lines)
@@ -211,6 +227,8 @@ def memory_quantity(comparison: Comparison) -> str:
 
 def table_rows(comparison: Comparison) -> list[list[str]]:
     """The cells of the table, header first."""
+    if comparison.plan.server is not None:
+        return server_rows(comparison)
     memory = memory_quantity(comparison)
     rows = [list(COLUMNS)]
     if memory == "tree_peak_bytes":
@@ -225,9 +243,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
-                ", ".join(
-                    _verdict(comparison, contender, one) or "–" for one in (cpu, peak) if one
-                ).replace("–, –", "–"),
+                _verdict_cell(comparison, contender, {"cpu_seconds": cpu, memory: peak}),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
@@ -241,6 +257,8 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
 
 def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
     """What the reader of the table's columns must know, and what went wrong."""
+    if comparison.plan.server is not None:
+        return [*server_legend(comparison), *_what_went_wrong(comparison)]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
     rank = interval_rank(count, comparison.confidence())
@@ -274,6 +292,12 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         lines.append(
             "nondeterministic: the output varies under glibc itself, so it proves nothing."
         )
+    return [*lines, *_what_went_wrong(comparison)]
+
+
+def _what_went_wrong(comparison: Comparison) -> list[str]:
+    """And what collectors did."""
+    lines = []
     if comparison.incomplete is not None:
         lines.append(f"Incomplete: {comparison.incomplete}.")
     if any(contender.served for contender in comparison.contenders):
@@ -311,9 +335,13 @@ def as_markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:
+def _least_wanted(
+    comparison: Comparison, statuses: Sequence[str], order: Sequence[int]
+) -> list[int]:
     """Who served whom is the first to go where everyone served, and the last where not."""
-    least = list(LEAST_WANTED)
+    least = list(order)
+    if comparison.plan.server is not None:
+        return least[1:] if any(status != "ok" for status in statuses) else least
     if any(status != "ok" for status in statuses):
         least.remove(STATUS_COLUMN)
     if served.notes([_result(comparison, one) for one in comparison.contenders]):
@@ -326,7 +354,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
+    order = LEAST_WANTED if comparison.plan.server is None else SERVER_LEAST_WANTED
+    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses, order))
     styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]

@@ -102,10 +102,18 @@ def measured(document: Document) -> list[dict[str, Any]]:
 
 def memory_quantity(document: Document) -> str:
     """What memory means in this comparison."""
+    if document.get("server"):
+        return "tree_peak_bytes"
     pairs = [(one["tree_peak_bytes"], one["peak_rss_bytes"]) for one in measured(document)]
     return memory_that_matters(
         [(tree and tree["median"], largest and largest["median"]) for tree, largest in pairs]
     )
+
+
+def cpu_quantity(document: Document) -> str:
+    """What CPU means: of a server's processes, per request where that is known."""
+    server = document.get("server")
+    return str(server["cpu_quantity"]) if server else "cpu_seconds"
 
 
 def memory_that_matters(peaks: Sequence[tuple[float | None, float | None]]) -> str:
@@ -124,7 +132,7 @@ class ComparisonEvidence:
         self.results = {str(result["spec"]): result for result in usable}
         self.candidates: Sequence[str] = list(self.results)
         memory = memory_quantity(document)
-        self.keys = {"CPU": "cpu_seconds", "memory": memory, "wall time": "wall_seconds"}
+        self.keys = {"CPU": cpu_quantity(document), "memory": memory, "wall time": "wall_seconds"}
         self.threshold = float(document.get("threshold", THRESHOLD))
         self.confidence = float(document.get("confidence", JUDGED_CONFIDENCE))
 
@@ -146,6 +154,8 @@ class ComparisonEvidence:
             return ""
         if quantity == "memory":
             return format_bytes(summary["median"])
+        if quantity == "CPU" and self.keys[quantity] != "cpu_seconds":
+            return f"{1e6 * summary['median']:.3g} µs a request"
         return f"{summary['median']:.3g} s"
 
 
@@ -497,7 +507,9 @@ def _findings(document: Document) -> list[Sentence]:
     freed = {spec: heap for spec, heap in accounts.items() if spec not in collected}
     garbage = {spec: heap for spec, heap in accounts.items() if spec in collected}
     others = [sentence for find in finders for sentence in find(freed)]
-    return [*_never_freed(accounts, document.get("sites")), *others, *_garbage(garbage)]
+    # What a server holds when it is stopped is its data.
+    held = [] if document.get("server") else _never_freed(accounts, document.get("sites"))
+    return [*held, *others, *_garbage(garbage)]
 
 
 def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
@@ -649,7 +661,13 @@ def _limits(document: Document) -> list[Sentence]:
         )
         sentences.append(Sentence("note", "Still wide", text))
     cpu = [result["cpu_seconds"]["median"] for result in measured(document)]
-    if cpu and max(cpu) < SHORT_RUN_SECONDS:
+    if cpu and max(cpu) < SHORT_RUN_SECONDS and document.get("server"):
+        text = (
+            f"under the load the server takes {1000 * max(cpu):.0f} ms of CPU, too little to tell "
+            "allocators apart; load it longer."
+        )
+        sentences.append(Sentence("note", "Short", text))
+    elif cpu and max(cpu) < SHORT_RUN_SECONDS:
         text = (
             f"a run takes {1000 * max(cpu):.0f} ms of CPU, most of which goes into starting the "
             "program; give it more to do."
