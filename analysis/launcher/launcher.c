@@ -16,12 +16,12 @@
  * waited for, by its parent or by us. Memory of the whole tree comes from a cgroup of its own
  * where there can be one, else from sampling.
  *
- * A caller that wants to see each process (--watch) is told by watch.c; such a run is for looking,
- * its times are not to be used.
- *
  * A server's run (--whole-tree) ends when nothing of its tree is left, in whatever process group:
  * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
  * with whoever started us.
+ *
+ * A caller that wants to see each process (--watch) is told by watch.c; such a run is for looking,
+ * its times are not to be used.
  *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
@@ -120,19 +120,6 @@ __attribute__((noreturn)) static void become_command(struct run *run,
     _exit(STATUS_NOT_FOUND);
 }
 
-/* As fork(). The child's gate is the end to read from, ours the end to close. */
-static pid_t fork_behind_gate(struct run *run)
-{
-    int gate[2];
-    run->watch.caller = run->plan->watch;
-    if (fcntl(run->watch.caller, F_SETFD, FD_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
-        return -1;
-    pid_t child = fork();
-    run->watch.gate = child == 0 ? gate[0] : gate[1];
-    close(child == 0 ? gate[1] : gate[0]);
-    return child;
-}
-
 /* Where there are processors beside the command's, we look at it from there. */
 static void keep_off(const cpu_set_t *processors)
 {
@@ -144,6 +131,19 @@ static void keep_off(const cpu_set_t *processors)
             CPU_CLR(one, &ours);
     if (CPU_COUNT(&ours) > 0)
         sched_setaffinity(0, sizeof ours, &ours);
+}
+
+/* As fork(). The child's gate is the end to read from, ours the end to close. */
+static pid_t fork_behind_gate(struct run *run)
+{
+    int gate[2];
+    run->watch.caller = run->plan->watch;
+    if (fcntl(run->watch.caller, F_SETFD, FD_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
+        return -1;
+    pid_t child = fork();
+    run->watch.gate = child == 0 ? gate[0] : gate[1];
+    close(child == 0 ? gate[1] : gate[0]);
+    return child;
 }
 
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)

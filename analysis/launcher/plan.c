@@ -26,7 +26,7 @@ enum {
     TREE,
     SAMPLES,
     PROCESSORS,
-    WATCH,
+    WATCH
 };
 
 void fail(const char *format, ...)
@@ -91,11 +91,11 @@ static void print_usage(void)
          "  --stdin FILE, --stdout FILE, --stderr FILE\n"
          "                      redirect COMMAND\n"
          "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
-         "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
          "  --processors LIST   keep COMMAND on these, such as 0,2-3\n"
          "  --samples FILE      write the memory of COMMAND's processes over time: lines of\n"
          "                      nanoseconds (CLOCK_MONOTONIC), bytes (PSS), processes\n"
          "  --whole-tree        stop what left COMMAND's process group too\n"
+         "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
@@ -126,9 +126,6 @@ static void take_option(struct plan *plan, int choice, char *value)
     case FIXED:
         plan->fixed_addresses = true;
         break;
-    case WATCH:
-        plan->watch = atoi(value);
-        break;
     case TREE:
         plan->whole_tree = true;
         break;
@@ -138,6 +135,9 @@ static void take_option(struct plan *plan, int choice, char *value)
     case PROCESSORS:
         plan->processors = parse_processors(value);
         plan->has_processors = true;
+        break;
+    case WATCH:
+        plan->watch = atoi(value);
         break;
     case HELP:
         print_usage();
@@ -149,7 +149,8 @@ static void take_option(struct plan *plan, int choice, char *value)
 
 struct plan plan_parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
+    static const struct option options[] = {{"watch", required_argument, NULL, WATCH},
+                                            {"report", required_argument, NULL, REPORT},
                                             {"env", required_argument, NULL, ENV},
                                             {"unset", required_argument, NULL, UNSET},
                                             {"timeout", required_argument, NULL, TIMEOUT},
@@ -158,7 +159,6 @@ struct plan plan_parse(int argc, char **argv)
                                             {"whole-tree", no_argument, NULL, TREE},
                                             {"samples", required_argument, NULL, SAMPLES},
                                             {"processors", required_argument, NULL, PROCESSORS},
-                                            {"watch", required_argument, NULL, WATCH},
                                             {"stdin", required_argument, NULL, STDIN},
                                             {"stdout", required_argument, NULL, STDOUT},
                                             {"stderr", required_argument, NULL, STDERR},

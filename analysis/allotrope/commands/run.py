@@ -57,7 +57,7 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     allotrope run -a blocks --stats=stats-%p.json -- make
     allotrope run -a glibc --latency -- ./program
     """
-    chosen = allocators.choose(spec)
+    chosen = allocators.for_program(allocators.choose(spec), command[0])
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")
     preloads = chosen.library is not None or latency is not None

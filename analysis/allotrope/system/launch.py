@@ -155,6 +155,7 @@ class Running:
         processors: Sequence[int],
         grace: float,
         directory: Path | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """folder: scratch space. processors: where it runs; none: anywhere. grace: seconds between
         TERM and KILL. The rest as for launch(). Standard output goes where standard error does."""
@@ -166,9 +167,11 @@ class Running:
         arguments += ["--stdin", os.devnull, "--stdout", os.devnull, "--stderr", os.fspath(stderr)]
         if processors:
             arguments += ["--processors", ",".join(map(str, processors))]
-        arguments += _variables(environment, unset)
+        arguments += [*_variables(environment, unset), *_watching(watcher)]
         with _interruptions_held() as pending:
-            self.launcher = subprocess.Popen([*arguments, "--", *command], cwd=directory)
+            self.launcher = subprocess.Popen(
+                [*arguments, "--", *command], cwd=directory, pass_fds=_descriptors(watcher)
+            )
         if pending:
             _end_launcher(self.launcher)
             raise KeyboardInterrupt
@@ -208,6 +211,15 @@ def _variables(environment: Mapping[str, str], unset: Sequence[str]) -> list[str
     for name, value in environment.items():
         arguments += ["--env", f"{name}={value}"]
     return arguments
+
+
+def _descriptors(watcher: Watcher | None) -> list[int]:
+    """Those that the launcher needs beside the usual ones."""
+    return [watcher.launchers.fileno()] if watcher is not None else []
+
+
+def _watching(watcher: Watcher | None) -> list[str]:
+    return [word for one in _descriptors(watcher) for word in ("--watch", str(one))]
 
 
 def _read_report_file(report: Path, status: int) -> Run:
@@ -250,8 +262,7 @@ def launch(
             arguments += ["--timeout", repr(timeout)]
         if fixed_addresses:
             arguments.append("--fixed-addresses")
-        descriptors = [watcher.launchers.fileno()] if watcher is not None else []
-        for descriptor in descriptors:
-            arguments += ["--watch", str(descriptor)]
-        status = _run_launcher([*arguments, "--", *command], directory, descriptors)
+        arguments += _watching(watcher)
+        line = [*arguments, "--", *command]
+        status = _run_launcher(line, directory, _descriptors(watcher))
         return _read_report_file(report, status)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
 
 from .counters import Published, find_published
-from .process_tree import descendants
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -309,20 +308,12 @@ class Watcher:
         process.serving = Serving(serving.allocator, serving.object, own)
 
 
-def look_at_tree(root: int) -> list[Process]:
-    """The descendants of a process while they run: of a server, which is told to end by a signal. A
-    process that was forked counts what its parent had allocated until then as well."""
-    return [
-        Process(pid, command_of(pid), _cpu_seconds(pid), look(pid)) for pid in descendants(root)
-    ]
-
-
 def command_of(pid: int) -> str:
-    """The name by which the process was called, without its folder; that of its file where the
-    kernel tells no other."""
+    """The name by which the process was called, without its folder and without what servers write
+    behind it ("redis-server *:6379"); the kernel's name for it where there is none."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        name = os.path.basename(os.fsdecode(words[0]))
+        name = os.path.basename(os.fsdecode(words[0])).split(" ")[0].rstrip(":")
         return name or Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "?"

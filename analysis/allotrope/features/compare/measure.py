@@ -25,7 +25,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
@@ -39,7 +39,14 @@ from ...statistics.intervals import (
     summarize,
 )
 from ...statistics.verdicts import THRESHOLD
-from ...system.allocators import OWN_VARIABLES, Allocator, glibc, own_missing, with_unwinder
+from ...system.allocators import (
+    OWN_VARIABLES,
+    Allocator,
+    for_program,
+    glibc,
+    own_missing,
+    with_unwinder,
+)
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
@@ -73,6 +80,7 @@ LEAST_HEAP_BYTES = 64 << 10
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
 PADDING = "ALLOTROPE_PADDING"
+BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -96,6 +104,16 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
     unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
     server: ServerPlan | None = None  # the command is a server, measured under a load
+
+    def command_of(self, allocator: Allocator) -> list[str]:
+        """What runs under it: {build} stands for the program of its build."""
+        build = allocator.build
+        return [word if build is None else word.replace(BUILD, build) for word in self.command]
+
+    def server_of(self, allocator: Allocator) -> ServerPlan | None:
+        if self.server is None or allocator.build is None:
+            return self.server
+        return replace(self.server, server=self.server.server.replace(BUILD, allocator.build))
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
@@ -143,9 +161,12 @@ class Comparison:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.started = datetime.datetime.now(datetime.timezone.utc)
-        self.contenders = [Contender(allocator) for allocator in plan.allocators]
+        program = plan.command[0]
+        self.contenders = [Contender(for_program(one, program)) for one in plan.allocators]
         self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(glibc())
+        self.reference = Contender(
+            for_program(replace(glibc(), build=self.baseline.allocator.build), program)
+        )
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
@@ -168,9 +189,13 @@ class Comparison:
             return None
         outputs = set(self.reference.outputs)
         for contender in self.contenders:
-            if contender.allocator.name == "glibc":
+            if self.is_reference(contender.allocator):
                 outputs |= contender.outputs
         return len(outputs) <= 1
+
+    def is_reference(self, allocator: Allocator) -> bool:
+        """Whether it is what ran before all others."""
+        return allocator.name == "glibc" and allocator.build == self.reference.allocator.build
 
     def confidence(self) -> float:
         """Of every interval."""
@@ -280,7 +305,10 @@ def padding_of_round(number: int) -> dict[str, str]:
 
 def steps(plan: Plan) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
-    foreign = sum(allocator.name != "glibc" for allocator in plan.allocators)
+    build = plan.allocators[plan.baseline].build
+    foreign = sum(
+        allocator.name != "glibc" or allocator.build != build for allocator in plan.allocators
+    )
     timed = plan.rounds + plan.latency
     return 2 + foreign * plan.warmup + len(plan.allocators) * (1 + timed)
 
@@ -289,10 +317,11 @@ def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
     if plan.server is not None:
         check_server_plan(plan.server)
-    program = find_program(plan.command[0])
-    obstacle = preload_obstacle(program)
-    if obstacle is not None and any(allocator.library for allocator in plan.allocators):
-        raise UserError(f"{plan.command[0]}: this program {obstacle}; there is nothing to compare")
+    for allocator in plan.allocators:
+        name = plan.command_of(allocator)[0]
+        obstacle = preload_obstacle(find_program(name))
+        if obstacle is not None and allocator.library:
+            raise UserError(f"{name}: this program {obstacle}; there is nothing to compare")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
             raise UserError(
@@ -385,7 +414,7 @@ class Runner:
         """glibc is warm by now."""
         for _ in range(self.plan.warmup):
             for contender in self._still_in():
-                if contender.allocator.name != "glibc":
+                if not self.comparison.is_reference(contender.allocator):
                     self._attempt(contender, "warm-up")
         failure = self.comparison.baseline.failure
         if failure is not None:
@@ -412,14 +441,12 @@ class Runner:
         with Watcher() as watcher:
             run = self._run(contender.allocator, "who serves", settings, watcher=watcher)
         if self._ended_well(run):
-            self._note_served(contender, run, watcher)
+            self._note_served(contender, watcher)
         else:
             contender.served_missing = f"for watched it {run.ending()}"
 
-    def _note_served(self, contender: Contender, run: Run, watcher: Watcher) -> None:
-        """A server's processes were looked at while they ran."""
-        seen = run.processes if isinstance(run, ServerRun) else watcher.processes
-        contender.served = served.account(seen, contender.allocator)
+    def _note_served(self, contender: Contender, watcher: Watcher) -> None:
+        contender.served = served.account(watcher.processes, contender.allocator)
         if watcher.forbidden:
             contender.served, contender.served_missing = None, "for the kernel allows no ptrace"
         if served.is_out_of_reach(contender.served) and contender.allocator.ours:
@@ -453,7 +480,7 @@ class Runner:
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
         if contender.served_missing is None:
-            self._note_served(contender, run, watcher)
+            self._note_served(contender, watcher)
         for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
 
@@ -542,10 +569,11 @@ class Runner:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
-        if self.plan.server is not None:
-            return serve(self.plan.server, self._surroundings(allocator, settings or {}))
+        server = self.plan.server_of(allocator)
+        if server is not None:
+            return serve(server, self._surroundings(allocator, settings or {}, watcher))
         return launch(
-            self.plan.command,
+            self.plan.command_of(allocator),
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
             directory=self.plan.directory,
             unset=[*OWN_VARIABLES, *self.plan.unset],
@@ -557,7 +585,9 @@ class Runner:
             watcher=watcher,
         )
 
-    def _surroundings(self, allocator: Allocator, settings: dict[str, str]) -> Surroundings:
+    def _surroundings(
+        self, allocator: Allocator, settings: dict[str, str], watcher: Watcher | None
+    ) -> Surroundings:
         return Surroundings(
             environment={**self.plan.environment, **allocator.environment(), **settings},
             unset=[*OWN_VARIABLES, *self.plan.unset],
@@ -566,6 +596,7 @@ class Runner:
             stderr=self.errors,
             timeout=self.plan.timeout,
             directory=self.plan.directory,
+            watcher=watcher,
         )
 
     def _note_output(self, contender: Contender) -> None:

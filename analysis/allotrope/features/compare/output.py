@@ -23,15 +23,15 @@ from ...statistics.intervals import (
     Summary,
     interval_rank,
 )
-from ...statistics.verdicts import Outcome, judge
 from ...system import capabilities
 from ...system.machine import machine_facts
 from . import served
 from .collector import collections_line
+from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
-from .servers import more_is_better, server_document, server_legend, server_result, server_rows
+from .servers import server_document, server_legend, server_result, server_rows
 
 SCHEMA = "allotrope.compare/1"
 
@@ -108,11 +108,9 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     for quantity in QUANTITIES:
         summary = comparison.summary(contender, quantity)
         result[quantity] = summary and dataclasses.asdict(summary)
-    result |= server_result(comparison, contender)
-    for quantity in comparison.quantities():
-        summary = comparison.summary(contender, quantity)
         if summary is not None:
-            result[quantity]["verdict"] = _verdict(comparison, contender, quantity, summary)
+            result[quantity]["verdict"] = verdict_of(comparison, contender, summary)
+    result |= server_result(comparison, contender)
     result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
     result["served"] = contender.served
     result["served_missing"] = contender.served_missing
@@ -121,27 +119,6 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     result["latency"] = contender.latency
     result["latency_missing"] = contender.latency_missing
     return result
-
-
-def _verdict(
-    comparison: Comparison, contender: Contender, quantity: str, summary: Summary
-) -> str | None:
-    """None for the baseline, and where no interval could tell."""
-    ratio = summary.ratio_interval()
-    judged = comparison.status(contender) == "ok" and comparison.status(comparison.baseline) == "ok"
-    if ratio is None or contender is comparison.baseline or not judged:
-        return None
-    if summary.interval != ORDER_STATISTIC:
-        return Outcome.NOT_DECIDED
-    return judge(ratio, comparison.plan.threshold, more_is_better(comparison, quantity))
-
-
-def _verdict_cell(
-    comparison: Comparison, contender: Contender, summaries: Mapping[str, Summary | None]
-) -> str:
-    known = {quantity: one for quantity, one in summaries.items() if one}
-    words = [_verdict(comparison, contender, *pair) or "–" for pair in known.items()]
-    return ", ".join(words) if any(word != "–" for word in words) else "–"
 
 
 CSV_COLUMNS = (
@@ -160,7 +137,7 @@ def as_csv(comparison: Comparison) -> str:
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
-                values["verdict"] = _verdict(comparison, contender, quantity, summary)
+                values["verdict"] = verdict_of(comparison, contender, summary)
             cells = known | {"quantity": quantity} | values
             lines.append([cells.get(column) for column in CSV_COLUMNS])
     return files.as_csv(lines)
@@ -243,7 +220,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
-                _verdict_cell(comparison, contender, {"cpu_seconds": cpu, memory: peak}),
+                verdict_cell(comparison, contender, cpu, peak),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
@@ -335,13 +312,9 @@ def as_markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _least_wanted(
-    comparison: Comparison, statuses: Sequence[str], order: Sequence[int]
-) -> list[int]:
+def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:
     """Who served whom is the first to go where everyone served, and the last where not."""
-    least = list(order)
-    if comparison.plan.server is not None:
-        return least[1:] if any(status != "ok" for status in statuses) else least
+    least = list(LEAST_WANTED if comparison.plan.server is None else SERVER_LEAST_WANTED)
     if any(status != "ok" for status in statuses):
         least.remove(STATUS_COLUMN)
     if served.notes([_result(comparison, one) for one in comparison.contenders]):
@@ -354,8 +327,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    order = LEAST_WANTED if comparison.plan.server is None else SERVER_LEAST_WANTED
-    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses, order))
+    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
     styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]

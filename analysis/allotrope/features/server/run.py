@@ -26,7 +26,7 @@ from ...system.launch import Run, Running
 from ...system.native import last_line
 from ...system.places import own_programs
 from ...system.process_tree import tree_usage
-from ...system.serving import Process, look_at_tree
+from ...system.serving import Watcher
 from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
@@ -54,7 +54,6 @@ class ServerRun(Run):
     metrics: Mapping[str, float] = field(default_factory=dict)
     known: Sequence[Metric] = ()  # what the metrics are
     timeline: Sequence[tuple[float, float]] = ()  # seconds since the load began, bytes
-    processes: Sequence[Process] = ()  # the server's, when the load was done
 
     @property
     def problem(self) -> str | None:
@@ -89,6 +88,7 @@ class Surroundings:
     stderr: Path  # where what the server says goes
     timeout: float | None = None  # seconds that the load may take
     directory: Path | None = None
+    watcher: Watcher | None = None  # sees each process; such a run's times are not to be used
 
 
 @dataclass
@@ -98,7 +98,6 @@ class _Loaded:
     ended: float
     metrics: Mapping[str, float]
     known: Sequence[Metric]
-    processes: Sequence[Process]
 
 
 def serve(plan: ServerPlan, around: Surroundings) -> ServerRun:
@@ -140,6 +139,7 @@ def _serve_at(plan: ServerPlan, around: Surroundings, place: Place, folder: Path
             processors=[] if around.processors.shared else around.processors.server,
             grace=plan.stop_timeout,
             directory=around.directory,
+            watcher=around.watcher,
         ) as server:
             try:
                 ready = _await_ready(plan, place, around, server)
@@ -177,7 +177,6 @@ def _result(
         memory_end_bytes=during[-1] if during else None,
         metrics=loaded.metrics,
         known=loaded.known,
-        processes=loaded.processes,
         timeline=_thin([(at - loaded.began, size) for at, size in memory]),
     )
 
@@ -320,7 +319,6 @@ def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running)
         ) from None
     ended = time.monotonic()
     after = tree_usage(server.launcher.pid)
-    processes = look_at_tree(server.launcher.pid)
     if status != 0:
         server.await_end(END_SEEN_WITHIN)
     if server.has_ended() or after.processes == 0:
@@ -337,4 +335,4 @@ def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running)
         key: getattr(used, key)
         for key in ("user_seconds", "system_seconds", "minor_faults", "major_faults")
     }
-    return _Loaded(usage, began, ended, figures, known, processes)
+    return _Loaded(usage, began, ended, figures, known)
