@@ -292,8 +292,8 @@ def choose(spec: str) -> Allocator:
     meant = f"; did you mean {near[0]}?" if near else ""
     hint = f" ({missing})" if (missing := own_missing()) else ""
     raise UserError(
-        f"unknown allocator '{name}'; valid are: {', '.join(known)}, or a library's file, as ./libmine.so"
-        f"{hint}{meant}"
+        f"unknown allocator '{name}'; valid are: {', '.join(known)}, or a library's file, as "
+        f"./libmine.so{hint}{meant}"
     )
 
 
