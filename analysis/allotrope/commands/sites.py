@@ -45,7 +45,13 @@ def sites(
     spec: str | None, rate: str | None, frames: int, files: Files, command: tuple[str, ...]
 ) -> int:
     """Run CMD and show where in it the memory was allocated that it held at its peak, and what it
-    never freed. The report goes to standard error; standard output and the status are CMD's."""
+    never freed. The report goes to standard error; standard output and the status are CMD's.
+
+    \b
+    allotrope sites -- ./program
+    allotrope sites --rate 1 --html page.html -- ./program
+    allotrope sites --pprof heap.pb.gz -- ./program && pprof -http : heap.pb.gz
+    """
     for option, file in files.items():
         if file == STDOUT:
             raise UserError(f"{option}: standard output is the command's; name a file")
