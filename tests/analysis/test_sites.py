@@ -68,6 +68,41 @@ def by_function(document: dict[str, Any], moment: str) -> dict[str, tuple[int, i
     return sums
 
 
+TEMPORARIES = r"""
+#include <stdlib.h>
+static void *volatile kept;
+static __attribute__((noinline)) void *temporary(void) { return malloc(40); }
+static __attribute__((noinline)) void *other(void) { return malloc(24); }
+int main(void)
+{
+    for (int i = 0; i < 1000; i++) { kept = temporary(); free(kept); }
+    for (int i = 0; i < 1000; i++) {
+        void *volatile first = other(), *volatile second = other();
+        free(first);
+        free(second);
+    }
+    for (int i = 0; i < 6000; i++) kept = other();
+    return 0;
+}
+"""
+
+
+def test_temporaries_ages_and_a_mostly_leaking_program(real: Command, tmp_path: Path) -> None:
+    (tmp_path / "source.c").write_text(TEMPORARIES)
+    program = str(tmp_path / "program")
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, str(tmp_path / "source.c")], check=True)
+    file = tmp_path / "sites.json"
+    done = real.run("sites", "-a", "bsd", "--rate=1", f"--json={file}", "--", program)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert by_function(document, "temporary") == {"temporary": (1000, 40000), "other": (0, 0)}
+    assert sum(row["blocks"] for row in document["lifetimes"]) == 3000
+    said = " ".join(done.stderr.split())
+    assert "Temporary: 1,000 of 9,000 allocations (11%)" in said
+    assert "Lived: of all allocations" in said and "67% to the end" in said
+    assert "Never freed: 141 KiB in 6,000 blocks: 62% of all" in said
+
+
 def test_files_are_written_though_nobody_reads_the_report(real: Command, tmp_path: Path) -> None:
     file = tmp_path / "sites.json"
     line = real.line("sites", "-a", "bsd", "--json", str(file), "--", "/bin/ls", "/")
