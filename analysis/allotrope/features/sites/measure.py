@@ -101,6 +101,11 @@ def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))
     raw |= {"allocator": allocator.name, "preset": allocator.preset}
+    return with_names(raw, len(documents))
+
+
+def with_names(raw: dict[str, Any], processes: int) -> Sites:
+    """What the library, or a look at a running process, says of one process."""
     symbols = Symbols(raw["maps"])
     places = symbols.find(address for site in raw["sites"] for address in site["frames"])
     sites = [
@@ -110,4 +115,4 @@ def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
         )
         for site in raw["sites"]
     ]
-    return Sites(raw, sites, len(documents), symbols)
+    return Sites(raw, sites, processes, symbols)

@@ -43,6 +43,8 @@ def share(part: float, whole: float) -> str:
 
 def sentences(found: Sites) -> list[Sentence]:
     """What the figures say: where the peak comes from, and what was never freed."""
+    if found.raw.get("running"):
+        return []
     peak = found.raw["peak_bytes"]
     largest = found.by_place("peak")[:3]
     about = "" if found.is_exact else "about "
