@@ -121,6 +121,10 @@ struct allocator {
     /* The kernel has been handed `address`: if it points into a block, the block stays until it is
      * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);
+    /* A block was handed out to the code at `site`, its return address. Called only once the
+     * allocator has called allocator_needs_sites(). Of a call of libc's, strdup for one, the site
+     * is that of its caller. */
+    void (*allocated_by)(void *block, const void *site);
     /* From now on any system call but those of memory may end the process (prctl with
      * PR_SET_NO_NEW_PRIVS or PR_SET_SECCOMP). Called before that takes effect. */
     void (*enter_sandbox)(void);
@@ -139,6 +143,10 @@ struct allocator {
 /* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,
  * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
 extern void (*allocator_thread_started)(void);
+
+/* Set by the shim: from now on allocated_by is to be called for each allocation. In init, or with
+ * all other threads stopped. NULL: nobody can tell. */
+extern void (*allocator_needs_sites)(void);
 
 /* Called at the first allocation of an allocator that has not been initialised: a library whose
  * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it

@@ -96,7 +96,7 @@ struct block_waste blocks_waste(const void *block)
 
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector)
 {
-    if (fast_table.bins)
+    if (fast_table_covers(0))
         return true;
     fork_chain_add(&blocks_heap.common_lock);
     fork_chain_add(&blocks_heap.lock);

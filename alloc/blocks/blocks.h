@@ -64,6 +64,9 @@ struct blocks_collector {
     /* Before every allocation; NULL unless the collector must see each one, which then all go
      * the slow way. */
     void (*before_allocation)(void);
+    /* The program has handed a suspect to a function of malloc's: it hides pointers. Any thread, no
+     * lock held. NULL: there are no suspects. */
+    void (*suspect_used)(const void *block, size_t bytes, const char *function);
 };
 
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */

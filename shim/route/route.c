@@ -84,11 +84,35 @@ struct route route_to(const struct allocator *allocator)
 
 static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
 
+static bool sites_are_needed;
+
+static void protect_route(int protection)
+{
+    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection);
+}
+
+/* By an allocator's init, before there is a route, or when all other threads are stopped. A second
+ * call changes nothing. */
+static void needs_sites(void)
+{
+    if (sites_are_needed)
+        return;
+    sites_are_needed = true;
+    if (!route_page.route.allocator)
+        return;
+    protect_route(PROT_READ | PROT_WRITE);
+    route_page.route = callers_route(route_page.route);
+    protect_route(PROT_READ);
+}
+
+void (*const route_needs_sites)(void) = needs_sites;
+
 static void resolve(void)
 {
     start_allocator(&configuration);
-    route_page.route = observers_start(&configuration, route_to(configuration.allocator));
-    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
+    struct route route = observers_start(&configuration, route_to(configuration.allocator));
+    route_page.route = sites_are_needed ? callers_route(route) : route;
+    protect_route(PROT_READ);
 }
 
 const struct configuration *route_resolve(void)

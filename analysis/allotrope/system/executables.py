@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Sequence
 
 from .errors import UserError
 
@@ -166,6 +166,38 @@ def _obstacle_of_elf(file: BinaryIO) -> str | None:
     except ELFError:
         return "is no valid ELF file"
     return None
+
+
+def library_obstacle(library: Path) -> str | None:
+    """Why a file is no allocator that can be preloaded; None when nothing speaks against it."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    if not library.exists():
+        return "there is no such file"
+    try:
+        with library.open("rb") as file:
+            elf = ELFFile(file)
+            if elf.elfclass != 64 or elf["e_machine"] != OUR_MACHINE or elf["e_type"] != "ET_DYN":
+                machine = str(elf["e_machine"]).removeprefix("EM_")
+                return f"is no shared library for this machine ({elf.elfclass}-bit {machine})"
+            symbols = elf.get_section_by_name(".dynsym")
+            missing = [
+                name
+                for name in ("malloc", "free")
+                if symbols is None or not _defines(symbols.get_symbol_by_name(name))
+            ]
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except ELFError:
+        return "is no shared library: it is no valid ELF file"
+    if missing:
+        return f"defines no {' and no '.join(missing)}, so preloading it would change nothing"
+    return None
+
+
+def _defines(symbols: Sequence[Any] | None) -> bool:
+    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in symbols or ())
 
 
 def _has_sanitizer(elf: "ELFFile") -> bool:  # type: ignore[name-defined]  # noqa: F821
