@@ -20,6 +20,9 @@
  * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
  * with whoever started us.
  *
+ * A caller that wants to see each process (--watch) is told by watch.c; such a run is for looking,
+ * its times are not to be used.
+ *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
@@ -31,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -42,6 +46,7 @@
 #include "analysis/launcher/plan.h"
 #include "analysis/launcher/process_tree.h"
 #include "analysis/launcher/report.h"
+#include "analysis/launcher/watch.h"
 
 enum {
     /* How long processes that outlive the command may finish by themselves. */
@@ -54,9 +59,11 @@ enum {
 struct run {
     const struct plan *plan;
     struct outcome *outcome;
+    struct watch watch;
     pid_t group; /* the command's pid, and its process group's */
     bool ended;  /* the command itself was waited for */
     bool owns_terminal;
+    bool watched;
     long long started;
     long long paused;       /* nanoseconds that job control kept everything stopped */
     long long terminate_at; /* when TERM is due, 0: never */
@@ -82,12 +89,14 @@ static int redirect(const struct plan *plan)
 }
 
 /* Everything the new process does before it becomes the command. It shares our memory (vfork),
- * so that none of our pages count as its own; the signals that we watch are still blocked. */
+ * so that none of our pages count as its own; but a watched one is a copy (fork), for it waits
+ * for us. The signals that we watch are still blocked. */
 __attribute__((noreturn)) static void become_command(struct run *run,
                                                      const struct memory_cgroup *cgroup,
                                                      const sigset_t *signals)
 {
     struct outcome *outcome = run->outcome;
+    char opened;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (run->plan->has_processors)
@@ -100,6 +109,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
         outcome->cgroup_peak = -1;
     outcome->exec_error = redirect(run->plan);
     outcome->exec_stage = "redirect";
+    if (run->watch.gate >= 0 && read(run->watch.gate, &opened, 1) < 0)
+        _exit(STATUS_NOT_FOUND);
     if (outcome->exec_error == 0) {
         sigprocmask(SIG_SETMASK, signals, NULL);
         execvp(run->plan->command[0], run->plan->command);
@@ -122,6 +133,19 @@ static void keep_off(const cpu_set_t *processors)
         sched_setaffinity(0, sizeof ours, &ours);
 }
 
+/* As fork(). The child's gate is the end to read from, ours the end to close. */
+static pid_t fork_behind_gate(struct run *run)
+{
+    int gate[2];
+    run->watch.caller = run->plan->watch;
+    if (fcntl(run->watch.caller, F_SETFD, FD_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
+        return -1;
+    pid_t child = fork();
+    run->watch.gate = child == 0 ? gate[0] : gate[1];
+    close(child == 0 ? gate[1] : gate[0]);
+    return child;
+}
+
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
     run->owns_terminal =
@@ -131,11 +155,13 @@ static void start(struct run *run, const struct memory_cgroup *cgroup, const sig
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
-    pid_t child = vfork();
+    pid_t child = run->plan->watch >= 0 ? fork_behind_gate(run) : vfork();
     if (child == 0)
         become_command(run, cgroup, signals);
     if (child < 0)
         fail("cannot start a process: %s", strerror(errno));
+    if (run->plan->watch >= 0)
+        run->watched = watch_attach(&run->watch, child);
     run->group = child;
     run->outcome->pid = child;
     run->outcome->tree.next_nanoseconds = run->started + FIRST_LOOK_NANOSECONDS;
@@ -185,8 +211,12 @@ static void reap(struct run *run)
 {
     int status = 0;
     struct rusage usage;
-    int flags = WNOHANG | (run->owns_terminal ? WUNTRACED : 0);
+    int flags = WNOHANG | (run->owns_terminal ? WUNTRACED : 0) | (run->watched ? __WALL : 0);
     for (pid_t pid; (pid = wait4(-1, &status, flags, &usage)) > 0;) {
+        if (run->watched && WIFSTOPPED(status)) {
+            watch_stopped(&run->watch, pid, status);
+            continue;
+        }
         if (WIFSTOPPED(status)) {
             if (pid == run->group)
                 pause_with_command(run);
@@ -292,10 +322,21 @@ static void follow(struct run *run, int signals)
     }
 }
 
-static struct outcome launch(const struct plan *plan)
+/* Shared with the child, which tells in it why it could not become the command. */
+static struct outcome *new_outcome(void)
 {
-    struct outcome outcome = {.cgroup_peak = 0, .tree = {.peak_bytes = -1}};
-    struct run run = {.plan = plan, .outcome = &outcome};
+    struct outcome *outcome =
+        mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outcome == MAP_FAILED)
+        fail("no memory");
+    outcome->tree.peak_bytes = -1;
+    return outcome;
+}
+
+static struct outcome *launch(const struct plan *plan)
+{
+    struct outcome *outcome = new_outcome();
+    struct run run = {.plan = plan, .outcome = outcome, .watch = {.caller = -1, .gate = -1}};
     struct memory_cgroup cgroup;
     sigset_t ours;
     sigset_t before;
@@ -313,20 +354,20 @@ static struct outcome launch(const struct plan *plan)
     if (plan->whole_tree)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
 
-    if (plan->samples && (outcome.tree.samples = fopen(plan->samples, "we")) == NULL)
+    if (plan->samples && (outcome->tree.samples = fopen(plan->samples, "we")) == NULL)
         fail("--samples: cannot write %s: %s", plan->samples, strerror(errno));
     if (!memory_cgroup_create(&cgroup))
-        outcome.cgroup_peak = -1;
+        outcome->cgroup_peak = -1;
     start(&run, &cgroup, &before);
     follow(&run, signals);
-    if (outcome.cgroup_peak >= 0)
-        outcome.cgroup_peak = memory_cgroup_peak(&cgroup);
+    if (outcome->cgroup_peak >= 0)
+        outcome->cgroup_peak = memory_cgroup_peak(&cgroup);
     memory_cgroup_remove(&cgroup);
     if (run.owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
     close(signals);
-    if (outcome.tree.samples)
-        fclose(outcome.tree.samples);
+    if (outcome->tree.samples)
+        fclose(outcome->tree.samples);
     return outcome;
 }
 
@@ -348,9 +389,9 @@ int main(int argc, char **argv)
     FILE *report = stderr;
     if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
-    struct outcome outcome = launch(&plan);
-    report_print(report, &outcome);
+    struct outcome *outcome = launch(&plan);
+    report_print(report, outcome);
     if (fflush(report) != 0 || ferror(report))
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
-    return exit_status(&outcome);
+    return exit_status(outcome);
 }

@@ -25,7 +25,8 @@ enum {
     FIXED,
     TREE,
     SAMPLES,
-    PROCESSORS
+    PROCESSORS,
+    WATCH
 };
 
 void fail(const char *format, ...)
@@ -94,6 +95,7 @@ static void print_usage(void)
          "  --samples FILE      write the memory of COMMAND's processes over time: lines of\n"
          "                      nanoseconds (CLOCK_MONOTONIC), bytes (PSS), processes\n"
          "  --whole-tree        stop what left COMMAND's process group too\n"
+         "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
@@ -134,6 +136,9 @@ static void take_option(struct plan *plan, int choice, char *value)
         plan->processors = parse_processors(value);
         plan->has_processors = true;
         break;
+    case WATCH:
+        plan->watch = atoi(value);
+        break;
     case HELP:
         print_usage();
         exit(0);
@@ -144,7 +149,8 @@ static void take_option(struct plan *plan, int choice, char *value)
 
 struct plan plan_parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
+    static const struct option options[] = {{"watch", required_argument, NULL, WATCH},
+                                            {"report", required_argument, NULL, REPORT},
                                             {"env", required_argument, NULL, ENV},
                                             {"unset", required_argument, NULL, UNSET},
                                             {"timeout", required_argument, NULL, TIMEOUT},
@@ -158,7 +164,7 @@ struct plan plan_parse(int argc, char **argv)
                                             {"stderr", required_argument, NULL, STDERR},
                                             {"fixed-addresses", no_argument, NULL, FIXED},
                                             {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
+    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
         take_option(&plan, choice, optarg);
     if (!argv[optind])

@@ -28,6 +28,7 @@ struct plan {
     const char *samples;           /* file for the tree's memory over time, or NULL */
     bool has_processors;           /* the command is kept on ... */
     cpu_set_t processors;          /* ... these, and we keep off them */
+    int watch;                     /* a socket on which each process is shown; -1: none */
 };
 
 /* Ends the launcher where the arguments make no sense. Settings for the environment are made at

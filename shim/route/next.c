@@ -10,10 +10,14 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <malloc.h>
+#include <string.h>
 
+#include "shim/reports/output.h"
 #include "shim/route/start.h"
 
-extern __typeof__(dlsym) dlsym __attribute__((weak)); /* a static program has none */
+/* A static program has neither. */
+extern __typeof__(dlsym) dlsym __attribute__((weak));
+extern __typeof__(dladdr) dladdr __attribute__((weak));
 
 static struct {
     void *(*malloc)(size_t size);
@@ -32,6 +36,28 @@ static void look_up(void *function, const char *name)
     __builtin_memcpy(function, &found, sizeof found);
 }
 
+/* The allocator by which calls are served, for reports: a library's name without "lib" and what
+ * stands behind the first dot; glibc's is called so. */
+static void name_next(void)
+{
+    Dl_info info;
+    void *function;
+    __builtin_memcpy(&function, &next.malloc, sizeof function);
+    if (!dladdr || !dladdr(function, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *name = slash ? slash + 1 : info.dli_fname;
+    if (strncmp(name, "lib", 3) == 0)
+        name += 3;
+    size_t length = strcspn(name, ".");
+    if (length == 1 && *name == 'c') {
+        name = "glibc";
+        length = strlen(name);
+    }
+    if (length < sizeof output_passed_to)
+        memcpy(output_passed_to, name, length);
+}
+
 static bool init(const void *options)
 {
     (void)options;
@@ -44,8 +70,10 @@ static bool init(const void *options)
     look_up(&next.malloc_trim, "malloc_trim");
     look_up(&next.mallopt, "mallopt");
     if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
-        next.malloc_usable_size)
+        next.malloc_usable_size) {
+        name_next();
         return true;
+    }
     struct message message;
     message_begin(&message);
     message_text(&message, "ALLOTROPE=next: there is no other malloc in this program (it is "

@@ -118,6 +118,7 @@ static void replace(const struct route *route)
     __atomic_store_n(&table->alloc_aligned, route->alloc_aligned, __ATOMIC_RELEASE);
     __atomic_store_n(&table->free, route->free, __ATOMIC_RELEASE);
     __atomic_store_n(&table->resize, route->resize, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->usable_size, route->usable_size, __ATOMIC_RELEASE);
 }
 
 static bool put_in_front(struct route (*wrap)(struct route behind))

@@ -76,6 +76,7 @@ PLAIN = [
     "tuning answers",
     "usable_size",
     "zero_sizes",
+    *(f"small_stacks {kind}" for kind in ("alternate", "handler", "full", "least")),
     "zeroed",
     # strangers
     f"namespaces dlmopen {PLUGIN}",
@@ -268,6 +269,35 @@ def test_program_with_its_own_malloc(under: Under) -> None:
 def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
     lines = our_lines(run(under, "second_malloc"))
     assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]
+
+
+SECOND_ALLOCATORS = {
+    "jemalloc": ("libjemalloc.so.2", "mallocx"),
+    "mimalloc": ("libmimalloc.so.2", "mi_malloc"),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", "tc_malloc"),
+}
+
+
+@pytest.fixture(scope="session", params=SECOND_ALLOCATORS)
+def calls_second(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """second_allocator.c, linked with one of them and named after it."""
+    title = str(request.param)
+    library = Path("/usr/lib/x86_64-linux-gnu", SECOND_ALLOCATORS[title][0])
+    if not library.exists():
+        pytest.skip(f"{library.name} is not installed")
+    program = tmp_path_factory.mktemp("second") / title
+    compile_and_link("second_allocator", program, f"-D{title.upper()}", str(library))
+    return program
+
+
+@pytest.mark.parametrize("under", ALL, ids=str)
+def test_blocks_of_a_second_allocator_go_back_to_it(under: Under, calls_second: Path) -> None:
+    result = under.run([str(calls_second)], timeout=SECONDS)
+    assert result.returncode == 0, result.stderr
+    if under.is_ours:
+        (line,) = our_lines(result)
+        name = SECOND_ALLOCATORS[calls_second.name][1]
+        assert f"calls {name}" in line and calls_second.name in line
 
 
 # Standard error.

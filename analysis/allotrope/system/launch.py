@@ -14,6 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES, built
+from .serving import Watcher
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,16 @@ def _interruptions_held() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_launcher(arguments: Sequence[str], directory: Path | None) -> int:
+def _run_launcher(
+    arguments: Sequence[str], directory: Path | None, descriptors: Sequence[int]
+) -> int:
     """Runs the launcher and returns its status. An interruption is passed on to it and the run's
     end awaited, so that nothing of it stays behind; one that comes while it is being started
     waits until there is somebody to pass it on to."""
     launcher: subprocess.Popen[bytes] | None = None
     try:
         with _interruptions_held() as pending:
-            launcher = subprocess.Popen(arguments, cwd=directory)
+            launcher = subprocess.Popen(arguments, cwd=directory, pass_fds=descriptors)
         if pending:
             raise KeyboardInterrupt
         return launcher.wait()
@@ -152,6 +155,7 @@ class Running:
         processors: Sequence[int],
         grace: float,
         directory: Path | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """folder: scratch space. processors: where it runs; none: anywhere. grace: seconds between
         TERM and KILL. The rest as for launch(). Standard output goes where standard error does."""
@@ -163,9 +167,11 @@ class Running:
         arguments += ["--stdin", os.devnull, "--stdout", os.devnull, "--stderr", os.fspath(stderr)]
         if processors:
             arguments += ["--processors", ",".join(map(str, processors))]
-        arguments += _variables(environment, unset)
+        arguments += [*_variables(environment, unset), *_watching(watcher)]
         with _interruptions_held() as pending:
-            self.launcher = subprocess.Popen([*arguments, "--", *command], cwd=directory)
+            self.launcher = subprocess.Popen(
+                [*arguments, "--", *command], cwd=directory, pass_fds=_descriptors(watcher)
+            )
         if pending:
             _end_launcher(self.launcher)
             raise KeyboardInterrupt
@@ -207,6 +213,15 @@ def _variables(environment: Mapping[str, str], unset: Sequence[str]) -> list[str
     return arguments
 
 
+def _descriptors(watcher: Watcher | None) -> list[int]:
+    """Those that the launcher needs beside the usual ones."""
+    return [watcher.launchers.fileno()] if watcher is not None else []
+
+
+def _watching(watcher: Watcher | None) -> list[str]:
+    return [word for one in _descriptors(watcher) for word in ("--watch", str(one))]
+
+
 def _read_report_file(report: Path, status: int) -> Run:
     text = report.read_text() if report.exists() else ""
     if not text:
@@ -225,13 +240,15 @@ def launch(
     timeout: float | None = None,
     directory: Path | None = None,
     fixed_addresses: bool = False,
+    watcher: Watcher | None = None,
 ) -> Run:
     """Runs `command` once and returns its account.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
     directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
-    the kernel puts nothing at random, where it may be told so.
+    the kernel puts nothing at random, where it may be told so. watcher: is shown every process;
+    such a run's times are not to be used.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     launcher = built(PLACES.launcher)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
@@ -245,5 +262,7 @@ def launch(
             arguments += ["--timeout", repr(timeout)]
         if fixed_addresses:
             arguments.append("--fixed-addresses")
-        status = _run_launcher([*arguments, "--", *command], directory)
+        arguments += _watching(watcher)
+        line = [*arguments, "--", *command]
+        status = _run_launcher(line, directory, _descriptors(watcher))
         return _read_report_file(report, status)

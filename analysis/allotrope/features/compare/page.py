@@ -10,6 +10,7 @@ from ...output.units import (
     MEBIBYTE,
     format_bytes,
     format_count,
+    format_coverage,
     format_nanoseconds,
     format_ratio,
     format_seconds,
@@ -247,7 +248,7 @@ def _strip(
         if summary is not None and base is not None and summary["ratio"] is not None:
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
-    coverage = f"{100 * kind['coverage']:.1f}% interval"
+    coverage = f"{format_coverage(kind['coverage'])} interval"
     bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",

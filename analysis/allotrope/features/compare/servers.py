@@ -6,16 +6,18 @@ import dataclasses
 from typing import Any
 
 from ...output.units import format_bytes, format_ratio, format_seconds
-from ...statistics.intervals import LEAST_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
+from . import served
+from .judged import verdict_of
 from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender
 
 CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
 # As output.py's, for the columns below.
-LEAST_WANTED = (7, 6, 5, 3, 1, 4)
+LEAST_WANTED = (9, 8, 7, 6, 4, 1, 5, 3)
 
 
 def known_metrics(comparison: Comparison) -> list[Metric]:
@@ -57,9 +59,14 @@ def server_result(comparison: Comparison, contender: Contender) -> dict[str, Any
     if comparison.plan.server is None:
         return {}
 
+    rising = {METRIC + one.name for one in known_metrics(comparison) if one.more_is_better}
+
     def summary(quantity: str) -> dict[str, Any] | None:
         found = comparison.summary(contender, quantity)
-        return dataclasses.asdict(found) if found else None
+        if found is None:
+            return None
+        verdict = verdict_of(comparison, contender, found, quantity in rising)
+        return dataclasses.asdict(found) | {"verdict": verdict}
 
     own = [quantity for quantity in comparison.quantities() if quantity not in COMMAND_QUANTITIES]
     result: dict[str, Any] = {quantity: summary(quantity) for quantity in own}
@@ -101,9 +108,9 @@ def server_rows(comparison: Comparison) -> list[list[str]]:
     """As of a command, header first, in the same order of importance."""
     rate, tail = _shown(comparison)
     per_request = cpu_quantity(comparison) == PER_REQUEST
-    header = ["allocator", "CPU µs/request" if per_request else "CPU s", "ratio"]
+    header = ["allocator", "CPU µs/request" if per_request else "CPU s", "ratio", "CPU, memory"]
     header += [rate.name if rate else "load s", "memory", tail.name if tail else "at end"]
-    rows = [[*header, "heap peak", "status"]]
+    rows = [[*header, "heap peak", "served by", "status"]]
     for contender in comparison.contenders:
         rows.append(_row(comparison, contender, rate, tail))
     return rows
@@ -118,7 +125,8 @@ def _row(
     end = comparison.summary(contender, "memory_end_bytes")
     wall = comparison.summary(contender, "wall_seconds")
     heap = contender.heap and contender.heap["mapped_peak_bytes"]
-    cells = [contender.allocator.spec, "–", "–"]
+    verdicts = [verdict_of(comparison, contender, one) or "–" for one in (cpu, peak) if one]
+    cells = [contender.allocator.spec, "–", "–", ", ".join(verdicts).replace("–, –", "–")]
     if cpu is not None:
         scaled = f"{1e6 * cpu.median:.4g}"
         cells[1] = scaled if quantity == PER_REQUEST else format_seconds(cpu.median)
@@ -132,7 +140,8 @@ def _row(
         cells.append(_metric_cell(comparison, contender, tail))
     else:
         cells.append(_with_ratio(format_bytes(end.median), end) if end else "–")
-    return [*cells, format_bytes(heap) if heap else "–", comparison.status(contender)]
+    cells.append(format_bytes(heap) if heap else "–")
+    return [*cells, served.cell(contender.served), comparison.status(contender)]
 
 
 def _interval(summary: Summary) -> str:
@@ -150,11 +159,11 @@ def server_legend(comparison: Comparison) -> list[str]:
     count = sum(run is not None for run in comparison.baseline.runs)
     if count == 0:
         return ["No round was measured."]
-    rank = interval_rank(count)
+    rank = interval_rank(count, comparison.confidence())
     interval = (
         f"[{100 * rank.coverage:.1f}% interval]"
         if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {LEAST_ROUNDS} rounds]"
+        else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
     )
     starts = "1 start" if count == 1 else f"{count} interleaved starts"
     lines = [

@@ -26,6 +26,7 @@ from ...system.launch import Run, Running
 from ...system.native import last_line
 from ...system.places import own_programs
 from ...system.process_tree import tree_usage
+from ...system.serving import Watcher
 from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
 
@@ -87,6 +88,7 @@ class Surroundings:
     stderr: Path  # where what the server says goes
     timeout: float | None = None  # seconds that the load may take
     directory: Path | None = None
+    watcher: Watcher | None = None  # sees each process; such a run's times are not to be used
 
 
 @dataclass
@@ -137,6 +139,7 @@ def _serve_at(plan: ServerPlan, around: Surroundings, place: Place, folder: Path
             processors=[] if around.processors.shared else around.processors.server,
             grace=plan.stop_timeout,
             directory=around.directory,
+            watcher=around.watcher,
         ) as server:
             try:
                 ready = _await_ready(plan, place, around, server)
