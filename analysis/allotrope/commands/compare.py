@@ -212,11 +212,8 @@ def compare_allocators(
         --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
     """
     gate = [parse_condition(text) for text in conditions]
-    if source is not None and (gate or against is not None):
-        return judge_again(context, source, against, gate)
     if source is not None:
-        only_draws(context, "html_file", "--html FILE")
-        return draw_again(source, files["--html"])
+        return show_again(context, source, against, gate, files["--html"])
     if against is not None:
         raise UserError("--against needs --from FILE, the later comparison")
     refuse_what_does_not_fit(context, suite_file is not None, command)
@@ -243,6 +240,20 @@ def compare_allocators(
         **settings,
     )
     return compare_command(plan, witness, files, gate)
+
+
+def show_again(
+    context: click.Context,
+    source: str,
+    against: str | None,
+    gate: Sequence[Condition],
+    html_file: str | None,
+) -> int:
+    """What the file of an earlier comparison says: its page, its difference, its gate."""
+    if gate or against is not None:
+        return judge_again(context, source, against, gate)
+    only_draws(context, "html_file", "--html FILE")
+    return draw_again(source, html_file)
 
 
 def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Condition] = ()) -> int:
@@ -375,6 +386,7 @@ def show_suite(console: Console, document: Document) -> None:
         (suite_output.program_rows(document, "memory_bytes"), "Peak memory by program"),
     ):
         print_in_parts(console, rows, title)
+    print_wrapped(console, f"{suite_output.mark_legend()}.")
     say(console, suite_output.recommend_suite(document))
 
 

@@ -4,6 +4,7 @@ of them have."""
 
 import functools
 import importlib
+import inspect
 import math
 from typing import Any, Callable, Mapping
 
@@ -32,6 +33,28 @@ class Word(click.Command):
         return super().parse_args(ctx, args)
 
 
+def summary(command: click.Command) -> str:
+    """The first paragraph of a word's help, whole: click cuts at the first full stop or where the
+    line ends."""
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n", 1)[0].split())
+
+
+def write_whole_summaries(
+    group: click.Group, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    words = [(name, group.get_command(ctx, name)) for name in group.list_commands(ctx)]
+    rows = [(name, summary(command)) for name, command in words if command and not command.hidden]
+    with formatter.section("Commands"):
+        formatter.write_dl(rows)
+
+
+class Group(click.Group):
+    """A word that has words of its own."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_whole_summaries(self, ctx, formatter)
+
+
 class Words(click.Group):
     """A group whose words are modules, read when they are used: nobody waits for what only others
     need. `where` has for each word, which is also a module of this package, the name in it."""
@@ -39,6 +62,9 @@ class Words(click.Group):
     def __init__(self, *, where: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**settings)
         self.where = where
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_whole_summaries(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.where)

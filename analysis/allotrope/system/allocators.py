@@ -17,12 +17,12 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import UserError
-from .executables import library_obstacle
+from .executables import libraries_of, library_obstacle
 from .native import without_name
 from .peer_options import parse_options, peer_variables
 from .places import PLACES
@@ -38,6 +38,8 @@ OWN_VARIABLES = (
     "ALLOTROPE_PADDING",
 )
 UNWINDER = "libgcc_s.so.1"
+# What programs are linked with to have another malloc.
+MALLOC_LIBRARIES = ("libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc", "libsnmalloc")
 # Where a choice ends and variables for the environment begin: our options have small letters.
 VARIABLE = re.compile(r",(?=[A-Z_][A-Z0-9_]*=)")
 
@@ -257,6 +259,17 @@ def _choose_library(spec: str) -> Allocator:
 def glibc() -> Allocator:
     """The allocator that programs run under when nobody chooses."""
     return Allocator(spec="glibc", name="glibc", version=libc_version())
+
+
+def for_program(chosen: Allocator, name: str) -> Allocator:
+    """The choice as it is to be preloaded into the program that a command's first word starts:
+    glibc's malloc comes first where that program is linked with another, which would else serve
+    it under glibc's name."""
+    found = shutil.which(name) if chosen.library is None else None
+    libraries = libraries_of(Path(found)) if found else {}
+    if not any(library.startswith(MALLOC_LIBRARIES) for library in libraries):
+        return chosen
+    return replace(chosen, library=libraries.get("libc.so.6"))
 
 
 def choose(spec: str) -> Allocator:

@@ -39,7 +39,14 @@ from ...statistics.intervals import (
     summarize,
 )
 from ...statistics.verdicts import THRESHOLD
-from ...system.allocators import OWN_VARIABLES, Allocator, glibc, own_missing, with_unwinder
+from ...system.allocators import (
+    OWN_VARIABLES,
+    Allocator,
+    for_program,
+    glibc,
+    own_missing,
+    with_unwinder,
+)
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
@@ -154,9 +161,12 @@ class Comparison:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.started = datetime.datetime.now(datetime.timezone.utc)
-        self.contenders = [Contender(allocator) for allocator in plan.allocators]
+        program = plan.command[0]
+        self.contenders = [Contender(for_program(one, program)) for one in plan.allocators]
         self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(replace(glibc(), build=self.baseline.allocator.build))
+        self.reference = Contender(
+            for_program(replace(glibc(), build=self.baseline.allocator.build), program)
+        )
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for

@@ -145,8 +145,10 @@ def as_csv(comparison: Comparison) -> str:
 
 def as_hyperfine_json(comparison: Comparison) -> str:
     """What hyperfine --export-json writes: times are wall seconds, user and system are means.
-    Failed allocators are left out, for hyperfine's scripts know no missing figures."""
+    Failed allocators are left out, for hyperfine's scripts know no missing figures; the scripts
+    call a result by its command, so each has the allocator's name in front."""
     results = []
+    command = shlex.join(comparison.plan.command)
     for contender in comparison.contenders:
         runs = [run for run in contender.runs if run is not None]
         if contender.failure is not None or not runs:
@@ -154,7 +156,7 @@ def as_hyperfine_json(comparison: Comparison) -> str:
         times = [run.wall_seconds for run in runs]
         results.append(
             {
-                "command": shlex.join(comparison.plan.command),
+                "command": f"{contender.allocator.spec}: {command}",
                 "mean": statistics.fmean(times),
                 "stddev": statistics.stdev(times) if len(times) > 1 else None,
                 "median": statistics.median(times),

@@ -51,4 +51,4 @@ def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocat
     find_program(command[0])
     if any(allocator.library is not None for allocator in chosen):
         need_preloadable(command[0])
-    return chosen
+    return [allocators.for_program(one, command[0]) for one in chosen]

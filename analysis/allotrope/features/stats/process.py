@@ -95,7 +95,7 @@ def find(pid: int) -> Process:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
         published = find_published(pid, maps)
     except PermissionError:
-        raise UserError(_forbidden(pid)) from None
+        raise UserError(forbidden(pid)) from None
     except (OSError, struct.error):
         raise _ended(pid) from None
     if published is not None:
@@ -108,13 +108,19 @@ def find(pid: int) -> Process:
     )
 
 
-def _forbidden(pid: int) -> str:
+def forbidden(pid: int) -> str:
+    """Why the process may not be read, and what may mend it."""
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return f"process {pid} has ended"
     if owner != os.geteuid():
         return f"process {pid} belongs to user {owner}; run this as that user or as root"
+    if os.geteuid() == 0:
+        return (
+            f"process {pid} may not be read, even by this root: in a container it takes "
+            "CAP_SYS_PTRACE, and nobody reads a process of another user namespace"
+        )
     return (
         f"process {pid} may not be read (kernel.yama.ptrace_scope, or it is not dumpable); run "
         "this as root"

@@ -8,13 +8,13 @@ from typing import Any, Mapping, Sequence
 from ...output import files
 from ...output.sentences import Sentence, enumerate_names
 from ...output.units import format_ratio
-from ...statistics.intervals import JUDGED_CONFIDENCE, JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS, RANGE
+from ...statistics.intervals import JUDGED_CONFIDENCE, JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
-from ...statistics.verdicts import THRESHOLD, leaves_out, tells_chance
+from ...statistics.verdicts import THRESHOLD, Outcome, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
-from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity
+from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity, percent
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
@@ -246,6 +246,10 @@ def means_rows(document: Document) -> list[list[str]]:
     return rows
 
 
+def mark_legend() -> str:
+    return f"* better or worse: the interval lies beyond {percent(THRESHOLD)}"
+
+
 def program_rows(document: Document, quantity: str) -> list[list[str]]:
     """The ratio of each program and allocator, header first."""
     specs = [allocator["spec"] for allocator in document["allocators"]]
@@ -261,12 +265,12 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
 
 
 def _cell(result: Mapping[str, Any], key: str) -> str:
-    """A ratio, marked where the interval leaves out 1."""
+    """A ratio, marked where it is better or worse (mark_legend)."""
     summary = result[key]
     if summary is None or summary["ratio"] is None:
         return "–" if result["status"] == "ok" else str(result["status"])
-    told = leaves_out((summary["ratio_low"], summary["ratio_high"]), 1)
-    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != RANGE else ''}"
+    told = summary.get("verdict") in (Outcome.BETTER, Outcome.WORSE)
+    return f"{summary['ratio']:.2f}{'*' if told else ''}"
 
 
 def as_csv(document: Document) -> str:

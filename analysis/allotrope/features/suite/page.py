@@ -11,7 +11,7 @@ from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import means_rows, program_rows, recommend_suite
+from .output import mark_legend, means_rows, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -103,9 +103,7 @@ def _programs_section(document: Document) -> Section:
     for quantity in ("cpu_seconds", "memory_bytes"):
         figures.append(_per_program(document, quantity))
         rows = program_rows(document, quantity)
-        caption = (
-            f"{TITLES[quantity]}, ratio to {document['baseline']}; * the interval leaves 1 out"
-        )
+        caption = f"{TITLES[quantity]}, ratio to {document['baseline']}; {mark_legend()}"
         tables.append(Table(caption, rows[0], rows[1:]))
     return Section("Program by program", said, figures, tables)
 
