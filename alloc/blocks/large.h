@@ -11,6 +11,8 @@ void *large_block_alloc(size_t alignment, size_t size);
 /* For a block that has outgrown its place and will again: a mapping, which grows without a copy.
  * NULL also while the heap is frozen. */
 void *large_block_alloc_to_grow(size_t size);
+/* Blocks of so many bytes, at least those above 32 KiB, are mappings from now on. Any thread. */
+void large_blocks_map_from(size_t bytes);
 /* While the heap is frozen. */
 void *large_block_alloc_frozen(size_t alignment, size_t size);
 /* Whether it is frozen or not. */
