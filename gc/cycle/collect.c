@@ -31,6 +31,7 @@ static struct {
     struct lock lock; /* of all that follows */
     struct collection_driver driver;
     unsigned markers;
+    _Atomic bool has_pins;
     _Atomic uint64_t finished; /* collections that were not given up */
     /* Of the collection at hand. */
     enum collect_cause cause;
@@ -63,6 +64,8 @@ static void begin(struct root_visitor *visitor)
 
 static void mark_reachable(void)
 {
+    if (atomic_load_explicit(&state.has_pins, memory_order_relaxed))
+        mark_pinned();
     mark_finish(pace_helpers(state.markers - 1), &state.marked);
 }
 
@@ -143,9 +146,10 @@ bool collect(enum collect_cause cause, size_t requested)
         return false;
     }
     lock_acquire(&state.lock);
-    if (atomic_load(&state.finished) != finished && cause != CAUSE_ASKED) {
-        lock_release(&state.lock); /* another thread has just done it */
-        return true;
+    bool done = atomic_load(&state.finished) != finished && cause != CAUSE_ASKED;
+    if (done || !collection_is_possible(&state.driver)) {
+        lock_release(&state.lock); /* another thread has just done it, or is in execve */
+        return done;
     }
     mark_prepare();
     blocks_lock();
@@ -159,9 +163,24 @@ bool collect(enum collect_cause cause, size_t requested)
     return reclaimed;
 }
 
+void collect_with_pins(void)
+{
+    atomic_store_explicit(&state.has_pins, true, memory_order_relaxed);
+}
+
 bool collect_works(void)
 {
     return collection_works(&state.driver);
+}
+
+void collect_before_exec(void)
+{
+    collection_before_exec(&state.driver, &state.lock);
+}
+
+void collect_after_exec(void)
+{
+    collection_after_exec(&state.driver);
 }
 
 void collect_before_hiding(void)

@@ -14,8 +14,7 @@ static void sweep_slab(void *argument, struct slab *slab)
     for (size_t i = 0; i < slab_words(slab); i++) {
         struct slab_word *word = &slab->words[i];
         uint64_t was_live = slab_live(slab, i);
-        uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, i) : word->mark;
-        uint64_t dead = was_live & ~kept;
+        uint64_t dead = was_live & ~word->mark;
         if (dead) {
             blocks_clear_live(slab, i, dead, dead == was_live);
             word->retired &= ~dead;

@@ -29,8 +29,8 @@ void mark_forget_helpers(void);
 /* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
-/* Pages of blocks may be unreadable: process_mapping_at tells which. They are not scanned. */
-void mark_skip_unreadable(void);
+/* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
+void mark_skip_unreadable(bool only_resident);
 
 /* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to
  * any byte of a block count, and pointers to one past its end. */
@@ -39,6 +39,9 @@ void mark_roots(const void *start, const void *end);
 /* The same for words at any address: a compiler's constants stand in the code wherever its
  * instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
+
+/* The blocks that are pinned, which are roots. */
+void mark_pinned(void);
 
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started
  * is done without. */
