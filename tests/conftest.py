@@ -109,7 +109,9 @@ def mock_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = build / ".libs" / "liballotrope.so"
     compiler = os.environ.get("CC", "cc").split()
     source = str(SOURCE / "tests" / "analysis" / "misbehaving_heap.c")
-    subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), source], check=True)
+    subprocess.run(
+        [*compiler, "-shared", "-fPIC", f"-I{SOURCE}", "-o", str(library), source], check=True
+    )
     describe = build / "allotrope-describe"
     describe.write_text(DESCRIBE.format(python=PYTHON, presets=PRESETS))
     describe.chmod(0o755)

@@ -8,6 +8,7 @@
  */
 #include "alloc/layers/layered.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "alloc/layers/large.h"
@@ -32,7 +33,8 @@ __thread struct thread_cache *thread_cache = &unstarted_cache;
 static struct {
     const struct layered_policy *policy;
     const void *heap_options;
-    size_t large_bytes, cache_bytes;
+    _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
+    size_t cache_bytes;
     struct lock lock; /* of what follows */
     unsigned arena_limit, arena_count;
     struct arena *arenas[MAX_ARENAS];
@@ -85,16 +87,18 @@ static struct arena *choose_arena(void)
     return best;
 }
 
+static unsigned arena_limit_of(size_t asked)
+{
+    size_t arenas = asked > 0 ? asked : 2 * processors();
+    return arenas < MAX_ARENAS ? (unsigned)arenas : MAX_ARENAS;
+}
+
 bool layered_init(const struct layered_policy *policy, const void *heap_options,
                   const struct layered_options *options)
 {
     layers.policy = policy;
     layers.heap_options = heap_options;
-    layers.arena_limit = (unsigned)options->arenas;
-    if (layers.arena_limit == 0)
-        layers.arena_limit = 2 * processors();
-    if (layers.arena_limit > MAX_ARENAS)
-        layers.arena_limit = MAX_ARENAS;
+    layers.arena_limit = arena_limit_of(options->arenas);
     layers.cache_bytes = options->cache_bytes;
     layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
@@ -219,14 +223,24 @@ static unsigned mark_live(struct arena *arena, void *block)
     return bin;
 }
 
+static bool is_large(size_t bytes)
+{
+    return bytes >= atomic_load_explicit(&layers.large_bytes, memory_order_relaxed);
+}
+
 /* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
  * marked as nothing. */
 
-static void *alloc_from(struct arena *arena, size_t size)
+/* What is over-aligned has no bin: the next to take it would want it aligned as well. */
+static void *alloc_from(struct arena *arena, size_t alignment, size_t size)
 {
+    bool aligned = alignment > BLOCK_ALIGNMENT;
     lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc(arena->heap, size);
-    if (block)
+    void *block = aligned ? heap_policy()->alloc_aligned(arena->heap, alignment, size)
+                          : heap_policy()->alloc(arena->heap, size);
+    if (block && aligned)
+        set_live(block, UNBINNED);
+    else if (block)
         mark_live(arena, block);
     lock_release(&arena->lock);
     return block;
@@ -239,14 +253,14 @@ static void free_to(struct arena *arena, void *block)
 }
 
 /* When one arena gets no more memory, another may still have free blocks. */
-static void *alloc_from_any(struct arena *first, size_t size)
+static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
 {
-    void *block = alloc_from(first, size);
+    void *block = alloc_from(first, alignment, size);
     if (!block && large_trim(0) > 0)
-        block = alloc_from(first, size);
+        block = alloc_from(first, alignment, size);
     for (unsigned i = 0; !block && i < layers.arena_count; i++)
         if (layers.arenas[i] != first)
-            block = alloc_from(layers.arenas[i], size);
+            block = alloc_from(layers.arenas[i], alignment, size);
     return block;
 }
 
@@ -314,7 +328,7 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
     lock_release(&arena->lock);
     if (2 * bin->batch <= bin->capacity)
         bin->batch *= 2;
-    return result ? result : alloc_from_any(arena, request);
+    return result ? result : alloc_from_any(arena, BLOCK_ALIGNMENT, request);
 }
 
 /* What the caches have no room for: to the depot, and from there to the arenas when that has too
@@ -366,12 +380,12 @@ static void empty_cache(struct thread_cache *cache)
 
 static void *alloc_uncached(size_t size)
 {
-    if (size >= layers.large_bytes)
+    if (is_large(size))
         return large_alloc(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
-        return alloc_from_any(layers.arenas[0], size);
+        return alloc_from_any(layers.arenas[0], BLOCK_ALIGNMENT, size);
     if (size > layers.policy->largest_binned)
-        return alloc_from_any(thread_cache->arena, size);
+        return alloc_from_any(thread_cache->arena, BLOCK_ALIGNMENT, size);
     unsigned bin = layers.policy->bin_of(size);
     if (take_list(&thread_cache->bins[bin], bin))
         return layered_take_cached(layers.policy, bin);
@@ -388,7 +402,7 @@ void *layered_alloc_slowly(size_t size)
 void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
-    if (size >= layers.large_bytes)
+    if (is_large(size))
         return large_alloc(BLOCK_ALIGNMENT, size, true);
     void *block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
@@ -399,15 +413,10 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     if (alignment <= BLOCK_ALIGNMENT)
         return alloc_any_size(size);
     ensure_ready();
-    if (size >= layers.large_bytes || alignment >= layers.large_bytes)
+    if (is_large(size) || is_large(alignment))
         return large_alloc(alignment, size, false);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
-    lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
-    if (block)
-        set_live(block, UNBINNED);
-    lock_release(&arena->lock);
-    return block;
+    return alloc_from_any(arena, alignment, size);
 }
 
 /* Freeing. */
@@ -482,7 +491,7 @@ void *layered_resize(void *block, size_t size)
     struct owner *owner = granule_map_get(block);
     if (owner->kind == OWNER_LARGE) {
         struct large_block *large = (struct large_block *)owner;
-        void *resized = size >= layers.large_bytes / 2 ? large_resize(large, block, size) : NULL;
+        void *resized = is_large(2 * size) ? large_resize(large, block, size) : NULL;
         return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
     }
     struct arena *arena = (struct arena *)owner;
@@ -492,7 +501,7 @@ void *layered_resize(void *block, size_t size)
     if (size <= usable && size > usable / 2)
         return block;
     lock_acquire(&arena->lock);
-    bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
+    bool resized = !is_large(size) && heap_policy()->resize(arena->heap, block, size);
     if (resized && bin_of_block(block) != UNBINNED)
         mark_live(arena, block);
     lock_release(&arena->lock);
@@ -558,7 +567,30 @@ void layered_fork_child(void)
         layers.caches->next = layers.caches->previous = NULL;
 }
 
-/* Looking in from outside. */
+/* Looking in from outside, and tuning. */
+
+static size_t within(size_t value, size_t least, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+void layered_tune(enum tuning parameter, size_t value)
+{
+    switch (parameter) {
+    case TUNE_LARGE_BYTES:
+        atomic_store_explicit(&layers.large_bytes, within(value, LARGE_LEAST, LARGE_MOST),
+                              memory_order_relaxed);
+        break;
+    case TUNE_FREE_BYTES:
+        large_keep(value);
+        break;
+    case TUNE_ARENAS:
+        lock_acquire(&layers.lock);
+        layers.arena_limit = arena_limit_of(value);
+        lock_release(&layers.lock);
+        break;
+    }
+}
 
 size_t layered_trim(void)
 {

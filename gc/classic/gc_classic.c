@@ -250,6 +250,8 @@ static void *take_or_collect(size_t alignment, size_t size)
     void *object = take(alignment, size);
     if (object)
         return object;
+    if (needed > WINDOW_BYTES || !collection_may_make_room(needed))
+        return NULL;
     if (classic_heap_bytes(&classic->heap) > 0 && collect()) {
         if (reclaimed_too_little())
             grow(needed);
@@ -317,7 +319,7 @@ static void pin(const void *address)
 
 static void before_exec(void)
 {
-    collection_before_exec(&classic->driver, &lock);
+    collection_before_exec(&classic->driver);
 }
 
 static void after_exec(void)

@@ -8,15 +8,18 @@
 #include "gc/world/collection.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include "gc/world/call_on_stack.h"
 #include "gc/world/recorder.h"
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
+#include "vm/pages.h"
 #include "vm/private_memory.h"
 #include "vm/protection_keys.h"
 #include "vm/syscall.h"
+#include "vm/window.h"
 
 enum { STACK_BYTES = 64 << 10 };
 
@@ -157,17 +160,14 @@ static bool is_own_process(const struct collection_driver *driver)
     return SYSCALL_0(SYS_getpid) == driver->process;
 }
 
-void collection_before_exec(struct collection_driver *driver, struct lock *lock)
+void collection_before_exec(struct collection_driver *driver)
 {
+    static const struct timespec nap = {.tv_nsec = 100000};
     if (!driver->available || !is_own_process(driver))
         return;
     atomic_fetch_add(&driver->execs, 1);
-    /* What is under way ends before the lock is had. A signal handler may have interrupted the
-     * lock's holder: then there is none, for a collection blocks all signals. */
-    if (!lock_is_own(lock)) {
-        lock_acquire(lock);
-        lock_release(lock);
-    }
+    while (atomic_load(&driver->running))
+        SYSCALL_2(SYS_nanosleep, &nap, NULL);
     stop_take_late_signals();
 }
 
@@ -185,11 +185,15 @@ bool collection_is_possible(struct collection_driver *driver)
     return false;
 }
 
-bool collection_run(struct collection_driver *driver)
+/* What the heap holds, its window has taken or it has mapped, is counted high. */
+bool collection_may_make_room(size_t bytes)
 {
-    uint64_t all = ~UINT64_C(0), mask;
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
-    driver->current.reclaimed = false;
+    size_t held = window_used_bytes() + mapped_bytes();
+    return bytes <= held || pages_are_to_be_had(bytes - held);
+}
+
+static void run(struct collection_driver *driver)
+{
     doorbell_enter_collector();
     doorbell_collection_begin(driver->statistics.collections);
     /* Those that the program has not may be those of roots, or of blocks. Helpers inherit them. */
@@ -199,6 +203,22 @@ bool collection_run(struct collection_driver *driver)
         change_rights(rights);
     doorbell_collection_end(driver->statistics.live_bytes);
     doorbell_leave();
+}
+
+bool collection_run(struct collection_driver *driver)
+{
+    uint64_t all = ~UINT64_C(0), mask;
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
+    driver->current.reclaimed = false;
+    atomic_store(&driver->running, true);
+    if (atomic_load(&driver->execs) == 0) {
+        run(driver);
+    } else {
+        driver->statistics.unavailable++;
+        if (driver->collector->finish)
+            driver->collector->finish(&driver->current);
+    }
+    atomic_store(&driver->running, false);
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
     return driver->current.reclaimed;
 }

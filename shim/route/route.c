@@ -82,19 +82,71 @@ struct route route_to(const struct allocator *allocator)
                           .allocator = allocator};
 }
 
+static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
+
+static bool sites_are_needed;
+
+static void protect_route(int protection)
+{
+    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection);
+}
+
+/* By an allocator's init, before there is a route, or when all other threads are stopped. A second
+ * call changes nothing. */
+static void needs_sites(void)
+{
+    if (sites_are_needed)
+        return;
+    sites_are_needed = true;
+    if (!route_page.route.allocator)
+        return;
+    protect_route(PROT_READ | PROT_WRITE);
+    route_page.route = callers_route(route_page.route);
+    protect_route(PROT_READ);
+}
+
+void (*const route_needs_sites)(void) = needs_sites;
+
 static void resolve(void)
 {
     start_allocator(&configuration);
-    route_page.route = observers_start(&configuration, route_to(configuration.allocator));
-    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
+    struct route route = observers_start(&configuration, route_to(configuration.allocator));
+    route_page.route = sites_are_needed ? callers_route(route) : route;
+    protect_route(PROT_READ);
 }
 
 const struct configuration *route_resolve(void)
 {
-    static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
     lock_acquire(&lock);
     if (!route_page.route.allocator)
         resolve();
     lock_release(&lock);
     return &configuration;
+}
+
+/* Other threads call through the table meanwhile: each pointer is stored whole, and old and new
+ * functions go together. */
+static void replace(const struct route *route)
+{
+    struct route *table = &route_page.route;
+    __atomic_store_n(&table->alloc, route->alloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->alloc_zeroed, route->alloc_zeroed, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->alloc_aligned, route->alloc_aligned, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->free, route->free, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->resize, route->resize, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->usable_size, route->usable_size, __ATOMIC_RELEASE);
+}
+
+bool route_wrap(struct route (*wrap)(struct route behind))
+{
+    route_resolve();
+    lock_acquire(&lock);
+    long refused = SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ | PROT_WRITE);
+    if (!syscall_failed(refused)) {
+        struct route wrapped = wrap(route_page.route);
+        replace(&wrapped);
+        SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
+    }
+    lock_release(&lock);
+    return !syscall_failed(refused);
 }

@@ -3,9 +3,10 @@
  * kernel.c: system calls that a collector must hear of: those that hide pointers, and sandboxes.
  *
  * The only pointer to a block may be in the kernel: in the data of an epoll event, in the value of
- * a timer or of a queued signal, in a pipe from one thread to another. These functions pin the
- * block that they are given a pointer to: it stays until it is freed. Where glibc's function is a
- * plain system call, that is made here, and no other library is asked for its function.
+ * a timer or of a queued signal, in a pipe from one thread to another (messages.c, requests.c).
+ * These functions pin the block that they are given a pointer to: it stays until it is freed. Where
+ * glibc's function is a plain system call, that is made here, and no other library is asked for its
+ * function.
  *
  * A program that gives up privileges for good is about to enter a sandbox. The sandbox may kill it
  * for any system call that it does not expect, so the collector is told beforehand. It is also told

@@ -70,10 +70,13 @@ PLAIN = [
     "errno_kept",
     "gnu_family",
     "impossible_sizes",
+    "refused_sizes too-large",
     "resizing",
     "small_alignment",
+    "tuning answers",
     "usable_size",
     "zero_sizes",
+    *(f"small_stacks {kind}" for kind in ("alternate", "handler", "full", "least")),
     "zeroed",
     # strangers
     f"namespaces dlmopen {PLUGIN}",
@@ -90,6 +93,29 @@ def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
 
 
+@each_of_ours
+def test_perturbed_memory(under: Under) -> None:
+    require_success(run(under, "tuning", "perturb"))
+
+
+# gnu gives back the free end of its memory, whatever the threshold.
+@pytest.mark.parametrize("under", [under for under in ALL if under.allocator != "gnu"], ids=str)
+def test_freed_memory_is_kept_where_the_program_asks_for_it(under: Under) -> None:
+    require_success(run(under, "tuning", "keeps"))
+
+
+# The others map no block by itself, or any large one.
+@pytest.mark.parametrize(
+    "under",
+    [under for under in ALL if under.allocator not in ("blocks", "gc")],
+    ids=str,
+)
+def test_a_program_chooses_what_is_mapped(under: Under) -> None:
+    if under.preset == "classic":
+        pytest.skip("as published, there are no mappings of single blocks")
+    require_success(run(under, "tuning", "maps"))
+
+
 @each_allocator
 def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
     require_success(run(under, "exit_handlers", PLUGIN), status=7)
@@ -99,6 +125,13 @@ def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
 @pytest.mark.parametrize("size", ["1000000", "5000000"])
 def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
     require_success(run(under, "address_limit", "as", size))
+
+
+@each_of_ours
+@pytest.mark.parametrize("kind", ["malloc", "calloc", "memalign"])
+def test_one_thread_gets_what_another_has_freed(kind: str, under: Under) -> None:
+    """glibc's threads do not: what is free in one arena does not serve another."""
+    require_success(run(under, "address_limit_threads", kind))
 
 
 # As published, bsd never merges and knuth does not merge what it got at different times.
@@ -235,6 +268,35 @@ def test_program_with_its_own_malloc(under: Under) -> None:
 def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
     lines = our_lines(run(under, "second_malloc"))
     assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]
+
+
+SECOND_ALLOCATORS = {
+    "jemalloc": ("libjemalloc.so.2", "mallocx"),
+    "mimalloc": ("libmimalloc.so.2", "mi_malloc"),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", "tc_malloc"),
+}
+
+
+@pytest.fixture(scope="session", params=SECOND_ALLOCATORS)
+def calls_second(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """second_allocator.c, linked with one of them and named after it."""
+    title = str(request.param)
+    library = Path("/usr/lib/x86_64-linux-gnu", SECOND_ALLOCATORS[title][0])
+    if not library.exists():
+        pytest.skip(f"{library.name} is not installed")
+    program = tmp_path_factory.mktemp("second") / title
+    compile_and_link("second_allocator", program, f"-D{title.upper()}", str(library))
+    return program
+
+
+@pytest.mark.parametrize("under", ALL, ids=str)
+def test_blocks_of_a_second_allocator_go_back_to_it(under: Under, calls_second: Path) -> None:
+    result = under.run([str(calls_second)], timeout=SECONDS)
+    assert result.returncode == 0, result.stderr
+    if under.is_ours:
+        (line,) = our_lines(result)
+        name = SECOND_ALLOCATORS[calls_second.name][1]
+        assert f"calls {name}" in line and calls_second.name in line
 
 
 # Standard error.
@@ -409,6 +471,14 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"setsockopt", "accept", "accept4"}
     kernel_names |= {"recv", "recvfrom", "recvmsg", "__recv_chk", "__recvfrom_chk"}
     kernel_names |= {"send", "sendto", "sendmsg"}
+    kernel_names |= {"sendmmsg", "writev", "pwrite", "pwrite64", "vmsplice", "msgsnd", "mq_send"}
+    kernel_names |= {"mq_timedsend", "eventfd_write", "fwrite", "fwrite_unlocked", "ioctl"}
+    kernel_names |= {"aio_read", "aio_read64", "aio_write", "aio_write64", "aio_fsync"}
+    kernel_names |= {"aio_fsync64", "lio_listio", "lio_listio64", "getaddrinfo_a"}
+    kernel_names |= {"madvise", "mprotect", "pkey_mprotect"}
+    kernel_names |= {"pthread_attr_setstack", "pthread_attr_setstackaddr"}
+    kernel_names |= {"execl", "execle", "execlp", "execv", "execve", "execveat", "execvp"}
+    kernel_names |= {"execvpe", "fexecve"}
     expected = PUBLIC_NAMES | (kernel_names if library.name == "liballotrope.so" else set())
     assert symbols(library, "defined-only") == expected
 

@@ -20,6 +20,7 @@ WORDS = {
     "run": "run",
     "list": "list_allocators",
     "compare": "compare_allocators",
+    "load": "load",
     "doctor": "doctor",
     "record": "record",
     "trace": "trace",

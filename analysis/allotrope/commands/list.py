@@ -36,6 +36,13 @@ def list_allocators(as_json: bool) -> None:
         version = f"{peer.version()}, " if peer.path() else ""
         state = "" if peer.path() else f" (not installed: Debian package {peer.package})"
         _show(f"{peer.name:<12}{version}{peer.title}{state}", width, 12)
+    names = ", ".join(["glibc", *(peer.name for peer in allocators.PEERS)])
+    own = "jemalloc:narenas=1, glibc:arena_max=1"
+    _show(f"{names} take their own options: {own}", width, 2)
+    _show("any other: -a ./libmine.so", width, 2)
+    _show(
+        "with variables: -a ./libmine.so,NAME=VALUE,NAME=VALUE; any allocator takes them", width, 2
+    )
 
 
 def _show(line: str, width: int, indent: int) -> None:

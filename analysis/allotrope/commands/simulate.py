@@ -25,10 +25,10 @@ from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
-from .words import RESULTS, Word, output_options
+from .words import RESULTS, Group, Word, output_options
 
 
-@click.group()
+@click.group(cls=Group)
 def simulate() -> None:
     """Page faults and cache misses of a recorded run."""
 

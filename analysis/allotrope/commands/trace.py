@@ -12,7 +12,7 @@ from ..features.trace.output import print_info
 from ..system.errors import UserError
 from ..system.native import ask
 from ..system.places import PLACES, built
-from .words import Word
+from .words import Group, Word
 
 
 def run_tracer(*arguments: str) -> NoReturn:
@@ -27,7 +27,7 @@ def need_trace(file: str) -> None:
         raise UserError(f"{file}: no such file; `allotrope record -o {file} -- CMD` makes one")
 
 
-@click.group("trace")
+@click.group("trace", cls=Group)
 def trace() -> None:
     """Look into traces, which `allotrope record` makes. A trace may come through a pipe: -.
 

@@ -4,6 +4,8 @@ of them have."""
 
 import functools
 import importlib
+import inspect
+import math
 from typing import Any, Callable, Mapping
 
 import click
@@ -31,6 +33,28 @@ class Word(click.Command):
         return super().parse_args(ctx, args)
 
 
+def summary(command: click.Command) -> str:
+    """The first paragraph of a word's help, whole: click cuts at the first full stop or where the
+    line ends."""
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n", 1)[0].split())
+
+
+def write_whole_summaries(
+    group: click.Group, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    words = [(name, group.get_command(ctx, name)) for name in group.list_commands(ctx)]
+    rows = [(name, summary(command)) for name, command in words if command and not command.hidden]
+    with formatter.section("Commands"):
+        formatter.write_dl(rows)
+
+
+class Group(click.Group):
+    """A word that has words of its own."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_whole_summaries(self, ctx, formatter)
+
+
 class Words(click.Group):
     """A group whose words are modules, read when they are used: nobody waits for what only others
     need. `where` has for each word, which is also a module of this package, the name in it."""
@@ -38,6 +62,9 @@ class Words(click.Group):
     def __init__(self, *, where: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**settings)
         self.where = where
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_whole_summaries(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.where)
@@ -48,6 +75,25 @@ class Words(click.Group):
         module = importlib.import_module(f".{cmd_name}", __package__)
         command: click.Command = getattr(module, self.where[cmd_name])
         return command
+
+
+class Percent(click.ParamType):
+    """A share of 1, written with a percent sign: 2% is 0.02."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).removesuffix("%")) / 100
+        except ValueError:
+            share = math.nan
+        if not str(value).endswith("%") or not 0 < share < 1:
+            self.fail(f"'{value}' is no share between 0% and 100%, such as 2%", param, ctx)
+        return share
 
 
 def given_options(context: click.Context) -> dict[str, str]:

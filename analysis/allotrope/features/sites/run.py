@@ -19,7 +19,7 @@ def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
     assert catalogue is not None
     chosen = allocators.choose(spec or catalogue["allocators"][0]["name"])
     need_preloadable(command[0])
-    return chosen
+    return allocators.for_program(chosen, command[0])
 
 
 def environment_for(chosen: allocators.Allocator, rate: str | None, frames: int) -> dict[str, str]:
