@@ -31,7 +31,7 @@
 #include "shim/route/route.h"
 #include "vm/syscall.h"
 
-void pin(const void *word)
+void pin_address(const void *word)
 {
     const struct allocator *allocator = route_resolve()->allocator;
     if (allocator->pin)
@@ -71,7 +71,7 @@ EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_eve
 {
     int result = (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
     if (result == 0 && operation != EPOLL_CTL_DEL)
-        pin(event->data.ptr);
+        pin_address(event->data.ptr);
     return result;
 }
 
@@ -83,14 +83,14 @@ EXPORT int sigqueue(pid_t process, int number, const union sigval value)
     info.si_pid = (pid_t)SYSCALL_0(SYS_getpid);
     info.si_uid = (uid_t)SYSCALL_0(SYS_getuid);
     info.si_value = value;
-    pin(value.sival_ptr);
+    pin_address(value.sival_ptr);
     return (int)libc_result(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
 }
 
 EXPORT int pthread_sigqueue(pthread_t thread, int number, const union sigval value)
 {
     int (*next)(pthread_t, int, union sigval) = dlsym(RTLD_NEXT, "pthread_sigqueue");
-    pin(value.sival_ptr);
+    pin_address(value.sival_ptr);
     return next ? next(thread, number, value) : ENOSYS;
 }
 
@@ -98,7 +98,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
     int (*next)(clockid_t, struct sigevent *, timer_t *) = dlsym(RTLD_NEXT, "timer_create");
     if (event)
-        pin(event->sigev_value.sival_ptr);
+        pin_address(event->sigev_value.sival_ptr);
     if (next)
         return next(clock, event, timer);
     errno = ENOSYS;

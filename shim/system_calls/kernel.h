@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 
 /* The kernel has been handed a word: pins the block that it points into, if it does. */
-void pin(const void *word);
+void pin_address(const void *word);
 
 /* The kernel has taken bytes that may be a message of pointers between threads, or come back with
  * an answer: pins the blocks that words in them point to, at any offset, if they are few. bytes:

@@ -26,7 +26,7 @@
 static void pin_value(const struct sigevent *event)
 {
     if (event)
-        pin(event->sigev_value.sival_ptr);
+        pin_address(event->sigev_value.sival_ptr);
 }
 
 EXPORT int aio_read(struct aiocb *request)
@@ -98,7 +98,7 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
     FIND_NEXT(mq_notify);
     const struct allocator *allocator = route_resolve()->allocator;
     if (event)
-        pin(event->sigev_value.sival_ptr);
+        pin_address(event->sigev_value.sival_ptr);
     if (!next)
         return (int)libc_result(-ENOSYS);
     int result = next(queue, event);
@@ -111,6 +111,6 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
         __asm__ volatile("mov %1, %0" : "=r"(frame[i]) : "m"(below[i]));
     for (int i = 0; i < FRAME_WORDS; i++)
         if (allocator->owns((const void *)frame[i]))
-            pin((const void *)frame[i]);
+            pin_address((const void *)frame[i]);
     return result;
 }
