@@ -202,9 +202,12 @@ static struct rest rest_of_parts(const struct iovec *parts, size_t count, ssize_
         parts++;
         count--;
     }
-    return count == 0
-               ? (struct rest){0}
-               : (struct rest){parts, count, (char *)parts->iov_base + left, parts->iov_len - left};
+    struct rest rest = {parts, count, NULL, 0};
+    if (count > 0) {
+        rest.start = (char *)parts->iov_base + left;
+        rest.bytes = parts->iov_len - left;
+    }
+    return rest;
 }
 
 /* Hands on what is left of a message after the `done` bytes of a call that may have been cut short,
