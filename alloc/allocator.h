@@ -131,6 +131,19 @@ struct allocator {
     /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
      */
     void (*before_hiding)(void);
+    /* The program gives a thread memory of its own for a stack (pthread_attr_setstack): below what
+     * is used of it there may be data. */
+    void (*stacks_are_given)(void);
+    /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
+     * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
+    void (*pages_may_fault)(void);
+    /* [start, start + bytes) becomes executable: it may have been written before. */
+    void (*code_is_written)(const void *start, size_t bytes);
+    /* Around a call of execve that ends the process: no collection begins between them, and a
+     * signal of one that was given up is taken away. In any thread, also in a signal handler, and
+     * in a vfork child, where they do nothing. after_exec: the call has failed. */
+    void (*before_exec)(void);
+    void (*after_exec)(void);
     /* The program asks for it by mallopt, and it counts from now on, in place of an option of the
      * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
      * thing for is left alone. */

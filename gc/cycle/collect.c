@@ -230,6 +230,16 @@ bool collect_works(void)
     return collection_works(&state.driver);
 }
 
+void collect_before_exec(void)
+{
+    collection_before_exec(&state.driver);
+}
+
+void collect_after_exec(void)
+{
+    collection_after_exec(&state.driver);
+}
+
 void collect_before_hiding(void)
 {
     lock_acquire(&state.lock);

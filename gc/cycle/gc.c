@@ -44,6 +44,7 @@
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/watch.h"
+#include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/freeze.h"
 #include "vm/message.h"
@@ -267,9 +268,11 @@ static void report_unavailable(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message,
-                 "gc: no collections here (/proc cannot be read or is another namespace's, or "
-                 "there is no memory for the collector); free is honoured");
+    message_text(
+        &message,
+        "gc: no collections here (/proc cannot be read or is another namespace's, a filter "
+        "of system calls was there before the program, or there is no memory for the "
+        "collector); free is honoured");
     message_send(&message);
 }
 
@@ -316,8 +319,10 @@ static bool init(const void *values)
                                       .stack_bytes = collections->stack_bytes,
                                       .leaks = sweeps[chosen->leaks],
                                       .retires = ignored};
-    if (collects && !collect_init(&collect))
+    if (collects && !collect_init(&collect)) {
+        pace_without_clock();
         report_unavailable();
+    }
     gc.ignores_frees = ignored;
     set_free_ignored();
     return true;
@@ -546,6 +551,11 @@ const struct allocator gc_default = {
     .allocated_by = gc_allocated_by,
     .enter_sandbox = gc_enter_sandbox,
     .before_hiding = collect_before_hiding,
+    .stacks_are_given = roots_stacks_are_given,
+    .pages_may_fault = roots_pages_may_fault,
+    .code_is_written = roots_code_is_written,
+    .before_exec = collect_before_exec,
+    .after_exec = collect_after_exec,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,

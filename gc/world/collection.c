@@ -8,6 +8,7 @@
 #include "gc/world/collection.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include "gc/world/call_on_stack.h"
 #include "gc/world/recorder.h"
@@ -16,6 +17,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/pages.h"
 #include "vm/private_memory.h"
+#include "vm/protection_keys.h"
 #include "vm/syscall.h"
 #include "vm/window.h"
 
@@ -27,9 +29,12 @@ enum { HOPELESS = 3 };
 bool collection_init(struct collection_driver *driver, const struct collector *collector)
 {
     driver->collector = collector;
+    if (process_is_in_sandbox())
+        return false;
     driver->process = SYSCALL_0(SYS_getpid);
     driver->ended_ns = monotonic_ns();
     driver->stack = private_memory_map(STACK_BYTES);
+    driver->has_protection_keys = has_protection_keys();
     driver->available = driver->stack && process_open() && stop_init() && roots_init();
     return driver->available;
 }
@@ -149,10 +154,32 @@ static void stop_and_collect(void *argument, uintptr_t stack_pointer)
         driver->collector->finish(&driver->current);
 }
 
+/* A vfork child runs in its parent's memory, but is not it. */
+static bool is_own_process(const struct collection_driver *driver)
+{
+    return SYSCALL_0(SYS_getpid) == driver->process;
+}
+
+void collection_before_exec(struct collection_driver *driver)
+{
+    static const struct timespec nap = {.tv_nsec = 100000};
+    if (!driver->available || !is_own_process(driver))
+        return;
+    atomic_fetch_add(&driver->execs, 1);
+    while (atomic_load(&driver->running))
+        SYSCALL_2(SYS_nanosleep, &nap, NULL);
+    stop_take_late_signals();
+}
+
+void collection_after_exec(struct collection_driver *driver)
+{
+    if (driver->available && is_own_process(driver))
+        atomic_fetch_sub(&driver->execs, 1);
+}
+
 bool collection_is_possible(struct collection_driver *driver)
 {
-    /* A vfork child runs in its parent's memory, but is not it. */
-    if (driver->available && SYSCALL_0(SYS_getpid) == driver->process)
+    if (driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0)
         return true;
     driver->statistics.unavailable++;
     return false;
@@ -165,16 +192,33 @@ bool collection_may_make_room(size_t bytes)
     return bytes <= held || pages_are_to_be_had(bytes - held);
 }
 
+static void run(struct collection_driver *driver)
+{
+    doorbell_enter_collector();
+    doorbell_collection_begin(driver->statistics.collections);
+    /* Those that the program has not may be those of roots, or of blocks. Helpers inherit them. */
+    uint32_t rights = driver->has_protection_keys ? change_rights(ALL_RIGHTS) : 0;
+    call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
+    if (driver->has_protection_keys)
+        change_rights(rights);
+    doorbell_collection_end(driver->statistics.live_bytes);
+    doorbell_leave();
+}
+
 bool collection_run(struct collection_driver *driver)
 {
     uint64_t all = ~UINT64_C(0), mask;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
     driver->current.reclaimed = false;
-    doorbell_enter_collector();
-    doorbell_collection_begin(driver->statistics.collections);
-    call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
-    doorbell_collection_end(driver->statistics.live_bytes);
-    doorbell_leave();
+    atomic_store(&driver->running, true);
+    if (atomic_load(&driver->execs) == 0) {
+        run(driver);
+    } else {
+        driver->statistics.unavailable++;
+        if (driver->collector->finish)
+            driver->collector->finish(&driver->current);
+    }
+    atomic_store(&driver->running, false);
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
     return driver->current.reclaimed;
 }
@@ -194,5 +238,6 @@ void collection_never_again(struct collection_driver *driver)
 void collection_forked(struct collection_driver *driver)
 {
     driver->process = SYSCALL_0(SYS_getpid);
+    atomic_store(&driver->execs, 0);
     driver->available = driver->available && process_forked();
 }

@@ -76,10 +76,13 @@ struct collector {
 struct collection_driver {
     const struct collector *collector;
     _Atomic bool available;
+    _Atomic unsigned execs;    /* calls of execve under way */
+    _Atomic bool running;      /* a collection is; all signals are blocked in its thread then */
     _Atomic unsigned failures; /* since the last collection that was not given up */
     long process;
     char *stack;
-    uint64_t ended_ns; /* when the last collection was over */
+    bool has_protection_keys; /* of pages; the kernel has enabled them */
+    uint64_t ended_ns;        /* when the last collection was over */
     struct collection current;
     struct collection_statistics statistics;
 };
@@ -87,9 +90,19 @@ struct collection_driver {
 /* False: there can be no collections here (no /proc, no memory), now or later. */
 bool collection_init(struct collection_driver *driver, const struct collector *collector);
 
-/* Before each collection. False: it cannot be run (in a vfork child, too), which is counted. */
+/* Before each collection. False: it cannot be run (in a vfork child, during an execve), which is
+ * counted. */
 bool collection_is_possible(struct collection_driver *driver);
 
+/* Around an execve of the calling thread; see struct allocator. A thread that is in execve no
+ * longer runs the handler of a stop, and the signal would stay and kill the program that comes. So
+ * no collection is under way when before_exec returns, and none begins before after_exec. running,
+ * execs   Each side says what it is about to do, and then looks at the other's word. A collection
+ * that finds an execve is given up; an execve waits for a collection. That needs nothing of the
+ * thread that waits: it has all its locks when it runs. (So a signal handler that has interrupted
+ * the heap's lock may wait.) */
+void collection_before_exec(struct collection_driver *driver);
+void collection_after_exec(struct collection_driver *driver);
 /* False: the kernel would refuse so many bytes even if the whole heap were given back to it, so no
  * collection makes room for them. Any thread, without a lock. */
 bool collection_may_make_room(size_t bytes);
