@@ -378,19 +378,35 @@ static void *alloc_uncached(size_t size)
     return take_batch(thread_cache, bin);
 }
 
+/* The kernel gives no more, but blocks of other sizes may be free. Those in caches and depot keep
+ * what lies between them from being merged. Serves large blocks too, from an arena's memory. */
+static __attribute__((noinline)) void *alloc_from_what_is_merged(size_t size)
+{
+    if (size > mapped_bytes())
+        return NULL;
+    bool has_cache = thread_has_cache();
+    if (has_cache)
+        empty_cache(thread_cache);
+    empty_depot();
+    return alloc_from_any(has_cache ? thread_cache->arena : layers.arenas[0], size);
+}
+
 void *layered_alloc_slowly(size_t size)
 {
     ensure_ready();
     void *block = alloc_uncached(size);
+    if (!block)
+        block = alloc_from_what_is_merged(size);
     return block ? block : refuse_memory();
 }
 
 void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
-    if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size, true);
-    void *block = layered_alloc(layers.policy, size);
+    void *block = size >= layers.large_bytes ? large_alloc(BLOCK_ALIGNMENT, size, true) : NULL;
+    if (block)
+        return block;
+    block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
 }
 
