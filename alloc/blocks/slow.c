@@ -143,6 +143,7 @@ void free_slowly(void *block)
     if (!slab)
         return;
     size_t index = live_index(slab, block, "free");
+    clear_suspect(slab, index);
     if (slab_is_large(slab))
         large_block_free(slab);
     else if (thread_heap_of(slab) == thread_heap)

@@ -162,6 +162,8 @@ static bool take_events(struct reference_source *source, const struct trace_even
 static void end(struct reference_source *source, int status)
 {
     source->failed = true;
+    if (status < 0 && source->stream)
+        trace_stream_stop(source->stream);
     if (status < 0)
         snprintf(source->error, sizeof source->error, "%s",
                  source->trace ? trace_reader_error(source->trace)
@@ -254,6 +256,8 @@ static size_t next_of_program(struct reference_source *source, struct reference 
             return 0;
         }
         source->failed = regions && !tell_regions(source, regions, batch->count);
+        if (source->failed)
+            trace_stream_stop(source->stream);
     } while (batch->count == 0);
     return source->failed ? 0 : batch->count;
 }

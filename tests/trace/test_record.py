@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The recorder on whole programs, and the words record and trace of the command."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -19,6 +21,7 @@ from allotrope.features.trace import reader as trace_reader
 
 RECORDER = BUILD / "trace" / "allotrope-trace-record"
 TRACER = BUILD / "trace" / "allotrope-trace"
+SIMULATOR = BUILD / "allotrope-simulate"
 TOOLS = BUILD / "trace" / "recorder"
 PROGRAMS = BUILD / "tests" / "trace"
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
@@ -50,42 +53,93 @@ def events(trace: Path) -> list[list[str]]:
 # ---------------------------------------------------------------- against lackey
 
 
+SURROUNDINGS = {
+    "PATH": "/usr/bin",
+    "ALLOTROPE_DOORBELLS": "1",
+    "VALGRIND_LIB": str(TOOLS),
+    "VALGRIND_LAUNCHER": "/usr/bin/valgrind",
+}
+
+
+def lackeys_references(log: Path, *command: str | Path) -> list[str]:
+    lackey = [TOOLS / "lackey-amd64-linux", "--tool=lackey", "--trace-mem=yes", "-q"]
+    subprocess.run(
+        ["setarch", "-R", *lackey, f"--log-file={log}", *command],
+        env=SURROUNDINGS,
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=600,
+    )
+    references = []
+    for line in log.read_text().splitlines():
+        if line.startswith(" M "):  # a modification is a load and a store
+            references += [" L " + line[3:], " S " + line[3:]]
+        elif line.startswith((" L ", " S ")):
+            references.append(line)
+    return references
+
+
 @pytest.mark.parametrize("program", ["sorting", "copying", "jumping"])
 def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
     """Address, size and kind of every reference, in order. Both tools see one environment, since
     it lies on the stack, and one address space layout."""
-    surroundings = {
-        "PATH": "/usr/bin",
-        "ALLOTROPE_DOORBELLS": "1",
-        "VALGRIND_LIB": str(TOOLS),
-        "VALGRIND_LAUNCHER": "/usr/bin/valgrind",
-    }
-    log = tmp_path / "lackey.txt"
-    lackey = [TOOLS / "lackey-amd64-linux", "--tool=lackey", "--trace-mem=yes", "-q"]
-    subprocess.run(
-        ["setarch", "-R", *lackey, f"--log-file={log}", PROGRAMS / program],
-        env=surroundings,
-        stdout=subprocess.DEVNULL,
-        check=True,
-        timeout=600,
-    )
+    expected = lackeys_references(tmp_path / "lackey.txt", PROGRAMS / program)
     recorder = [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS, "-V", "--native-layout=no"]
     subprocess.run(
         ["setarch", "-R", *recorder, "--", PROGRAMS / program],
-        env=surroundings,
+        env=SURROUNDINGS,
         stdout=subprocess.DEVNULL,
         check=True,
         timeout=600,
     )
-    expected = []
-    for line in log.read_text().splitlines():
-        if line.startswith(" M "):  # a modification is a load and a store
-            expected += [" L " + line[3:], " S " + line[3:]]
-        elif line.startswith((" L ", " S ")):
-            expected.append(line)
     got = dump(tmp_path / "run.alt", "lackey")
     assert len(got) == len(expected) > 50000
     assert got == expected
+
+
+# ---------------------------------------------------------------- handled faults
+
+
+def in_closed_pages(lines: list[str]) -> list[str]:
+    """What faulting.c refers to in the pages that it closes, but for the one that stays closed."""
+    pages = range(0x10000000 - 8, 0x10010000)
+    return [line for line in lines if int(line[3:].partition(",")[0], 16) in pages]
+
+
+@pytest.mark.parametrize(
+    ("kind", "faults"),
+    [
+        ("store_loop", 16),
+        ("short_loops", 48),
+        ("endless_loop", 17),
+        ("strings", 26),
+        ("flags", 16),
+        ("locked", 90),
+        ("straddles", 28),
+        ("vectors", 80),
+        ("helpers", 7),
+        ("divisions", 95),
+        ("ways_out", 16),
+        ("nested", 2),
+        ("closed_code", 3),
+        ("closed_stack", 3),
+    ],
+)
+def test_faults_that_the_program_handles_change_no_reference(
+    kind: str, faults: int, tmp_path: Path
+) -> None:
+    """Recorded to the end, and reference by reference what lackey says of a run in which nothing
+    faults: an instruction that faulted has referred to nothing, and begins again."""
+    trace = tmp_path / "run.alt"
+    line = [RECORDER, "-o", trace, "-t", TOOLS, "--", PROGRAMS / "faulting", kind]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{faults} faults\n"
+    assert references_of(trace)[1] is None
+    expected = lackeys_references(tmp_path / "log", PROGRAMS / "faulting", kind, "calm")
+    got = in_closed_pages(dump(trace, "lackey"))
+    assert got == in_closed_pages(expected)
+    assert len(got) > (0 if kind == "nested" else 2)
 
 
 # ---------------------------------------------------------------- doorbells
@@ -379,9 +433,52 @@ def test_an_exec_ends_the_trace_and_is_told_with_the_remedy(
     assert references > 10000 and error is None
 
 
-def recorders_of(process: subprocess.Popen[str]) -> list[int]:
+def recorders_of(process: subprocess.Popen[Any]) -> list[int]:
     done = subprocess.run(["pgrep", "-s", str(process.pid)], capture_output=True, text=True)
     return [int(word) for word in done.stdout.split() if int(word) != process.pid]
+
+
+@pytest.fixture
+def broken_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a recorder in it that breaks its word; see broken_recorder.py."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    recorder = tools / "allotrope-amd64-linux"
+    recorder.write_text((SOURCE / "tests" / "trace" / "broken_recorder.py").read_text())
+    recorder.chmod(0o755)
+    return tools
+
+
+@pytest.mark.parametrize(
+    ("way", "status", "said"),
+    [("damaged", 125, "the recorder's stream is damaged"), ("killed", 137, "was killed")],
+)
+def test_a_trace_that_is_not_whole_does_not_say_that_it_is(
+    way: str, status: int, said: str, broken_recorder: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "run.alt"
+    line = [RECORDER, "-o", trace, "-t", broken_recorder, "-e", f"BROKEN_RECORDER={way}"]
+    done = subprocess.run([*line, "--", "true"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == status
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
+    told = subprocess.run([TRACER, "info", trace], capture_output=True, text=True)
+    assert told.returncode == 1 and "it was cut short" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("way", "said"), [("damaged", "stream is damaged"), ("killed", "the recorder was killed")]
+)
+def test_a_simulation_of_a_stream_that_breaks_ends_with_a_line(
+    way: str, said: str, broken_recorder: Path, tmp_path: Path
+) -> None:
+    settings = os.environ | {"BROKEN_RECORDER": way}
+    line = [SIMULATOR, "locality", f"--tools={broken_recorder}", f"--output={tmp_path / 'out'}"]
+    done = subprocess.run(
+        [*line, "--", "true"], capture_output=True, text=True, timeout=60, env=settings
+    )
+    assert done.returncode == 1
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert '"whole": true' not in (tmp_path / "out").read_text()
 
 
 def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
@@ -392,7 +489,7 @@ def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
     assert process.wait(30) == 128 + signal.SIGKILL
     assert process.stderr is not None and "was killed" in process.stderr.read()
     references, error = references_of(trace)
-    assert references > 1000000 and error is None
+    assert references > 1000000 and error is not None and "cut short" in error
 
 
 def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) -> None:
@@ -407,6 +504,81 @@ def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) 
     assert recorders_of(process) == []
     _, error = references_of(trace)
     assert error is not None and "at byte" in error
+
+
+def consumers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Of a process that may be one itself, those that are there now."""
+    name = "^[^ ]*allotrope-(trace-record|simulate)"
+    pattern = ["pgrep", "-s", str(process.pid), "-f", "--", name]
+    done = subprocess.run(pattern, capture_output=True, text=True)
+    found = [int(word) for word in done.stdout.split()]
+    return [pid for pid in found if pid != process.pid] or found
+
+
+def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
+    """Whenever it is: everything ends, and what says that it is whole is. ALLOTROPE_KILLS times."""
+    whole = tmp_path / "whole.alt"
+    command = [PROGRAMS / "churning", "50000"]
+    start = time.monotonic()
+    assert record(whole, *command) == 0
+    took, references = time.monotonic() - start, references_of(whole)[0]
+    ways: list[list[str | Path]] = [
+        [RECORDER, "-o", tmp_path / "run.alt", "-t", TOOLS],
+        [RECORDER, "-o", tmp_path / "run-%p.alt", "-t", TOOLS],
+        [SIMULATOR, "locality", f"--tools={TOOLS}", f"--output={tmp_path / 'run.json'}"],
+    ]
+    for number in range(int(os.environ.get("ALLOTROPE_KILLS", "9"))):
+        line = [*ways[number % len(ways)], "--", *command]
+        process = subprocess.Popen(
+            line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(random.uniform(0, 1.2 * took))
+        for consumer in consumers_of(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(consumer, signal.SIGKILL)
+        status = process.wait(60)
+        deadline = time.monotonic() + 60
+        while recorders_of(process) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert recorders_of(process) == []
+        for trace in tmp_path.glob("run*.alt"):
+            told = subprocess.run([TRACER, "info", trace], capture_output=True)
+            if told.returncode == 0:
+                count = json.loads(told.stdout)["totals"]["references"]
+                assert abs(count - references) < 1000, (number, status)
+            trace.unlink()
+        result = tmp_path / "run.json"
+        text = result.read_text() if result.exists() else ""
+        if '"whole": true' in text:
+            touched = json.loads(text)["pages"]["references"]
+            assert abs(touched - references) < 1000, (number, status)
+        result.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("program", [["sleep", "600"], [PROGRAMS / "waiting", "forever"]])
+def test_the_death_of_a_follower_ends_the_program_with_a_line(
+    program: list[str | Path], tmp_path: Path
+) -> None:
+    """Of a program that waits, and of one that fills the ring; the trace says it was cut short."""
+    line = [RECORDER, "-o", tmp_path / "run-%p.alt", "-t", TOOLS, "--", *program]
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (traces := list(tmp_path.iterdir())) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pattern = ["pgrep", "-s", str(process.pid), "-f", "--", "--consume="]
+        done = subprocess.run(pattern, capture_output=True, text=True, check=True)
+        os.kill(int(done.stdout), signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 125
+        assert "what takes a process's trace was killed" in said
+        assert recorders_of(process) == []
+        assert references_of(traces[0])[1] is not None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -> None:

@@ -17,8 +17,12 @@
 
 static int put(struct trace_writer *writer, const void *data, size_t bytes)
 {
-    if (write_all(writer->fd, data, bytes) < 0)
+    if (writer->error == 0 && write_all(writer->fd, data, bytes) < 0)
+        writer->error = errno;
+    if (writer->error != 0) {
+        errno = writer->error; /* nothing follows half a chunk */
         return -1;
+    }
     writer->offset += bytes;
     return 0;
 }
@@ -245,9 +249,8 @@ static int write_end(struct trace_writer *writer)
     return status < 0 ? status : put(writer, &end_offset, sizeof end_offset);
 }
 
-int trace_writer_close(struct trace_writer *writer)
+static void free_writer(struct trace_writer *writer)
 {
-    int status = writer->path_count > 0 && writer->offset > 0 ? write_end(writer) : -1;
     for (size_t i = 0; i < writer->superblock_count; i++) {
         free(writer->superblocks[i].slots);
         free(writer->superblocks[i].states);
@@ -268,5 +271,23 @@ int trace_writer_close(struct trace_writer *writer)
     free(writer->index.data);
     ZSTD_freeCCtx(writer->zstd);
     free(writer);
+}
+
+static bool has_begun(const struct trace_writer *writer)
+{
+    return writer->path_count > 0 && writer->offset > 0;
+}
+
+int trace_writer_close(struct trace_writer *writer)
+{
+    int status = has_begun(writer) ? write_end(writer) : -1;
+    free_writer(writer);
+    return status;
+}
+
+int trace_writer_abandon(struct trace_writer *writer)
+{
+    int status = has_begun(writer) ? writer_end_chunk(writer) : -1;
+    free_writer(writer);
     return status;
 }

@@ -52,4 +52,8 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer);
 /* Writes what is left and the index, and frees the writer. Returns as trace_writer_execute(). */
 int trace_writer_close(struct trace_writer *writer);
 
+/* Likewise for a trace that is not all that it should be: what is left is written, but no end, so
+ * that every reader says that the trace was cut short. */
+int trace_writer_abandon(struct trace_writer *writer);
+
 #endif

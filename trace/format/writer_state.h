@@ -48,6 +48,7 @@ struct mapping {
 struct trace_writer {
     int fd;
     int level;
+    int error; /* of the first write that failed */
     uint64_t offset;
     uint64_t sequence;
     bool has_whole;

@@ -44,7 +44,8 @@ int inspect_cut(struct trace_reader *reader, const char *output, uint64_t count)
         status = -1;
     if (status == 0)
         trace_writer_whole(writer, &whole);
-    if (trace_writer_close(writer) < 0 && error == 0)
+    int written = status == 0 ? trace_writer_close(writer) : trace_writer_abandon(writer);
+    if (written < 0 && error == 0)
         error = errno;
     if (error != 0) {
         fprintf(stderr, "allotrope: %s: %s\n", output, strerror(error));

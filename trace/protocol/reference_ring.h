@@ -10,8 +10,8 @@
  *                              ^ released   ^ published (the recorder writes here, at `cursor`)
  *
  * A socket pair beside it carries no data: when either end dies, the other sees the hang-up.
- * The recorder then stops the program; the consumer takes what stands before `cursor`, so a
- * killed program loses nothing but the superblock it was in.
+ * The recorder then stops the program; the consumer takes what stands before `cursor`, so of a
+ * killed program no more than one of Valgrind's quanta is lost.
  *
  * The raw stream is made of 64-bit words:
  *

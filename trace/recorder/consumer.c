@@ -37,6 +37,16 @@ static void become_consumer(Int ring_fd, Int consumer_fd, Int pid)
     VG_(exit)(1);
 }
 
+/* A consumer that is no parent of ours: the kernel kills this process when the other end of the
+ * socket is closed, also while the program waits in a system call. ring_finish() ends that. */
+static void die_with(Int socket, Int pid)
+{
+    enum { O_ASYNC_FLAG = 020000 }; /* Valgrind's headers do not have it */
+    VG_(do_syscall)(__NR_fcntl, socket, VKI_F_SETOWN, pid, 0, 0, 0, 0, 0);
+    VG_(do_syscall)(__NR_fcntl, socket, VKI_F_SETSIG, VKI_SIGKILL, 0, 0, 0, 0, 0);
+    VG_(do_syscall)(__NR_fcntl, socket, VKI_F_SETFL, O_ASYNC_FLAG, 0, 0, 0, 0, 0);
+}
+
 void consumer_start(Addr where)
 {
     Int ends[2], pid = VG_(getpid)(), status;
@@ -70,7 +80,7 @@ void consumer_start(Addr where)
     VG_(waitpid)(child, &status, 0);
     VG_(close)(ring_fd);
     VG_(close)(ends[1]);
-    ring_watch_socket(ends[0]);
+    die_with(ring_watch_socket(ends[0]), pid);
     ring_begin(ring, pid);
 }
 

@@ -10,6 +10,8 @@
 #include "pub_tool_basics.h"
 #include "pub_tool_vki.h"
 
+#include "libvex.h"
+
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,
                                                       Off64T offset);
 extern SysRes VG_(am_do_mmap_NO_NOTIFY)(Addr start, SizeT length, UInt prot, UInt flags, Int fd,
@@ -25,5 +27,7 @@ extern Addr VG_(brk_base);
 extern Addr VG_(brk_limit);
 extern Addr VG_(clstk_start_base);
 extern Addr VG_(clstk_end);
+/* Of the translator, which reads it at every translation. */
+extern VexControl vex_control;
 
 #endif

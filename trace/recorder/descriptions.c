@@ -66,18 +66,36 @@ UInt descriptions_next_id(void)
     return VG_(sizeXA)(superblocks);
 }
 
-void descriptions_add(UInt headers, UInt slots, const Addr *instructions, UInt count)
+/* A copy that is never freed. */
+static const void *kept_copy(const void *data, SizeT bytes)
 {
-    struct superblock *kept = VG_(perm_malloc)(sizeof *kept + count * sizeof(Addr), 8);
+    return VG_(memcpy)(VG_(perm_malloc)(bytes, 8), data, bytes);
+}
+
+void descriptions_add(UInt slots, const Addr *instructions, UInt count, const UShort *exits,
+                      UInt exit_count)
+{
+    struct superblock *kept = VG_(perm_malloc)(sizeof *kept, 8);
+    kept->id = descriptions_next_id();
     kept->slots = slots;
     kept->instruction_count = count;
-    VG_(memcpy)(kept->instructions, instructions, count * sizeof(Addr));
-    for (UInt i = 0; i < headers; i++)
+    kept->instructions = kept_copy(instructions, count * sizeof *instructions);
+    kept->exits = kept_copy(exits, exit_count * sizeof *exits);
+    for (UInt i = 0; i <= exit_count; i++)
         VG_(addToXA)(superblocks, &kept);
 }
 
-const struct superblock *descriptions_find(UWord id)
+const struct superblock *descriptions_find(UWord header)
 {
-    tl_assert(id < VG_(sizeXA)(superblocks));
-    return *(const struct superblock **)VG_(indexXA)(superblocks, id);
+    tl_assert(header < VG_(sizeXA)(superblocks));
+    return *(const struct superblock **)VG_(indexXA)(superblocks, header);
+}
+
+UInt superblock_instruction(const struct superblock *superblock, UWord header, Addr address)
+{
+    UInt exit = header - superblock->id; /* 0, or 1 + the exit that was reached last */
+    UInt i = exit > 0 && superblock->exits[exit - 1] > 0 ? superblock->exits[exit - 1] - 1 : 0;
+    while (i < superblock->instruction_count && superblock->instructions[i] != address)
+        i++;
+    return i;
 }

@@ -7,11 +7,13 @@
 
 #include "pub_tool_basics.h"
 
-/* Needed when a fault interrupts the superblock: which instructions it has. */
+/* Needed when a fault interrupts the superblock: which instructions it has, and its exits. */
 struct superblock {
+    UInt id;
     UInt slots;
     UInt instruction_count;
-    Addr instructions[];
+    const Addr *instructions;
+    const UShort *exits; /* for each, the instructions up to and including its own */
 };
 
 /* Forgets what was described: everything is described anew. */
@@ -23,8 +25,12 @@ UInt descriptions_function(Addr address);
 
 /* The number of the next header. A superblock has one for itself and one for each exit. */
 UInt descriptions_next_id(void);
-/* Keeps a superblock under the next `headers` numbers. */
-void descriptions_add(UInt headers, UInt slots, const Addr *instructions, UInt count);
-const struct superblock *descriptions_find(UWord id);
+/* Keeps a superblock under the next numbers: its own, and one for each exit. Copies both arrays. */
+void descriptions_add(UInt slots, const Addr *instructions, UInt count, const UShort *exits,
+                      UInt exit_count);
+const struct superblock *descriptions_find(UWord header);
+/* The superblock's first instruction that can be at an address once its header says `header`;
+ * instruction_count when there is none. */
+UInt superblock_instruction(const struct superblock *superblock, UWord header, Addr address);
 
 #endif

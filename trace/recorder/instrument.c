@@ -14,6 +14,7 @@
 #include "trace/protocol/doorbell.h"
 #include "trace/recorder/descriptions.h"
 #include "trace/recorder/doorbells.h"
+#include "trace/recorder/handlers.h"
 #include "trace/recorder/ring.h"
 
 struct path {
@@ -22,6 +23,8 @@ struct path {
     UShort instructions;
     Bool explicit; /* the header tells it */
 };
+
+enum { MOST_DELAYED = 40 };
 
 /* A superblock being rewritten. A very long one is recorded as several parts in a row. */
 struct builder {
@@ -36,12 +39,17 @@ struct builder {
     Addr first_address;     /* of its first instruction, silent or not */
     UInt first_instruction; /* of this part */
     UInt instructions;      /* so far, in the whole */
+    Addr at;                /* the instruction at hand */
     Bool silent;            /* the instruction at hand only rings */
     UInt slots;
     UInt paths;
     ULong slot[REFERENCE_RING_MAX_SLOTS];
     struct path path[REFERENCE_RING_MAX_SLOTS];
     Addr instruction[REFERENCE_RING_MAX_SLOTS];
+    Int last_access; /* position of the statement in which the instruction refers to memory last */
+    IRStmt *delayed[MOST_DELAYED];
+    UInt delayed_count;
+    IRExpr *last_value; /* of the last slot */
     /* Temporaries that hold a stack pointer of some other frame's making. */
     UChar *foreign;
 };
@@ -187,7 +195,43 @@ static void end_part(struct builder *b)
     }
     ring_end_event(words);
 
-    descriptions_add(1 + b->paths, b->slots, b->instruction, part_instructions(b));
+    UShort exits[REFERENCE_RING_MAX_SLOTS];
+    for (UInt i = 0; i < b->paths; i++)
+        exits[i] = b->path[i].instructions;
+    descriptions_add(b->slots, b->instruction, part_instructions(b), exits, b->paths);
+}
+
+/* A fault is told by its instruction's address and the header, which names the exit that was
+ * reached last if that is an explicit one. So no address comes twice from such an exit on: Valgrind
+ * unrolls loops, and a part ends where that would happen. */
+static Bool comes_twice(const struct builder *b, Addr instruction)
+{
+    UInt first = 0;
+    if (b->paths > 0 && b->path[b->paths - 1].explicit && b->path[b->paths - 1].instructions > 0)
+        first = b->path[b->paths - 1].instructions - 1;
+    for (UInt i = first; i < part_instructions(b); i++)
+        if (b->instruction[i] == instruction)
+            return True;
+    return False;
+}
+
+/* An instruction begins. A part ends early when another statement could go past what it may hold,
+ * and where a fault could not be told. */
+static void begin_instruction(struct builder *b, Addr instruction)
+{
+    enum { MOST_SLOTS = REFERENCE_RING_MAX_SLOTS - 8 };
+    if (b->slots >= MOST_SLOTS - 64 || part_instructions(b) >= MOST_SLOTS ||
+        comes_twice(b, instruction)) {
+        add_exit(b, instruction);
+        end_part(b);
+        begin_part(b, instruction);
+    }
+    b->at = instruction;
+    b->silent = doorbells_silent(instruction);
+    if (!b->silent) {
+        b->instruction[part_instructions(b)] = instruction;
+        b->instructions++;
+    }
 }
 
 static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr *value)
@@ -195,6 +239,7 @@ static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr
     b->slot[b->slots] =
         kind | (ULong)index << 8 | (ULong)size << 16 | (ULong)part_instructions(b) << 32;
     b->slots++;
+    b->last_value = value;
     store_word(b, b->slots, value);
 }
 
@@ -272,6 +317,24 @@ static void note_stack_pointer(struct builder *b, const IRStmt *statement)
     b->foreign[statement->Ist.WrTmp.tmp] = foreign;
 }
 
+/* Divisions. A fault's address is that of the last instruction that refers to memory, since
+ * Valgrind keeps the program counter up to date for these alone. */
+static void add_program_counter(struct builder *b, const IRExpr *value)
+{
+    if (value->tag != Iex_Binop)
+        return;
+    switch (value->Iex.Binop.op) {
+    case Iop_DivModU128to64:
+    case Iop_DivModS128to64:
+    case Iop_DivModU64to32:
+    case Iop_DivModS64to32:
+        add(b, IRStmt_Put(OFFSET_amd64_RIP, constant(b->at)));
+        break;
+    default:
+        break;
+    }
+}
+
 /* One superblock. */
 
 static void copy_statement(struct builder *b, IRStmt *statement)
@@ -283,6 +346,7 @@ static void copy_statement(struct builder *b, IRStmt *statement)
             add_reference(b, RAW_LOAD, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty),
                           NULL);
         note_stack_pointer(b, statement);
+        add_program_counter(b, value);
         break;
     }
     case Ist_Store: {
@@ -324,12 +388,108 @@ static void copy_statement(struct builder *b, IRStmt *statement)
         add_slot(b, RAW_STACK_JUMP, 0, 8, statement->Ist.Put.data);
 }
 
+/* Instructions that begin again.
+ *
+ * A push moves the stack pointer and then stores; an iteration of `rep movs` counts and then moves.
+ * When the access faults and the handler returns, the instruction begins again, with a register
+ * that has moved. So a register is written behind the instruction's last access, where nothing
+ * between needs it. */
+
+static Bool refers_to_memory(const IRStmt *statement)
+{
+    switch (statement->tag) {
+    case Ist_WrTmp:
+        return statement->Ist.WrTmp.data->tag == Iex_Load;
+    case Ist_Store:
+    case Ist_StoreG:
+    case Ist_LoadG:
+    case Ist_CAS:
+        return True;
+    case Ist_Dirty:
+        return statement->Ist.Dirty.details->mFx != Ifx_None;
+    default:
+        return False;
+    }
+}
+
+static Int find_last_access(const IRSB *block, Int imark)
+{
+    Int last = -1;
+    for (Int i = imark + 1; i < block->stmts_used && block->stmts[i]->tag != Ist_IMark; i++)
+        if (refers_to_memory(block->stmts[i]))
+            last = i;
+    return last;
+}
+
+static void write_delayed(struct builder *b)
+{
+    UInt count = b->delayed_count;
+    b->delayed_count = 0;
+    for (UInt i = 0; i < count; i++)
+        copy_statement(b, b->delayed[i]);
+}
+
+static Bool overlap(Int first, IRType first_type, Int second, IRType second_type)
+{
+    return first < second + sizeofIRType(second_type) && second < first + sizeofIRType(first_type);
+}
+
+/* Whether a register, `type` at `offset`, has a write that is delayed. */
+static Bool is_delayed(const struct builder *b, Int offset, IRType type)
+{
+    for (UInt i = 0; i < b->delayed_count; i++) {
+        const IRStmt *put = b->delayed[i];
+        if (overlap(offset, type, put->Ist.Put.offset,
+                    typeOfIRExpr(b->out->tyenv, put->Ist.Put.data)))
+            return True;
+    }
+    return False;
+}
+
+/* Whether what is delayed must be written before this statement. */
+static Bool needs_registers(const struct builder *b, const IRStmt *statement)
+{
+    switch (statement->tag) {
+    case Ist_Exit:
+    case Ist_Dirty:
+    case Ist_PutI:
+    case Ist_MBE:
+        return True;
+    case Ist_Put:
+        return is_delayed(b, statement->Ist.Put.offset,
+                          typeOfIRExpr(b->out->tyenv, statement->Ist.Put.data));
+    case Ist_WrTmp: {
+        const IRExpr *value = statement->Ist.WrTmp.data;
+        return value->tag == Iex_GetI ||
+               (value->tag == Iex_Get && is_delayed(b, value->Iex.Get.offset, value->Iex.Get.ty));
+    }
+    default:
+        return False;
+    }
+}
+
+static void copy_or_delay(struct builder *b, IRStmt *statement)
+{
+    if (b->delayed_count > 0 && needs_registers(b, statement))
+        write_delayed(b);
+    if (statement->tag == Ist_Put && b->position < b->last_access &&
+        b->delayed_count < MOST_DELAYED) {
+        b->delayed[b->delayed_count++] = statement;
+        return;
+    }
+    copy_statement(b, statement);
+    if (b->position != b->last_access)
+        return;
+    /* Valgrind moves a load to where it is used, past writes of registers, but past no store. */
+    if (statement->tag == Ist_WrTmp && b->slots > 0)
+        store_word(b, b->slots, b->last_value);
+    write_delayed(b);
+}
+
 IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                  const VexGuestExtents *extents, const VexArchInfo *machine, IRType guest_word,
                  IRType host_word)
 {
-    /* A part ends early when another statement could go past what it may hold. */
-    enum { MOST_SLOTS = REFERENCE_RING_MAX_SLOTS - 8 };
     static struct builder builder; /* too large for Valgrind's stack */
     struct builder *b = &builder;
 
@@ -337,6 +497,8 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     b->out = deepCopyIRSBExceptStmts(in);
     b->shadow = layout->total_sizeB;
     b->instructions = 0;
+    b->last_access = -1;
+    b->delayed_count = 0;
     b->foreign = VG_(calloc)("allotrope.foreign", in->tyenv->types_used + 1, 1);
     b->position = 0;
     for (; in->stmts[b->position]->tag != Ist_IMark; b->position++)
@@ -344,20 +506,13 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     begin_part(b, closure->nraddr);
     for (; b->position < in->stmts_used; b->position++) {
         IRStmt *statement = in->stmts[b->position];
-        if (statement->tag == Ist_IMark) {
-            if (b->slots >= MOST_SLOTS - 64 || part_instructions(b) >= MOST_SLOTS) {
-                add_exit(b, statement->Ist.IMark.addr);
-                end_part(b);
-                begin_part(b, statement->Ist.IMark.addr);
-            }
-            b->silent = doorbells_silent(statement->Ist.IMark.addr);
-            if (!b->silent) {
-                b->instruction[part_instructions(b)] = statement->Ist.IMark.addr;
-                b->instructions++;
-            }
-        }
-        tl_assert(b->slots < MOST_SLOTS && b->paths < MOST_SLOTS);
-        copy_statement(b, statement);
+        if (statement->tag == Ist_IMark)
+            begin_instruction(b, statement->Ist.IMark.addr);
+        if (statement->tag == Ist_IMark && handlers_need_registers())
+            b->last_access = find_last_access(in, b->position);
+        tl_assert(b->slots < REFERENCE_RING_MAX_SLOTS - 8 &&
+                  b->paths < REFERENCE_RING_MAX_SLOTS - 8);
+        copy_or_delay(b, statement);
     }
     Bool known = in->next->tag == Iex_Const;
     add_exit(b, known ? in->next->Iex.Const.con->Ico.U64 : 0);

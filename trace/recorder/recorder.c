@@ -24,6 +24,7 @@
  *     descriptions.c    what was translated         mappings.c    what is mapped
  *     doorbells.c       what libraries tell         ring.c        the ring's writing end
  *     options.c                                     consumer.c    the ring's other end
+ *                                                   handlers.c    faults that the program handles
  */
 #include "pub_tool_basics.h"
 #include "pub_tool_libcproc.h"
@@ -34,6 +35,7 @@
 #include "trace/recorder/coregrind.h"
 #include "trace/recorder/descriptions.h"
 #include "trace/recorder/doorbells.h"
+#include "trace/recorder/handlers.h"
 #include "trace/recorder/instrument.h"
 #include "trace/recorder/mappings.h"
 #include "trace/recorder/options.h"
@@ -87,6 +89,8 @@ static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt c
 {
     if (number == __NR_execve || number == __NR_execveat)
         ring_set_end(REFERENCE_RING_OPEN);
+    if (!sr_isError(result))
+        handlers_after_syscall(number, arguments);
 }
 
 static void before_options(void)

@@ -205,10 +205,10 @@ Bool ring_inside_client(void)
     return inside_client;
 }
 
-void ring_written_in_client(const ULong **first, const ULong **end)
+void ring_written_in_client(ULong **first, ULong **end)
 {
-    *first = (const ULong *)entry_cursor;
-    *end = (const ULong *)cursor;
+    *first = (ULong *)entry_cursor;
+    *end = (ULong *)cursor;
 }
 
 /* Beginning and end. */
@@ -248,9 +248,10 @@ Addr ring_address(void)
     return (Addr)ring;
 }
 
-void ring_watch_socket(Int socket)
+Int ring_watch_socket(Int socket)
 {
     socket_fd = VG_(safe_fd)(socket);
+    return socket_fd;
 }
 
 void ring_forget_socket(void)
@@ -268,6 +269,7 @@ void ring_finish(void)
 {
     ring_settle();
     publish_buffer();
+    VG_(do_syscall)(__NR_fcntl, socket_fd, VKI_F_SETFL, 0, 0, 0, 0, 0, 0); /* see consumer.c */
     ring->end = REFERENCE_RING_FINISHED;
     futex_wake(&ring->published);
 }

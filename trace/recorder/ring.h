@@ -42,7 +42,7 @@ void ring_enter_client(ThreadId thread);
 void ring_leave_client(ThreadId thread, Bool settled);
 Bool ring_inside_client(void);
 /* The words that translations have written since client code was entered. */
-void ring_written_in_client(const ULong **first, const ULong **end);
+void ring_written_in_client(ULong **first, ULong **end);
 /* Inside client code: between these two the cursor is here, not in the thread's registers. */
 void ring_take_cursor(ThreadId thread);
 void ring_give_cursor(ThreadId thread);
@@ -59,7 +59,7 @@ Bool ring_to_nothing(void);
 Addr ring_address(void);
 
 /* The consumer's socket, whose hang-up ends the program. */
-void ring_watch_socket(Int socket);
+Int ring_watch_socket(Int socket); /* Returns the descriptor that it is from now on. */
 void ring_forget_socket(void);
 
 /* enum reference_ring_end; ring_finish() publishes what is left and says FINISHED. */

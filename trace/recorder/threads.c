@@ -43,29 +43,31 @@ static void thread_ends(ThreadId thread)
     ring_event2(RAW_THREAD_END, thread, 0);
 }
 
-/* The superblock whose header was written last, if any was since client code was entered. */
-static const struct superblock *last_superblock(void)
+/* The header that was written last, if any was since client code was entered. */
+static ULong *last_header(void)
 {
-    const struct superblock *last = NULL;
-    const ULong *word, *end;
-    for (ring_written_in_client(&word, &end); word < end; word += 1 + last->slots) {
+    ULong *last = NULL, *word, *end;
+    for (ring_written_in_client(&word, &end); word < end;) {
         tl_assert((*word & ~RAW_HEADER_MASK) == RAW_HEADER);
-        last = descriptions_find(*word & RAW_HEADER_MASK);
+        last = word;
+        word += 1 + descriptions_find(*word & RAW_HEADER_MASK)->slots;
     }
     return last;
 }
 
-/* A fault leaves its superblock in the middle: says how many instructions were completed. */
+/* A fault leaves its superblock in the middle: says how many instructions were completed. Where the
+ * header names an exit already, that exit was reached and not taken: it is the superblock's own
+ * again. */
 static void record_interruption(ThreadId thread)
 {
-    const struct superblock *block = last_superblock();
+    ULong *header = last_header();
     interrupted = True;
-    if (!block)
+    if (!header)
         return;
-    Addr faulting = VG_(get_IP)(thread);
-    UInt done = 0;
-    while (done < block->instruction_count && block->instructions[done] != faulting)
-        done++;
+    UWord number = *header & RAW_HEADER_MASK;
+    const struct superblock *block = descriptions_find(number);
+    UInt done = superblock_instruction(block, number, VG_(get_IP)(thread));
+    *header = RAW_HEADER | block->id;
     ring_event2(RAW_INTERRUPTED, done, 0);
 }
 

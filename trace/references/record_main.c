@@ -131,14 +131,16 @@ static int record(const struct record_options *options, int fd)
     }
     recorder = trace_stream_pid(stream);
     bool complete = take_stream(stream, decoder, writer, options);
-    if (!complete && recorder > 0)
-        kill(recorder, SIGKILL);
+    if (!complete)
+        trace_stream_stop(stream);
+    bool whole = complete && trace_stream_finished(stream);
     int status = trace_stream_status(stream);
     if (complete && options->ring_fd < 0)
         explain_end(stream, options);
     trace_stream_close(stream);
     raw_close(decoder);
-    if (trace_writer_close(writer) < 0 && complete)
+    int written = whole ? trace_writer_close(writer) : trace_writer_abandon(writer);
+    if (written < 0 && complete)
         complete = incomplete(options->output, strerror(errno));
     return complete ? exit_code(status) : failed_status();
 }
@@ -183,6 +185,53 @@ static int consume(struct record_options *options)
     return record(options, fd);
 }
 
+/* Whether a child that has ended, and is not yet waited for, is a consumer. The others are
+ * recorders, whose names are the tool's, and what programs have left behind. */
+static bool is_consumer(pid_t child)
+{
+    char path[64], name[32] = "", own[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)child);
+    FILE *file = fopen(path, "r");
+    if (file) {
+        if (!fgets(name, sizeof name, file))
+            name[0] = 0;
+        fclose(file);
+    }
+    prctl(PR_GET_NAME, own);
+    return strncmp(name, own, strlen(own)) == 0;
+}
+
+/* Waits for everything that the recorder and its consumers are. Returns the recorder's status, or
+ * -1 when a consumer has failed. */
+static int wait_for_all(void)
+{
+    int status, recorders_status = 0;
+    bool failed = false;
+    siginfo_t ended;
+    for (;;) {
+        if (waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) < 0) {
+            if (errno == EINTR)
+                continue;
+            break;
+        }
+        bool consumer = is_consumer(ended.si_pid);
+        if (waitpid(ended.si_pid, &status, 0) != ended.si_pid)
+            continue;
+        if (ended.si_pid == recorder)
+            recorders_status = status;
+        else if (consumer && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED)
+            failed = true; /* it has said why */
+        else if (consumer && WIFSIGNALED(status)) {
+            fprintf(stderr,
+                    "allotrope: what takes a process's trace was killed (signal %d): the "
+                    "process is stopped and its trace cut short\n",
+                    WTERMSIG(status));
+            failed = true;
+        }
+    }
+    return failed ? -1 : recorders_status;
+}
+
 /* Runs the program under recorders that start their own consumers, and waits for all. */
 static int follow(struct record_options *options)
 {
@@ -209,15 +258,8 @@ static int follow(struct record_options *options)
         fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
-    int status, recorders_status = 0;
-    bool failed = false;
-    for (pid_t ended; (ended = wait(&status)) > 0 || errno == EINTR;) {
-        if (ended == recorder)
-            recorders_status = status;
-        else if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED)
-            failed = true; /* a consumer, which has said why */
-    }
-    return failed ? EXIT_FAILED : exit_code(recorders_status);
+    int status = wait_for_all();
+    return status < 0 ? EXIT_FAILED : exit_code(status);
 }
 
 int main(int argc, char **argv)

@@ -188,6 +188,12 @@ bool trace_stream_replaced(const struct trace_stream *stream)
     return stream->ring->end == REFERENCE_RING_EXEC;
 }
 
+void trace_stream_stop(struct trace_stream *stream)
+{
+    if (!stream->reaped)
+        kill(stream->recorder, SIGKILL);
+}
+
 int trace_stream_status(struct trace_stream *stream)
 {
     while (!stream->reaped) {
@@ -201,10 +207,8 @@ int trace_stream_status(struct trace_stream *stream)
 
 void trace_stream_close(struct trace_stream *stream)
 {
-    if (!stream->reaped) {
-        kill(stream->recorder, SIGKILL);
-        trace_stream_status(stream);
-    }
+    trace_stream_stop(stream);
+    trace_stream_status(stream);
     munmap(stream->ring, REFERENCE_RING_BYTES);
     close(stream->socket);
     free(stream);

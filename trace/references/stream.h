@@ -46,7 +46,11 @@ bool trace_stream_finished(const struct trace_stream *stream);
 /* Whether it did so because the program became another one by exec, which runs unrecorded. */
 bool trace_stream_replaced(const struct trace_stream *stream);
 
-/* Waits for the program; returns its status as waitpid() gives it. */
+/* Kills the recorder, and the program with it: nobody takes the rest. */
+void trace_stream_stop(struct trace_stream *stream);
+
+/* Waits for the program; returns its status as waitpid() gives it. The stream must have been taken
+ * to its end, or stopped: else the program waits for room in the ring. */
 int trace_stream_status(struct trace_stream *stream);
 
 /* Ends everything: kills the recorder if it still runs. */
