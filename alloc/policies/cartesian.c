@@ -24,8 +24,9 @@
  * free memory, which is the algorithm's own check for a double free. A block that is freed when
  * there is no memory for another array waits, in itself, for the next chance.
  *
- * Not as published, where tree=fast asks for it: equals are ranked (rank_of), and a block that
- * merges widens its neighbour's node where that is (merge_in_place).
+ * Not as published, where tree=fast asks for it: nodes are ranked by the bin of their size, equals
+ * by a hash (rank_of), and a block that merges widens its neighbour's node where that is
+ * (merge_in_place).
  *
  * Source: C. J. Stephenson, Fast Fits, SOSP 1983; J. Vuillemin, A Unifying Look at Data
  * Structures, CACM 1980; as measured by B. Zorn, CU-CS-573-92, 2.1.
@@ -36,7 +37,7 @@
 #include "vm/metadata.h"
 #include "vm/pages.h"
 
-enum { ARRAY_NODES = 512 };
+enum { ARRAY_NODES = 512, HASH_BITS = 16 };
 
 /* Memory for nodes that was refused is not asked for again before so many requests, and as many
  * more as blocks wait, so that they are gone through at a constant cost for each request. */
@@ -45,7 +46,8 @@ enum { PATIENCE = 256 };
 struct cartesian_node {
     struct cartesian_node *left, *right;
     char *block;
-    size_t bytes;
+    size_t bytes : TAG_SIZE_BITS;
+    size_t rank : 64 - TAG_SIZE_BITS; /* tree=fast: see rank_of */
 };
 
 /* Where the arrays lie. Known only to walks, so apart from them. */
@@ -142,24 +144,43 @@ static size_t weight(const struct cartesian_node *node)
     return node ? node->bytes : 0;
 }
 
-/* Nobody is ranked below its child. By size alone, blocks of one size form chains as long as
- * there are blocks, and real programs have thousands of one size. Where equals are ranked by a
- * hash of their address the tree is, among them, one of random priorities, which is shallow
- * (Seidel and Aragon, Randomized Search Trees, 1996); it is a Cartesian tree all the same. The
- * address counts from the heap's start, so that a heap is the same wherever the kernel puts it. */
+/* Nobody is ranked below its child. By size alone, blocks of one size form chains as long as there
+ * are blocks, and real programs have thousands of one size; and where sizes increase with the
+ * address the whole tree is a chain. So tree=fast ranks by the bin of the size (free_bins.h), of
+ * which there are few, and equals by a hash of their address: among them the tree is one of random
+ * priorities, which is shallow (Seidel and Aragon, Randomized Search Trees, 1996). The hash stays
+ * with the node, so that a block which grows or shrinks within its bin keeps its place. The address
+ * counts from the heap's start, so that a heap is the same wherever the kernel puts it. */
+static uint64_t hash_of(const struct cartesian_heap *heap, const char *block)
+{
+    return ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HASH_BITS);
+}
+
+static uint64_t fast_rank(size_t bytes, uint64_t hash)
+{
+    return (uint64_t)free_bin_of(bytes / BLOCK_ALIGNMENT) << HASH_BITS | hash;
+}
+
+/* Of a block that is to be put in. */
 static uint64_t rank_of(const struct cartesian_heap *heap, const char *block, size_t bytes)
 {
-    enum { HASH_BITS = 20 };
-    if (!heap->fast)
-        return bytes;
-    uint64_t hash = ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15);
-    return (uint64_t)bytes << HASH_BITS | hash >> (64 - HASH_BITS);
+    return heap->fast ? fast_rank(bytes, hash_of(heap, block)) : bytes;
 }
 
 /* 0 where there is no node. */
 static uint64_t rank(const struct cartesian_heap *heap, const struct cartesian_node *node)
 {
-    return node ? rank_of(heap, node->block, node->bytes) : 0;
+    if (!node)
+        return 0;
+    return heap->fast ? node->rank : node->bytes;
+}
+
+/* Gives the node of a block that shrinks or grows its size, and the rank that goes with it. */
+static void set_bytes(const struct cartesian_heap *heap, struct cartesian_node *node, size_t bytes)
+{
+    node->bytes = bytes;
+    if (heap->fast)
+        node->rank = fast_rank(bytes, node->rank & ((1 << HASH_BITS) - 1));
 }
 
 /* Joins two subtrees at *link for as long as one of them is ranked above `least`; returns the
@@ -215,6 +236,7 @@ static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **li
     *link = node;
     node->block = block;
     node->bytes = bytes;
+    node->rank = heap->fast ? rank_of(heap, block, bytes) : 0;
     struct cartesian_node **left = &node->left, **right = &node->right;
     while (below) {
         if (below->block < block) {
@@ -240,14 +262,27 @@ static struct cartesian_node **find_block(struct cartesian_heap *heap, const cha
     return *link ? link : NULL;
 }
 
+/* The size from which on no block has a smaller one above it. In a tree ranked by bins that is
+ * where a bin starts; sizes that the layers above ask for are such. */
+static size_t ranked_bytes(const struct cartesian_heap *heap, size_t bytes)
+{
+    if (!heap->fast)
+        return bytes;
+    unsigned bin = free_bin_of(bytes / BLOCK_ALIGNMENT);
+    size_t start = free_bin_start(bin) * BLOCK_ALIGNMENT;
+    return start >= bytes ? start : free_bin_start(bin + 1) * BLOCK_ALIGNMENT;
+}
+
 /* Better fit: from the largest block down to the shorter child that is still large enough. NULL
- * when even the largest is not. */
+ * when even the largest is not. Of blocks that share a bin with the request, only the root is
+ * looked at. */
 static struct cartesian_node **find_room(struct cartesian_heap *heap, size_t bytes)
 {
     struct cartesian_node **link = &heap->root;
     uint64_t length = 1;
     if (weight(*link) < bytes)
         return NULL;
+    bytes = ranked_bytes(heap, bytes);
     for (;; length++) {
         struct cartesian_node *node = *link;
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place weighs 0 */
@@ -342,7 +377,7 @@ static void merge_in_place(struct cartesian_heap *heap, struct descent *way, cha
         delete_node(heap, below.link);
     }
     node->block = block;
-    node->bytes = bytes;
+    set_bytes(heap, node, bytes);
     if (way->above && rank(heap, node) > rank(heap, way->above)) {
         delete_node(heap, way->link);
         insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
@@ -431,7 +466,7 @@ static char *take(struct cartesian_heap *heap, struct cartesian_node **link, siz
     char *block = node->block;
     if (node->bytes - bytes > heap->least_bytes) {
         node->block += bytes;
-        node->bytes -= bytes;
+        set_bytes(heap, node, node->bytes - bytes);
         demote_node(heap, link);
         count_split(&heap->counters);
     } else {
@@ -470,7 +505,7 @@ static void *cartesian_alloc(void *state, size_t size)
     size_t bytes = block_bytes(heap, size);
     struct cartesian_node **link = find_room(heap, bytes);
     if (!link) {
-        if (!grow(heap, bytes))
+        if (!grow(heap, ranked_bytes(heap, bytes))) /* what is new is then ranked above the rest */
             return take_nodeless(heap, bytes);
         link = find_room(heap, bytes);
     }

@@ -7,6 +7,7 @@
 
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
+#include "alloc/policies/free_bins.h"
 #include "alloc/heap.h"
 
 enum { CARTESIAN_HEADER_BYTES = TAG_BYTES };

@@ -201,12 +201,27 @@ def test_threads_that_use_up_all_memory(under: Under) -> None:
 
 # As published, bsd never merges and knuth does not merge what it got at different times.
 @pytest.mark.parametrize(
-    "under", [under for under in ALL if under.allocator not in ("bsd", "knuth")], ids=str
+    "under",
+    [under for under in ALL if under.allocator != "bsd" and str(under) != "knuth:classic"],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", ["as", "data"])
 @pytest.mark.parametrize("sizes", ["24 100 1000 4400 10000 100000", "100000 10000 1000 100 24"])
 def test_all_memory_may_go_to_another_size(sizes: str, kind: str, under: Under) -> None:
     require_success(run(under, "address_limit_sizes", kind, *sizes.split()))
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        under
+        for under in ALL
+        if under.preset == "default" and under.allocator in ("knuth", "cartesian", "gnu")
+    ],
+    ids=str,
+)
+def test_memory_of_small_blocks_may_go_to_large_ones(under: Under) -> None:
+    require_success(run(under, "address_limit_sizes", "as", "24", "5000000", "1000", "5000000"))
 
 
 @each_of_ours

@@ -150,6 +150,22 @@ static void test_cartesian_fast_tree_of_equal_blocks_is_shallow(void **state)
     assert_true(depth_of_equal_blocks() < 50);
 }
 
+/* Sizes that increase with the address: by size alone a chain. */
+static void test_cartesian_fast_tree_of_increasing_blocks_is_shallow(void **state)
+{
+    (void)state;
+    enum { STEPS = 2000 };
+    void *steps[STEPS];
+    for (size_t i = 0; i < STEPS; i++) {
+        steps[i] = take(1000 + 16 * i);
+        take(16);
+    }
+    for (size_t i = 0; i < STEPS; i++)
+        give(steps[i]);
+    assert_true(statistics().free_blocks >= STEPS);
+    assert_true(statistics().tree_depth < STEPS / 4);
+}
+
 /* Where 200 blocks go that are taken from among 1,000 equal free ones: offsets from the start. */
 static void offsets_among_equals(size_t *offsets)
 {
@@ -229,6 +245,7 @@ int main(void)
         HEAP_TEST(test_cartesian_loses_no_block_when_a_node_is_refused, plain),
         HEAP_TEST(test_cartesian_equal_blocks_form_a_chain_in_order, plain),
         HEAP_TEST(test_cartesian_fast_tree_of_equal_blocks_is_shallow, fast_tree),
+        HEAP_TEST(test_cartesian_fast_tree_of_increasing_blocks_is_shallow, fast_tree),
         HEAP_TEST(test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies, fast_tree),
         HEAP_TEST(test_cartesian_resizes_into_a_free_upper_neighbour, plain),
         HEAP_TEST(test_cartesian_gives_back_the_ends_of_an_aligned_block, plain),
