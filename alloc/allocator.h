@@ -135,6 +135,19 @@ struct allocator {
      * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
      * thing for is left alone. */
     void (*tune)(enum tuning parameter, size_t value);
+    /* The program gives a thread memory of its own for a stack (pthread_attr_setstack): below what
+     * is used of it there may be data. */
+    void (*stacks_are_given)(void);
+    /* The program is about to make pages, of blocks too, that nobody may touch, or not while its
+     * other threads stand still, though no line of its maps tells (userfaultfd, MADV_GUARD_*). */
+    void (*pages_may_fault)(void);
+    /* [start, start + bytes) becomes executable: it may have been written before. */
+    void (*code_is_written)(const void *start, size_t bytes);
+    /* Around a call of execve that ends the process: no collection begins between them, and a
+     * signal of one that was given up is taken away. In any thread, also in a signal handler, and
+     * in a vfork child, where they do nothing. after_exec: the call has failed. */
+    void (*before_exec)(void);
+    void (*after_exec)(void);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);

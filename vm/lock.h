@@ -73,6 +73,13 @@ static inline uintptr_t current_thread(void)
     return thread_pointer;
 }
 
+/* Whether the calling thread holds the lock: asked by what may have interrupted the holder. */
+static inline bool lock_is_own(const struct lock *lock)
+{
+    uintptr_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);
+    return (state & ~LOCK_WAITED_FOR) == current_thread();
+}
+
 static inline void lock_acquire(struct lock *lock)
 {
     uintptr_t expected = 0;

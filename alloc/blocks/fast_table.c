@@ -66,12 +66,13 @@ void fast_table_set_bin(const struct slab *slab, struct bin *bin)
         atomic_store_explicit(&fast_table.bins[i], bin, memory_order_relaxed);
 }
 
-void enter_live_bits(char *base, size_t granules, bool zero)
+/* The bits are cleared although they are zero in memory from the kernel: a [late live bit] may have
+ * come back after the memory was given back. */
+void enter_live_bits(char *base, size_t granules)
 {
     _Atomic uint64_t *bits = &fast_table.live_bits[fast_table_unit(base) / LIVE_BITS_PER_WORD];
     size_t bytes = granules * UNITS_PER_GRANULE / 8;
-    if (!zero)
-        memset((void *)bits, 0, bytes);
+    memset((void *)bits, 0, bytes);
     char *granule = (char *)round_down((uintptr_t)bits, GRANULE_BYTES);
     if (blocks_heap.collector && !granule_map_get(granule))
         enter_private_memory(granule, GRANULE_BYTES);

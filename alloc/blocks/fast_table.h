@@ -99,8 +99,8 @@ void fast_table_cover(const char *base, size_t granules);
  * from any thread, a bin from the slab's owning thread alone: [NULL is always allowed]. */
 void fast_table_set_bin(const struct slab *slab, struct bin *bin);
 
-/* Makes the live bits of memory that becomes a slab clear, and no roots of a collection. zero: the
- * memory reads as zero, its bits are clear already. With the heap's lock held. */
-void enter_live_bits(char *base, size_t granules, bool zero);
+/* Makes the live bits of memory that becomes a slab clear, and no roots of a collection. With the
+ * heap's lock held. */
+void enter_live_bits(char *base, size_t granules);
 
 #endif

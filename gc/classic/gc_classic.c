@@ -19,6 +19,9 @@
  * and a compiler may leave the inside alone in a register. It reproduces the study for programs
  * whose output has been checked under it; any other needs pointers=interior.
  *
+ * Of the drop-in's care for today's programs it has what the kernel alone knows (pins), but marks
+ * its objects where they lie: a program that takes away the right to touch pages of a block ends.
+ *
  * Whatever goes wrong before the sweep, nothing is reclaimed and the heap grows.
  */
 #include "gc/classic/gc_classic.h"
@@ -29,6 +32,8 @@
 #include "vm/owner.h"
 #include "gc/classic/heap.h"
 #include "gc/world/collection.h"
+#include "gc/world/roots.h"
+#include "gc/world/stop.h"
 #include "vm/private_memory.h"
 #include "vm/fork_chain.h"
 #include "vm/lock.h"
@@ -74,11 +79,66 @@ struct classic {
     struct collection_driver driver;
     uint64_t growths;
     uint64_t live_objects; /* after the last collection */
+    struct pins {
+        void **objects; /* an address each, or NULL; in the first free place from its own on */
+        size_t room, count;
+    } pins;
 };
 
 static struct classic *classic;
 static struct owner owner = {OWNER_RECORDS};
 static struct lock lock = LOCK_INITIALIZER(RANK_ARENA);
+
+/* Pins: objects that the kernel may know, which stay until they are freed. The lock is held. */
+
+enum { FIRST_PINS = 4096 / sizeof(void *) };
+
+/* Where the object is among the pins, or would be. */
+static size_t place_of(const struct pins *pins, const void *object)
+{
+    size_t place = (uintptr_t)object / CLASSIC_UNIT_BYTES * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    for (place %= pins->room; pins->objects[place] && pins->objects[place] != object;)
+        place = (place + 1) % pins->room;
+    return place;
+}
+
+static bool grow_pins(struct pins *pins)
+{
+    struct pins larger = {.room = pins->room ? 2 * pins->room : FIRST_PINS, .count = pins->count};
+    larger.objects = private_memory_map(larger.room * sizeof *larger.objects);
+    if (!larger.objects)
+        return false;
+    for (size_t i = 0; i < pins->room; i++)
+        if (pins->objects[i])
+            larger.objects[place_of(&larger, pins->objects[i])] = pins->objects[i];
+    if (pins->objects)
+        private_memory_unmap(pins->objects, pins->room * sizeof *pins->objects);
+    *pins = larger;
+    return true;
+}
+
+static void add_pin(struct pins *pins, void *object)
+{
+    if (pins->count >= pins->room / 2 && !grow_pins(pins))
+        return;
+    void **place = &pins->objects[place_of(pins, object)];
+    pins->count += !*place;
+    *place = object;
+}
+
+/* What follows may have been moved on by it, and is put in anew. */
+static void remove_pin(struct pins *pins, const void *object)
+{
+    size_t place = pins->room > 0 ? place_of(pins, object) : 0;
+    if (pins->room == 0 || !pins->objects[place])
+        return;
+    pins->objects[place] = NULL;
+    pins->count--;
+    for (void *moved; (moved = pins->objects[place = (place + 1) % pins->room]);) {
+        pins->objects[place] = NULL;
+        pins->objects[place_of(pins, moved)] = moved;
+    }
+}
 
 /* Collection. */
 
@@ -95,6 +155,9 @@ static void begin(struct root_visitor *visitor)
 
 static void mark_reachable(void)
 {
+    const struct pins *pins = &classic->pins;
+    for (size_t i = 0; i < pins->room; i++)
+        classic_heap_mark(&classic->heap, &pins->objects[i], &pins->objects[i + 1]);
     classic_heap_mark_finish(&classic->heap);
 }
 
@@ -120,8 +183,10 @@ static void report_unavailable(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "gc:classic: no collections here (/proc cannot be read, or there is no "
-                           "memory for the collector); nothing will be reclaimed");
+    message_text(&message,
+                 "gc:classic: no collections here (/proc cannot be read, a filter of system calls "
+                 "was there before the program, or there is no memory for the collector); nothing "
+                 "will be reclaimed");
     message_send(&message);
 }
 
@@ -233,9 +298,33 @@ static void ignore_free(void *block)
     }
     lock_acquire(&lock);
     bool found = is_object(block);
+    if (found)
+        remove_pin(&classic->pins, block);
     lock_release(&lock);
     if (!found)
         abort_on_pointer_fault("free", block, "not the start of a block");
+}
+
+/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. */
+static void pin(const void *address)
+{
+    if (!owns(address) || lock_is_own(&lock))
+        return;
+    lock_acquire(&lock);
+    void *object = classic_heap_find(&classic->heap, (uintptr_t)address);
+    if (object)
+        add_pin(&classic->pins, object);
+    lock_release(&lock);
+}
+
+static void before_exec(void)
+{
+    collection_before_exec(&classic->driver, &lock);
+}
+
+static void after_exec(void)
+{
+    collection_after_exec(&classic->driver);
 }
 
 static size_t usable_size(const void *block)
@@ -367,4 +456,10 @@ const struct allocator gc_classic = {
     .walk = walk,
     .is_valid = is_valid,
     .more_statistics = more_statistics,
+    .pin = pin,
+    .stacks_are_given = roots_stacks_are_given,
+    .code_is_written = roots_code_is_written,
+    .before_exec = before_exec,
+    .after_exec = after_exec,
+    .ended_waits = stop_ended_waits,
 };

@@ -32,6 +32,7 @@ static struct {
     struct collection_driver driver;
     unsigned markers;
     bool retires;
+    _Atomic bool has_pins;
     _Atomic enum sweep_leaks leaks;
     uint64_t retired, forgotten; /* dead blocks, ever */
     _Atomic uint64_t finished;   /* collections that were not given up */
@@ -75,6 +76,7 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
     if (!hiders_look(mappings, count))
         return;
     blocks_each_slab(pin_all, NULL);
+    collect_with_pins();
     if (!collect_found_hider())
         hiders_look_again();
 }
@@ -100,7 +102,8 @@ static void begin(struct root_visitor *visitor)
 
 static void mark_reachable(void)
 {
-    state.statistics.pinned_blocks = mark_pinned();
+    if (atomic_load_explicit(&state.has_pins, memory_order_relaxed))
+        state.statistics.pinned_blocks = mark_pinned();
     mark_finish(pace_helpers(state.markers - 1), &state.marked);
 }
 
@@ -204,9 +207,10 @@ bool collect(enum collect_cause cause, size_t requested)
         return false;
     }
     lock_acquire(&state.lock);
-    if (atomic_load(&state.finished) != finished && cause != CAUSE_ASKED) {
-        lock_release(&state.lock); /* another thread has just done it */
-        return true;
+    bool done = atomic_load(&state.finished) != finished && cause != CAUSE_ASKED;
+    if (done || !collection_is_possible(&state.driver)) {
+        lock_release(&state.lock); /* another thread has just done it, or is in execve */
+        return done;
     }
     mark_prepare();
     blocks_lock();
@@ -225,9 +229,24 @@ void collect_keep_leaks(void)
     state.leaks = SWEEP_KEEP;
 }
 
+void collect_with_pins(void)
+{
+    atomic_store_explicit(&state.has_pins, true, memory_order_relaxed);
+}
+
 bool collect_works(void)
 {
     return collection_works(&state.driver);
+}
+
+void collect_before_exec(void)
+{
+    collection_before_exec(&state.driver, &state.lock);
+}
+
+void collect_after_exec(void)
+{
+    collection_after_exec(&state.driver);
 }
 
 void collect_before_hiding(void)

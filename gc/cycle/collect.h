@@ -52,6 +52,13 @@ bool collect(enum collect_cause cause, size_t requested);
 /* False: collections are given up, now and for as long as nothing changes. */
 bool collect_works(void);
 
+/* From now on blocks may be pinned: they are roots. */
+void collect_with_pins(void);
+
+/* Around an execve; see struct allocator. */
+void collect_before_exec(void);
+void collect_after_exec(void);
+
 /* The kernel is about to refuse the process what it tells of it. */
 void collect_before_hiding(void);
 

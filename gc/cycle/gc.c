@@ -44,6 +44,7 @@
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/watch.h"
+#include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
@@ -266,9 +267,11 @@ static void report_unavailable(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message,
-                 "gc: no collections here (/proc cannot be read or is another namespace's, or "
-                 "there is no memory for the collector); free is honoured");
+    message_text(
+        &message,
+        "gc: no collections here (/proc cannot be read or is another namespace's, a filter "
+        "of system calls was there before the program, or there is no memory for the "
+        "collector); free is honoured");
     message_send(&message);
 }
 
@@ -315,8 +318,10 @@ static bool init(const void *values)
                                       .stack_bytes = collections->stack_bytes,
                                       .leaks = sweeps[chosen->leaks],
                                       .retires = ignored};
-    if (collects && !collect_init(&collect))
+    if (collects && !collect_init(&collect)) {
+        pace_without_clock();
         report_unavailable();
+    }
     gc.ignores_frees = ignored;
     set_free_ignored();
     return true;
@@ -342,6 +347,7 @@ static void gc_pin(const void *address)
     __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
     slab->has_pins = true;
     atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    collect_with_pins();
 }
 
 static bool unpin(const void *block)
@@ -540,6 +546,11 @@ const struct allocator gc_default = {
     .allocated_by = gc_allocated_by,
     .enter_sandbox = gc_enter_sandbox,
     .before_hiding = collect_before_hiding,
+    .stacks_are_given = roots_stacks_are_given,
+    .pages_may_fault = roots_pages_may_fault,
+    .code_is_written = roots_code_is_written,
+    .before_exec = collect_before_exec,
+    .after_exec = collect_after_exec,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,

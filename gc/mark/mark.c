@@ -119,7 +119,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct heap_bounds bounds;
-    bool skips_unreadable; /* see mark_skip_unreadable */
+    bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
     const void *suspect; /* see struct mark_result */
     size_t suspect_bytes;
@@ -188,9 +188,10 @@ static void clear_marks(void *argument, struct slab *slab)
         bounds[1] = base + slab->granules * GRANULE_BYTES;
 }
 
-void mark_skip_unreadable(void)
+void mark_skip_unreadable(bool only_resident)
 {
     mark.skips_unreadable = true;
+    mark.only_resident = only_resident;
 }
 
 void mark_tell_suspects(bool tell)
@@ -312,29 +313,45 @@ static void push_range(struct marker *marker, const char *start, const char *end
         marker->ranges[marker->range_count++] = (struct range){start, end};
 }
 
-static void push_resident(void *marker, uintptr_t start, uintptr_t end, bool readable)
+/* The part of a block that is to be scanned, and who scans it. */
+struct part {
+    struct marker *marker;
+    uintptr_t start, end;
+};
+
+static void push_resident(void *argument, uintptr_t start, uintptr_t end, bool readable)
 {
-    (void)readable; /* our own memory, always */
-    push_range(marker, (const char *)start, (const char *)end);
+    const struct part *part = argument;
+    if (!readable && mark.only_resident)
+        return;
+    push_range(part->marker, (const char *)(start > part->start ? start : part->start),
+               (const char *)(end < part->end ? end : part->end));
 }
 
 /* Pages of a large block that were never touched hold nothing, and reading them makes page
  * tables. */
 static void push_many_words(struct marker *marker, const char *start, size_t bytes)
 {
-    if (bytes < LARGE_BYTES ||
-        !resident_each((uintptr_t)start, (uintptr_t)start + bytes, push_resident, marker))
+    struct part part = {marker, (uintptr_t)start, (uintptr_t)start + bytes};
+    if ((bytes < LARGE_BYTES && !mark.only_resident) ||
+        !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
+                       push_resident, &part))
         push_range(marker, start, start + bytes);
 }
 
+/* The first mapping may begin behind `start`: what is before it is not there any more. */
 static __attribute__((noinline)) void push_readable(struct marker *marker, const char *start,
                                                     size_t bytes)
 {
     const struct mapping *mapping = process_mapping_at((uintptr_t)start);
     for (const char *end = start + bytes; start < end; mapping++) {
-        const char *part_end = (const char *)mapping->end < end ? (const char *)mapping->end : end;
-        if (mapping->readable)
-            push_many_words(marker, start, (size_t)(part_end - start));
+        const char *part = (const char *)mapping->start, *part_end = (const char *)mapping->end;
+        if (part < start)
+            part = start;
+        if (part_end > end)
+            part_end = end;
+        if (part < part_end && process_may_be_touched(mapping))
+            push_many_words(marker, part, (size_t)(part_end - part));
         start = part_end;
     }
 }

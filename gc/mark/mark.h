@@ -31,8 +31,8 @@ void mark_forget_helpers(void);
 /* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
-/* Pages of blocks may be unreadable: process_mapping_at tells which. They are not scanned. */
-void mark_skip_unreadable(void);
+/* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
+void mark_skip_unreadable(bool only_resident);
 
 /* Whether suspects count that the roots point to, from here on to their start. */
 void mark_tell_suspects(bool tell);

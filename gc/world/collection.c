@@ -16,6 +16,7 @@
 #include "vm/kernel/resident.h"
 #include "vm/pages.h"
 #include "vm/private_memory.h"
+#include "vm/protection_keys.h"
 #include "vm/syscall.h"
 #include "vm/window.h"
 
@@ -27,9 +28,12 @@ enum { HOPELESS = 3 };
 bool collection_init(struct collection_driver *driver, const struct collector *collector)
 {
     driver->collector = collector;
+    if (process_is_in_sandbox())
+        return false;
     driver->process = SYSCALL_0(SYS_getpid);
     driver->ended_ns = monotonic_ns();
     driver->stack = private_memory_map(STACK_BYTES);
+    driver->has_protection_keys = has_protection_keys();
     driver->available = driver->stack && process_open() && stop_init() && roots_init();
     return driver->available;
 }
@@ -149,10 +153,35 @@ static void stop_and_collect(void *argument, uintptr_t stack_pointer)
         driver->collector->finish(&driver->current);
 }
 
+/* A vfork child runs in its parent's memory, but is not it. */
+static bool is_own_process(const struct collection_driver *driver)
+{
+    return SYSCALL_0(SYS_getpid) == driver->process;
+}
+
+void collection_before_exec(struct collection_driver *driver, struct lock *lock)
+{
+    if (!driver->available || !is_own_process(driver))
+        return;
+    atomic_fetch_add(&driver->execs, 1);
+    /* What is under way ends before the lock is had. A signal handler may have interrupted the
+     * lock's holder: then there is none, for a collection blocks all signals. */
+    if (!lock_is_own(lock)) {
+        lock_acquire(lock);
+        lock_release(lock);
+    }
+    stop_take_late_signals();
+}
+
+void collection_after_exec(struct collection_driver *driver)
+{
+    if (driver->available && is_own_process(driver))
+        atomic_fetch_sub(&driver->execs, 1);
+}
+
 bool collection_is_possible(struct collection_driver *driver)
 {
-    /* A vfork child runs in its parent's memory, but is not it. */
-    if (driver->available && SYSCALL_0(SYS_getpid) == driver->process)
+    if (driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0)
         return true;
     driver->statistics.unavailable++;
     return false;
@@ -172,7 +201,11 @@ bool collection_run(struct collection_driver *driver)
     driver->current.reclaimed = false;
     doorbell_enter_collector();
     doorbell_collection_begin(driver->statistics.collections);
+    /* Those that the program has not may be those of roots, or of blocks. Helpers inherit them. */
+    uint32_t rights = driver->has_protection_keys ? change_rights(ALL_RIGHTS) : 0;
     call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
+    if (driver->has_protection_keys)
+        change_rights(rights);
     doorbell_collection_end(driver->statistics.live_bytes);
     doorbell_leave();
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
@@ -194,5 +227,6 @@ void collection_never_again(struct collection_driver *driver)
 void collection_forked(struct collection_driver *driver)
 {
     driver->process = SYSCALL_0(SYS_getpid);
+    atomic_store(&driver->execs, 0);
     driver->available = driver->available && process_forked();
 }

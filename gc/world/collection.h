@@ -34,6 +34,7 @@
 
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
+#include "vm/lock.h"
 
 /* Pauses by the logarithm of their microseconds: bucket i counts those in [2^i, 2^(i+1)) us. */
 enum { PAUSE_BUCKETS = 24 };
@@ -76,10 +77,12 @@ struct collector {
 struct collection_driver {
     const struct collector *collector;
     _Atomic bool available;
+    _Atomic unsigned execs;    /* calls of execve under way */
     _Atomic unsigned failures; /* since the last collection that was not given up */
     long process;
     char *stack;
-    uint64_t ended_ns; /* when the last collection was over */
+    bool has_protection_keys; /* of pages; the kernel has enabled them */
+    uint64_t ended_ns;        /* when the last collection was over */
     struct collection current;
     struct collection_statistics statistics;
 };
@@ -87,12 +90,21 @@ struct collection_driver {
 /* False: there can be no collections here (no /proc, no memory), now or later. */
 bool collection_init(struct collection_driver *driver, const struct collector *collector);
 
-/* Before each collection. False: it cannot be run (in a vfork child, too), which is counted. */
+/* Before each collection, and again under the lock of one-collection. False: it cannot be run (in a
+ * vfork child, during an execve), which is counted. */
 bool collection_is_possible(struct collection_driver *driver);
 
 /* False: the kernel would refuse so many bytes even if the whole heap were given back to it, so no
  * collection makes room for them. Any thread, without a lock. */
 bool collection_may_make_room(size_t bytes);
+
+/* Around an execve of the calling thread, which may have interrupted anything; see struct
+ * allocator. lock: of one-collection. A thread that is in execve no longer runs the handler of a
+ * stop, and the signal would stay and kill the program that comes. So no collection is under way
+ * when before_exec returns, and none begins before after_exec. It holds no lock then, for the call
+ * may go through a library that allocates. */
+void collection_before_exec(struct collection_driver *driver, struct lock *lock);
+void collection_after_exec(struct collection_driver *driver);
 
 /* Collects. False: it was given up, and nothing was reclaimed. */
 bool collection_run(struct collection_driver *driver);

@@ -14,30 +14,43 @@
  *                   page tables do not show them. To ask of each page of a mapping that is larger
  *                   than the machine's memory takes seconds: of such a one those pages that the
  *                   page tables show
- *     left out      devices; read-only shared files; the text of programs and libraries; the
- *                   kernel's own (vdso); whatever the granule map knows as memory of the heap
+ *     left out      devices; read-only shared files; the text of programs and libraries, unless the
+ *                   program has made code there (roots_code_is_written): to ask for its pages takes
+ *                   longer than all the rest; the kernel's own (vdso); whatever the granule map
+ *                   knows as memory of the heap
  *     besides       buffers that are registered with io_uring (kernel/io_uring.c)
  *
  * Pages are read in place where nothing can go wrong with that. Elsewhere they are read through
  * /proc/self/mem, where a fault is an error number: swapped pages (the kernel calls guard pages so,
- * too), pages without read permission, and mappings of files, which may have been cut short.
+ * too), pages without read permission, and mappings of files, which may have been cut short. Secret
+ * memory (memfd_secret) is the exception: it is the program's alone, and cannot be cut short.
  *
- * Code that the process has generated may have addresses in its instructions, at any byte:
- * HotSpot's inline caches hold the only pointers to their records there. Such code is an executable
- * mapping of no file, or of shared memory.
+ * The program may have made a page of a block into one that cannot be touched: taken away the right
+ * to read it, put a file there, unmapped it, made a guard of it, or asked to fill it itself when it
+ * is touched (userfaultfd), which it cannot while it is stopped. The first three are seen in the
+ * list of mappings; of the last two the shim tells (roots_pages_may_fault), and from then on of all
+ * blocks only pages are touched that are in memory. What is in the others is read here, through
+ * /proc/self/mem.
+ *
+ * Code that the process has generated or changed may have addresses in its instructions, at any
+ * byte: HotSpot's inline caches hold the only pointers to their records there.
  *
  * Of a stack only the part in use is scanned: from the stack pointer, less the red zone of 128
  * bytes that code may use below it, to the end of the mapping. So it must be one thread's own stack
  * and nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's
  * control block in it; one thread is in it, and that is not on its alternate signal stack, which
  * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and
- * all.
+ * all; so are all but the first once the program has given a thread memory for a stack
+ * (roots_stacks_are_given): below that may lie its data, in the same mapping.
  */
 #include "gc/world/roots.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 
 #include "vm/private_memory.h"
@@ -62,6 +75,31 @@ static struct {
     const struct root_visitor *visitor;
     struct root_result *result;
 } roots;
+
+static _Atomic bool stacks_are_given, pages_may_fault;
+
+void roots_stacks_are_given(void)
+{
+    atomic_store_explicit(&stacks_are_given, true, memory_order_relaxed);
+}
+
+void roots_pages_may_fault(void)
+{
+    atomic_store_explicit(&pages_may_fault, true, memory_order_relaxed);
+}
+
+/* What code of files the program has written lies in here; there is none while it is empty. */
+static _Atomic uintptr_t written_code_start = UINTPTR_MAX, written_code_end;
+
+void roots_code_is_written(const void *start, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)start, end = first + bytes, known = written_code_start;
+    while (first < known && !atomic_compare_exchange_weak(&written_code_start, &known, first))
+        ;
+    known = written_code_end;
+    while (end > known && !atomic_compare_exchange_weak(&written_code_end, &known, end))
+        ;
+}
 
 bool roots_init(void)
 {
@@ -172,16 +210,33 @@ static uintptr_t skip_heap_memory(uintptr_t start, uintptr_t end)
     return start < end ? start : end;
 }
 
+static void scan_untouchable(void *unused, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)unused;
+    if (!readable)
+        scan_through_file(start, end);
+}
+
 /* The pages of a mapping that the process has written to, without memory of the heap. The kernel is
- * not asked about that: the heap's page tables take it longer to walk than all the rest. */
+ * not asked about that, unless it must be: the heap's page tables take it longer to walk than all
+ * the rest. */
 static bool scan_program_memory(uintptr_t start, uintptr_t end)
 {
-    for (uintptr_t same; start < end; start = skip_heap_memory(same, end)) {
-        same = skip_program_memory(start, end);
-        if (same > start && !resident_each(start, same, scan_written, NULL))
+    bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
+    while (start < end) {
+        uintptr_t heap = skip_program_memory(start, end);
+        if (heap > start && !resident_each(start, heap, scan_written, NULL))
+            return false;
+        start = skip_heap_memory(heap, end);
+        if (beware && start > heap && !resident_each(heap, start, scan_untouchable, NULL))
             return false;
     }
     return true;
+}
+
+static void scan_shared_pages(uintptr_t start, uintptr_t end)
+{
+    scan_range(start, end, !roots.through_file);
 }
 
 /* Shared memory: mincore tells of all pages that the kernel has, whoever wrote them. */
@@ -198,12 +253,12 @@ static void scan_shared(const struct mapping *mapping)
         for (size_t page = 0; page < pages; page++) {
             uintptr_t at = start + page * PAGE_BYTES;
             if (known && !(in_memory[page] & 1)) {
-                scan_through_file(run, at);
+                scan_shared_pages(run, at);
                 run = at + PAGE_BYTES;
             }
         }
     }
-    scan_through_file(run, mapping->end);
+    scan_shared_pages(run, mapping->end);
 }
 
 static void scan_shared_run(void *unused, uintptr_t start, uintptr_t end, bool readable)
@@ -263,7 +318,8 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
             note_stack(&use, &thread, mapping);
     }
     bool guarded = is_first_stack(mapping) ||
-                   (below && below->end == mapping->start && !below->readable && !below->writable);
+                   (below && below->end == mapping->start && !below->readable && !below->writable &&
+                    !atomic_load_explicit(&stacks_are_given, memory_order_relaxed));
     if (use.threads != 1 || !use.is_own || !guarded || use.lowest < mapping->start)
         return mapping->start;
     return round_down(use.lowest, sizeof(uintptr_t));
@@ -282,46 +338,90 @@ static bool is_kernels(const struct mapping *mapping)
     return mapping_name_begins(mapping, "[v") || mapping_name_begins(mapping, "[uprobes");
 }
 
-static bool is_device(const struct mapping *mapping)
-{
-    return mapping_name_begins(mapping, "/dev/") && !mapping_name_begins(mapping, "/dev/shm/") &&
-           !mapping_name_begins(mapping, "/dev/zero");
-}
-
 static bool is_file(const struct mapping *mapping)
 {
-    return mapping->name_length > 0 && mapping->name[0] == '/';
+    return mapping_name_begins(mapping, "/");
+}
+
+static bool is_deleted(const struct mapping *mapping)
+{
+    static const char DELETED[] = " (deleted)";
+    const size_t length = sizeof DELETED - 1;
+    return mapping->name_length >= length &&
+           memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0;
+}
+
+/* What lies below /dev may be files all the same. What cannot be found there is a device, which
+ * must not be read, unless it has been deleted, as files are. */
+static bool is_device(const struct mapping *mapping)
+{
+    char name[256];
+    struct stat status;
+    if (mapping_name_begins(mapping, "/sys/") || mapping_name_begins(mapping, "/proc/"))
+        return true;
+    if (!mapping_name_begins(mapping, "/dev/") || is_deleted(mapping))
+        return false;
+    if (mapping->name_length >= sizeof name)
+        return true;
+    memcpy(name, mapping->name, mapping->name_length);
+    name[mapping->name_length] = '\0';
+    return syscall_failed(SYSCALL_4(SYS_newfstatat, AT_FDCWD, name, &status, 0)) ||
+           !S_ISREG(status.st_mode);
 }
 
 /* Not of a file, or of one that has no name any more. */
 static bool is_shared_memory(const struct mapping *mapping)
 {
-    static const char DELETED[] = " (deleted)";
-    const size_t length = sizeof DELETED - 1;
-    return mapping_name_begins(mapping, "/dev/shm/") ||
-           (mapping->name_length >= length &&
-            memcmp(mapping->name + mapping->name_length - length, DELETED, length) == 0);
+    return mapping_name_begins(mapping, "/dev/shm/") || is_deleted(mapping);
+}
+
+static bool is_secret(const struct mapping *mapping)
+{
+    return mapping_name_begins(mapping, "/secretmem");
+}
+
+static bool is_unwritten_text(const struct mapping *mapping)
+{
+    return mapping->executable && !mapping->writable && is_file(mapping) &&
+           (mapping->end <= written_code_start || mapping->start >= written_code_end);
 }
 
 static bool holds_no_roots(const struct mapping *mapping)
 {
     if (mapping->shared)
         return is_device(mapping) || !(mapping->writable || is_shared_memory(mapping));
-    return is_kernels(mapping) || (mapping->executable && !mapping->writable && is_file(mapping));
+    return is_kernels(mapping) || is_unwritten_text(mapping);
 }
 
-/* The program has taken away the right to read pages of a block: a guard, or what is to be safe. */
-static bool is_unreadable_block(const struct mapping *mapping)
+/* See above. */
+static bool is_untouchable_block(const struct mapping *mapping)
 {
-    return !mapping->readable && is_heap_memory(mapping->start);
+    return !process_may_be_touched(mapping) && is_heap_memory(mapping->start);
 }
 
-static bool any_block_is_unreadable(const struct mapping *mappings, size_t count)
+/* Whether a block lies, in part, between two mappings. */
+static bool is_hole_in_block(const struct mapping *below, const struct mapping *above)
+{
+    return below->end < above->start && (granule_map_get((const void *)below->end) ||
+                                         granule_map_get((const void *)(above->start - 1)));
+}
+
+static bool any_block_is_untouchable(const struct mapping *mappings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_unreadable_block(&mappings[i]))
+        if (is_untouchable_block(&mappings[i]) ||
+            (i > 0 && is_hole_in_block(&mappings[i - 1], &mappings[i])))
             return true;
     return false;
+}
+
+static bool scan_shared_mapping(const struct mapping *mapping)
+{
+    roots.through_file = !(is_secret(mapping) && mapping->readable);
+    if (mapping->end - mapping->start > roots.memory_bytes)
+        return resident_each_shared(mapping->start, mapping->end, scan_shared_run, NULL);
+    scan_shared(mapping);
+    return true;
 }
 
 static bool scan_mapping(const struct mapping *mapping, const struct mapping *below,
@@ -334,21 +434,16 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
         roots.visitor->next_mapping(has_stack(mapping, self));
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
-    if (mapping->shared) {
-        if (mapping->end - mapping->start > roots.memory_bytes)
-            return resident_each_shared(mapping->start, mapping->end, scan_shared_run, NULL);
-        scan_shared(mapping);
-        return true;
-    }
+    if (mapping->shared)
+        return scan_shared_mapping(mapping);
     roots.through_file = !mapping->readable || is_file(mapping);
-    roots.code = mapping->executable && !is_file(mapping);
     uintptr_t start = lowest_in_use(mapping, below, self);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
     if (start > first_page) { /* the page that the stack pointer is in, which is there */
         scan_in_place(start, first_page + PAGE_BYTES);
         first_page += PAGE_BYTES;
     }
-    if (is_unreadable_block(mapping))
+    if (is_untouchable_block(mapping))
         return resident_each(first_page, mapping->end, scan_written, NULL);
     return scan_program_memory(first_page, mapping->end);
 }
@@ -378,10 +473,10 @@ static void keep_buffer(uintptr_t address)
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it
- * runs. */
+ * runs. So may what a segment register leads to. */
 static void keep_stack(const struct stopped_thread *thread)
 {
-    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start};
+    uintptr_t words[] = {thread->stack_pointer, thread->alternate_start, thread->gs_base};
     roots.visitor->words(words, words + sizeof words / sizeof words[0]);
 }
 
@@ -390,7 +485,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
 {
     const struct mapping *mappings;
     size_t count;
-    struct stopped_thread self = {.stack_pointer = stack_pointer, .frame = stack_pointer};
+    struct stopped_thread self = {
+        .stack_pointer = stack_pointer, .frame = stack_pointer, .gs_base = stop_own_gs_base()};
     __asm__("mov %%fs:0, %0" : "=r"(self.thread_pointer));
     stack_t alternate;
     if (!syscall_failed(SYSCALL_2(SYS_sigaltstack, NULL, &alternate)) &&
@@ -412,8 +508,9 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
                 process_read_mappings(&mappings, &count);
     if (read && visitor->mapped)
         visitor->mapped(mappings, count);
-    if (read && visitor->unreadable_blocks && any_block_is_unreadable(mappings, count))
-        visitor->unreadable_blocks();
+    bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
+    if (read && visitor->unreadable_blocks && (beware || any_block_is_untouchable(mappings, count)))
+        visitor->unreadable_blocks(beware);
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
     if (read && roots.has_rings)

@@ -34,9 +34,11 @@ struct root_visitor {
     /* Called before the words of each mapping: whether a thread's stack lies in it. There stand
      * words that nobody has cleared, too. NULL: it need not be known. */
     void (*next_mapping)(bool has_stack);
-    /* Called before any word, where the program has made pages of blocks unreadable (process.h
-     * tells which): what is in them is handed over with the roots. NULL: it need not be known. */
-    void (*unreadable_blocks)(void);
+    /* Called before any word, where pages of blocks cannot be touched: what is in them is handed
+     * over with the roots. only_resident: of the pages that can, those that are not in memory
+     * (resident.h) must not be touched either. The rest tells process_may_be_touched. NULL: it need
+     * not be known. */
+    void (*unreadable_blocks)(bool only_resident);
     /* Records of the heap that lie among the program's data, in order of address. They hold no
      * roots. */
     struct excluded_range excluded[EXCLUDED_RANGES];
@@ -44,6 +46,11 @@ struct root_visitor {
 
 /* Called once. False: without memory. */
 bool roots_init(void);
+
+/* From now on. For struct allocator: its members of these names. */
+void roots_stacks_are_given(void);
+void roots_pages_may_fault(void);
+void roots_code_is_written(const void *start, size_t bytes);
 
 /* The world is stopped and marking has begun. stack_pointer: of the calling thread, below which
  * nothing of the program is. False: something could not be read, so nothing must be reclaimed. */

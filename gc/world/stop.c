@@ -56,11 +56,14 @@
  */
 #include "gc/world/stop.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
 
@@ -70,6 +73,7 @@
 #include "vm/clock.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
+#include "vm/protection_keys.h"
 #include "vm/syscall.h"
 
 enum {
@@ -79,15 +83,18 @@ enum {
     INDEX_BITS = 20,
 };
 
-/* How long a thread may take to answer, and how soon the kernel is asked what it does. */
-enum { ACK_TIMEOUT_NS = 100000000, FIRST_CHECK_NS = 1000000 };
+/* How long a thread may take to answer, and how soon the kernel is asked what it does. One that
+ * would answer if it had a processor is given more time: then the machine is so busy that the
+ * program stands anyway. */
+static const uint64_t ACK_TIMEOUT_NS = 100000000, STARVED_TIMEOUT_NS = 20000000000;
+enum { FIRST_CHECK_NS = 1000000 };
 
 /* PF_* of include/linux/sched.h, as in field 9 of stat. Who has ended is still called exiting. */
 enum { EXITING = 0x4, IO_WORKER = 0x10, USER_WORKER = 0x4000 };
 
 struct frame {
     const ucontext_t *context;
-    uintptr_t thread_pointer;
+    uintptr_t thread_pointer, gs_base;
 };
 
 /* state: EXPECTED | epoch, GONE, or the address of a struct frame on the thread's stack. */
@@ -154,9 +161,39 @@ static void futex_wake_all(_Atomic uint32_t *word)
 
 /* In the thread that is stopped. */
 
+static bool code_may_be_unreadable; /* protection keys can forbid it */
+static bool can_read_gs_base;
+
+static uintptr_t gs_base(void)
+{
+    uintptr_t base = 0;
+    if (can_read_gs_base)
+        __asm__ volatile("rdgsbase %0" : "=r"(base));
+    return base;
+}
+
 __attribute__((naked)) static void restore_from_signal(void)
 {
     __asm__("mov $15, %eax\n\tsyscall"); /* rt_sigreturn */
+}
+
+enum {
+    CALL_BYTES = 12, /* the longest way from loading a number to behind its system call */
+    NO_CALL = 0x90,  /* nop */
+};
+
+/* Copies instructions; what cannot be read is NO_CALL. They may begin a page, or end it, and what
+ * lies beside that page may be gone. */
+static void copy_code(uintptr_t start, unsigned char *copy, size_t bytes, uintptr_t running)
+{
+    bool in_page = (start ^ running) < PAGE_BYTES && ((start + bytes - 1) ^ running) < PAGE_BYTES;
+    memset(copy, NO_CALL, bytes);
+    if (in_page && !code_may_be_unreadable) {
+        memcpy(copy, (const void *)start, bytes);
+        return;
+    }
+    struct iovec to = {copy, bytes}, from = {(void *)start, bytes};
+    SYSCALL_6(SYS_process_vm_readv, stop.process, &to, 1, &from, 1, 0);
 }
 
 static bool is_system_call(const unsigned char *instruction)
@@ -164,14 +201,26 @@ static bool is_system_call(const unsigned char *instruction)
     return instruction[0] == 0x0F && instruction[1] == 0x05;
 }
 
-/* The number of the system call that ended before `after`: compilers and glibc load it right
- * before, or with one more instruction between. -1: it is not plain to see. */
-static long interrupted_call(const unsigned char *after)
+static bool is_at_system_call(const greg_t *registers)
 {
-    if (!is_system_call(after - 2))
+    unsigned char code[2];
+    uintptr_t at = (uintptr_t)registers[REG_RIP];
+    copy_code(at, code, sizeof code, at);
+    return is_system_call(code);
+}
+
+/* The number of the system call that has just ended: compilers and glibc load it right before, or
+ * with one more instruction between. -1: it is not plain to see. */
+static long interrupted_call(const greg_t *registers)
+{
+    unsigned char code[CALL_BYTES];
+    uintptr_t after = (uintptr_t)registers[REG_RIP];
+    copy_code(after - CALL_BYTES, code, CALL_BYTES, after);
+    const unsigned char *call = code + CALL_BYTES - 2;
+    if (!is_system_call(call))
         return -1;
-    for (int distance = 5; distance <= 10; distance++) {
-        const unsigned char *at = after - 2 - distance;
+    for (int distance = 5; distance <= CALL_BYTES - 2; distance++) {
+        const unsigned char *at = call - distance;
         if (at[0] == 0xB8 && at[3] == 0 && at[4] == 0) /* mov $number, %eax */
             return at[1] | at[2] << 8;
     }
@@ -246,25 +295,31 @@ static bool program_has_signal(const ucontext_t *context)
     return false;
 }
 
-/* A call that hands on many bytes and has done so with some of them. */
+/* A call that hands on many bytes and may have done so with some of them: whether it has, its
+ * caller knows. */
 static bool may_be_cut_short(const greg_t *registers)
 {
-    enum {
-        CALL_BYTES = 12
-    }; /* that interrupted_call looks at: what lies before them may be gone */
-    greg_t done = registers[REG_RAX];
-    if (done <= 0 || done >= registers[REG_RDX] ||
-        (uintptr_t)registers[REG_RIP] % PAGE_BYTES < CALL_BYTES)
+    if (registers[REG_RAX] <= 0)
         return false;
-    long call = interrupted_call((const unsigned char *)registers[REG_RIP]);
-    return call == SYS_write || call == SYS_sendto || call == SYS_recvfrom;
+    switch (interrupted_call(registers)) {
+    case SYS_write:
+    case SYS_sendto:
+    case SYS_recvfrom:
+        return registers[REG_RAX] < registers[REG_RDX];
+    case SYS_writev:
+    case SYS_sendmsg:
+    case SYS_recvmsg:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
-    bool about_to_wait = is_system_call((const unsigned char *)registers[REG_RIP]) &&
-                         is_restartable(registers[REG_RAX], registers);
+    bool about_to_wait =
+        is_at_system_call(registers) && is_restartable(registers[REG_RAX], registers);
     bool cut_short = !about_to_wait && may_be_cut_short(registers);
     if (!about_to_wait && !cut_short && registers[REG_RAX] != -EINTR)
         return;
@@ -279,7 +334,7 @@ static void restart_interrupted_call(ucontext_t *context)
     }
     if (about_to_wait)
         return;
-    long call = cut_short ? -1 : interrupted_call((const unsigned char *)registers[REG_RIP]);
+    long call = cut_short ? -1 : interrupted_call(registers);
     if (call < 0 || !is_restartable(call, registers)) {
         atomic_fetch_add_explicit(own_ended_waits(), 1, memory_order_relaxed);
         return;
@@ -296,8 +351,7 @@ static void restart_interrupted_call(ucontext_t *context)
 static bool is_in_call(const ucontext_t *context)
 {
     const greg_t *registers = context->uc_mcontext.gregs;
-    return registers[REG_RAX] == -EINTR ||
-           is_system_call((const unsigned char *)registers[REG_RIP]);
+    return registers[REG_RAX] == -EINTR || is_at_system_call(registers);
 }
 
 static void wait_for_resume(struct frame *frame, uint64_t cookie)
@@ -324,7 +378,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
         return;
     }
     doorbell_enter_collector(); /* left by the return from the signal */
-    struct frame frame = {.context = context, .thread_pointer = current_thread()};
+    struct frame frame = {
+        .context = context, .thread_pointer = current_thread(), .gs_base = gs_base()};
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
     restart_interrupted_call(context);
 }
@@ -345,8 +400,33 @@ static bool install_handler(void)
     return !syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, &action, NULL, 8));
 }
 
+void stop_take_late_signals(void)
+{
+    static const struct timespec now = {0};
+    static const uint64_t set = UINT64_C(1) << (STOP_SIGNAL - 1);
+    siginfo_t info;
+    bool taken;
+    do
+        taken = SYSCALL_4(SYS_rt_sigtimedwait, &set, &info, &now, sizeof set) == STOP_SIGNAL;
+    while (taken && info.si_code == STOP_CODE);
+    if (taken) /* glibc's */
+        SYSCALL_4(SYS_rt_tgsigqueueinfo, SYSCALL_0(SYS_getpid), SYSCALL_0(SYS_gettid), STOP_SIGNAL,
+                  &info);
+}
+
+uintptr_t stop_own_gs_base(void)
+{
+    return gs_base();
+}
+
 bool stop_init(void)
 {
+    /* The kernel allows the instructions, and the processor has them: Valgrind's has not. */
+    enum { BASES_ALLOWED = 1 << 1, LEAF = 7, HAS_BASES = 1 };
+    unsigned a, b, c, d;
+    can_read_gs_base = (getauxval(AT_HWCAP2) & BASES_ALLOWED) != 0 &&
+                       __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && b & HAS_BASES;
+    code_may_be_unreadable = has_protection_keys();
     stop.records = private_memory_map(MAX_THREADS * sizeof *stop.records);
     return stop.records != NULL;
 }
@@ -406,28 +486,46 @@ static bool signal_added(bool waiting_too)
     return true;
 }
 
-/* A thread that will never run the program's code again, or never did. */
-static bool runs_no_program_code(pid_t thread)
+/* What is to be done about a thread that has not answered. */
+enum outlook {
+    ANSWERS,  /* it does, when the kernel lets it */
+    DOUBTFUL, /* it may block the signal, or wait for a disk or a tracer */
+    NEVER,    /* it will never run the program's code again, or never did */
+};
+
+static enum outlook outlook_of(pid_t thread)
 {
+    char state;
     unsigned long flags;
     if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
-        return true;
-    return process_thread_flags(thread, &flags) && flags & (EXITING | IO_WORKER | USER_WORKER);
+        return NEVER;
+    if (!process_thread_state(thread, &state, &flags))
+        return DOUBTFUL;
+    if (flags & (EXITING | IO_WORKER | USER_WORKER))
+        return NEVER;
+    return state == 'R' && !process_thread_holds_back(thread, STOP_SIGNAL) ? ANSWERS : DOUBTFUL;
 }
 
-static size_t count_missing_acks(bool ask)
+struct missing {
+    size_t count, doubtful;
+};
+
+static struct missing count_missing_acks(bool ask)
 {
-    size_t waiting = 0;
+    struct missing missing = {0};
     for (size_t i = 0; i < stop.count; i++) {
         uint64_t state = atomic_load(&stop.records[i].state);
         if (!(state & EXPECTED))
             continue;
-        if (ask && runs_no_program_code(stop.records[i].thread))
+        enum outlook outlook = ask ? outlook_of(stop.records[i].thread) : DOUBTFUL;
+        if (outlook == NEVER) {
             atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
-        else
-            waiting++;
+            continue;
+        }
+        missing.count++;
+        missing.doubtful += outlook == DOUBTFUL;
     }
-    return waiting;
+    return missing;
 }
 
 static bool wait_for_acks(void)
@@ -437,14 +535,14 @@ static bool wait_for_acks(void)
     for (;;) {
         uint32_t acks = atomic_load(&stop.acks);
         uint64_t waited = monotonic_ns() - begun;
-        uint32_t waiting = (uint32_t)count_missing_acks(waited >= FIRST_CHECK_NS);
-        if (waiting == 0)
+        struct missing missing = count_missing_acks(waited >= FIRST_CHECK_NS);
+        if (missing.count == 0)
             return true;
-        if (waited >= ACK_TIMEOUT_NS) {
+        if (waited >= (missing.doubtful > 0 ? ACK_TIMEOUT_NS : STARVED_TIMEOUT_NS)) {
             stop.failure = STOP_TIMEOUT;
             return false;
         }
-        atomic_store(&stop.acks_needed, acks + waiting);
+        atomic_store(&stop.acks_needed, acks + (uint32_t)missing.count);
         futex_wait(&stop.acks, acks, &slice);
     }
 }
@@ -524,6 +622,7 @@ struct stopped_thread stopped_thread(size_t index)
         .stack_pointer = (uintptr_t)frame->context->uc_mcontext.gregs[REG_RSP],
         .frame = (uintptr_t)frame,
         .thread_pointer = frame->thread_pointer,
+        .gs_base = frame->gs_base,
         .alternate_start = has_alternate ? start : 0,
         .alternate_end = has_alternate ? start + alternate->ss_size : 0,
     };

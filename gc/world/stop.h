@@ -14,6 +14,7 @@ struct stopped_thread {
     uintptr_t stack_pointer;  /* when the signal came */
     uintptr_t frame;          /* the lowest address of its saved registers, on either stack */
     uintptr_t thread_pointer; /* FS base: in glibc the thread control block */
+    uintptr_t gs_base;        /* of the segment register that libc leaves to programs */
     uintptr_t alternate_start, alternate_end; /* its alternate signal stack; equal: none */
 };
 
@@ -41,6 +42,12 @@ void resume_world(void);
 
 /* How many waits of the calling thread have ended in EINTR, or early, because it was stopped. */
 uint32_t stop_ended_waits(void);
+
+/* Of the calling thread. 0 where it cannot be read cheaply (before Linux 5.9, under Valgrind). */
+uintptr_t stop_own_gs_base(void);
+
+/* Takes away what a stop that was given up has sent to the calling thread, if it is there still. */
+void stop_take_late_signals(void);
 
 /* Waits a moment until the threads that were stopped are back in the program: they still have to
  * return from the signal, which is a system call. */

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <mqueue.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,32 +30,48 @@
 #include "shim/route/route.h"
 #include "vm/syscall.h"
 
-static void pin(const void *address)
+void pin(const void *word)
 {
     const struct allocator *allocator = route_resolve()->allocator;
     if (allocator->pin)
-        allocator->pin(address);
+        allocator->pin(word);
 }
 
-void pin_written(const void *buffer, ssize_t bytes)
+/* Few words have two bytes of zero at their top, as addresses do. */
+static bool may_be_address(uint64_t word)
+{
+    return word >> 47 == 0 && word >> 16 != 0;
+}
+
+void pin_message(const void *message, ssize_t bytes)
 {
     enum { LONGEST = 256 };
     const struct allocator *allocator = route_resolve()->allocator;
-    if (!allocator->pin || bytes <= 0 || bytes > LONGEST || bytes % sizeof(void *) != 0)
+    if (!allocator->pin || bytes > LONGEST)
         return;
-    for (size_t at = 0; at < (size_t)bytes; at += sizeof(void *)) {
-        const void *word;
-        memcpy(&word, (const char *)buffer + at, sizeof word);
-        if (allocator->owns(word))
-            allocator->pin(word);
+    for (ssize_t at = 0; at + (ssize_t)sizeof(uint64_t) <= bytes; at++) {
+        uint64_t word;
+        memcpy(&word, (const char *)message + at, sizeof word);
+        if (may_be_address(word) && allocator->owns((const void *)word))
+            allocator->pin((const void *)word);
+    }
+}
+
+void pin_parts(const struct iovec *parts, size_t count, ssize_t bytes)
+{
+    for (size_t i = 0; i < count && bytes > 0; i++) {
+        ssize_t part = (ssize_t)parts[i].iov_len < bytes ? (ssize_t)parts[i].iov_len : bytes;
+        pin_message(parts[i].iov_base, part);
+        bytes -= part;
     }
 }
 
 EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_event *event)
 {
-    if (event && operation != EPOLL_CTL_DEL)
+    int result = (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
+    if (result == 0 && operation != EPOLL_CTL_DEL)
         pin(event->data.ptr);
-    return (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
+    return result;
 }
 
 EXPORT int sigqueue(pid_t process, int number, const union sigval value)
@@ -75,17 +91,6 @@ EXPORT int pthread_sigqueue(pthread_t thread, int number, const union sigval val
     int (*next)(pthread_t, int, union sigval) = dlsym(RTLD_NEXT, "pthread_sigqueue");
     pin(value.sival_ptr);
     return next ? next(thread, number, value) : ENOSYS;
-}
-
-EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
-{
-    int (*next)(mqd_t, const struct sigevent *) = dlsym(RTLD_NEXT, "mq_notify");
-    if (event)
-        pin(event->sigev_value.sival_ptr);
-    if (next)
-        return next(queue, event);
-    errno = ENOSYS;
-    return -1;
 }
 
 EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)

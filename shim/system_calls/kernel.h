@@ -7,9 +7,20 @@
 #define ALLOTROPE_SHIM_SYSTEM_CALLS_KERNEL_H
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
-/* After a write to a pipe or a socket, which may be a message of pointers between threads: pins the
- * blocks that its words point to, if it is short and of whole words. bytes: what write returned. */
-void pin_written(const void *buffer, ssize_t bytes);
+/* The kernel has been handed a word: pins the block that it points into, if it does. */
+void pin(const void *word);
+
+/* The kernel has taken bytes that may be a message of pointers between threads, or come back with
+ * an answer: pins the blocks that words in them point to, at any offset, if they are few. bytes:
+ * what the call has returned; of a failure nothing is pinned. */
+void pin_message(const void *message, ssize_t bytes);
+
+/* The same of a message in parts, each of which may be a message. */
+void pin_parts(const struct iovec *parts, size_t count, ssize_t bytes);
+
+/* Pages are about to be made that nobody may touch; see struct allocator. */
+void tell_pages_may_fault(void);
 
 #endif

@@ -14,11 +14,10 @@
  * socket is asked for one.
  *
  * A write of more than a pipe takes at once returns a part when it is interrupted, and so do its
- * kin for sockets: the rest follows by another call.
+ * kin for sockets, and those for parts: the rest follows by another call.
  *
  * With an allocator that is no collector, each function is libc's.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -29,33 +28,19 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "shim/symbols/interpose.h"
 #include "shim/system_calls/kernel.h"
+#include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
 #include "vm/clock.h"
 #include "vm/syscall.h"
 
 EXPORT int __poll_chk(struct pollfd *descriptors, nfds_t count, int timeout_ms, size_t bytes);
 void __chk_fail(void) __attribute__((noreturn));
-
-/* libc's own function, or that of a library between; NULL in a static program. */
-static void *next_of(void *_Atomic *kept, const char *name)
-{
-    void *function = atomic_load_explicit(kept, memory_order_relaxed);
-    if (!function) {
-        function = dlsym(RTLD_NEXT, name);
-        atomic_store_explicit(kept, function, memory_order_relaxed);
-    }
-    return function;
-}
-
-/* Declares `next`, the function of the same name behind this one. */
-#define FIND_NEXT(name)        \
-    static void *_Atomic kept; \
-    __typeof__(name) *next = next_of(&kept, #name)
 
 enum { KERNEL_SIGSET_BYTES = 8 };
 
@@ -187,7 +172,79 @@ EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
         more = write_some(descriptor, (const char *)buffer + done, bytes - (size_t)done);
         done += more > 0 ? more : 0;
     }
-    pin_written(buffer, done);
+    pin_message(buffer, done);
+    return done;
+}
+
+/* Messages in parts. Their number and sizes are looked at when the kernel has found them good. */
+
+static size_t bytes_of_parts(const struct iovec *parts, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].iov_len;
+    return bytes;
+}
+
+/* What is left of a message of which `done` bytes are done: the rest of a part, then whole ones. */
+struct rest {
+    const struct iovec *parts;
+    size_t count;
+    char *start; /* of the rest of the first of them */
+    size_t bytes;
+};
+
+static struct rest rest_of_parts(const struct iovec *parts, size_t count, ssize_t done)
+{
+    size_t left = (size_t)done;
+    while (count > 0 && left >= parts->iov_len) {
+        left -= parts->iov_len;
+        parts++;
+        count--;
+    }
+    return count == 0
+               ? (struct rest){0}
+               : (struct rest){parts, count, (char *)parts->iov_base + left, parts->iov_len - left};
+}
+
+/* Hands on what is left of a message after the `done` bytes of a call that may have been cut short,
+ * part by part. Returns what is done then. */
+static ssize_t complete(struct transfer *transfer, int descriptor, const struct iovec *parts,
+                        size_t count, ssize_t done, int flags,
+                        ssize_t (*hand_on)(int descriptor, char *start, size_t bytes, int flags))
+{
+    if (done <= 0 || !was_cut_short(transfer, done, bytes_of_parts(parts, count)))
+        return done;
+    for (;;) {
+        struct rest rest = rest_of_parts(parts, count, done);
+        ssize_t more = rest.count > 0 ? hand_on(descriptor, rest.start, rest.bytes, flags) : 0;
+        if (more <= 0)
+            return done;
+        done += more;
+        if ((size_t)more < rest.bytes && !was_cut_short(transfer, more, rest.bytes))
+            return done;
+    }
+}
+
+static ssize_t write_parts(int descriptor, const struct iovec *parts, int count)
+{
+    FIND_NEXT(writev);
+    return next ? next(descriptor, parts, count)
+                : libc_result(SYSCALL_3(SYS_writev, descriptor, parts, count));
+}
+
+static ssize_t write_part(int descriptor, char *start, size_t bytes, int flags)
+{
+    (void)flags;
+    return write_some(descriptor, start, bytes);
+}
+
+EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int count)
+{
+    struct transfer transfer = begin_transfer(SIZE_MAX);
+    ssize_t done = write_parts(descriptor, parts, count);
+    done = complete(&transfer, descriptor, parts, (size_t)count, done, 0, write_part);
+    pin_parts(parts, (size_t)count, done);
     return done;
 }
 
@@ -317,10 +374,25 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
     return done;
 }
 
-EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
+static ssize_t receive_message(int descriptor, struct msghdr *message, int flags)
 {
     WAIT_ON_SOCKET(recvmsg, must_receive_again, SYSCALL_3(SYS_recvmsg, descriptor, message, flags),
                    descriptor, message, flags);
+}
+
+static ssize_t receive_part(int descriptor, char *start, size_t bytes, int flags)
+{
+    return receive_some(descriptor, start, bytes, flags);
+}
+
+/* What belongs to the message as a whole came with its first bytes. */
+EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
+{
+    struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
+    ssize_t done = receive_message(descriptor, message, flags);
+    return done <= 0 ? done
+                     : complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done,
+                                flags, receive_part);
 }
 
 EXPORT int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags)
@@ -336,12 +408,23 @@ EXPORT int accept(int descriptor, struct sockaddr *address, socklen_t *length)
                    descriptor, address, length);
 }
 
-EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
-                      const struct sockaddr *address, socklen_t length)
+static ssize_t send_to(int descriptor, const void *buffer, size_t bytes, int flags,
+                       const struct sockaddr *address, socklen_t length)
 {
     WAIT_ON_SOCKET(sendto, must_send_again,
                    SYSCALL_6(SYS_sendto, descriptor, buffer, bytes, flags, address, length),
                    descriptor, buffer, bytes, flags, address, length);
+}
+
+/* With an address a message is sent whole, or not at all. */
+EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flags,
+                      const struct sockaddr *address, socklen_t length)
+{
+    if (!address)
+        return send(descriptor, buffer, bytes, flags);
+    ssize_t done = send_to(descriptor, buffer, bytes, flags, address, length);
+    pin_message(buffer, done);
+    return done;
 }
 
 static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
@@ -358,14 +441,32 @@ EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
         more = send_some(descriptor, (const char *)buffer + done, bytes - (size_t)done, flags);
         done += more > 0 ? more : 0;
     }
-    pin_written(buffer, done);
+    pin_message(buffer, done);
     return done;
 }
 
-EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
+static ssize_t send_message(int descriptor, const struct msghdr *message, int flags)
 {
     WAIT_ON_SOCKET(sendmsg, must_send_again, SYSCALL_3(SYS_sendmsg, descriptor, message, flags),
                    descriptor, message, flags);
+}
+
+static ssize_t send_part(int descriptor, char *start, size_t bytes, int flags)
+{
+    return send_some(descriptor, start, bytes, flags);
+}
+
+/* What belongs to the message as a whole went with its first bytes. */
+EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    struct transfer transfer = begin_transfer(SIZE_MAX);
+    ssize_t done = send_message(descriptor, message, flags);
+    if (done <= 0)
+        return done;
+    done = complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done, flags,
+                    send_part);
+    pin_parts(message->msg_iov, message->msg_iovlen, done);
+    return done;
 }
 
 /* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */

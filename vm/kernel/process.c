@@ -242,7 +242,7 @@ bool process_each_descriptor(const char *target, bool (*each)(void *argument, co
     return each_number("thread-self/fd", visit_descriptor, &descriptors);
 }
 
-bool process_thread_flags(pid_t thread, unsigned long *flags)
+bool process_thread_state(pid_t thread, char *state, unsigned long *flags)
 {
     char path[48], text[256];
     size_t length = append(path, 0, "self/task/");
@@ -259,6 +259,7 @@ bool process_thread_flags(pid_t thread, unsigned long *flags)
     const char *at = strrchr(text, ')'); /* the name before it may hold anything */
     if (!at || at[1] != ' ')
         return false;
+    *state = at[2];
     at += 3;
     for (int field = 0; field < 5; field++) /* ppid, pgrp, session, tty and tpgid, then flags */
         at += 1 + strcspn(at + 1, " ");
@@ -266,25 +267,74 @@ bool process_thread_flags(pid_t thread, unsigned long *flags)
     return read_decimal(&at, NULL, flags);
 }
 
-bool process_thread_blocks(pid_t thread, int signal)
+/* Whether a set of a thread's status file, named as there, has the signal. */
+static bool set_has_signal(const char *status, const char *name, int signal)
 {
-    char path[48], text[2048];
+    const char *at = strstr(status, name);
+    if (!at)
+        return false;
+    at += strlen(name);
+    uint64_t set;
+    return read_hexadecimal(&at, &set) && set >> (signal - 1) & 1;
+}
+
+static bool read_status(pid_t thread, char *text, size_t room)
+{
+    char path[48];
     size_t length = append_number(path, append(path, 0, "self/task/"), (unsigned long)thread);
     append(path, length, "/status");
     int file = open_below(path, O_RDONLY);
     if (file < 0)
         return false;
-    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    long bytes = SYSCALL_3(SYS_read, file, text, room - 1);
     process_close(file);
     if (syscall_failed(bytes))
         return false;
     text[bytes] = '\0';
-    const char *at = strstr(text, "\nSigBlk:\t");
-    if (!at)
-        return false;
-    at += strlen("\nSigBlk:\t");
-    uint64_t blocked;
-    return read_hexadecimal(&at, &blocked) && blocked >> (signal - 1) & 1;
+    return true;
+}
+
+static const char BLOCKED[] = "\nSigBlk:\t", PENDING[] = "\nSigPnd:\t";
+
+bool process_thread_blocks(pid_t thread, int signal)
+{
+    char text[2048];
+    return read_status(thread, text, sizeof text) && set_has_signal(text, BLOCKED, signal);
+}
+
+bool process_thread_holds_back(pid_t thread, int signal)
+{
+    char text[2048];
+    return read_status(thread, text, sizeof text) && set_has_signal(text, BLOCKED, signal) &&
+           set_has_signal(text, PENDING, signal);
+}
+
+/* Sandboxes. */
+
+/* How many filters a process has. 0 also when it cannot be read. */
+static uint64_t filters_of(const char *status_file)
+{
+    static const char MODE[] = "\nSeccomp:\t2", COUNT[] = "\nSeccomp_filters:\t";
+    char text[2048];
+    long file = SYSCALL_4(SYS_openat, AT_FDCWD, status_file, O_RDONLY | O_CLOEXEC, 0);
+    if (syscall_failed(file))
+        return 0;
+    long bytes = SYSCALL_3(SYS_read, file, text, sizeof text - 1);
+    SYSCALL_1(SYS_close, file);
+    text[syscall_failed(bytes) ? 0 : bytes] = '\0';
+    uint64_t count = strstr(text, MODE) != NULL; /* before Linux 5.9 it says no more */
+    const char *at = strstr(text, COUNT);
+    if (at) {
+        at += sizeof COUNT - 1;
+        read_decimal(&at, NULL, &count);
+    }
+    return count;
+}
+
+bool process_is_in_sandbox(void)
+{
+    uint64_t filters = filters_of("/proc/self/status");
+    return filters > 0 && filters > filters_of("/proc/1/status");
 }
 
 /* Processors. */
@@ -348,6 +398,9 @@ static long read_text(void)
     return length == maps.text_bytes ? -2 : (long)length;
 }
 
+/* Addresses have eight digits at least, the rest one. */
+static const char SHORTEST_LINE[] = "00010000-00020000 rw-p 00000000 00:00 0 \n";
+
 static bool grow_buffers(size_t text_bytes)
 {
     if (maps.text)
@@ -355,7 +408,7 @@ static bool grow_buffers(size_t text_bytes)
     if (maps.mappings)
         private_memory_unmap(maps.mappings, maps.capacity * sizeof *maps.mappings);
     maps.text_bytes = text_bytes;
-    maps.capacity = text_bytes / 48; /* a line has at least so many characters */
+    maps.capacity = text_bytes / (sizeof SHORTEST_LINE - 1);
     maps.text = private_memory_map(text_bytes);
     maps.mappings = private_memory_map(maps.capacity * sizeof *maps.mappings);
     return maps.text && maps.mappings;
@@ -415,6 +468,11 @@ const struct mapping *process_mapping_at(uintptr_t address)
             high = middle;
     }
     return &maps.mappings[low];
+}
+
+bool process_may_be_touched(const struct mapping *mapping)
+{
+    return mapping->readable && !mapping->shared && !mapping_name_begins(mapping, "/");
 }
 
 bool mapping_is_named(const struct mapping *mapping, const char *name)

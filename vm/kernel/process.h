@@ -23,6 +23,11 @@ bool process_open(void);
 /* In a forked child. False as before. */
 bool process_forked(void);
 
+/* Whether the process has come with a filter of system calls (seccomp) that may kill it for one
+ * that it is not known to need. That of a container, which its first process has too, does not.
+ * Asked before anything else: it takes no calls but those that loading the program took. */
+bool process_is_in_sandbox(void);
+
 /* Opens a file of /proc/thread-self, given relative to it, for reading. Negative: cannot. */
 int process_open_file(const char *path);
 void process_close(int descriptor);
@@ -37,11 +42,13 @@ void process_keep_files(void);
  * list cannot be read, or `each` returned false. */
 bool process_each_thread(bool (*each)(void *argument, pid_t thread), void *argument);
 
-/* Flags (PF_*) of a thread from its stat file. False: it is gone. */
-bool process_thread_flags(pid_t thread, unsigned long *flags);
+/* State ('R' runs, or could) and flags (PF_*) of a thread from its stat file. False: it is gone. */
+bool process_thread_state(pid_t thread, char *state, unsigned long *flags);
 
 /* Whether a thread blocks a signal now. False also when it is gone. */
 bool process_thread_blocks(pid_t thread, int signal);
+/* Whether a signal was sent to the thread, which blocks it. False also when it is gone. */
+bool process_thread_holds_back(pid_t thread, int signal);
 
 /* Calls `each` with the path of what is told of every open descriptor ("fdinfo/3", for
  * process_open_file) that is a link to `target`. False when they cannot be listed, or `each`
@@ -66,6 +73,10 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count);
 
 /* Of those, the first that does not end before `address`, which lies below the last one's end. */
 const struct mapping *process_mapping_at(uintptr_t address);
+
+/* Whether the heap's memory is still there as the heap has made it: readable, and neither a file's,
+ * which may be cut short, nor shared. */
+bool process_may_be_touched(const struct mapping *mapping);
 
 /* Whether name is what is given. */
 bool mapping_is_named(const struct mapping *mapping, const char *name);

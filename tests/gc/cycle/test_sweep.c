@@ -169,21 +169,6 @@ static void test_what_another_thread_has_freed_is_not_freed_again(void **state)
     assert_int_equal(sweep_every(BLOCKS).blocks, 0);
 }
 
-static void test_a_pinned_block_stays_without_a_mark(void **state)
-{
-    (void)state;
-    uint64_t bit;
-    struct slab_word *word = word_of(blocks[0], &bit);
-    struct slab *slab = blocks_slab_of(blocks[0]);
-    slab->has_pins = true;
-    uint64_t *pinned = slab_pinned(slab, (size_t)(word - slab->words));
-    *pinned |= bit;
-    assert_int_equal(sweep_every(2).blocks, BLOCKS / 2 - 1);
-    assert_true(is_alive(blocks[0]));
-    assert_false(is_alive(blocks[2]));
-    *pinned &= ~bit;
-}
-
 /* The next block that lies there has not been freed by the program. */
 static void test_a_dead_block_is_no_longer_retired(void **state)
 {
@@ -304,7 +289,6 @@ int main(void)
         TEST(test_a_slab_without_a_live_block_counts_as_empty),
         TEST(test_what_was_free_is_not_freed_again),
         TEST(test_what_another_thread_has_freed_is_not_freed_again),
-        TEST(test_a_pinned_block_stays_without_a_mark),
         TEST(test_a_dead_block_is_no_longer_retired),
         TEST(test_a_dead_block_is_suspected_first_and_freed_when_it_is_dead_again),
         TEST(test_what_the_program_has_freed_is_never_suspected),

@@ -423,6 +423,28 @@ static void test_one_past_the_end_in_a_block_keeps_what_ends_there_if_nothing_be
     assert_false(is_marked(side_by_side[2]));
 }
 
+/* No word leads to it: what the kernel knows it by cannot be seen. */
+static void test_a_pinned_block_is_marked_and_followed(void **state)
+{
+    (void)state;
+    char *pinned = new_block(200), *behind = new_block(64), *other = new_block(64);
+    struct slab *slab = blocks_slab_of(pinned);
+    bool exact;
+    size_t index = slab_index(slab, pinned, &exact);
+    put_word(pinned, 8, (uintptr_t)behind);
+    slab->has_pins = true;
+    *slab_pinned(slab, index / SLAB_WORD_BLOCKS) |= slab_bit(index);
+    begin_marking();
+    mark_pinned();
+    finish_marking(0);
+    assert_true(is_marked(pinned) && is_marked(behind));
+    assert_false(is_marked(other));
+    *slab_pinned(slab, index / SLAB_WORD_BLOCKS) &= ~slab_bit(index);
+    blocks_free(pinned);
+    blocks_free(behind);
+    blocks_free(other);
+}
+
 static void test_a_retired_block_that_is_kept_by_its_end_is_not_followed(void **state)
 {
     (void)state;
@@ -562,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_a_retired_block_is_marked_but_not_followed),
         cmocka_unit_test(test_one_past_the_end_in_a_root_keeps_both_neighbours),
         cmocka_unit_test(test_one_past_the_end_in_a_block_keeps_what_ends_there_if_nothing_begins),
+        cmocka_unit_test(test_a_pinned_block_is_marked_and_followed),
         cmocka_unit_test(test_a_retired_block_that_is_kept_by_its_end_is_not_followed),
         cmocka_unit_test(test_one_past_the_end_of_a_slabs_last_block_keeps_it),
         cmocka_unit_test(test_one_past_the_end_of_all_keeps_the_last_block),

@@ -7,12 +7,14 @@ that this kernel lacks what it is about."""
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from under import BUILD, GLIBC, LIBRARY, Under
 
+TIMEOUT = 900  # seconds; only for what hangs: the machine may be as busy as it likes
 PROGRAMS = BUILD / "tests" / "gc" / "traps"
 
 PLACES = (
@@ -26,10 +28,11 @@ THREADS = (
     "alternate suspended stack-in-block stopped-in-block alternate-in-block "
     "others-alternate-in-block made-while-stopping starting loaded-storage "
     "coming-and-going clone coroutine main-ends "
-    "other-namespace borrowed-memory at-page-start"
+    "other-namespace borrowed-memory at-page-start interrupted-at-page-start"
 )
 WAITS = (
     "poll ppoll select read epoll ring aio sem-wait thrd-sleep long-write long-send long-receive "
+    "long-write-parts long-send-message long-receive-message "
     "nanosleep nanosleep-no-rest clock-nanosleep "
     "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
@@ -43,9 +46,28 @@ WORLD = (
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "libraries mappings"
 )
+KERNEL = (
+    "odd-size odd-offset sendto sendmsg sendmmsg writev pwrite pwrite64 unbuffered "
+    "unbuffered-unlocked eventfd mq-send mq-timedsend msgsnd vmsplice driver "
+    "aio-read aio-read64 aio-write aio-write64 aio-fsync aio-fsync64 lio-listio lio-listio64 "
+    "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread"
+)
+PAGES = (
+    "below-given-stack protection-key user-faults user-faults-shared guard-in-block "
+    "guard-in-large below-dev below-dev-deleted written-text file-for-code low-mappings "
+    "truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large secret "
+    "other-view system-v"
+)
+EXECS = (
+    "exec exec-in-thread exec-in-handler exec-fails exec-in-borrowed exec-kinds starved "
+    "inherited-filter contained"
+)
 CASES = [
     (program, case)
     for program, cases in (
+        ("execs", EXECS),
+        ("kernel", KERNEL),
+        ("pages", PAGES),
         ("places", PLACES),
         ("threads", THREADS),
         ("waits", WAITS),
@@ -65,7 +87,7 @@ COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
 
 def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
     extra = {"ALLOTROPE_STATS": str(statistics)} if statistics else {}
-    result = under.run([str(PROGRAMS / program), case], extra, timeout=120)
+    result = under.run([str(PROGRAMS / program), case], extra, timeout=TIMEOUT)
     if result.returncode == 77:
         pytest.skip("not on this kernel")
     assert result.returncode == 0, result.stderr
@@ -87,6 +109,9 @@ def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
 ) -> None:
     """Nothing is lost, and not because nothing was collected."""
+    if case == "inherited-filter":  # which forbids what the statistics ask, too
+        run(under, program, case)
+        return
     run(under, program, case, tmp_path / "%p.json")
     processes = [figures(path) for path in tmp_path.iterdir()]
     if case not in GIVEN_UP:
@@ -270,7 +295,7 @@ def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path)
     script = f'mount --bind {load} /proc/loadavg && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", "env", f"LD_PRELOAD={LIBRARY}"]
     command += ["ALLOTROPE=gc:free=ignore", str(PROGRAMS / "world"), "late-helper"]
-    result = GLIBC.run(command, timeout=120)
+    result = GLIBC.run(command, timeout=TIMEOUT)
     if result.returncode == 77 or result.stderr.startswith(("unshare:", "mount:")):
         pytest.skip("needs the right to mount, and to trace")
     assert result.returncode == 0, result.stderr
@@ -279,7 +304,7 @@ def test_a_helper_that_has_not_ended_at_a_fork_is_not_waited_for(tmp_path: Path)
 def test_where_proc_is_anothers_it_is_said_and_frees_are_honoured(tmp_path: Path) -> None:
     path = tmp_path / "%p.json"
     command = ["unshare", "--pid", "--fork", str(PROGRAMS / "threads"), "register"]
-    result = COLLECTORS[0].run(command, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+    result = COLLECTORS[0].run(command, {"ALLOTROPE_STATS": str(path)}, timeout=TIMEOUT)
     if "unshare failed" in result.stderr:
         pytest.skip("needs the right to make namespaces")
     assert result.returncode == 0, result.stderr
@@ -312,7 +337,10 @@ def test_a_heap_with_a_live_block_in_every_slab_does_not_grow_for_ever(tmp_path:
 
 
 def test_honoured_frees_are_not_collected_for_nothing(tmp_path: Path) -> None:
-    """A heap that grows because the program fills it is left alone while that is cheaper."""
+    """A heap that grows because the program fills it is left alone while that is cheaper: until a
+    collection is expected to take 2% of the time since the last. Both stretch with the load."""
     program = str(BUILD / "bench_programs" / "destroy")
+    begun = time.monotonic_ns()
     _, seen = COLLECTORS[1].run_counted([program, "depth=18", "replace=20000"], tmp_path)
-    assert seen["gc"]["pause_ns"] < 50_000_000 or seen["gc"]["collections"] <= 2
+    took = time.monotonic_ns() - begun
+    assert seen["gc"]["pause_ns"] < took / 5 or seen["gc"]["collections"] <= 2

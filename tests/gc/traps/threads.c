@@ -115,9 +115,8 @@ static void *in_red_zone_alone(void *unused)
 
 /* Runs the first instructions of a page, with nothing before it, while its registers look as if a
  * call had just returned a part of what it was to. */
-static void *at_page_start(void *unused)
+static void *stay_at_page_start(long result)
 {
-    (void)unused;
     char *pages =
         mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(pages != MAP_FAILED && mprotect(pages, 4096, PROT_NONE) == 0);
@@ -125,8 +124,21 @@ static void *at_page_start(void *unused)
     held = disguise(signed_block());
     *(void *volatile *)(pages + 8000) = reveal(held);
     ready = 1;
-    __asm__ volatile("mov $1, %%eax\n\tmov $5, %%edx\n\tjmp *%0" : : "r"(pages + 4096));
+    __asm__ volatile("mov $5, %%edx\n\tjmp *%0" : : "r"(pages + 4096), "a"(result));
     __builtin_unreachable();
+}
+
+static void *at_page_start(void *unused)
+{
+    (void)unused;
+    return stay_at_page_start(1);
+}
+
+/* Or as if a signal had ended it. */
+static void *interrupted_at_page_start(void *unused)
+{
+    (void)unused;
+    return stay_at_page_start(-EINTR);
 }
 
 /* What ld.so allocates for a thread: the table of its thread-local storage, and in that a library's
@@ -580,13 +592,16 @@ int main(int count, char **arguments)
         stop = 1;
         return 0;
     }
-    if (!strcmp(arguments[1], "at-page-start")) {
+    if (strstr(arguments[1], "at-page-start")) {
         pthread_t thread;
-        require(pthread_create(&thread, NULL, at_page_start, NULL) == 0);
+        require(pthread_create(&thread, NULL,
+                               arguments[1][0] == 'a' ? at_page_start : interrupted_at_page_start,
+                               NULL) == 0);
         wait_for(&ready);
         usleep(1000);
         collect();
         require(is_kept(held));
+        malloc_trim(0); /* which the thread must have come back for */
         return 0;
     }
     if (!strcmp(arguments[1], "coroutine")) {

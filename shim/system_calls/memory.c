@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * memory.c: what a program does to its memory that no list of mappings tells, and a collector must
+ * know: pages that fault when they are touched, code that it has written, stacks that it gives to
+ * threads.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "shim/symbols/interpose.h"
+#include "shim/system_calls/kernel.h"
+#include "shim/system_calls/next_call.h"
+#include "shim/route/route.h"
+#include "vm/syscall.h"
+
+void tell_pages_may_fault(void)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (allocator->pages_may_fault)
+        allocator->pages_may_fault();
+}
+
+EXPORT int madvise(void *start, size_t bytes, int advice)
+{
+    enum { INSTALL_GUARD = 102 }; /* in no header of Debian 12 */
+    if (advice == INSTALL_GUARD)
+        tell_pages_may_fault();
+    return (int)libc_result(SYSCALL_3(SYS_madvise, start, bytes, advice));
+}
+
+/* Pages that become code may have been written before. */
+static void tell_of_code(void *start, size_t bytes, int protection)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (protection & PROT_EXEC && allocator->code_is_written)
+        allocator->code_is_written(start, bytes);
+}
+
+EXPORT int mprotect(void *start, size_t bytes, int protection)
+{
+    tell_of_code(start, bytes, protection);
+    return (int)libc_result(SYSCALL_3(SYS_mprotect, start, bytes, protection));
+}
+
+EXPORT int pkey_mprotect(void *start, size_t bytes, int protection, int key)
+{
+    tell_of_code(start, bytes, protection);
+    return key == -1
+               ? mprotect(start, bytes, protection)
+               : (int)libc_result(SYSCALL_4(SYS_pkey_mprotect, start, bytes, protection, key));
+}
+
+/* A static program has libc's own functions: these cannot be found from here. */
+#ifdef PIC
+static void tell_stacks_are_given(void)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (allocator->stacks_are_given)
+        allocator->stacks_are_given();
+}
+
+EXPORT int pthread_attr_setstack(pthread_attr_t *attributes, void *stack, size_t bytes)
+{
+    FIND_NEXT(pthread_attr_setstack);
+    tell_stacks_are_given();
+    return next(attributes, stack, bytes);
+}
+
+EXPORT int pthread_attr_setstackaddr(pthread_attr_t *attributes, void *end)
+{
+    int (*next)(pthread_attr_t *, void *) = dlsym(RTLD_NEXT, "pthread_attr_setstackaddr");
+    tell_stacks_are_given();
+    return next(attributes, end);
+}
+#endif

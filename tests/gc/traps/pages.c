@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pages.c: the only pointer to a block lies in memory that a collector may overlook, or must not
+ * touch. The argument names it.
+ */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/gc/traps/trap.h"
+
+enum { PAGE = 4096, INSTALL_GUARD = 102 };
+
+static struct disguised held;
+static char *volatile memory; /* a root: what is in it is what counts */
+
+static char *map(size_t bytes, int protection, int flags, int file)
+{
+    char *mapping = mmap(NULL, bytes, protection, flags, file, 0);
+    require(mapping != MAP_FAILED);
+    return mapping;
+}
+
+static char *map_memory(size_t bytes)
+{
+    return map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+static int memory_file(size_t bytes)
+{
+    int file = memfd_create("trap", 0);
+    require(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
+    return file;
+}
+
+__attribute__((noinline)) static void put_at(char *place)
+{
+    void *block = signed_block();
+    held = disguise(block);
+    memcpy(place, &block, sizeof block);
+}
+
+static void collect_and_look(void)
+{
+    collect();
+    require(is_kept(held));
+}
+
+/* A stack that the program has given to a thread, and data of its own below. */
+static _Atomic int ready, stop;
+
+static void *wait_on_given_stack(void *unused)
+{
+    ready = 1;
+    while (!stop)
+        sched_yield();
+    return unused;
+}
+
+static void below_given_stack(void)
+{
+    enum { BYTES = 1 << 20 };
+    char *mapping = map_memory(BYTES + PAGE);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    require(mprotect(mapping, PAGE, PROT_NONE) == 0 && pthread_attr_init(&attributes) == 0 &&
+            pthread_attr_setstack(&attributes, mapping + BYTES / 2, BYTES / 2 + PAGE) == 0 &&
+            pthread_create(&thread, &attributes, wait_on_given_stack, NULL) == 0);
+    while (!ready)
+        sched_yield();
+    put_at(mapping + PAGE + 600);
+    collect_and_look();
+    stop = 1;
+    require(pthread_join(thread, NULL) == 0);
+}
+
+/* Pages that this thread may not touch as long as its register of rights says so; the last is in a
+ * block. */
+static void protection_key(void)
+{
+    int key = pkey_alloc(0, 0);
+    if (key < 0)
+        exit(77); /* the processor has none */
+    char *mapping = map_memory(4 * PAGE);
+    memory = aligned_alloc(PAGE, 16 * PAGE);
+    put_at(mapping + 600);
+    struct disguised first = held;
+    put_at(memory + 2 * PAGE + 600);
+    require(pkey_mprotect(mapping, 4 * PAGE, PROT_READ | PROT_WRITE, key) == 0 &&
+            pkey_mprotect(memory + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE, key) == 0 &&
+            pkey_set(key, PKEY_DISABLE_ACCESS) == 0);
+    collect_and_look();
+    require(is_kept(first) && pkey_get(key) == PKEY_DISABLE_ACCESS);
+    require(pkey_set(key, 0) == 0 &&
+            pkey_mprotect(memory, 16 * PAGE, PROT_READ | PROT_WRITE, 0) == 0);
+}
+
+/* Pages that a thread of the program fills when they are first touched. It cannot while it is
+ * stopped. */
+static int faults;
+
+static void *fill_pages(void *unused)
+{
+    struct uffd_msg message;
+    while (read(faults, &message, sizeof message) == sizeof message) {
+        struct uffdio_zeropage page = {
+            .range = {.start = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1), .len = PAGE}};
+        require(ioctl(faults, UFFDIO_ZEROPAGE, &page) == 0);
+    }
+    return unused;
+}
+
+static void user_faults(bool shared)
+{
+    struct uffdio_api interface = {.api = UFFD_API};
+    pthread_t thread;
+    faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &interface) != 0)
+        exit(77); /* not allowed here */
+    size_t bytes = shared ? 4 * PAGE : 16 * PAGE;
+    memory = shared ? map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1)
+                    : memset(aligned_alloc(PAGE, bytes), 1, bytes);
+    char *block = memory;
+    put_at(block + 600);
+    require(madvise(block + PAGE, PAGE, shared ? MADV_REMOVE : MADV_DONTNEED) == 0);
+    struct uffdio_register range = {
+        .range = {.start = (uintptr_t)block + PAGE, .len = bytes - PAGE},
+        .mode = UFFDIO_REGISTER_MODE_MISSING};
+    require(ioctl(faults, UFFDIO_REGISTER, &range) == 0);
+    require(pthread_create(&thread, NULL, fill_pages, NULL) == 0);
+    collect_and_look();
+    require(*(volatile char *)(block + PAGE) == 0);
+    collect_and_look();
+    require(ioctl(faults, UFFDIO_UNREGISTER, &range.range) == 0);
+}
+
+static void user_faults_in_block(void)
+{
+    user_faults(false);
+}
+
+static void user_faults_in_shared(void)
+{
+    user_faults(true);
+}
+
+/* A guard that no line of the maps tells of, in a block; the pointer lies behind it. */
+static void guard_in(size_t bytes)
+{
+    memory = aligned_alloc(PAGE, bytes);
+    memset(memory, 1, bytes);
+    put_at(memory + 3 * PAGE + 600);
+    if (madvise(memory + 2 * PAGE, PAGE, INSTALL_GUARD) != 0)
+        exit(77); /* the kernel does not know them */
+    collect_and_look();
+}
+
+static void guard_in_block(void)
+{
+    guard_in(16 * PAGE);
+}
+
+static void guard_in_large(void)
+{
+    guard_in(512 * PAGE);
+}
+
+/* Below /dev, and no device. */
+static void below_dev(bool deleted)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/dev/trap%d", getpid());
+    int file = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (file < 0)
+        exit(77); /* not allowed here */
+    if (deleted || ftruncate(file, 4 * PAGE) != 0)
+        unlink(name);
+    require(ftruncate(file, 4 * PAGE) == 0);
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    put_at(memory + 600);
+    collect();
+    unlink(name);
+    require(is_kept(held));
+}
+
+static void file_below_dev(void)
+{
+    below_dev(false);
+}
+
+static void deleted_below_dev(void)
+{
+    below_dev(true);
+}
+
+/* A private mapping of a file that code was written to. */
+static void written_text(void)
+{
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, memory_file(4 * PAGE));
+    put_at(memory + 601);
+    require(mprotect(memory, 4 * PAGE, PROT_READ | PROT_EXEC) == 0);
+    collect_and_look();
+}
+
+static void file_for_code(void)
+{
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, memory_file(4 * PAGE));
+    put_at(memory + 601);
+    collect_and_look();
+}
+
+/* The shortest lines that the kernel writes, more than fit into what a first guess sets aside. */
+static void low_mappings(void)
+{
+    enum { COUNT = 25000 };
+    char *low = mmap(NULL, 2 * COUNT * PAGE, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT | MAP_NORESERVE, -1, 0);
+    require(low != MAP_FAILED);
+    for (int i = 0; i < COUNT / 2; i++)
+        require(mprotect(low + 2 * i * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+    put_at(low + 2 * 77 * PAGE);
+    collect_and_look();
+}
+
+/* The program has put a file in the place of a page of a block, and cut it short. */
+static void truncated_in_block(int flags)
+{
+    memory = aligned_alloc(PAGE, 16 * PAGE);
+    int file = memory_file(2 * PAGE);
+    require(mmap(memory + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0) !=
+            MAP_FAILED);
+    put_at(memory + 2 * PAGE + 600);
+    require(ftruncate(file, PAGE) == 0);
+    collect_and_look();
+}
+
+static void truncated_private(void)
+{
+    truncated_in_block(MAP_PRIVATE);
+}
+
+static void truncated_shared(void)
+{
+    truncated_in_block(MAP_SHARED);
+}
+
+/* Or has unmapped some. */
+static void unmapped_in(size_t bytes)
+{
+    memory = aligned_alloc(PAGE, bytes);
+    memset(memory, 1, bytes);
+    put_at(memory + 3 * PAGE + 600);
+    require(munmap(memory + 2 * PAGE, PAGE) == 0);
+    collect_and_look();
+}
+
+static void unmapped_in_block(void)
+{
+    unmapped_in(16 * PAGE);
+}
+
+static void unmapped_in_large(void)
+{
+    unmapped_in(512 * PAGE);
+}
+
+/* Memory that the kernel itself cannot read. */
+static void secret(void)
+{
+    int file = (int)syscall(SYS_memfd_secret, 0);
+    if (file < 0)
+        exit(77); /* not on this kernel */
+    require(ftruncate(file, 4 * PAGE) == 0);
+    memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    put_at(memory + 2 * PAGE + 600);
+    collect_and_look();
+}
+
+/* Written through one mapping, of which nothing is left, and looked at through another. */
+static void other_view(void)
+{
+    int file = memory_file(4 * PAGE);
+    char *view = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    memory = map(4 * PAGE, PROT_READ, MAP_SHARED, file);
+    put_at(view + 600);
+    require(munmap(view, 4 * PAGE) == 0 && close(file) == 0);
+    collect_and_look();
+}
+
+static void system_v(void)
+{
+    int identifier = shmget(IPC_PRIVATE, 4 * PAGE, 0600);
+    if (identifier < 0)
+        exit(77); /* not allowed here */
+    memory = shmat(identifier, NULL, 0);
+    require(shmctl(identifier, IPC_RMID, NULL) == 0);
+    put_at(memory + 600);
+    collect_and_look();
+}
+
+int main(int count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } places[] = {
+        {"below-given-stack", below_given_stack},
+        {"protection-key", protection_key},
+        {"user-faults", user_faults_in_block},
+        {"user-faults-shared", user_faults_in_shared},
+        {"guard-in-block", guard_in_block},
+        {"guard-in-large", guard_in_large},
+        {"below-dev", file_below_dev},
+        {"below-dev-deleted", deleted_below_dev},
+        {"written-text", written_text},
+        {"file-for-code", file_for_code},
+        {"low-mappings", low_mappings},
+        {"truncated-in-block", truncated_private},
+        {"truncated-in-block-shared", truncated_shared},
+        {"unmapped-in-block", unmapped_in_block},
+        {"unmapped-in-large", unmapped_in_large},
+        {"secret", secret},
+        {"other-view", other_view},
+        {"system-v", system_v},
+    };
+    require(count == 2);
+    pass_first_blocks();
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (!strcmp(arguments[1], places[i].name)) {
+            places[i].run();
+            return 0;
+        }
+    require(!"a known place");
+}
