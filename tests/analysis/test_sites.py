@@ -439,7 +439,7 @@ class TestLooks:
         done = real.run("sites", "diff", *map(str, files))
         assert done.returncode == 0, done.stderr
         held = done.stdout[done.stdout.index("Held at the end") :]
-        assert "+1000 B     +20  1000 B  second (source.c:8)  main" in held
+        assert "+1.0 KiB     +20  1.0 KiB  second (source.c:8)  main" in held
         assert "first" not in held  # it did not change
 
     def test_looks_end_with_the_process(self, real: Command, tmp_path: Path, growing: Any) -> None:
