@@ -8,8 +8,9 @@
  * process without a preloaded one, it gets that here, too: the flag is dropped. Other symbols that
  * both the library and the program define are then the program's.
  *
- * dlopen looks at its return address, by which it knows whose search path it has to take. So this is
- * not a call of the next dlopen but a jump to it, with the program's return address on the stack.
+ * dlopen looks at its return address, by which it knows whose search path it has to take. So this
+ * is not a call of the next dlopen but a jump to it, with the program's return address on the
+ * stack.
  *
  * Not in the archive for static programs, in which there is no next one.
  */
