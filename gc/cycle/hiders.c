@@ -4,10 +4,11 @@
  *
  * What the hiders hide:
  *
- *     fontconfig    FcPattern has its elements, FcCharSet its leaves, by their distance from
- * itself, so that a cache file can be mapped anywhere SWI-Prolog    tables that grow without
- * moving: blocks[i] is the block less the index of its first entry, an address that lies before the
- * block
+ *   fontconfig    FcPattern has its elements, FcCharSet its leaves, by their distance from itself:
+ *                 so a cache file can be mapped anywhere.
+ *   SWI-Prolog    A table grows without moving: blocks[i] is the block less the index of its first
+ *                 entry, an address before the block.
+ *   racket        What its C part has allocated is a number to its Scheme part.
  *
  * Invariant
  *   looked-at-stopped   Ranges change while the world is stopped. A thread that was stopped while
@@ -22,8 +23,8 @@
 
 enum { MOST_RANGES = 16, LOOKS = 2 };
 
-/* What the name of the library's file begins with. */
-static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so."};
+/* The name of the file; with a dot at its end, what that begins with. */
+static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so.", "racket"};
 
 struct code_range {
     _Atomic uintptr_t start, end;
@@ -52,7 +53,8 @@ static bool is_hider(const struct mapping *mapping)
     const char *name = file_name(mapping, &length);
     for (size_t i = 0; i < sizeof known_hiders / sizeof *known_hiders; i++) {
         size_t known = strlen(known_hiders[i]);
-        if (length >= known && memcmp(name, known_hiders[i], known) == 0)
+        bool begins = length >= known && memcmp(name, known_hiders[i], known) == 0;
+        if (begins && (length == known || known_hiders[i][known - 1] == '.'))
             return true;
     }
     return false;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""http_load.py PORT COUNT [PATH]: asks a server of this machine, four requests at a time, and prints
-how many answers of each kind there were."""
+"""http_load.py PORT COUNT [PATH]: asks a server of this machine, four requests at a time, and
+prints how many answers of each kind there were."""
 
 import hashlib
 import sys
