@@ -6,6 +6,7 @@
 
 void (*allocator_thread_started)(void);
 void (*allocator_out_of_memory)(void);
+bool (*allocator_needs_sites)(void);
 
 __attribute__((weak)) void allocator_first_use(void)
 {

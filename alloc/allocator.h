@@ -41,6 +41,13 @@ struct allocator_statistics {
 
 typedef void statistic_visitor(void *argument, const char *group, const char *key, uint64_t number);
 
+/* What a program may ask for by mallopt. */
+enum tuning {
+    TUNE_LARGE_BYTES, /* a block of so many bytes is a mapping of its own */
+    TUNE_FREE_BYTES,  /* so many free bytes may stay with the heap */
+    TUNE_ARENAS,      /* so many arenas at most; 0: the preset's own number */
+};
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -114,12 +121,20 @@ struct allocator {
     /* The kernel has been handed `address`: if it points into a block, the block stays until it is
      * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);
+    /* A block was handed out to the code at `site`, its return address. Called only once the
+     * allocator has called allocator_needs_sites(). Of a call of libc's, strdup for one, the site
+     * is that of its caller. */
+    void (*allocated_by)(void *block, const void *site);
     /* From now on any system call but those of memory may end the process (prctl with
      * PR_SET_NO_NEW_PRIVS or PR_SET_SECCOMP). Called before that takes effect. */
     void (*enter_sandbox)(void);
     /* The kernel is about to hide the process's own /proc from it (prctl with PR_SET_DUMPABLE 0).
      */
     void (*before_hiding)(void);
+    /* The program asks for it by mallopt, and it counts from now on, in place of an option of the
+     * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
+     * thing for is left alone. */
+    void (*tune)(enum tuning parameter, size_t value);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
@@ -128,6 +143,10 @@ struct allocator {
 /* Set by the shim before init: called by an allocator in each thread that comes to hold a cache,
  * so that thread_exit will be called for it. Must not allocate. NULL: nobody calls. */
 extern void (*allocator_thread_started)(void);
+
+/* Set by the shim: from now on allocated_by is to be called for each allocation. In init, or with
+ * all other threads stopped. False: not yet, ask again. NULL: nobody can tell. */
+extern bool (*allocator_needs_sites)(void);
 
 /* Called at the first allocation of an allocator that has not been initialised: a library whose
  * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it

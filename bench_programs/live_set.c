@@ -7,7 +7,8 @@
  * was freed last; here the block comes from anywhere, as in a program that has been running for
  * a while. Each thread has a set of its own. With timed=1 the nanoseconds per pair are printed,
  * of CPU and of wall time, each the mean of the threads; alone=1 does all but allocate and free, to
- * know what that costs.
+ * know what that costs. distant=N first allocates N MiB in blocks of 3 MiB that nobody touches, so
+ * that the set lies far from the first block, as in a program with a large heap.
  *
  * Idea: the random-order live set of mimalloc-bench's and jemalloc's own micro benchmarks, with
  * recorded sizes in place of uniform ones.
@@ -26,7 +27,7 @@ static const struct {
 enum { SAMPLE = 4096 };
 static uint16_t sample[SAMPLE];
 
-static uint64_t threads = 1, blocks = 10000, pairs = 10000000, timed = 0, alone = 0;
+static uint64_t threads = 1, blocks = 10000, pairs = 10000000, timed = 0, alone = 0, distant = 0;
 static pthread_barrier_t all_ready;
 static _Atomic uint64_t wall_nanoseconds, cpu_nanoseconds; /* of all threads together */
 
@@ -81,6 +82,15 @@ static uint64_t replace_blocks(unsigned char **set, uint64_t random)
     return checksum;
 }
 
+static void *volatile untouched; /* volatile: no block is optimised away */
+
+static void allocate_untouched(uint64_t mebibytes)
+{
+    enum { EACH = 3 };
+    for (uint64_t i = 0; i < mebibytes; i += EACH)
+        untouched = allocate((size_t)EACH << 20);
+}
+
 static void *run(void *numbers)
 {
     uint64_t random = mix(__atomic_fetch_add((uint64_t *)numbers, 1, __ATOMIC_RELAXED));
@@ -110,10 +120,12 @@ int main(int argc, char **argv)
         {"blocks", "live blocks of each", 1, 100000000, &blocks},
         {"pairs", "pairs of free and malloc of each", 1, 1000000000000, &pairs},
         {"timed", "1: print nanoseconds per pair", 0, 1, &timed},
+        {"distant", "MiB of untouched blocks before the set", 0, 1 << 20, &distant},
         {"alone", "1: everything but free and malloc", 0, 1, &alone},
         {0}};
     bench_arguments(argc, argv, "a live set freed in random order, sizes from gawk", options);
     fill_sample();
+    allocate_untouched(distant);
     pthread_barrier_init(&all_ready, NULL, (unsigned)threads);
     uint64_t number = 1;
     uint64_t checksum = threads_run(threads, run, &number);

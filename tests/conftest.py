@@ -65,7 +65,8 @@ class Command:
         return [PYTHON, "-I", str(SOURCE / "analysis"), *arguments]
 
     def environment(self) -> dict[str, str]:
-        return plain_environment() | {"ALLOTROPE_BUILD_DIR": str(self.build)}
+        own = {"ALLOTROPE_BUILD_DIR": str(self.build), "LC_ALL": "C.UTF-8"}
+        return plain_environment() | own
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +110,9 @@ def mock_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = build / ".libs" / "liballotrope.so"
     compiler = os.environ.get("CC", "cc").split()
     source = str(SOURCE / "tests" / "analysis" / "misbehaving_heap.c")
-    subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), source], check=True)
+    subprocess.run(
+        [*compiler, "-shared", "-fPIC", f"-I{SOURCE}", "-o", str(library), source], check=True
+    )
     describe = build / "allotrope-describe"
     describe.write_text(DESCRIBE.format(python=PYTHON, presets=PRESETS))
     describe.chmod(0o755)

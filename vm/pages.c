@@ -80,6 +80,14 @@ bool pages_in_use(void *address, size_t bytes)
     return got != address;
 }
 
+bool pages_are_to_be_had(size_t bytes)
+{
+    void *got = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
+    if (got)
+        pages_unmap(got, bytes);
+    return got != NULL;
+}
+
 void *pages_map(size_t bytes, size_t alignment)
 {
     return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE, 0);

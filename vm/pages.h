@@ -38,6 +38,9 @@ bool pages_map_at(void *address, size_t bytes);
 /* Whether any of [address, address + bytes) is mapped. */
 bool pages_in_use(void *address, size_t bytes);
 
+/* Whether the kernel would give so many committed bytes now. */
+bool pages_are_to_be_had(size_t bytes);
+
 /* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
 void *pages_map(size_t bytes, size_t alignment);
 

@@ -43,11 +43,6 @@ void window_init(unsigned shadow_shift)
     window.shadow_shift = shadow_shift;
 }
 
-static size_t used_bytes(void)
-{
-    return atomic_load_explicit(&window.used_units, memory_order_relaxed) << UNIT_SHIFT;
-}
-
 /* The shadow of what a detour leaves out is mapped too: nothing there is ever live. */
 static bool map_shadow(size_t from, size_t to)
 {
@@ -60,7 +55,7 @@ static bool map_shadow(size_t from, size_t to)
 
 static void *take_at(size_t offset, size_t bytes)
 {
-    size_t used = used_bytes();
+    size_t used = window_used_bytes();
     char *start = (char *)window.base + offset;
     if (offset + bytes > WINDOW_BYTES || !pages_map_at(start, bytes))
         return NULL;
@@ -76,7 +71,7 @@ void *window_take(size_t bytes)
 {
     void *start = NULL;
     lock_acquire(&window_lock);
-    size_t offset = used_bytes();
+    size_t offset = window_used_bytes();
     for (int detours = 0; !start && detours < DETOURS; detours++) {
         start = take_at(offset, bytes);
         /* Only an address in use is passed over; memory that is refused is refused everywhere. */

@@ -46,6 +46,12 @@ void window_init(unsigned shadow_shift);
  * taken before. NULL when the kernel refuses. Any thread; takes window_lock. */
 void *window_take(size_t bytes);
 
+/* What was taken, and what was passed over between. */
+static inline size_t window_used_bytes(void)
+{
+    return atomic_load_explicit(&window.used_units, memory_order_relaxed) << UNIT_SHIFT;
+}
+
 /* The unit that begins at an address. Rotated, not shifted: for an address that is not the start
  * of a unit, or outside the used part, the number is one that window_holds refuses. */
 static inline size_t window_unit(const void *address)

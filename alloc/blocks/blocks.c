@@ -76,6 +76,18 @@ void *blocks_resize(void *block, size_t size)
     return moved;
 }
 
+/* There are no arenas to count. */
+void blocks_tune(enum tuning parameter, size_t value)
+{
+    if (parameter == TUNE_LARGE_BYTES)
+        large_blocks_map_from(value);
+    if (parameter != TUNE_FREE_BYTES)
+        return;
+    lock_acquire(&blocks_heap.lock);
+    blocks_heap.runs.retain_asked = value / GRANULE_BYTES;
+    lock_release(&blocks_heap.lock);
+}
+
 struct block_waste blocks_waste(const void *block)
 {
     (void)block;
@@ -84,7 +96,7 @@ struct block_waste blocks_waste(const void *block)
 
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector)
 {
-    if (fast_table.bins)
+    if (fast_table_covers(0))
         return true;
     fork_chain_add(&blocks_heap.common_lock);
     fork_chain_add(&blocks_heap.lock);
@@ -118,5 +130,6 @@ const struct allocator blocks_default = {
     .trim = blocks_trim,
     .alloc_zeroed = blocks_alloc_zeroed,
     .alloc_aligned = blocks_alloc_aligned,
+    .usable_size = blocks_usable_size,
     BLOCKS_FUNCTIONS,
 };

@@ -27,12 +27,13 @@ void blocks_statistics(struct allocator_statistics *statistics);
 size_t blocks_cached_bytes(void);
 void blocks_walk(heap_visitor *visit, void *argument);
 bool blocks_is_valid(void);
+void blocks_tune(enum tuning parameter, size_t value);
 
 /* All of struct allocator that is the same with and without a collector. */
-#define BLOCKS_FUNCTIONS                                                           \
-    .usable_size = blocks_usable_size, .waste = blocks_waste, .owns = blocks_owns, \
-    .thread_exit = blocks_thread_exit, .statistics = blocks_statistics,            \
-    .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, .is_valid = blocks_is_valid
+#define BLOCKS_FUNCTIONS                                                                       \
+    .waste = blocks_waste, .owns = blocks_owns, .thread_exit = blocks_thread_exit,             \
+    .statistics = blocks_statistics, .cached_bytes = blocks_cached_bytes, .walk = blocks_walk, \
+    .is_valid = blocks_is_valid, .tune = blocks_tune
 
 struct blocks_options {
     uint64_t retain_percent;
@@ -63,6 +64,9 @@ struct blocks_collector {
     /* Before every allocation; NULL unless the collector must see each one, which then all go
      * the slow way. */
     void (*before_allocation)(void);
+    /* The program has handed a suspect to a function of malloc's: it hides pointers. Any thread, no
+     * lock held. NULL: there are no suspects. */
+    void (*suspect_used)(const void *block, size_t bytes, const char *function);
 };
 
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */

@@ -13,7 +13,8 @@
  *
  *     free     address -> live bit and bin (fast_table.h)
  *              the bin is another thread's, or not known: free_slowly
- *              the live bit is not set: a second free, or no block's start
+ *              the live bit is not set: free_slowly, for a second free, for an address that is no
+ *              block's start, and for a suspect (slab.h)
  *              the block goes to the head of the local free list
  *              that is full: the block's free bit is set
  *
@@ -69,11 +70,9 @@ static inline bool is_own(const struct bin *bin)
 void blocks_free(void *block)
 {
     size_t unit = fast_table_unit(block), granule = unit / UNITS_PER_GRANULE;
-    if (__builtin_expect(granule < FAST_TABLE_GRANULES, 1)) {
+    if (__builtin_expect(fast_table_covers(granule), 1)) {
         struct bin *bin = atomic_load_explicit(&fast_table.bins[granule], memory_order_relaxed);
-        if (__builtin_expect(is_own(bin), 1)) {
-            if (__builtin_expect(!clear_live(unit), 0))
-                report_not_live("free", block);
+        if (__builtin_expect(is_own(bin) && clear_live(unit), 1)) {
             if (__builtin_expect(--bin->local_free_room < 0, 0))
                 free_to_slab(bin, block);
             else

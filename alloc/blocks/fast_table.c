@@ -13,25 +13,56 @@
 /* The shadow has a bit for each unit, which is a byte for 2^7 bytes. */
 enum { LIVE_BITS_SHIFT = 7 };
 
-/* Until the window is placed every address is out of the table's reach. */
-struct fast_table fast_table = {.base = (uintptr_t)1 << 62};
+/* The table of the whole window; how much of it is mapped at once; where it may lie instead, if
+ * something else is in its way: below, by multiples of its size. */
+enum {
+    TABLE_BYTES = WINDOW_BYTES / GRANULE_BYTES * sizeof(struct bin *),
+    STEP_BYTES = GRANULE_BYTES,
+    STEP_GRANULES = STEP_BYTES / sizeof(struct bin *),
+    PLACES = 16,
+};
 
-/* The table lies between the bits, which are at the shadow's front, and the window. */
+struct fast_table fast_table;
+
+/* Maps the table's next part; the ones before must be mapped. */
+static bool map_step(bool collected)
+{
+    size_t granules = fast_table.granules;
+    void *step = (void *)&fast_table.bins[granules];
+    if (granules == WINDOW_BYTES / GRANULE_BYTES || !pages_map_at(step, STEP_BYTES))
+        return false;
+    if (collected && !enter_private_memory(step, STEP_BYTES)) {
+        pages_unmap(step, STEP_BYTES);
+        return false;
+    }
+    __atomic_store_n(&fast_table.granules, granules + STEP_GRANULES, __ATOMIC_RELEASE);
+    return true;
+}
+
 bool fast_table_init(bool collected)
 {
-    const size_t bytes = FAST_TABLE_GRANULES * sizeof *fast_table.bins;
     window_init(LIVE_BITS_SHIFT);
-    fast_table.live_bits = (_Atomic uint64_t *)window.shadow;
-    void *bins = (char *)window.base - 2 * bytes; /* a gap: the window stays a mapping of its own */
-    fast_table.bins = pages_map_at(bins, bytes) ? bins : pages_map(bytes, GRANULE_BYTES);
     fast_table.base = window.base;
-    return fast_table.bins && (!collected || enter_private_memory(fast_table.bins, bytes));
+    fast_table.live_bits = (_Atomic uint64_t *)window.shadow;
+    /* The least distance leaves a gap: the window stays a mapping of its own. */
+    for (size_t place = 2; place < 2 + PLACES && fast_table.granules == 0; place++) {
+        fast_table.bins = (struct bin * _Atomic *)(window.base - place * TABLE_BYTES);
+        map_step(collected);
+    }
+    return fast_table.granules > 0;
+}
+
+void fast_table_cover(const char *base, size_t granules)
+{
+    size_t end = fast_table_unit(base) / UNITS_PER_GRANULE + granules;
+    while (fast_table.granules < end && map_step(blocks_heap.collector != NULL))
+        ;
 }
 
 void fast_table_set_bin(const struct slab *slab, struct bin *bin)
 {
     size_t first = fast_table_unit(slab->base) / UNITS_PER_GRANULE;
-    for (size_t i = first; i < first + slab->granules && i < FAST_TABLE_GRANULES; i++)
+    for (size_t i = first; i < first + slab->granules && fast_table_covers(i); i++)
         atomic_store_explicit(&fast_table.bins[i], bin, memory_order_relaxed);
 }
 

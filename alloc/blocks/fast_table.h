@@ -2,12 +2,17 @@
  *
  * fast_table.h: what malloc and free find from the address of a block alone.
  *
- *     address - base --> unit (16 bytes) -------> live_bits   set: a live block of a slab starts
- * here granule (64 KiB) ------> bins        the bin that its blocks are freed to
+ *     address - base --> unit (16 bytes) ----> live_bits   set: a live block of a slab starts here
+ *                        granule (64 KiB) ---> bins        the bin that its blocks are freed to
  *
- * So a free reads three cache lines (live bits, table, bin) and no record of a slab. The live bits
- * lie in the window's shadow and cover all of it. The table covers the window's first 4 GiB; what
- * lies behind is freed by the slow path.
+ * So a free reads three cache lines (live bits, table, bin) and no record of a slab. Both lie at
+ * fixed distances from the window, and nothing of them is reserved:
+ *
+ *     | live bits: window / 128 | ............ | bins: window / 8192 | ... | window |
+ *
+ * The live bits are the window's shadow and grow with it. The table of bins grows with the slabs:
+ * by 64 KiB for each 512 MiB of window that a slab lies in. Where the kernel refuses, blocks that
+ * lie behind what the table covers are freed by the slow path.
  *
  * Invariants (heap.h): [owning thread writes], [late live bit], [NULL is always allowed].
  */
@@ -19,7 +24,7 @@
 
 struct bin;
 
-enum { FAST_TABLE_GRANULES = 1 << 16, UNITS_PER_GRANULE = 1 << 12, LIVE_BITS_PER_WORD = 64 };
+enum { UNITS_PER_GRANULE = 1 << 12, LIVE_BITS_PER_WORD = 64 };
 
 struct fast_table {
     uintptr_t base; /* the window's */
@@ -27,6 +32,9 @@ struct fast_table {
     /* Of the thread heap that owns the slab. NULL: no slab, an abandoned one, or one whose remote
      * frees wait: its owning thread must look at them to find a second free. */
     struct bin *_Atomic *bins;
+    /* How many granules of the window `bins` covers, from its front. Grows; writer: the holder of
+     * the heap's lock. An entry is mapped before it is counted. */
+    size_t granules;
 };
 
 extern struct fast_table fast_table __attribute__((visibility("hidden")));
@@ -69,8 +77,23 @@ static inline bool clear_live(size_t unit)
     return was_live;
 }
 
-/* Maps the table. collected: a collection must not take it for roots. False: the kernel refuses. */
+/* Whether a granule has an entry in fast_table.bins. Needs no order: whoever has a block of a slab
+ * has what was written before the slab was made. One instruction that reads and compares; of an
+ * atomic load the compiler makes two. */
+static inline bool fast_table_covers(size_t granule)
+{
+    bool covered;
+    __asm__("cmpq %2, %1" : "=@ccb"(covered) : "r"(granule), "m"(fast_table.granules) : "cc");
+    return covered;
+}
+
+/* Maps the table's first part. collected: a collection must not take it for roots. False: the
+ * kernel refuses. */
 bool fast_table_init(bool collected);
+
+/* Makes the table cover the granules of a new slab, if the kernel gives the memory. With the heap's
+ * lock held. */
+void fast_table_cover(const char *base, size_t granules);
 
 /* Enters a bin for the granules of a slab; NULL: frees of its blocks go the slow way. NULL may come
  * from any thread, a bin from the slab's owning thread alone: [NULL is always allowed]. */

@@ -24,8 +24,12 @@
  *                                       owning thread clears                 exchange, acquire
  *     slab_word.retired                 any thread sets; stopped: clears     one instruction
  *     slab_word.mark                    stopped                              the collector's matter
+ *     pins                              any thread; stopped: sets            fetch_or, fetch_and
+ *     suspects                          stopped: sets, clears;               fetch_and
+ *                                       who frees the block clears
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
+ *     fast_table.granules               holder of `lock`; only grows         store, release
  *     a bin; state, frees_until_rebin,  owning thread                        not atomic
  *       next, previous of its slabs
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release
@@ -71,7 +75,13 @@
  *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
  *     for the free bit too (block_is_live). What is left of it when the slab is given up is
  *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
- *     pointer.
+ *     pointer. Of a suspect, which is not free, it costs the news of its next use; the bit that
+ *     says so stays, and is the next block's there.
+ *
+ * [suspects are live]
+ *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
+ *     out, and whoever is handed it by the program goes the slow way and finds it there. Its live
+ *     bit is never set again, since only the owning thread could.
  *
  * [no stopped holder]
  *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock

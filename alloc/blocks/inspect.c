@@ -15,7 +15,7 @@ static void walk_slab(void *argument, struct slab *slab)
 {
     const struct walk *walk = argument;
     for (size_t i = 0; i < slab->capacity; i++) {
-        bool live = block_is_live(slab, i);
+        bool live = block_is_live(slab, i) || block_is_suspect(slab, i);
         struct block_info info = {.payload = slab_block(slab, i),
                                   .usable_bytes = slab->block_bytes,
                                   .block_bytes = slab->block_bytes,

@@ -2,10 +2,10 @@
  *
  * large.c: blocks above 32 KiB, each a slab of one block.
  *
- * To 4 MiB they are runs of the heap's granules, which the next can use without a system call;
- * above, mappings of their own, which are given back at once and grow by moving page tables
- * instead of bytes. Either way only whole pages count as usable, so that the untouched end of the
- * last granule takes no memory.
+ * To 4 MiB (mallopt can change that) they are runs of the heap's granules, which the next can use
+ * without a system call; above, mappings of their own, which are given back at once and grow by
+ * moving page tables instead of bytes. Either way only whole pages count as usable, so that the
+ * untouched end of the last granule takes no memory.
  */
 #include "alloc/blocks/large.h"
 
@@ -17,7 +17,18 @@
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
-static const size_t MAPPING_BYTES = (size_t)4 << 20;
+/* From so many bytes on a block is a mapping. */
+static _Atomic size_t mapping_bytes = (size_t)4 << 20;
+
+void large_blocks_map_from(size_t bytes)
+{
+    atomic_store_explicit(&mapping_bytes, bytes, memory_order_relaxed);
+}
+
+static size_t mapping_from_now(void)
+{
+    return atomic_load_explicit(&mapping_bytes, memory_order_relaxed);
+}
 
 static size_t granules_for(size_t bytes)
 {
@@ -124,7 +135,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
 
 void *large_block_alloc(size_t alignment, size_t size)
 {
-    return alloc(alignment, size, MAPPING_BYTES);
+    return alloc(alignment, size, mapping_from_now());
 }
 
 void *large_block_alloc_to_grow(size_t size)
@@ -256,7 +267,7 @@ void *large_block_resize(struct slab *slab, size_t size)
     if (mapping)
         resized = usable >= slab->block_bytes / 2 && resize_mapping(slab, usable);
     else
-        resized = usable < MAPPING_BYTES && resize_run(slab, usable);
+        resized = usable < mapping_from_now() && resize_run(slab, usable);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
     void *block = resized ? slab->base : NULL;
     keep_in_register(block);

@@ -10,6 +10,8 @@
 void *large_block_alloc(size_t alignment, size_t size);
 /* For a block that has outgrown its place and will again: a mapping, which grows without a copy. */
 void *large_block_alloc_to_grow(size_t size);
+/* Blocks of so many bytes, at least those above 32 KiB, are mappings from now on. Any thread. */
+void large_blocks_map_from(size_t bytes);
 void large_block_free(struct slab *slab);
 /* With the lock held. */
 void large_block_free_locked(struct slab *slab);

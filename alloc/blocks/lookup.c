@@ -19,6 +19,27 @@ void report_stranger(const char *function, const void *block)
     report_pointer_fault(function, block, "not a block of this heap; ignored");
 }
 
+/* The suspect that begins at an address. NULL: none does. */
+static struct slab *slab_of_suspect(const void *block, size_t *index)
+{
+    struct slab *slab = slab_at(block);
+    bool exact;
+    *index = slab ? slab_index(slab, block, &exact) : 0;
+    if (!slab || !exact || *index >= slab->capacity || !block_is_suspect(slab, *index))
+        return NULL;
+    return slab_live(slab, *index / SLAB_WORD_BLOCKS) & slab_bit(*index) ? slab : NULL;
+}
+
+void expect_suspect(const char *function, const void *block)
+{
+    size_t index;
+    const struct slab *slab = slab_of_suspect(block, &index);
+    if (!slab)
+        report_not_live(function, block);
+    if (blocks_heap.collector && blocks_heap.collector->suspect_used)
+        blocks_heap.collector->suspect_used(block, slab->block_bytes, function);
+}
+
 struct slab *blocks_slab_of(const void *address)
 {
     return slab_at(address);
@@ -26,12 +47,13 @@ struct slab *blocks_slab_of(const void *address)
 
 size_t blocks_usable_size(const void *block)
 {
-    const struct slab *slab = slab_at(block);
+    struct slab *slab = slab_at(block);
     if (!slab)
         return 0;
     bool exact;
     size_t index = slab_index(slab, block, &exact);
-    return exact && index < slab->capacity && block_is_live(slab, index) ? slab->block_bytes : 0;
+    bool live = exact && index < slab->capacity && block_is_live(slab, index);
+    return live || slab_of_suspect(block, &index) ? slab->block_bytes : 0;
 }
 
 bool blocks_owns(const void *address)

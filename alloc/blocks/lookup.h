@@ -18,6 +18,25 @@ _Noreturn void report_not_live(const char *function, const void *block)
     __attribute__((noinline, cold));
 void report_stranger(const char *function, const void *block) __attribute__((noinline, cold));
 
+/* Whether a collection has found a block dead and left it. */
+static inline bool block_is_suspect(struct slab *slab, size_t index)
+{
+    return (__atomic_load_n(slab_suspects(slab, index / SLAB_WORD_BLOCKS), __ATOMIC_RELAXED) &
+            slab_bit(index)) != 0;
+}
+
+/* Of a block that is about to be free: a bit that was not set stays so. */
+static inline void clear_suspect(struct slab *slab, size_t index)
+{
+    if (__builtin_expect(block_is_suspect(slab, index), 0))
+        __atomic_fetch_and(slab_suspects(slab, index / SLAB_WORD_BLOCKS), ~slab_bit(index),
+                           __ATOMIC_RELAXED);
+}
+
+/* The program uses a block whose live bit is clear. It is a suspect, of which the collector is
+ * told; of anything else the process ends. */
+void expect_suspect(const char *function, const void *block) __attribute__((noinline, cold));
+
 /* The slab of a block of the program; a stranger is reported, and NULL. */
 static inline struct slab *slab_of_block(const void *block, const char *function)
 {
@@ -31,21 +50,23 @@ static inline struct slab *slab_of_block(const void *block, const char *function
     return (struct slab *)owner;
 }
 
-/* Whether a block of a slab, at the index, is the program's. The live bit tells it from one in a
- * local free list; the slab's bits tell what other threads have freed, and a [late live bit]. */
-static inline bool block_is_live(const struct slab *slab, size_t index)
+/* Whether a block of a slab, at the index, is the program's and no suspect. The live bit tells it
+ * from one in a local free list; the slab's bits tell what other threads have freed, and a [late
+ * live bit]. */
+static inline bool block_is_live(struct slab *slab, size_t index)
 {
     return (slab_live(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0 &&
-           (slab_is_large(slab) || unit_is_live(fast_table_unit(slab_block(slab, index))));
+           (slab_is_large(slab) ? !block_is_suspect(slab, index)
+                                : unit_is_live(fast_table_unit(slab_block(slab, index))));
 }
 
 /* The index of a block. Aborts when it is no live block of the slab. */
-static inline size_t live_index(const struct slab *slab, const void *block, const char *function)
+static inline size_t live_index(struct slab *slab, const void *block, const char *function)
 {
     bool exact;
     size_t index = slab_index(slab, block, &exact);
     if (!exact || index >= slab->capacity || !block_is_live(slab, index))
-        report_not_live(function, block);
+        expect_suspect(function, block);
     return index;
 }
 

@@ -92,6 +92,7 @@ struct slab *new_slab_record(size_t words)
         memset(slab->words, 0, words * sizeof slab->words[0]);
         slab->few_words = kind == RECORD_FEW_WORDS;
         memset(slab_pinned(slab, 0), 0, words * sizeof *slab_pinned(slab, 0));
+        memset(slab_suspects(slab, 0), 0, words * sizeof *slab_suspects(slab, 0));
     }
     return slab;
 }

@@ -241,7 +241,9 @@ static size_t bound(const struct runs *runs)
     size_t share = runs->used_granules * runs->retain_percent / 100;
     size_t recent = runs->recent / DECAY_GRANULES;
     size_t larger = share > recent ? share : recent;
-    return larger > runs->retain_least ? larger : runs->retain_least;
+    size_t least =
+        runs->retain_asked > runs->retain_least ? runs->retain_asked : runs->retain_least;
+    return larger > least ? larger : least;
 }
 
 static void count_unused(struct runs *runs, size_t granules)

@@ -48,6 +48,7 @@ struct runs {
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     unsigned retain_percent;              /* of the used that may be free and still take memory */
     size_t retain_least;                  /* granules that may in any case */
+    size_t retain_asked;                  /* those too, by the program's own wish */
     size_t recent;                        /* granules that were in use not long ago and are not now,
                                              times DECAY_GRANULES */
 };

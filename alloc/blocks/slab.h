@@ -14,8 +14,11 @@
  *     remote    freed by another thread than the owning one, which has not taken the free yet
  *     mark      reached by the collection under way
  *     retired   freed by the program, which the heap ignored: what the block points to is not kept
- *     pinned    kept by every collection, reached or not: few are, and these bits lie behind all
- *               words
+ *     pinned    kept by every collection, reached or not
+ *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
+ *               program's still if the program hides pointers (gc/cycle/sweep.c)
+ *
+ * Few blocks are pinned or suspect, so these bits lie behind all words.
  *
  * Where a block is, by its bits. The live bit is the one for its address (fast_table.h); a large
  * block has none. A collection looks at free and remote alone.
@@ -26,6 +29,7 @@
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1
+ *     a suspect                           0      0      0    suspect is 1
  *
  * A slab's states:
  *
@@ -144,15 +148,24 @@ static inline uint64_t slab_word_mask(const struct slab *slab, size_t word)
     return left >= SLAB_WORD_BLOCKS ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
 }
 
+static inline size_t slab_record_words(const struct slab *slab)
+{
+    return slab->few_words ? SLAB_FEW_WORDS : SLAB_MAX_WORDS;
+}
+
 static inline uint64_t *slab_pinned(struct slab *slab, size_t word)
 {
-    struct slab_word *end = slab->words + (slab->few_words ? SLAB_FEW_WORDS : SLAB_MAX_WORDS);
-    return (uint64_t *)(void *)end + word;
+    return (uint64_t *)(void *)(slab->words + slab_record_words(slab)) + word;
+}
+
+static inline uint64_t *slab_suspects(struct slab *slab, size_t word)
+{
+    return slab_pinned(slab, slab_record_words(slab) + word);
 }
 
 static inline size_t slab_record_bytes(size_t words)
 {
-    return sizeof(struct slab) + words * (sizeof(struct slab_word) + sizeof(uint64_t));
+    return sizeof(struct slab) + words * (sizeof(struct slab_word) + 2 * sizeof(uint64_t));
 }
 
 /* For whoever looks while the owning thread changes them. */

@@ -77,6 +77,7 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].free = slab_word_mask(slab, i);
     enter_live_bits(base, granules, zero);
+    fast_table_cover(base, granules);
     granule_map_set(base, granules * GRANULE_BYTES, slab);
     set_thread_heap(slab, heap);
     return slab;

@@ -13,8 +13,8 @@
  * When there is no memory for a new one, the local free lists are flushed, because a block in one
  * keeps a whole slab from serving another size, and all is gone through again.
  *
- * free comes here with blocks of other threads and large ones, with those behind the fast table,
- * and with the thread's own in slabs whose remote frees wait.
+ * free comes here with blocks of other threads and large ones, with those that the fast table does
+ * not cover, and with the thread's own in slabs whose remote frees wait.
  */
 #include "alloc/blocks/slow.h"
 
@@ -143,6 +143,7 @@ void free_slowly(void *block)
     if (!slab)
         return;
     size_t index = live_index(slab, block, "free");
+    clear_suspect(slab, index);
     if (slab_is_large(slab))
         large_block_free(slab);
     else if (thread_heap_of(slab) == thread_heap)

@@ -67,7 +67,7 @@ bool start_thread(void)
 {
     if (thread_heap == &exited_heap)
         return false;
-    if (!fast_table.bins)
+    if (!fast_table_covers(0))
         allocator_first_use();
     bool first = false;
     struct thread_heap *heap = take_thread_heap(&first);

@@ -33,7 +33,7 @@ static uint64_t live_blocks, live_bytes, kept_blocks, kept_bytes; /* kept: whole
 
 /* At most so many are kept, and so many bytes: a share of what is in use, at least the other. */
 enum { KEPT_BLOCKS = 16, KEPT_SHARE = 4 };
-static const size_t KEPT_LEAST = (size_t)2 << 20;
+static size_t kept_least = (size_t)2 << 20; /* large_keep changes it */
 
 /* Above this, fresh pages for calloc, which the program may never touch, rather than cleared. */
 static const size_t CLEARED_MOST = (size_t)1 << 20;
@@ -203,8 +203,16 @@ static void keep(struct large_block *block)
     kept_blocks++;
     kept_bytes += mapping_bytes(block->usable_bytes);
     size_t share = live_bytes / KEPT_SHARE;
+    size_t most_bytes = share > kept_least ? share : kept_least;
     lock_release(&large_lock);
-    large_trim(share > KEPT_LEAST ? share : KEPT_LEAST);
+    large_trim(most_bytes);
+}
+
+void large_keep(size_t bytes)
+{
+    lock_acquire(&large_lock);
+    kept_least = bytes;
+    lock_release(&large_lock);
 }
 
 /* The one nearest in size, if that is within a factor of two. */

@@ -27,6 +27,8 @@ void *large_resize(struct large_block *block, void *payload, size_t size);
 
 /* Gives back what is kept of freed blocks beyond so many bytes; returns bytes. */
 size_t large_trim(size_t most_bytes);
+/* So many bytes of freed blocks may be kept however few are in use. */
+void large_keep(size_t bytes);
 
 void large_walk(heap_visitor *visit, void *argument);
 void large_statistics(uint64_t *blocks, uint64_t *bytes);

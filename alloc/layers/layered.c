@@ -8,6 +8,7 @@
  */
 #include "alloc/layers/layered.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "alloc/layers/large.h"
@@ -32,8 +33,10 @@ __thread struct thread_cache *thread_cache = &unstarted_cache;
 static struct {
     const struct layered_policy *policy;
     const void *heap_options;
-    size_t large_bytes, cache_bytes;
-    struct lock lock; /* of what follows */
+    _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
+    size_t cache_bytes;
+    _Atomic bool refused; /* the kernel gave no memory when it was last asked; a hint */
+    struct lock lock;     /* of what follows */
     unsigned arena_limit, arena_count;
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
@@ -85,16 +88,18 @@ static struct arena *choose_arena(void)
     return best;
 }
 
+static unsigned arena_limit_of(size_t asked)
+{
+    size_t arenas = asked > 0 ? asked : 2 * processors();
+    return arenas < MAX_ARENAS ? (unsigned)arenas : MAX_ARENAS;
+}
+
 bool layered_init(const struct layered_policy *policy, const void *heap_options,
                   const struct layered_options *options)
 {
     layers.policy = policy;
     layers.heap_options = heap_options;
-    layers.arena_limit = (unsigned)options->arenas;
-    if (layers.arena_limit == 0)
-        layers.arena_limit = 2 * processors();
-    if (layers.arena_limit > MAX_ARENAS)
-        layers.arena_limit = MAX_ARENAS;
+    layers.arena_limit = arena_limit_of(options->arenas);
     layers.cache_bytes = options->cache_bytes;
     layers.large_bytes = options->large_bytes;
     window_init(policy->shadow_shift);
@@ -219,16 +224,48 @@ static unsigned mark_live(struct arena *arena, void *block)
     return bin;
 }
 
+static bool is_large(size_t bytes)
+{
+    return bytes >= atomic_load_explicit(&layers.large_bytes, memory_order_relaxed);
+}
+
 /* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
  * marked as nothing. */
 
-static void *alloc_from(struct arena *arena, size_t size)
+static bool is_refused(void)
+{
+    return atomic_load_explicit(&layers.refused, memory_order_relaxed);
+}
+
+static void set_refused(bool refused)
+{
+    atomic_store_explicit(&layers.refused, refused, memory_order_relaxed);
+}
+
+static void lock_arena(struct arena *arena, bool may_grow)
 {
     lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc(arena->heap, size);
-    if (block)
-        mark_live(arena, block);
+    arena->source.area.held = !may_grow;
+}
+
+static void unlock_arena(struct arena *arena)
+{
+    arena->source.area.held = false;
     lock_release(&arena->lock);
+}
+
+/* What is over-aligned has no bin: the next to take it would want it aligned as well. */
+static void *alloc_from(struct arena *arena, size_t alignment, size_t size, bool may_grow)
+{
+    bool aligned = alignment > BLOCK_ALIGNMENT;
+    lock_arena(arena, may_grow);
+    void *block = aligned ? heap_policy()->alloc_aligned(arena->heap, alignment, size)
+                          : heap_policy()->alloc(arena->heap, size);
+    if (block && aligned)
+        set_live(block, UNBINNED);
+    else if (block)
+        mark_live(arena, block);
+    unlock_arena(arena);
     return block;
 }
 
@@ -236,18 +273,6 @@ static void free_to(struct arena *arena, void *block)
 {
     *shadow_of(block) = 0;
     heap_policy()->free(arena->heap, block);
-}
-
-/* When one arena gets no more memory, another may still have free blocks. */
-static void *alloc_from_any(struct arena *first, size_t size)
-{
-    void *block = alloc_from(first, size);
-    if (!block && large_trim(0) > 0)
-        block = alloc_from(first, size);
-    for (unsigned i = 0; !block && i < layers.arena_count; i++)
-        if (layers.arenas[i] != first)
-            block = alloc_from(layers.arenas[i], size);
-    return block;
 }
 
 /* Gives cached blocks back, taking each arena's lock once for a run of its blocks. */
@@ -295,13 +320,56 @@ static bool take_list(struct cache_bin *bin, unsigned bin_index)
     return chain.blocks != NULL;
 }
 
+static void *alloc_from_free(struct arena *first, size_t alignment, size_t size)
+{
+    void *block = alloc_from(first, alignment, size, false);
+    for (unsigned i = 0; !block && i < layers.arena_count; i++)
+        if (layers.arenas[i] != first)
+            block = alloc_from(layers.arenas[i], alignment, size, false);
+    return block;
+}
+
+static void empty_cache(struct thread_cache *cache);
+static void empty_depot(void);
+
+/* When the kernel gives no more memory, other arenas may still have free blocks, and the caches may
+ * have what merges to a larger one. The kernel is then asked last: to ask costs dozens of system
+ * calls, and that it refused is likely to be so still. */
+static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
+{
+    void *block = NULL;
+    if (!is_refused() && (block = alloc_from(first, alignment, size, true)))
+        return block;
+    if ((block = alloc_from_free(first, alignment, size)))
+        return block;
+    if (thread_cache->arena)
+        empty_cache(thread_cache);
+    empty_depot();
+    large_trim(0);
+    if (!(block = alloc_from_free(first, alignment, size)))
+        block = alloc_from(first, alignment, size, true);
+    set_refused(!block);
+    return block;
+}
+
+/* Where no mapping can be had the arenas may have room, if they have so much. */
+static void *alloc_large(size_t alignment, size_t size, bool zeroed)
+{
+    void *block = large_alloc(alignment, size, zeroed);
+    if (block || size > mapped_bytes() || alignment > mapped_bytes())
+        return block;
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    block = alloc_from_any(arena, alignment, size);
+    return block && zeroed ? memset(block, 0, size) : block;
+}
+
 /* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
 static void *take_batch(struct thread_cache *cache, unsigned bin_index)
 {
     struct cache_bin *bin = &cache->bins[bin_index];
     struct arena *arena = cache->arena;
     size_t request = layers.policy->bin_request(bin_index);
-    lock_acquire(&arena->lock);
+    lock_arena(arena, !is_refused());
     void *result = heap_policy()->alloc(arena->heap, request);
     if (result)
         mark_live(arena, result);
@@ -311,10 +379,10 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
             break;
         stock(cache, arena, block);
     }
-    lock_release(&arena->lock);
+    unlock_arena(arena);
     if (2 * bin->batch <= bin->capacity)
         bin->batch *= 2;
-    return result ? result : alloc_from_any(arena, request);
+    return result ? result : alloc_from_any(arena, BLOCK_ALIGNMENT, request);
 }
 
 /* What the caches have no room for: to the depot, and from there to the arenas when that has too
@@ -366,12 +434,12 @@ static void empty_cache(struct thread_cache *cache)
 
 static void *alloc_uncached(size_t size)
 {
-    if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size, false);
+    if (is_large(size))
+        return alloc_large(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
-        return alloc_from_any(layers.arenas[0], size);
+        return alloc_from_any(layers.arenas[0], BLOCK_ALIGNMENT, size);
     if (size > layers.policy->largest_binned)
-        return alloc_from_any(thread_cache->arena, size);
+        return alloc_from_any(thread_cache->arena, BLOCK_ALIGNMENT, size);
     unsigned bin = layers.policy->bin_of(size);
     if (take_list(&thread_cache->bins[bin], bin))
         return layered_take_cached(layers.policy, bin);
@@ -388,8 +456,8 @@ void *layered_alloc_slowly(size_t size)
 void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
-    if (size >= layers.large_bytes)
-        return large_alloc(BLOCK_ALIGNMENT, size, true);
+    if (is_large(size))
+        return alloc_large(BLOCK_ALIGNMENT, size, true);
     void *block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
 }
@@ -399,15 +467,10 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
     if (alignment <= BLOCK_ALIGNMENT)
         return alloc_any_size(size);
     ensure_ready();
-    if (size >= layers.large_bytes || alignment >= layers.large_bytes)
-        return large_alloc(alignment, size, false);
+    if (is_large(size) || is_large(alignment))
+        return alloc_large(alignment, size, false);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
-    lock_acquire(&arena->lock);
-    void *block = heap_policy()->alloc_aligned(arena->heap, alignment, size);
-    if (block)
-        set_live(block, UNBINNED);
-    lock_release(&arena->lock);
-    return block;
+    return alloc_from_any(arena, alignment, size);
 }
 
 /* Freeing. */
@@ -482,7 +545,7 @@ void *layered_resize(void *block, size_t size)
     struct owner *owner = granule_map_get(block);
     if (owner->kind == OWNER_LARGE) {
         struct large_block *large = (struct large_block *)owner;
-        void *resized = size >= layers.large_bytes / 2 ? large_resize(large, block, size) : NULL;
+        void *resized = is_large(2 * size) ? large_resize(large, block, size) : NULL;
         return resized ? resized : move_to_new_block(block, large->usable_bytes, size);
     }
     struct arena *arena = (struct arena *)owner;
@@ -492,7 +555,7 @@ void *layered_resize(void *block, size_t size)
     if (size <= usable && size > usable / 2)
         return block;
     lock_acquire(&arena->lock);
-    bool resized = size < layers.large_bytes && heap_policy()->resize(arena->heap, block, size);
+    bool resized = !is_large(size) && heap_policy()->resize(arena->heap, block, size);
     if (resized && bin_of_block(block) != UNBINNED)
         mark_live(arena, block);
     lock_release(&arena->lock);
@@ -558,7 +621,30 @@ void layered_fork_child(void)
         layers.caches->next = layers.caches->previous = NULL;
 }
 
-/* Looking in from outside. */
+/* Looking in from outside, and tuning. */
+
+static size_t within(size_t value, size_t least, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+void layered_tune(enum tuning parameter, size_t value)
+{
+    switch (parameter) {
+    case TUNE_LARGE_BYTES:
+        atomic_store_explicit(&layers.large_bytes, within(value, LARGE_LEAST, LARGE_MOST),
+                              memory_order_relaxed);
+        break;
+    case TUNE_FREE_BYTES:
+        large_keep(value);
+        break;
+    case TUNE_ARENAS:
+        lock_acquire(&layers.lock);
+        layers.arena_limit = arena_limit_of(value);
+        lock_release(&layers.lock);
+        break;
+    }
+}
 
 size_t layered_trim(void)
 {

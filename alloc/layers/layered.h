@@ -40,6 +40,7 @@ struct layered_options {
 };
 
 /* Rows of a preset's table. */
+enum { LARGE_LEAST = 65536, LARGE_MOST = 1 << 30 };
 #define LAYERED_OPTIONS(at)                                                                 \
     {"arenas", "arenas that threads share; 0: twice the processors",                        \
      NUMBER_IN(at, struct layered_options, arenas), .maximum = 64, .initial = 0},           \
@@ -49,7 +50,7 @@ struct layered_options {
     {                                                                                       \
         "large", "bytes from which a block is a mapping of its own",                        \
             NUMBER_IN(at, struct layered_options, large_bytes),                             \
-            .minimum = 65536, .maximum = 1 << 30, .initial = 1 << 18                        \
+            .minimum = LARGE_LEAST, .maximum = LARGE_MOST, .initial = 1 << 18               \
     }
 
 /* Makes `policy` the one that the functions below serve. heap_options: of each arena's heap. The
@@ -76,6 +77,7 @@ void layered_statistics(struct allocator_statistics *statistics);
 size_t layered_cached_bytes(void);
 void layered_walk(heap_visitor *visit, void *argument);
 bool layered_is_valid(void);
+void layered_tune(enum tuning parameter, size_t value);
 
 #define LAYERED_TITLE "with arenas, thread caches and large blocks mapped one by one"
 
@@ -85,7 +87,7 @@ bool layered_is_valid(void);
     .resize = layered_resize, .usable_size = layered_usable_size, .waste = layered_waste,         \
     .owns = layered_owns, .fork_child = layered_fork_child, .thread_exit = layered_thread_exit,   \
     .trim = layered_trim, .statistics = layered_statistics, .cached_bytes = layered_cached_bytes, \
-    .walk = layered_walk, .is_valid = layered_is_valid
+    .walk = layered_walk, .is_valid = layered_is_valid, .tune = layered_tune
 
 /* A block that the thread's cache holds, live from here on; NULL: none. */
 static inline __attribute__((always_inline)) void *layered_take_cached(

@@ -7,6 +7,7 @@
 
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
+#include "alloc/policies/free_bins.h"
 #include "alloc/heap.h"
 
 enum {
@@ -22,12 +23,16 @@ struct knuth_heap {
     size_t free_bytes;
     char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
+    bool binned;  /* there is no circular list and no rover, but the bins */
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
+    /* Where search=binned: the free blocks but for the wilderness, by size. */
+    struct free_bin_map bin_map;
+    struct knuth_free_block *bins[FREE_BINS];
 };
 
 enum knuth_cut { KNUTH_CUT_START, KNUTH_CUT_END };
-enum knuth_search { KNUTH_SEARCH_PUBLISHED, KNUTH_SEARCH_SHORT };
+enum knuth_search { KNUTH_SEARCH_PUBLISHED, KNUTH_SEARCH_SHORT, KNUTH_SEARCH_BINNED };
 enum knuth_end { KNUTH_END_TRUSTED, KNUTH_END_CHECKED };
 
 struct knuth_options {
@@ -45,7 +50,8 @@ extern const char *const knuth_cuts[], *const knuth_searches[], *const knuth_end
 #define KNUTH_OPTIONS(at, initial_search, initial_counters)                                       \
     {"cut", "which end of a free block is handed out", KEYWORD_IN(at, struct knuth_options, cut), \
      .keywords = knuth_cuts, .initial = KNUTH_CUT_START},                                         \
-        {"search", "as published, or given up when what is left to see cannot do",                \
+        {"search",                                                                                \
+         "as published; given up when what is left to see cannot do; or by bins of sizes",        \
          KEYWORD_IN(at, struct knuth_options, search), .keywords = knuth_searches,                \
          .initial = (initial_search)},                                                            \
         COUNTERS_OPTION(at, struct knuth_options, initial_counters)

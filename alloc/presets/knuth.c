@@ -38,7 +38,7 @@ struct knuth_default_options {
 };
 
 static const struct option_description default_options[] = {
-    KNUTH_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_SEARCH_SHORT, true),
+    KNUTH_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_SEARCH_BINNED, true),
     LAYERED_OPTIONS(offsetof(struct knuth_default_options, layers)),
     KNUTH_FIXED_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_END_CHECKED),
     {0},

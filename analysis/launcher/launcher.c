@@ -16,6 +16,13 @@
  * waited for, by its parent or by us. Memory of the whole tree comes from a cgroup of its own
  * where there can be one, else from sampling.
  *
+ * A server's run (--whole-tree) ends when nothing of its tree is left, in whatever process group:
+ * a daemon leaves its parent's, PostgreSQL gives every child a session of its own. It also ends
+ * with whoever started us.
+ *
+ * A caller that wants to see each process (--watch) is told by watch.c; such a run is for looking,
+ * its times are not to be used.
+ *
  * Whoever stops us stops the command: INT, TERM, HUP, QUIT go on to its process group, then
  * KILL. When the command shares our terminal it gets it, job control included.
  */
@@ -27,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -38,6 +46,7 @@
 #include "analysis/launcher/plan.h"
 #include "analysis/launcher/process_tree.h"
 #include "analysis/launcher/report.h"
+#include "analysis/launcher/watch.h"
 
 enum {
     /* How long processes that outlive the command may finish by themselves. */
@@ -50,9 +59,11 @@ enum {
 struct run {
     const struct plan *plan;
     struct outcome *outcome;
+    struct watch watch;
     pid_t group; /* the command's pid, and its process group's */
     bool ended;  /* the command itself was waited for */
     bool owns_terminal;
+    bool watched;
     long long started;
     long long paused;       /* nanoseconds that job control kept everything stopped */
     long long terminate_at; /* when TERM is due, 0: never */
@@ -78,14 +89,18 @@ static int redirect(const struct plan *plan)
 }
 
 /* Everything the new process does before it becomes the command. It shares our memory (vfork),
- * so that none of our pages count as its own; the signals that we watch are still blocked. */
+ * so that none of our pages count as its own; but a watched one is a copy (fork), for it waits
+ * for us. The signals that we watch are still blocked. */
 __attribute__((noreturn)) static void become_command(struct run *run,
                                                      const struct memory_cgroup *cgroup,
                                                      const sigset_t *signals)
 {
     struct outcome *outcome = run->outcome;
+    char opened;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (run->plan->has_processors)
+        sched_setaffinity(0, sizeof run->plan->processors, &run->plan->processors);
     if (run->plan->fixed_addresses)
         personality(ADDR_NO_RANDOMIZE); /* a container may forbid it */
     if (run->owns_terminal)
@@ -94,6 +109,8 @@ __attribute__((noreturn)) static void become_command(struct run *run,
         outcome->cgroup_peak = -1;
     outcome->exec_error = redirect(run->plan);
     outcome->exec_stage = "redirect";
+    if (run->watch.gate >= 0 && read(run->watch.gate, &opened, 1) < 0)
+        _exit(STATUS_NOT_FOUND);
     if (outcome->exec_error == 0) {
         sigprocmask(SIG_SETMASK, signals, NULL);
         execvp(run->plan->command[0], run->plan->command);
@@ -103,18 +120,48 @@ __attribute__((noreturn)) static void become_command(struct run *run,
     _exit(STATUS_NOT_FOUND);
 }
 
+/* Where there are processors beside the command's, we look at it from there. */
+static void keep_off(const cpu_set_t *processors)
+{
+    cpu_set_t ours;
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0)
+        return;
+    for (size_t one = 0; one < CPU_SETSIZE; one++)
+        if (CPU_ISSET(one, processors))
+            CPU_CLR(one, &ours);
+    if (CPU_COUNT(&ours) > 0)
+        sched_setaffinity(0, sizeof ours, &ours);
+}
+
+/* As fork(). The child's gate is the end to read from, ours the end to close. */
+static pid_t fork_behind_gate(struct run *run)
+{
+    int gate[2];
+    run->watch.caller = run->plan->watch;
+    if (fcntl(run->watch.caller, F_SETFD, FD_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
+        return -1;
+    pid_t child = fork();
+    run->watch.gate = child == 0 ? gate[0] : gate[1];
+    close(child == 0 ? gate[1] : gate[0]);
+    return child;
+}
+
 static void start(struct run *run, const struct memory_cgroup *cgroup, const sigset_t *signals)
 {
     run->owns_terminal =
         !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    if (run->plan->has_processors)
+        keep_off(&run->plan->processors);
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
-    pid_t child = vfork();
+    pid_t child = run->plan->watch >= 0 ? fork_behind_gate(run) : vfork();
     if (child == 0)
         become_command(run, cgroup, signals);
     if (child < 0)
         fail("cannot start a process: %s", strerror(errno));
+    if (run->plan->watch >= 0)
+        run->watched = watch_attach(&run->watch, child);
     run->group = child;
     run->outcome->pid = child;
     run->outcome->tree.next_nanoseconds = run->started + FIRST_LOOK_NANOSECONDS;
@@ -164,8 +211,12 @@ static void reap(struct run *run)
 {
     int status = 0;
     struct rusage usage;
-    int flags = WNOHANG | (run->owns_terminal ? WUNTRACED : 0);
+    int flags = WNOHANG | (run->owns_terminal ? WUNTRACED : 0) | (run->watched ? __WALL : 0);
     for (pid_t pid; (pid = wait4(-1, &status, flags, &usage)) > 0;) {
+        if (run->watched && WIFSTOPPED(status)) {
+            watch_stopped(&run->watch, pid, status);
+            continue;
+        }
         if (WIFSTOPPED(status)) {
             if (pid == run->group)
                 pause_with_command(run);
@@ -178,19 +229,31 @@ static void reap(struct run *run)
         run->ended = true;
         run->outcome->status = status;
         run->outcome->wall_nanoseconds = now - run->started - run->paused;
-        run->terminate_at = now + LINGER_NANOSECONDS;
+        /* A server may go into the background: its tree lives until we are told to stop it. */
+        if (!run->plan->whole_tree)
+            run->terminate_at = now + LINGER_NANOSECONDS;
     }
 }
 
-static bool group_is_alive(const struct run *run)
+static bool something_is_left(const struct run *run)
 {
-    return kill(-run->group, 0) == 0 || errno == EPERM;
+    if (kill(-run->group, 0) == 0 || errno == EPERM)
+        return true;
+    return run->plan->whole_tree && process_tree_signal(0);
+}
+
+/* Signals the group; the rest of the tree as well when its head is gone, or when it is KILL. */
+static void signal_run(const struct run *run, int signal)
+{
+    kill(-run->group, signal);
+    if (run->plan->whole_tree && (run->ended || signal == SIGKILL))
+        process_tree_signal(signal);
 }
 
 /* Sends a signal to the whole group, waking what is stopped, and settles when KILL follows. */
 static void stop_group(struct run *run, int signal)
 {
-    kill(-run->group, signal);
+    signal_run(run, signal);
     kill(-run->group, SIGCONT);
     run->terminate_at = 0;
     if (run->kill_at == 0)
@@ -207,7 +270,8 @@ static void handle_deadlines(struct run *run, long long now)
         stop_group(run, SIGTERM);
     }
     if (run->kill_at != 0 && now >= run->kill_at) {
-        kill(-run->group, SIGKILL);
+        run->outcome->killed = true;
+        signal_run(run, SIGKILL);
         run->kill_at = now + NANOSECONDS; /* again, should a fork have slipped through */
     }
 }
@@ -230,8 +294,9 @@ static void handle_signals(struct run *run, int signals)
 
 static int milliseconds_until(long long now, const struct run *run)
 {
-    long long next =
-        run->outcome->cgroup_peak >= 0 ? now + NANOSECONDS : run->outcome->tree.next_nanoseconds;
+    long long next = run->outcome->cgroup_peak >= 0 && !run->plan->samples
+                         ? now + NANOSECONDS
+                         : run->outcome->tree.next_nanoseconds;
     if (run->terminate_at != 0 && run->terminate_at < next)
         next = run->terminate_at;
     if (run->kill_at != 0 && run->kill_at < next)
@@ -244,7 +309,7 @@ static int milliseconds_until(long long now, const struct run *run)
 /* Follows the run to its end: the command has exited and nothing of its group is left. */
 static void follow(struct run *run, int signals)
 {
-    while (!run->ended || group_is_alive(run)) {
+    while (!run->ended || something_is_left(run)) {
         long long now = monotonic_nanoseconds();
         struct pollfd events = {.fd = signals, .events = POLLIN};
         if (poll(&events, 1, milliseconds_until(now, run)) > 0)
@@ -252,15 +317,26 @@ static void follow(struct run *run, int signals)
         reap(run);
         now = monotonic_nanoseconds();
         handle_deadlines(run, now);
-        if (!run->ended && run->outcome->cgroup_peak < 0)
+        if (!run->ended && (run->outcome->cgroup_peak < 0 || run->plan->samples))
             process_tree_look(&run->outcome->tree, now);
     }
 }
 
-static struct outcome launch(const struct plan *plan)
+/* Shared with the child, which tells in it why it could not become the command. */
+static struct outcome *new_outcome(void)
 {
-    struct outcome outcome = {.cgroup_peak = 0, .tree = {.peak_bytes = -1}};
-    struct run run = {.plan = plan, .outcome = &outcome};
+    struct outcome *outcome =
+        mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outcome == MAP_FAILED)
+        fail("no memory");
+    outcome->tree.peak_bytes = -1;
+    return outcome;
+}
+
+static struct outcome *launch(const struct plan *plan)
+{
+    struct outcome *outcome = new_outcome();
+    struct run run = {.plan = plan, .outcome = outcome, .watch = {.caller = -1, .gate = -1}};
     struct memory_cgroup cgroup;
     sigset_t ours;
     sigset_t before;
@@ -275,17 +351,23 @@ static struct outcome launch(const struct plan *plan)
     sigprocmask(SIG_BLOCK, &ours, &before);
     signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (plan->whole_tree)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
 
+    if (plan->samples && (outcome->tree.samples = fopen(plan->samples, "we")) == NULL)
+        fail("--samples: cannot write %s: %s", plan->samples, strerror(errno));
     if (!memory_cgroup_create(&cgroup))
-        outcome.cgroup_peak = -1;
+        outcome->cgroup_peak = -1;
     start(&run, &cgroup, &before);
     follow(&run, signals);
-    if (outcome.cgroup_peak >= 0)
-        outcome.cgroup_peak = memory_cgroup_peak(&cgroup);
+    if (outcome->cgroup_peak >= 0)
+        outcome->cgroup_peak = memory_cgroup_peak(&cgroup);
     memory_cgroup_remove(&cgroup);
     if (run.owns_terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
     close(signals);
+    if (outcome->tree.samples)
+        fclose(outcome->tree.samples);
     return outcome;
 }
 
@@ -307,9 +389,9 @@ int main(int argc, char **argv)
     FILE *report = stderr;
     if (plan.report && (report = fopen(plan.report, "we")) == NULL)
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
-    struct outcome outcome = launch(&plan);
-    report_print(report, &outcome);
+    struct outcome *outcome = launch(&plan);
+    report_print(report, outcome);
     if (fflush(report) != 0 || ferror(report))
         fail("--report: cannot write %s: %s", plan.report, strerror(errno));
-    return exit_status(&outcome);
+    return exit_status(outcome);
 }

@@ -12,7 +12,22 @@
 
 enum { GRACE_SECONDS = 2 };
 
-enum { REPORT = 256, ENV, UNSET, TIMEOUT, GRACE, HELP, STDIN, STDOUT, STDERR, FIXED };
+enum {
+    REPORT = 256,
+    ENV,
+    UNSET,
+    TIMEOUT,
+    GRACE,
+    HELP,
+    STDIN,
+    STDOUT,
+    STDERR,
+    FIXED,
+    TREE,
+    SAMPLES,
+    PROCESSORS,
+    WATCH
+};
 
 void fail(const char *format, ...)
 {
@@ -43,6 +58,29 @@ static void set_environment(const char *setting)
         fail("--env: no memory");
 }
 
+/* A list as taskset has it: "0,2-3". */
+static cpu_set_t parse_processors(const char *text)
+{
+    cpu_set_t processors;
+    CPU_ZERO(&processors);
+    for (const char *rest = text;; rest++) {
+        char *end = NULL;
+        long first = strtol(rest, &end, 10);
+        long last = first;
+        if (end == rest)
+            fail("--processors: '%s' is not a list such as 0,2-3", text);
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        if (first < 0 || last < first || last >= CPU_SETSIZE || (*end != ',' && *end != '\0'))
+            fail("--processors: '%s' is not a list such as 0,2-3", text);
+        for (long one = first; one <= last; one++)
+            CPU_SET((size_t)one, &processors);
+        if (*end == '\0')
+            return processors;
+        rest = end;
+    }
+}
+
 static void print_usage(void)
 {
     puts("usage: allotrope-launch [OPTION]... -- COMMAND [ARGUMENT]...\n"
@@ -53,6 +91,11 @@ static void print_usage(void)
          "  --stdin FILE, --stdout FILE, --stderr FILE\n"
          "                      redirect COMMAND\n"
          "  --fixed-addresses   the kernel puts nothing at random (where it may be told so)\n"
+         "  --processors LIST   keep COMMAND on these, such as 0,2-3\n"
+         "  --samples FILE      write the memory of COMMAND's processes over time: lines of\n"
+         "                      nanoseconds (CLOCK_MONOTONIC), bytes (PSS), processes\n"
+         "  --whole-tree        stop what left COMMAND's process group too\n"
+         "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
@@ -83,6 +126,19 @@ static void take_option(struct plan *plan, int choice, char *value)
     case FIXED:
         plan->fixed_addresses = true;
         break;
+    case TREE:
+        plan->whole_tree = true;
+        break;
+    case SAMPLES:
+        plan->samples = value;
+        break;
+    case PROCESSORS:
+        plan->processors = parse_processors(value);
+        plan->has_processors = true;
+        break;
+    case WATCH:
+        plan->watch = atoi(value);
+        break;
     case HELP:
         print_usage();
         exit(0);
@@ -93,18 +149,22 @@ static void take_option(struct plan *plan, int choice, char *value)
 
 struct plan plan_parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"report", required_argument, NULL, REPORT},
+    static const struct option options[] = {{"watch", required_argument, NULL, WATCH},
+                                            {"report", required_argument, NULL, REPORT},
                                             {"env", required_argument, NULL, ENV},
                                             {"unset", required_argument, NULL, UNSET},
                                             {"timeout", required_argument, NULL, TIMEOUT},
                                             {"grace", required_argument, NULL, GRACE},
                                             {"help", no_argument, NULL, HELP},
+                                            {"whole-tree", no_argument, NULL, TREE},
+                                            {"samples", required_argument, NULL, SAMPLES},
+                                            {"processors", required_argument, NULL, PROCESSORS},
                                             {"stdin", required_argument, NULL, STDIN},
                                             {"stdout", required_argument, NULL, STDOUT},
                                             {"stderr", required_argument, NULL, STDERR},
                                             {"fixed-addresses", no_argument, NULL, FIXED},
                                             {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS};
+    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
         take_option(&plan, choice, optarg);
     if (!argv[optind])

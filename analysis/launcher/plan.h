@@ -5,6 +5,7 @@
 #ifndef ALLOTROPE_ANALYSIS_LAUNCHER_PLAN_H
 #define ALLOTROPE_ANALYSIS_LAUNCHER_PLAN_H
 
+#include <sched.h>
 #include <stdbool.h>
 
 enum {
@@ -23,6 +24,11 @@ struct plan {
     long long timeout_nanoseconds; /* 0: none */
     long long grace_nanoseconds;   /* between TERM and KILL */
     bool fixed_addresses;          /* no address space randomisation */
+    bool whole_tree;               /* what left the process group is stopped too */
+    const char *samples;           /* file for the tree's memory over time, or NULL */
+    bool has_processors;           /* the command is kept on ... */
+    cpu_set_t processors;          /* ... these, and we keep off them */
+    int watch;                     /* a socket on which each process is shown; -1: none */
 };
 
 /* Ends the launcher where the arguments make no sense. Settings for the environment are made at

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,11 @@
 
 /* A look takes at most a twentieth of a processor: by its own time, since one that had to wait for
  * a processor would miss what follows. */
-enum { LOOK_EVERY_NANOSECONDS = 10 * 1000 * 1000, REST_PER_LOOK = 20 };
+enum {
+    LOOK_EVERY_NANOSECONDS = 10 * 1000 * 1000,
+    SAMPLE_EVERY_NANOSECONDS = 50 * 1000 * 1000,
+    REST_PER_LOOK = 20,
+};
 
 struct process {
     int pid;
@@ -125,23 +130,49 @@ static long long total_pss(const struct process_list *list)
     return total;
 }
 
+/* All descendants of the calling process, parents first. */
+static struct process_list list_descendants(void)
+{
+    struct process_list list = {0};
+    add_children(&list, getpid());
+    for (size_t next = 0; next < list.count; next++)
+        add_children(&list, list.processes[next].pid);
+    return list;
+}
+
+static void note_memory(struct process_tree *tree, const struct process_list *list, long long now)
+{
+    long long total = total_pss(list);
+    if (total > tree->peak_bytes)
+        tree->peak_bytes = total;
+    if (tree->samples && total > 0) {
+        fprintf(tree->samples, "%lld %lld %zu\n", now, total, list->count);
+        fflush(tree->samples);
+    }
+}
+
 void process_tree_look(struct process_tree *tree, long long now)
 {
     if (now < tree->next_nanoseconds)
         return;
-    struct process_list list = {0};
     long long began = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-    add_children(&list, getpid());
-    for (size_t next = 0; next < list.count; next++)
-        add_children(&list, list.processes[next].pid);
+    struct process_list list = list_descendants();
     if ((int)list.count > tree->most_processes)
         tree->most_processes = (int)list.count;
-    if (list.count > 1 || (list.count == 1 && tree->peak_bytes >= 0)) {
-        long long total = total_pss(&list);
-        if (total > tree->peak_bytes)
-            tree->peak_bytes = total;
-    }
+    if (list.count > 1 || (list.count == 1 && (tree->peak_bytes >= 0 || tree->samples)))
+        note_memory(tree, &list, now);
     free(list.processes);
     long long rest = REST_PER_LOOK * (nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began);
-    tree->next_nanoseconds = now + (rest > LOOK_EVERY_NANOSECONDS ? rest : LOOK_EVERY_NANOSECONDS);
+    long long least = tree->samples ? SAMPLE_EVERY_NANOSECONDS : LOOK_EVERY_NANOSECONDS;
+    tree->next_nanoseconds = now + (rest > least ? rest : least);
+}
+
+bool process_tree_signal(int signal)
+{
+    struct process_list list = list_descendants();
+    bool any = list.count > 0;
+    for (size_t next = 0; next < list.count && signal != 0; next++)
+        kill(list.processes[next].pid, signal);
+    free(list.processes);
+    return any;
 }

@@ -58,6 +58,7 @@ void report_print(FILE *to, const struct outcome *outcome)
     put_if(&json, "signal", ran && WIFSIGNALED(outcome->status), WTERMSIG(outcome->status));
     put_error(&json, outcome);
     json_bool(&json, "timed_out", outcome->timed_out);
+    json_bool(&json, "killed", outcome->killed);
     json_bool(&json, "leftovers", outcome->leftovers);
     put_if(&json, "interrupted_by", outcome->interrupted_by != 0, outcome->interrupted_by);
     put_if(&json, "wall_ns", ran, outcome->wall_nanoseconds);

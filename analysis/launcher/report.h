@@ -21,6 +21,7 @@ struct outcome {
     const char *exec_stage; /* ... and what that was */
     int interrupted_by;     /* the signal that stopped us, or 0 */
     bool timed_out;
+    bool killed;           /* TERM, or the signal that stopped us, was not enough */
     bool leftovers;        /* processes of the group had to be killed after the command */
     long long cgroup_peak; /* -1: no cgroup */
     struct process_tree tree;

@@ -185,6 +185,8 @@ static void *take_or_collect(size_t alignment, size_t size)
     void *object = take(alignment, size);
     if (object)
         return object;
+    if (needed > WINDOW_BYTES || !collection_may_make_room(needed))
+        return NULL;
     if (classic_heap_bytes(&classic->heap) > 0 && collect()) {
         if (reclaimed_too_little())
             grow(needed);

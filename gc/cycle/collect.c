@@ -19,8 +19,8 @@
 #include "gc/cycle/collect.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
-#include "gc/cycle/sweep.h"
 #include "gc/mark/mark.h"
 #include "vm/fork_chain.h"
 #include "vm/kernel/process.h"
@@ -31,14 +31,20 @@ static struct {
     struct lock lock; /* of all that follows */
     struct collection_driver driver;
     unsigned markers;
-    _Atomic uint64_t finished; /* collections that were not given up */
+    bool retires;
+    _Atomic enum sweep_leaks leaks;
+    uint64_t retired, forgotten; /* dead blocks, ever */
+    _Atomic uint64_t finished;   /* collections that were not given up */
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
     struct mark_result marked;
     struct sweep_result swept;
     struct collect_statistics statistics;
-} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR)};
+} state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR), .statistics.driver = &state.driver.statistics};
+
+bool (*collect_found_hider)(void);
+void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
 /* In order of address: which of the two comes first is the linker's choice. */
 static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
@@ -51,10 +57,41 @@ static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
     excluded[1] = heap_first ? records : heap;
 }
 
+/* What the program has freed is not its any more: a hider's neither. */
+static void pin_all(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; i < slab_words(slab); i++) {
+        uint64_t live = slab_live(slab, i) & ~slab->words[i].retired;
+        if (live) {
+            *slab_pinned(slab, i) |= live;
+            slab->has_pins = true;
+        }
+    }
+}
+
+static void look_for_hiders(const struct mapping *mappings, size_t count)
+{
+    if (!hiders_look(mappings, count))
+        return;
+    blocks_each_slab(pin_all, NULL);
+    if (!collect_found_hider())
+        hiders_look_again();
+}
+
+/* On a stack a word may come back that was left there long ago. Elsewhere the program has written
+ * it since the last collection. */
+static void next_mapping(bool has_stack)
+{
+    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack);
+}
+
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
     mark_begin();
+    visitor->mapped = look_for_hiders;
+    visitor->next_mapping = next_mapping;
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
     visitor->unreadable_blocks = mark_skip_unreadable;
@@ -63,12 +100,27 @@ static void begin(struct root_visitor *visitor)
 
 static void mark_reachable(void)
 {
+    state.statistics.pinned_blocks = mark_pinned();
     mark_finish(pace_helpers(state.markers - 1), &state.marked);
+}
+
+/* A program that frees less than it forgets leaves it to the collector. What it forgets proves
+ * nothing when it is found, and is too much to be kept for a second look. */
+static enum sweep_leaks leaks_now(void)
+{
+    enum sweep_leaks leaks = atomic_load(&state.leaks);
+    bool forgets = state.retires && state.forgotten > state.retired;
+    if (leaks != SWEEP_SUSPECT)
+        return leaks;
+    return state.marked.suspect ? SWEEP_KEEP : forgets ? SWEEP_RECLAIM : SWEEP_SUSPECT;
 }
 
 static uint64_t sweep_unmarked(void)
 {
-    sweep(&state.swept);
+    sweep(leaks_now(), &state.swept);
+    state.retired += state.swept.retired_blocks;
+    state.forgotten +=
+        state.swept.blocks + state.swept.suspected_blocks - state.swept.retired_blocks;
     blocks_set_local_free_bits(false);
     return state.swept.live_bytes;
 }
@@ -89,6 +141,11 @@ static void count_work(void)
         statistics->most_markers = state.marked.markers;
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
+    statistics->suspected_blocks += state.swept.suspected_blocks;
+    statistics->suspected_bytes += state.swept.suspect_bytes;
+    statistics->suspects = state.swept.suspects;
+    statistics->newly_suspected = state.swept.suspected_blocks;
+    statistics->pointed_to += state.swept.pointed_to;
 }
 
 static void set_pace(const struct collection *collection)
@@ -99,7 +156,7 @@ static void set_pace(const struct collection *collection)
         .allocated = blocks_taken_bytes(),
         .requested = state.requested,
         .live = state.swept.live_bytes,
-        .freed = state.swept.bytes,
+        .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
         .roots = collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
         .mark_ns = collection->mark_ns,
@@ -119,6 +176,8 @@ static void finish(const struct collection *collection)
     if (pace_headroom() > 0)
         blocks_retain(pace_headroom());
     blocks_swept();
+    if (state.marked.suspect)
+        collect_suspect_pointed_to(state.marked.suspect, state.marked.suspect_bytes);
 }
 
 static const struct collector collector = {.begin = begin,
@@ -127,12 +186,14 @@ static const struct collector collector = {.begin = begin,
                                            .abandon = abandon,
                                            .finish = finish};
 
-bool collect_init(unsigned markers, size_t stack_bytes)
+bool collect_init(const struct collect_options *options)
 {
     fork_chain_add(&state.lock);
-    state.markers = markers;
-    state.statistics.driver = &state.driver.statistics;
-    return mark_init(markers, stack_bytes) && collection_init(&state.driver, &collector);
+    state.markers = options->markers;
+    state.leaks = options->leaks;
+    state.retires = options->retires;
+    return mark_init(options->markers, options->stack_bytes) &&
+           collection_init(&state.driver, &collector);
 }
 
 bool collect(enum collect_cause cause, size_t requested)
@@ -157,6 +218,11 @@ bool collect(enum collect_cause cause, size_t requested)
     blocks_unlock();
     lock_release(&state.lock);
     return reclaimed;
+}
+
+void collect_keep_leaks(void)
+{
+    state.leaks = SWEEP_KEEP;
 }
 
 bool collect_works(void)

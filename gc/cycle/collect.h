@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gc/cycle/sweep.h"
 #include "gc/world/collection.h"
 
 enum collect_cause {
@@ -24,12 +25,25 @@ struct collect_statistics {
     uint64_t causes[COLLECT_CAUSES];
     uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
     uint64_t freed_blocks, freed_bytes;
+    uint64_t suspected_blocks, suspected_bytes; /* ever */
+    uint64_t suspects, newly_suspected;         /* after the last collection, by it */
+    uint64_t pointed_to;                        /* times that a suspect was found again */
+    uint64_t pinned_blocks;                     /* at the last collection */
     const struct collection_statistics *driver; /* what every collector counts */
 };
 
-/* markers: how many may work at once. stack_bytes: see mark.h. False: the collector cannot work
- * here (no /proc, no memory), and every collection is given up. */
-bool collect_init(unsigned markers, size_t stack_bytes);
+struct collect_options {
+    unsigned markers;   /* how many may work at once */
+    size_t stack_bytes; /* see mark.h */
+    enum sweep_leaks leaks;
+    bool retires; /* frees are ignored: what the program frees is retired */
+};
+
+/* False: the collector cannot work here (no /proc, no memory), and every collection is given up. */
+bool collect_init(const struct collect_options *options);
+
+/* From the next sweep on what the program has not freed stays. Any thread. */
+void collect_keep_leaks(void);
 
 /* Collects, or waits for a collection that another thread has begun. False: it was given up, and
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
@@ -45,6 +59,14 @@ void collect_before_hiding(void);
 void collect_never_again(void);
 
 const struct collect_statistics *collect_statistics(void);
+
+/* Set before collect_init: called after a collection that found a pointer to a suspect. */
+extern void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
+
+/* Set before collect_init: called in a stopped world when a known hider was found. All blocks have
+ * been pinned; from now on blocks are to be pinned by the return address of their allocation.
+ * False: not yet. */
+extern bool (*collect_found_hider)(void);
 
 void collect_fork_child(void);
 

@@ -2,9 +2,21 @@
  *
  * gc.c: what `free` means, and what becomes of what was never freed.
  *
- *     free=ignore              free does nothing; collections reclaim what cannot be reached
- *     free=honour,leaks=keep   no collections: `blocks`, by another name
- *     free=honour,leaks=collect  frees at once, and collections reclaim what was leaked
+ *     free=ignore     free does nothing but say so; collections free what was freed and cannot be
+ *                     reached
+ *     free=honour     frees at once
+ *     leaks=collect   what was not freed and cannot be reached is reclaimed, too
+ *     leaks=auto      the same, when it has been found twice, and unless the program hides pointers
+ *     leaks=keep      it is left alone; with free=honour there are no collections, and this is
+ *                     `blocks` by another name
+ *     leaks=watch     it is looked for and left alone
+ *
+ * Hidden pointers. A program that computes pointers from something else loses live blocks to a
+ * collector. Known hiders are recognised (hiders.h). Of others the proof is a block that a
+ * collection found dead and that the program frees or resizes all the same: the sweep makes
+ * suspects of what it finds for the first time (sweep.h). Where there is proof the process keeps
+ * its leaks from then on, and one line says so. An explicit leaks=collect makes no suspects and
+ * asks for no proof.
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
  * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
@@ -16,8 +28,8 @@
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
  * be the address behind a header that is all there is of it (php's functions without arguments),
- * and headers are small. In larger ones only a word of the roots keeps the block that ends there
- * (mark.c).
+ * and headers are small. malloc_usable_size leaves that byte out. In larger ones only a word of the
+ * roots keeps the block that ends there (mark.c).
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so. They are too while
@@ -29,7 +41,9 @@
 
 #include "alloc/blocks/blocks.h"
 #include "gc/cycle/collect.h"
+#include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
+#include "gc/cycle/watch.h"
 #include "gc/world/stop.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
@@ -37,7 +51,7 @@
 #include "vm/pages.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR };
-enum gc_leaks { LEAKS_COLLECT, LEAKS_KEEP };
+enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH };
 
 struct gc_options {
     enum gc_free free;
@@ -59,14 +73,22 @@ enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 enum { PADDED_BYTES = 128 };
 
 static const char *const free_words[] = {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", NULL};
-static const char *const leaks_words[] = {[LEAKS_COLLECT] = "collect", [LEAKS_KEEP] = "keep", NULL};
+static const char *const leaks_words[] = {[LEAKS_AUTO] = "auto",
+                                          [LEAKS_COLLECT] = "collect",
+                                          [LEAKS_KEEP] = "keep",
+                                          [LEAKS_WATCH] = "watch",
+                                          NULL};
+static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
+                                          [LEAKS_COLLECT] = SWEEP_RECLAIM,
+                                          [LEAKS_KEEP] = SWEEP_KEEP,
+                                          [LEAKS_WATCH] = SWEEP_WATCH};
 static const char *const policy_words[] = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm", NULL};
 
 static const struct option_description options[] = {
     {"free", "what free does", KEYWORD_IN(0, struct gc_options, free), .keywords = free_words,
      .initial = FREE_HONOUR},
     {"leaks", "what becomes of blocks that cannot be reached and were not freed",
-     KEYWORD_IN(0, struct gc_options, leaks), .keywords = leaks_words, .initial = LEAKS_COLLECT},
+     KEYWORD_IN(0, struct gc_options, leaks), .keywords = leaks_words, .initial = LEAKS_AUTO},
     {"policy", "when to collect; boehm: the study's rule",
      KEYWORD_IN(0, struct gc_options, collections.policy), .keywords = policy_words,
      .initial = POLICY_AUTO},
@@ -125,15 +147,9 @@ static void name_collection_options(struct message *message)
 static bool conflict(const void *values, struct message *why)
 {
     const struct gc_options *chosen = values;
-    if (chosen->leaks != LEAKS_KEEP)
+    if (chosen->leaks != LEAKS_KEEP || chosen->free == FREE_IGNORE || !changes_collections(chosen))
         return false;
-    if (chosen->free == FREE_IGNORE) {
-        message_text(why, "with free=ignore and leaks=keep nothing would ever give memory back");
-        return true;
-    }
-    if (!changes_collections(chosen))
-        return false;
-    message_text(why, "with leaks=keep there are no collections for ");
+    message_text(why, "with free=honour and leaks=keep there are no collections for ");
     name_collection_options(why);
     message_text(why, " to change");
     return true;
@@ -142,7 +158,10 @@ static bool conflict(const void *values, struct message *why)
 static struct {
     _Atomic bool free_ignored;  /* now */
     _Atomic bool ignores_frees; /* as long as collections work */
-    bool collects;
+    bool collects;              /* from the start */
+    bool watches;
+    _Atomic bool keeps_leaks; /* now */
+    _Atomic uint64_t proofs;  /* uses of suspects */
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
@@ -153,9 +172,20 @@ static void set_free_ignored(void)
     gc.free_ignored = gc.ignores_frees && collect_works();
 }
 
+/* Nothing would come of it. */
+static bool needs_no_collections(void)
+{
+    return gc.keeps_leaks && !gc.ignores_frees;
+}
+
 static bool run_collection(enum collect_cause cause, size_t requested)
 {
+    if (needs_no_collections())
+        return false;
     bool reclaimed = collect(cause, requested);
+    bool last_chance = cause == CAUSE_LIMIT || cause == CAUSE_EXHAUSTED;
+    if (reclaimed && last_chance && collect_statistics()->newly_suspected > 0)
+        reclaimed = collect(cause, requested); /* what was suspected is reclaimed now */
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -166,11 +196,20 @@ static bool may_collect(void)
     return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
 }
 
+/* Whether an empty heap could have so much. */
+static bool may_ever_fit(size_t bytes)
+{
+    return !pace_is_over_limit(0, bytes) && collection_may_make_room(bytes);
+}
+
 static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
-    if (tries == 0 && !exhausted &&
-        (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes)))
+    bool due = tries == 0 && !exhausted && !needs_no_collections() &&
+               (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
+    if ((due || exhausted) && !may_ever_fit(bytes))
+        return REFUSE;
+    if (due)
         return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
                    ? RETRY
                : pace_is_over_limit(used, bytes) ? REFUSE
@@ -187,7 +226,41 @@ static void count_allocation(void)
         run_collection(CAUSE_EVERY, 0);
 }
 
-static struct blocks_collector collector = {.may_grow = may_grow};
+/* Hidden pointers. */
+
+static void say_leaks_are_kept(const void *block, size_t bytes, const char *use)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "gc: ");
+    message_text(&message, use);
+    message_text(&message, "(");
+    message_pointer(&message, block);
+    message_text(&message, "), a block of ");
+    message_decimal(&message, bytes);
+    message_text(&message, " bytes that nothing pointed to before: the program hides pointers, so "
+                           "leaks are kept from here on (leaks=collect overrides)");
+    message_send(&message);
+}
+
+/* use: the function of malloc's that was handed the block. */
+static void suspect_used(const void *block, size_t bytes, const char *use)
+{
+    atomic_fetch_add_explicit(&gc.proofs, 1, memory_order_relaxed);
+    if (gc.watches) {
+        watch_report(block, bytes, use);
+    } else if (!atomic_exchange(&gc.keeps_leaks, true)) {
+        collect_keep_leaks();
+        say_leaks_are_kept(block, bytes, use);
+    }
+}
+
+static void suspect_pointed_to(const void *block, size_t bytes)
+{
+    suspect_used(block, bytes, "a pointer to ");
+}
+
+static struct blocks_collector collector = {.may_grow = may_grow, .suspect_used = suspect_used};
 
 static void report_unavailable(void)
 {
@@ -199,12 +272,23 @@ static void report_unavailable(void)
     message_send(&message);
 }
 
+static bool need_sites(void)
+{
+    return allocator_needs_sites && allocator_needs_sites();
+}
+
+static bool found_hider(void)
+{
+    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    return need_sites();
+}
+
 static bool init(const void *values)
 {
     const struct gc_options *chosen = values;
     const struct collection_options *collections = &chosen->collections;
     bool ignored = chosen->free == FREE_IGNORE;
-    bool collects = ignored || chosen->leaks == LEAKS_COLLECT;
+    bool collects = ignored || chosen->leaks != LEAKS_KEEP;
     struct pace_options pace = {
         .policy = collections->policy,
         .frees = !ignored,
@@ -214,6 +298,12 @@ static bool init(const void *values)
     };
     pace_init(&pace);
     gc.collects = collects;
+    gc.keeps_leaks = chosen->leaks == LEAKS_KEEP;
+    gc.watches = chosen->leaks == LEAKS_WATCH;
+    collect_found_hider = found_hider;
+    collect_suspect_pointed_to = suspect_pointed_to;
+    if (gc.watches && watch_init())
+        need_sites();
     if (pace.policy == POLICY_AUTO && ignored)
         collector.may_collect = may_collect;
     gc.every = collections->every;
@@ -221,7 +311,11 @@ static bool init(const void *values)
         collector.before_allocation = count_allocation;
     if (!blocks_init((unsigned)chosen->blocks.retain_percent, collects ? &collector : NULL))
         return false;
-    if (collects && !collect_init((unsigned)collections->markers, collections->stack_bytes))
+    struct collect_options collect = {.markers = (unsigned)collections->markers,
+                                      .stack_bytes = collections->stack_bytes,
+                                      .leaks = sweeps[chosen->leaks],
+                                      .retires = ignored};
+    if (collects && !collect_init(&collect))
         report_unavailable();
     gc.ignores_frees = ignored;
     set_free_ignored();
@@ -258,6 +352,22 @@ static bool unpin(const void *block)
     return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
+/* What the resized block was, it is. */
+static void *carry_pin(bool pinned, const void *block, void *resized)
+{
+    if (pinned)
+        gc_pin(resized ? resized : block);
+    return resized;
+}
+
+static void gc_allocated_by(void *block, const void *site)
+{
+    if (hiders_have(site))
+        gc_pin(block);
+    if (gc.watches)
+        watch_note(block, site);
+}
+
 /* Allocation. */
 
 static size_t padded(size_t size)
@@ -280,10 +390,22 @@ static void *gc_alloc_aligned(size_t alignment, size_t size)
     return blocks_alloc_aligned(alignment, padded(size));
 }
 
+static inline bool was_pinned(const void *block)
+{
+    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
+           unpin(block);
+}
+
+/* The padding byte is not the program's: what points behind it would not keep the block. */
+static size_t gc_usable_size(const void *block)
+{
+    size_t bytes = blocks_usable_size(block);
+    return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
+}
+
 static void gc_free(void *block)
 {
-    bool pinned = __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
-                  unpin(block);
+    bool pinned = was_pinned(block);
     /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
     if (!gc.free_ignored || pinned)
         blocks_free(block);
@@ -291,10 +413,9 @@ static void gc_free(void *block)
         blocks_retire(block, "free");
 }
 
-static void *gc_resize(void *block, size_t size)
+static void *resize(void *block, size_t size, bool pinned)
 {
-    size = padded(size);
-    if (!gc.free_ignored)
+    if (!gc.free_ignored || pinned)
         return blocks_resize(block, size);
     size_t usable = blocks_usable_size(block);
     if (size <= usable && size > usable / 2)
@@ -308,6 +429,12 @@ static void *gc_resize(void *block, size_t size)
     memcpy(moved, block, usable < size ? usable : size);
     blocks_retire(block, "realloc");
     return moved;
+}
+
+static void *gc_resize(void *block, size_t size)
+{
+    bool pinned = was_pinned(block);
+    return carry_pin(pinned, block, resize(block, padded(size), pinned));
 }
 
 /* Without collections nothing else gives memory back: frees count from here on. */
@@ -377,6 +504,14 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "live_bytes", driver->live_bytes);
     visit(argument, "gc", "stopped_threads", driver->stopped_threads);
     visit(argument, "gc", "next_collection_bytes", pace_goal());
+    visit(argument, "gc_hidden", "known_hiders", hiders_count());
+    visit(argument, "gc_hidden", "pinned_blocks", statistics->pinned_blocks);
+    visit(argument, "gc_hidden", "suspected_blocks", statistics->suspected_blocks);
+    visit(argument, "gc_hidden", "suspected_bytes", statistics->suspected_bytes);
+    visit(argument, "gc_hidden", "suspects", statistics->suspects);
+    visit(argument, "gc_hidden", "pointed_to_again", statistics->pointed_to);
+    visit(argument, "gc_hidden", "used_again", gc.proofs);
+    visit(argument, "gc_hidden", "keeps_leaks", gc.keeps_leaks);
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)
@@ -402,10 +537,12 @@ const struct allocator gc_default = {
     .trim = gc_trim,
     .more_statistics = gc_statistics,
     .pin = gc_pin,
+    .allocated_by = gc_allocated_by,
     .enter_sandbox = gc_enter_sandbox,
     .before_hiding = collect_before_hiding,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,
+    .usable_size = gc_usable_size,
     BLOCKS_FUNCTIONS,
 };

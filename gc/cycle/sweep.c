@@ -5,24 +5,73 @@
 #include "gc/cycle/sweep.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/world/recorder.h"
 #include "vm/granule_map.h"
+
+struct sweep {
+    enum sweep_leaks leaks;
+    struct sweep_result *result;
+};
+
+static __attribute__((noinline)) void tell_recorder(const struct slab *slab, size_t word,
+                                                    uint64_t blocks)
+{
+    for (; blocks; blocks &= blocks - 1)
+        doorbell_suspect(
+            slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks)));
+}
+
+/* Of the dead blocks of a word, those that are not freed. */
+static uint64_t spared(enum sweep_leaks leaks, uint64_t leaked, uint64_t suspects)
+{
+    switch (leaks) {
+    case SWEEP_RECLAIM:
+        return 0;
+    case SWEEP_SUSPECT:
+        return leaked & ~suspects;
+    default:
+        return leaked;
+    }
+}
+
+/* Returns the blocks that are freed. */
+static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
+                           uint64_t was_live)
+{
+    struct slab_word *word = &slab->words[index];
+    uint64_t *suspects = slab_suspects(slab, index);
+    uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, index) : word->mark;
+    uint64_t dead = was_live & ~kept, known = *suspects & was_live;
+    uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
+    sweep->result->retired_blocks += count_bits(dead & word->retired);
+    uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
+    if (freed | newly)
+        blocks_clear_live(slab, index, freed | newly, (freed | newly) == was_live);
+    if (newly && doorbell_active())
+        tell_recorder(slab, index, newly);
+    if (freed) {
+        word->retired &= ~freed;
+        slab_set_free(word, freed);
+    }
+    if (*suspects | newly)
+        *suspects = (known & ~freed) | newly;
+    sweep->result->pointed_to += count_bits(known & kept);
+    sweep->result->suspects += count_bits(*suspects);
+    sweep->result->suspected_blocks += count_bits(newly);
+    sweep->result->suspect_bytes += count_bits(newly) * slab->block_bytes;
+    return freed;
+}
 
 static void sweep_slab(void *argument, struct slab *slab)
 {
-    struct sweep_result *result = argument;
+    const struct sweep *sweep = argument;
+    struct sweep_result *result = sweep->result;
     uint64_t freed = 0, live = 0;
     for (size_t i = 0; i < slab_words(slab); i++) {
-        struct slab_word *word = &slab->words[i];
         uint64_t was_live = slab_live(slab, i);
-        uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, i) : word->mark;
-        uint64_t dead = was_live & ~kept;
-        if (dead) {
-            blocks_clear_live(slab, i, dead, dead == was_live);
-            word->retired &= ~dead;
-            slab_set_free(word, dead);
-        }
-        freed += count_bits(dead);
-        live += count_bits(was_live ^ dead);
+        uint64_t swept = sweep_word(sweep, slab, i, was_live);
+        freed += count_bits(swept);
+        live += count_bits(was_live ^ swept);
     }
     result->blocks += freed;
     result->bytes += freed * slab->block_bytes;
@@ -31,8 +80,9 @@ static void sweep_slab(void *argument, struct slab *slab)
         result->empty_bytes += slab->granules * GRANULE_BYTES;
 }
 
-void sweep(struct sweep_result *result)
+void sweep(enum sweep_leaks leaks, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
-    blocks_each_slab(sweep_slab, result);
+    struct sweep all = {leaks, result};
+    blocks_each_slab(sweep_slab, &all);
 }

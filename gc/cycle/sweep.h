@@ -7,19 +7,37 @@
  * bits are exact when it runs on. What is lazy is all that costs: each thread finds out which of
  * its slabs have become available or empty when it next needs one of their class, and a large dead
  * block goes back to the kernel after the world runs again.
+ *
+ * A block without a mark is dead, unless the program hides its pointers. Whether it does is not
+ * known until it uses the block. So a dead block that the program has not freed becomes a suspect
+ * (slab.h) first: it stays as it is, but its live bit is cleared, so that the next function of
+ * malloc's that is handed the block takes its slow path and tells the collector. What becomes of
+ * suspects is the collector's choice:
+ *
+ *     enum sweep_leaks      dead and retired   dead for the first time   a suspect, dead again
+ *     RECLAIM               freed              freed                     freed
+ *     SUSPECT               freed              suspected                 freed
+ *     WATCH                 freed              suspected                 stays
+ *     KEEP                  freed              stays                     stays
  */
 #ifndef ALLOTROPE_GC_CYCLE_SWEEP_H
 #define ALLOTROPE_GC_CYCLE_SWEEP_H
 
 #include <stdint.h>
 
+enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
+
 struct sweep_result {
-    uint64_t blocks, bytes; /* freed */
-    uint64_t empty_bytes;   /* in slabs without a live block */
-    uint64_t live_bytes;
+    uint64_t blocks, bytes;                   /* freed */
+    uint64_t retired_blocks;                  /* of these */
+    uint64_t suspected_blocks, suspect_bytes; /* newly suspected */
+    uint64_t suspects;                        /* there are now */
+    uint64_t pointed_to;                      /* suspects that something points to again */
+    uint64_t empty_bytes;                     /* in slabs without a live block */
+    uint64_t live_bytes;                      /* suspects too */
 };
 
 /* The world is stopped and marking is done. */
-void sweep(struct sweep_result *result);
+void sweep(enum sweep_leaks leaks, struct sweep_result *result);
 
 #endif

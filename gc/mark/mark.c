@@ -120,6 +120,9 @@ static struct {
     struct marker *markers;
     struct heap_bounds bounds;
     bool skips_unreadable; /* see mark_skip_unreadable */
+    bool tells_suspects;
+    const void *suspect; /* see struct mark_result */
+    size_t suspect_bytes;
     /* What markers share. See pool-under-lock, idle-is-empty. */
     _Atomic uint32_t pool_lock;
     uintptr_t *pool;
@@ -190,9 +193,15 @@ void mark_skip_unreadable(void)
     mark.skips_unreadable = true;
 }
 
+void mark_tell_suspects(bool tell)
+{
+    mark.tells_suspects = tell;
+}
+
 void mark_begin(void)
 {
-    mark.skips_unreadable = false;
+    mark.skips_unreadable = mark.tells_suspects = false;
+    mark.suspect = NULL;
     uintptr_t bounds[2] = {UINTPTR_MAX, 0};
     blocks_each_slab(clear_marks, bounds);
     bool any = bounds[1] > bounds[0];
@@ -496,15 +505,34 @@ static __attribute__((noinline)) void drain_alone(struct marker *marker)
     drain(marker, false);
 }
 
+static inline void pushed_roots(struct marker *marker, size_t count)
+{
+    marker->top = with_room(marker, marker->top + count);
+    if (marker->top - marker->stack > (marker->end - marker->stack) / 2)
+        drain_alone(marker);
+}
+
+static __attribute__((noinline)) void note_if_suspect(uintptr_t word)
+{
+    struct slab *slab = slab_at(word);
+    bool exact;
+    size_t index = slab ? slab_index(slab, (const void *)word, &exact) : 0;
+    if (!slab || !exact || index >= slab->capacity ||
+        !(*slab_suspects(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
+        return;
+    mark.suspect = (const void *)word;
+    mark.suspect_bytes = slab->block_bytes;
+}
+
 static inline void mark_root(struct marker *marker, uintptr_t word)
 {
     if (__builtin_expect(!may_point_to_block(&mark.bounds, word), 1))
         return;
+    if (__builtin_expect(mark.tells_suspects, 0))
+        note_if_suspect(word);
     marker->top[0] = word;
     marker->top[1] = word - 1;
-    marker->top = with_room(marker, marker->top + 2);
-    if (marker->top - marker->stack > (marker->end - marker->stack) / 2)
-        drain_alone(marker);
+    pushed_roots(marker, 2);
 }
 
 /* Every word in [at, end), and the one that lies across `at` if that is behind the start. */
@@ -531,6 +559,74 @@ void mark_roots_in_code(const void *start, const void *end)
 {
     for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++)
         mark_root(&mark.markers[0], word_at(at));
+}
+
+/* Pinned blocks. */
+
+/* Whether a live block begins at the address. */
+static bool is_block_start(uintptr_t address)
+{
+    struct referent referent;
+    return may_point_to_block(&mark.bounds, address) && find_referent(address, &referent) &&
+           (uintptr_t)referent.start == address && is_live(&referent);
+}
+
+/* A block's start is a multiple of 16, which leaves most numbers out at once. */
+static inline void mark_at_distance(struct marker *marker, uintptr_t from, uintptr_t distance)
+{
+    uintptr_t address = from + distance;
+    if (address % VECTOR_BYTES == 0 && distance != 0 && is_block_start(address)) {
+        *marker->top = address;
+        pushed_roots(marker, 1);
+    }
+}
+
+static void mark_distances(struct marker *marker, uintptr_t block, uintptr_t start, uintptr_t end)
+{
+    for (uintptr_t at = start; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+        uintptr_t distance = *(const uintptr_t *)at;
+        if (distance + mark.bounds.span < 2 * mark.bounds.span) {
+            mark_at_distance(marker, block, distance);
+            mark_at_distance(marker, at, distance);
+        }
+    }
+}
+
+static void mark_resident_distances(void *block, uintptr_t start, uintptr_t end, bool readable)
+{
+    (void)readable;
+    mark_distances(&mark.markers[0], *(const uintptr_t *)block, start, end);
+}
+
+static void mark_pinned_block(struct marker *marker, uintptr_t block, size_t bytes)
+{
+    *marker->top = block;
+    pushed_roots(marker, 1);
+    if (bytes >= PAGE_BYTES && mark.skips_unreadable)
+        return; /* it may have pages without the right to be read */
+    if (bytes < LARGE_BYTES ||
+        !resident_each(block, block + bytes, mark_resident_distances, &block))
+        mark_distances(marker, block, block, block + bytes);
+}
+
+static void mark_pinned_of_slab(void *count, struct slab *slab)
+{
+    for (size_t i = 0; slab->has_pins && i < slab_words(slab); i++) {
+        uint64_t pinned = *slab_pinned(slab, i) & slab_live(slab, i) & ~slab->words[i].retired;
+        *(uint64_t *)count += count_bits(pinned);
+        for (; pinned; pinned &= pinned - 1) {
+            size_t index = i * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(pinned);
+            mark_pinned_block(&mark.markers[0], (uintptr_t)slab_block(slab, index),
+                              slab->block_bytes);
+        }
+    }
+}
+
+uint64_t mark_pinned(void)
+{
+    uint64_t count = 0;
+    blocks_each_slab(mark_pinned_of_slab, &count);
+    return count;
 }
 
 /* Several markers. */
@@ -720,7 +816,8 @@ static bool take_overflow(void)
 
 void mark_finish(unsigned helpers, struct mark_result *result)
 {
-    *result = (struct mark_result){.markers = 1};
+    *result = (struct mark_result){
+        .markers = 1, .suspect = mark.suspect, .suspect_bytes = mark.suspect_bytes};
     if (helpers > 0)
         result->markers = drain_with_helpers(helpers);
     else

@@ -15,6 +15,8 @@ struct mark_result {
     uint64_t blocks, bytes; /* marked */
     uint64_t overflows;     /* times that the stack was full and the heap was searched instead */
     unsigned markers;       /* that worked */
+    const void *suspect;    /* one that a word among the roots points to; NULL: none */
+    size_t suspect_bytes;
 };
 
 /* Called once. most_stack_bytes: what each marker's stack may grow to. False: without memory. */
@@ -32,6 +34,9 @@ void mark_begin(void);
 /* Pages of blocks may be unreadable: process_mapping_at tells which. They are not scanned. */
 void mark_skip_unreadable(void);
 
+/* Whether suspects count that the roots point to, from here on to their start. */
+void mark_tell_suspects(bool tell);
+
 /* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to
  * any byte of a block count, and pointers to one past its end. */
 void mark_roots(const void *start, const void *end);
@@ -39,6 +44,10 @@ void mark_roots(const void *start, const void *end);
 /* The same for words at any address: a compiler's constants stand in the code wherever its
  * instructions put them. */
 void mark_roots_in_code(const void *start, const void *end);
+
+/* Pinned blocks are roots. In them numbers count too that are the distance to a block's start: from
+ * the number itself, or from the start of the block that it is in. Returns how many there are. */
+uint64_t mark_pinned(void);
 
 /* Marks until nothing is left. helpers: how many more markers to start; one that cannot be started
  * is done without. */

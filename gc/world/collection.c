@@ -14,8 +14,10 @@
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
+#include "vm/pages.h"
 #include "vm/private_memory.h"
 #include "vm/syscall.h"
+#include "vm/window.h"
 
 enum { STACK_BYTES = 64 << 10 };
 
@@ -154,6 +156,13 @@ bool collection_is_possible(struct collection_driver *driver)
         return true;
     driver->statistics.unavailable++;
     return false;
+}
+
+/* What the heap holds, its window has taken or it has mapped, is counted high. */
+bool collection_may_make_room(size_t bytes)
+{
+    size_t held = window_used_bytes() + mapped_bytes();
+    return bytes <= held || pages_are_to_be_had(bytes - held);
 }
 
 bool collection_run(struct collection_driver *driver)

@@ -90,6 +90,10 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
 /* Before each collection. False: it cannot be run (in a vfork child, too), which is counted. */
 bool collection_is_possible(struct collection_driver *driver);
 
+/* False: the kernel would refuse so many bytes even if the whole heap were given back to it, so no
+ * collection makes room for them. Any thread, without a lock. */
+bool collection_may_make_room(size_t bytes);
+
 /* Collects. False: it was given up, and nothing was reclaimed. */
 bool collection_run(struct collection_driver *driver);
 

@@ -269,6 +269,14 @@ static uintptr_t lowest_in_use(const struct mapping *mapping, const struct mappi
     return round_down(use.lowest, sizeof(uintptr_t));
 }
 
+static bool has_stack(const struct mapping *mapping, const struct stopped_thread *self)
+{
+    bool found = is_first_stack(mapping) || is_in(self->stack_pointer, mapping);
+    for (size_t i = 0; !found && i < stopped_count(); i++)
+        found = is_in(stopped_thread(i).stack_pointer, mapping);
+    return found;
+}
+
 static bool is_kernels(const struct mapping *mapping)
 {
     return mapping_name_begins(mapping, "[v") || mapping_name_begins(mapping, "[uprobes");
@@ -322,6 +330,8 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (holds_no_roots(mapping))
         return true;
     roots.result->mappings++;
+    if (roots.visitor->next_mapping)
+        roots.visitor->next_mapping(has_stack(mapping, self));
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared) {
@@ -400,6 +410,8 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     roots.memory_file = process_file(PROCESS_MEMORY);
     bool read = recorder_refresh_ranges() && roots.memory_file >= 0 &&
                 process_read_mappings(&mappings, &count);
+    if (read && visitor->mapped)
+        visitor->mapped(mappings, count);
     if (read && visitor->unreadable_blocks && any_block_is_unreadable(mappings, count))
         visitor->unreadable_blocks();
     for (size_t i = 0; read && i < count; i++)

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct mapping;
+
 struct root_result {
     uint64_t mappings;       /* looked into */
     uint64_t bytes;          /* scanned in place */
@@ -27,6 +29,11 @@ struct root_visitor {
     void (*words)(const void *start, const void *end);
     /* Words at any address, in code that the process has generated. NULL: as `words`. */
     void (*words_in_code)(const void *start, const void *end);
+    /* Called before any word with what the process has mapped. NULL: it need not be known. */
+    void (*mapped)(const struct mapping *mappings, size_t count);
+    /* Called before the words of each mapping: whether a thread's stack lies in it. There stand
+     * words that nobody has cleared, too. NULL: it need not be known. */
+    void (*next_mapping)(bool has_stack);
     /* Called before any word, where the program has made pages of blocks unreadable (process.h
      * tells which): what is in them is handed over with the roots. NULL: it need not be known. */
     void (*unreadable_blocks)(void);

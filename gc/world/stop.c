@@ -36,6 +36,9 @@
  *   closed-set    When stop_world returns STOP_DONE, every thread of the process is the stopper,
  *                 is stopped, or runs no code of the program.
  *
+ * The handler runs on whatever stack the kernel chose. It takes at most 512 bytes of it beside the
+ * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these.
+ *
  * Threads that were in a system call when they were last stopped are sent their signal after all
  * others. The signal wakes them, and where processors are few the woken thread takes the stopper's.
  * That may then go to a thread that has not been sent its own yet, for a time slice of

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -51,12 +52,24 @@ void environment_program_path(char *path, size_t room)
     path[syscall_failed(length) ? 0 : length] = '\0';
 }
 
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* What was executed by its descriptor is called /dev/fd/3: a number is no name. */
+static bool is_name(const char *text)
+{
+    return *text && strspn(text, "0123456789") < strlen(text);
+}
+
 const char *environment_program(void)
 {
     static char path[256];
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    if (executed && is_name(last_part(executed)))
+        return last_part(executed);
     environment_program_path(path, sizeof path);
-    if (!*path)
-        return "?";
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return *path ? last_part(path) : "?";
 }

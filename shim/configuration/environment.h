@@ -16,7 +16,8 @@ const char *environment_get(const char *name);
 /* The path of the running program, cut to the room; "" when it is unknown. room: at least 1. */
 void environment_program_path(char *path, size_t room);
 
-/* The last part of that path; "?" when it is unknown. Static storage. */
+/* What was executed, without its folders: a link and a script go by their own names, not by that of
+ * the file or interpreter behind them. "?" when it is unknown. */
 const char *environment_program(void);
 
 #endif

@@ -14,6 +14,8 @@
 #include "vm/message.h"
 #include "vm/syscall.h"
 
+char output_passed_to[OUTPUT_PASSED_TO_BYTES];
+
 /* False when the name grows too long. */
 static bool expand_name(const char *pattern, char *name)
 {
@@ -83,7 +85,8 @@ void output_begin(struct emitter *emitter, int file, bool json, const char *sche
     emit_string(emitter, "schema", schema);
     emit_number(emitter, "pid", (uint64_t)SYSCALL_0(SYS_getpid));
     emit_string(emitter, "command", environment_program());
-    emit_string(emitter, "allocator", configuration->allocator->name);
+    emit_string(emitter, "allocator",
+                *output_passed_to ? output_passed_to : configuration->allocator->name);
     emit_string(emitter, "preset", configuration->allocator->preset);
 }
 

@@ -10,7 +10,11 @@
 #include "shim/configuration/configuration.h"
 #include "shim/reports/emitter.h"
 
-enum { OUTPUT_NAME_BYTES = 512 };
+enum { OUTPUT_NAME_BYTES = 512, OUTPUT_PASSED_TO_BYTES = 32 };
+
+/* Who serves the calls that are passed on; "" where none are. Set before there is a second thread.
+ * Reports name it instead of the allocator. */
+extern char output_passed_to[OUTPUT_PASSED_TO_BYTES];
 
 /* Whether the pattern is "" or "-". */
 bool output_is_standard_error(const char *pattern);

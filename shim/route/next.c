@@ -8,11 +8,16 @@
 #include "shim/route/next.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <malloc.h>
+#include <string.h>
 
+#include "shim/reports/output.h"
 #include "shim/route/start.h"
 
-extern __typeof__(dlsym) dlsym __attribute__((weak)); /* a static program has none */
+/* A static program has neither. */
+extern __typeof__(dlsym) dlsym __attribute__((weak));
+extern __typeof__(dladdr) dladdr __attribute__((weak));
 
 static struct {
     void *(*malloc)(size_t size);
@@ -21,13 +26,36 @@ static struct {
     void *(*realloc)(void *block, size_t size);
     void (*free)(void *block);
     size_t (*malloc_usable_size)(void *block);
-    int (*malloc_trim)(size_t pad); /* the others have none */
+    int (*malloc_trim)(size_t pad);           /* other allocators have none, */
+    int (*mallopt)(int parameter, int value); /* and none of this */
 } next;
 
 static void look_up(void *function, const char *name)
 {
     void *found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
     __builtin_memcpy(function, &found, sizeof found);
+}
+
+/* The allocator by which calls are served, for reports: a library's name without "lib" and what
+ * stands behind the first dot; glibc's is called so. */
+static void name_next(void)
+{
+    Dl_info info;
+    void *function;
+    __builtin_memcpy(&function, &next.malloc, sizeof function);
+    if (!dladdr || !dladdr(function, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *name = slash ? slash + 1 : info.dli_fname;
+    if (strncmp(name, "lib", 3) == 0)
+        name += 3;
+    size_t length = strcspn(name, ".");
+    if (length == 1 && *name == 'c') {
+        name = "glibc";
+        length = strlen(name);
+    }
+    if (length < sizeof output_passed_to)
+        memcpy(output_passed_to, name, length);
 }
 
 static bool init(const void *options)
@@ -40,9 +68,12 @@ static bool init(const void *options)
     look_up(&next.free, "free");
     look_up(&next.malloc_usable_size, "malloc_usable_size");
     look_up(&next.malloc_trim, "malloc_trim");
+    look_up(&next.mallopt, "mallopt");
     if (next.malloc && next.calloc && next.memalign && next.realloc && next.free &&
-        next.malloc_usable_size)
+        next.malloc_usable_size) {
+        name_next();
         return true;
+    }
     struct message message;
     message_begin(&message);
     message_text(&message, "ALLOTROPE=next: there is no other malloc in this program (it is "
@@ -102,6 +133,15 @@ static size_t next_trim(void)
     return next.malloc_trim ? (size_t)next.malloc_trim(0) : 0;
 }
 
+static void next_tune(enum tuning parameter, size_t value)
+{
+    static const int names[] = {[TUNE_LARGE_BYTES] = M_MMAP_THRESHOLD,
+                                [TUNE_FREE_BYTES] = M_TRIM_THRESHOLD,
+                                [TUNE_ARENAS] = M_ARENA_MAX};
+    if (next.mallopt)
+        next.mallopt(names[parameter], value < INT_MAX ? (int)value : INT_MAX);
+}
+
 /* Its statistics are not known. */
 static void next_statistics(struct allocator_statistics *statistics)
 {
@@ -145,4 +185,5 @@ const struct allocator next_allocator = {
     .cached_bytes = next_cached_bytes,
     .walk = next_walk,
     .is_valid = next_is_valid,
+    .tune = next_tune,
 };

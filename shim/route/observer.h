@@ -72,6 +72,9 @@ extern const struct observer *const observers[];
 /* Starts those that the environment asks for; returns the route through them. */
 struct route observers_start(const struct configuration *configuration, struct route allocator);
 
+/* The route through functions that tell inner.allocator the site of each allocation: callers.c. */
+struct route callers_route(struct route inner);
+
 void observers_before_main(void);
 void observers_thread_end(void);
 

@@ -82,19 +82,73 @@ struct route route_to(const struct allocator *allocator)
                           .allocator = allocator};
 }
 
+static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
+static bool sites_are_needed, sites_are_told;
+
+static bool protect_route(int protection)
+{
+    return !syscall_failed(SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection));
+}
+
 static void resolve(void)
 {
     start_allocator(&configuration);
-    route_page.route = observers_start(&configuration, route_to(configuration.allocator));
-    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
+    struct route route = observers_start(&configuration, route_to(configuration.allocator));
+    sites_are_told = sites_are_needed;
+    route_page.route = sites_are_told ? callers_route(route) : route;
+    protect_route(PROT_READ);
 }
 
 const struct configuration *route_resolve(void)
 {
-    static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
     lock_acquire(&lock);
     if (!route_page.route.allocator)
         resolve();
     lock_release(&lock);
     return &configuration;
 }
+
+/* Other threads call through the table meanwhile: each pointer is stored whole, and old and new
+ * functions go together. */
+static void replace(const struct route *route)
+{
+    struct route *table = &route_page.route;
+    __atomic_store_n(&table->alloc, route->alloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->alloc_zeroed, route->alloc_zeroed, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->alloc_aligned, route->alloc_aligned, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->free, route->free, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->resize, route->resize, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->usable_size, route->usable_size, __ATOMIC_RELEASE);
+}
+
+static bool put_in_front(struct route (*wrap)(struct route behind))
+{
+    if (!protect_route(PROT_READ | PROT_WRITE))
+        return false;
+    struct route wrapped = wrap(route_page.route);
+    replace(&wrapped);
+    protect_route(PROT_READ);
+    return true;
+}
+
+bool route_wrap(struct route (*wrap)(struct route behind))
+{
+    route_resolve();
+    lock_acquire(&lock);
+    bool wrapped = put_in_front(wrap);
+    lock_release(&lock);
+    return wrapped;
+}
+
+/* By an allocator's init, before there is a route, or with all other threads stopped: then a thread
+ * that has the lock is in the middle of a change, and nobody else can take it. */
+static bool needs_sites(void)
+{
+    sites_are_needed = true;
+    if (sites_are_told || !route_page.route.allocator)
+        return true;
+    sites_are_told = atomic_load(&lock.state) == 0 && put_in_front(callers_route);
+    return sites_are_told;
+}
+
+bool (*const route_needs_sites)(void) = needs_sites;

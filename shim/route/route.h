@@ -30,4 +30,9 @@ struct route route_to(const struct allocator *allocator);
 /* Resolves the route unless that has been done; returns the configuration. Any thread. */
 const struct configuration *route_resolve(void);
 
+/* Puts functions before those of the route, while the program runs. `wrap` is handed the route
+ * behind them. False: there is no route, as in a library of a single allocator, or it cannot be
+ * written. Any thread. */
+bool route_wrap(struct route (*wrap)(struct route behind));
+
 #endif

@@ -10,6 +10,9 @@
 /* The allocator that ALLOTROPE=next names; NULL in a library that has no route. */
 extern const struct allocator *const pass_through;
 
+/* What an allocator calls as allocator_needs_sites; NULL in a library that has no route. */
+extern bool (*const route_needs_sites)(void);
+
 /* Reads the configuration from ALLOTROPE, initialises its allocator and attaches it to the process.
  * A value that cannot be understood, or no memory at all, ends the process with one line and exit
  * status 2. */

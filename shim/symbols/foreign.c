@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "shim/route/calls.h"
+#include "shim/symbols/second_allocator.h"
 #include "vm/message.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
@@ -36,6 +37,9 @@ static size_t readable_bytes(const char *start, size_t most)
 
 void *foreign_realloc(void *block, size_t size)
 {
+    void *resized;
+    if (second_allocator_realloc(block, size, &resized))
+        return resized;
     report_pointer_fault("realloc", block, "not a block of this heap; copied into it");
     if (size == 0)
         return NULL;

@@ -18,6 +18,7 @@
 #include "shim/route/calls.h"
 #include "shim/symbols/foreign.h"
 #include "shim/symbols/interpose.h"
+#include "shim/symbols/perturb.h"
 #include "shim/observers/statistics.h"
 #include "vm/pages.h"
 
@@ -94,13 +95,12 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
     return memalign(alignment, size);
 }
 
+/* errno stays, but where there is no memory it says so too, as glibc's does. */
 EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
 {
     if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
-    int saved_errno = errno;
     void *block = alloc_aligned(alignment, size);
-    errno = saved_errno;
     if (!block)
         return ENOMEM;
     *result = block;
@@ -174,12 +174,45 @@ EXPORT struct mallinfo mallinfo(void)
                              .fordblks = (int)info.fordblks};
 }
 
-/* 0 says that nothing was set: none of glibc's parameters means anything here. */
+static void tune(enum tuning parameter, size_t value)
+{
+    const struct allocator *allocator = route_resolve()->allocator;
+    if (allocator->tune)
+        allocator->tune(parameter, value);
+}
+
+/* Negative numbers are very large ones to glibc. */
+static size_t very_large(int value)
+{
+    return value < 0 ? SIZE_MAX : (size_t)value;
+}
+
+/* What means something here is done; the rest is accepted, as glibc accepts what it does not know.
+ * 0: not set. */
 EXPORT int mallopt(int parameter, int value)
 {
-    (void)parameter;
-    (void)value;
-    return 0;
+    enum { MXFAST_MOST = 80 * sizeof(size_t) / 4 }; /* glibc's */
+    switch (parameter) {
+    case M_MXFAST:
+        return value >= 0 && value <= MXFAST_MOST;
+    case M_MMAP_THRESHOLD:
+        tune(TUNE_LARGE_BYTES, very_large(value));
+        return 1;
+    case M_MMAP_MAX: /* how many is not bounded, but that there be none can be had */
+        if (value == 0)
+            tune(TUNE_LARGE_BYTES, SIZE_MAX);
+        return 1;
+    case M_TRIM_THRESHOLD:
+        tune(TUNE_FREE_BYTES, very_large(value));
+        return 1;
+    case M_ARENA_MAX:
+        tune(TUNE_ARENAS, very_large(value));
+        return 1;
+    case M_PERTURB:
+        return perturb(value);
+    default:
+        return 1;
+    }
 }
 
 EXPORT int malloc_trim(size_t pad)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* misbehaving_heap.c: stands in for liballotrope.so where a test needs an allocator that goes
- * wrong. It replaces no function; the preset in ALLOTROPE says what it does to its process:
+ * wrong. Its malloc is glibc's, its counters say that it is the allocator that ALLOTROPE names. The
+ * preset there says what it does to its process:
  *
  *   noise   adds a line to standard output       silent  writes no statistics
  *   crash   SIGSEGV at start                     fail    exit status 7 at start
@@ -12,6 +13,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "trace/protocol/counters.h"
+
+static struct published_counters published __attribute__((used));
+
+void *__libc_malloc(size_t size);
+
+void *malloc(size_t size)
+{
+    return __libc_malloc(size);
+}
+
+static void publish(void)
+{
+    const char *choice = getenv("ALLOTROPE");
+    if (!choice)
+        return;
+    size_t length = strcspn(choice, ":");
+    snprintf(published.allocator, sizeof published.allocator, "%.*s", (int)length, choice);
+    snprintf(published.preset, sizeof published.preset, "%s",
+             choice[length] == ':' ? choice + length + 1 : "default");
+    memcpy(published.magic, "allotrope-live/1", sizeof published.magic);
+}
 
 static bool preset_is(const char *preset)
 {
@@ -34,6 +58,7 @@ static long count_run(const char *path)
 
 __attribute__((constructor)) static void start(void)
 {
+    publish();
     if (preset_is("crash"))
         raise(SIGSEGV);
     if (preset_is("noise"))

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from allotrope.system.allocators import choose, for_program, glibc
 from allotrope.system.errors import UserError
-from allotrope.system.executables import find_program, preload_obstacle
+from allotrope.system.executables import find_program, libraries_of, preload_obstacle
 
 
 def build(tmp_path: Path, *flags: str, compiler: str = "cc") -> Path:
@@ -141,3 +142,54 @@ def test_what_cannot_be_started_has_a_shells_status(name: str, status: int, word
     with pytest.raises(UserError, match=words) as raised:
         find_program(name)
     assert raised.value.exit_code == status
+
+
+WHO_SERVES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    Dl_info info;
+    return !(free(malloc(1)), dladdr((void *)malloc, &info)) || puts(info.dli_fname) < 0;
+}
+"""
+
+
+def linked_with_jemalloc(tmp_path: Path) -> Path:
+    library = choose("jemalloc").library
+    assert library is not None
+    source, program = tmp_path / "who.c", tmp_path / "who"
+    source.write_text(WHO_SERVES)
+    command = ["cc", str(source), "-o", str(program), "-Wl,--no-as-needed", str(library)]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_glibc_comes_before_the_malloc_that_a_program_is_linked_with(
+    tmp_path: Path, by_script: bool
+) -> None:
+    try:
+        program = linked_with_jemalloc(tmp_path)
+    except UserError as error:
+        pytest.skip(str(error))
+    if by_script:
+        script = tmp_path / "script"
+        script.write_text(f"#!{program}\n")
+        script.chmod(0o755)
+        program = script
+    for spec, served_by in (("glibc", "libc.so.6"), ("jemalloc", "libjemalloc.so.2")):
+        chosen = for_program(choose(spec), str(program))
+        environment = os.environ | chosen.environment()
+        done = subprocess.run(
+            [program], env=environment, capture_output=True, text=True, check=True
+        )
+        assert Path(done.stdout.strip()).name == served_by
+
+
+def test_other_programs_are_left_alone_under_glibc() -> None:
+    assert for_program(glibc(), "true") == glibc()
+    assert for_program(glibc(), "no-such-program") == glibc()
+    assert "libc.so.6" in libraries_of(find_program("true"))

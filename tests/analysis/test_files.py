@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """How results are written: checked before the work, files before anything is shown."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from allotrope.output.files import Outputs, as_csv, as_json, replace_file, write_file
 from allotrope.system.errors import UserError
+from conftest import Command
+from under import PYTHON, SOURCE
 
 
 def test_files_are_written_before_anything_is_shown(
@@ -62,3 +66,73 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 def test_none_is_an_empty_cell_and_json_ends_its_line() -> None:
     assert as_csv([["a", None, 1.5], ["b,c", "", 0]]) == 'a,,1.5\n"b,c",,0\n'
     assert as_json({"a": 1}) == '{"a": 1}\n' and as_json([1], indent=1) == "[\n 1\n]\n"
+
+
+FULL = "/dev/full"
+
+
+class TestWhatCannotBeWritten:
+    def limited(self, folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
+        """Runs Python where no file may grow beyond 1000 bytes, as on a disk that is full."""
+        limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        head = "from allotrope.output.files import *\n"
+        line = [PYTHON, "-c", limit + head + script]
+        path = {"PYTHONPATH": str(SOURCE / "analysis")}
+        return subprocess.run(
+            line, cwd=folder, env=os.environ | path, capture_output=True, text=True, timeout=60
+        )
+
+    def test_a_full_disk_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:
+        (tmp_path / "page").write_text("old")
+        done = self.limited(tmp_path, "write_file('page', 'x' * 5000)")
+        assert "cannot write page: File too large" in done.stderr
+        assert [file.name for file in tmp_path.iterdir()] == ["page"]
+        assert (tmp_path / "page").read_text() == "old"
+
+    def test_what_is_shown_is_shown_in_any_case_and_the_others_are_written(
+        self, tmp_path: Path
+    ) -> None:
+        done = self.limited(
+            tmp_path,
+            "outputs = Outputs({'--csv': 'table', '--json': 'all', '--markdown': '-'})\n"
+            "makers = {'--csv': lambda: 'y' * 5000, '--json': lambda: 'z', '--markdown': str}\n"
+            "outputs.write(makers, lambda: print('shown'))",
+        )
+        assert done.stdout == "shown\n" and "cannot write table" in done.stderr
+        assert [file.name for file in tmp_path.iterdir()] == ["all"]
+
+    def test_what_cannot_be_made_does_not_keep_the_rest(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def broken() -> str:
+            raise LookupError("no such figure")
+
+        outputs = Outputs({"--html": None, "--csv": str(tmp_path / "a"), "--json": "-"})
+        with pytest.raises(LookupError):
+            outputs.write({"--csv": broken, "--json": lambda: "{}"}, lambda: print("shown"))
+        assert capsys.readouterr().out == "shown\n{}"
+
+    def test_a_device_is_written_to_as_it_is(self) -> None:
+        with pytest.raises(UserError, match=f"cannot write {FULL}: No space left on device"):
+            write_file(FULL, "text")
+        assert Path(FULL).is_char_device()
+        write_file("/dev/null", "text")
+
+    def test_a_link_stays_and_rights_are_kept(self, tmp_path: Path) -> None:
+        real, link = tmp_path / "real", tmp_path / "link"
+        real.touch(0o600)
+        link.symlink_to(real)
+        write_file(str(link), "new")
+        assert link.is_symlink() and real.read_text() == "new"
+        assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_compare_shows_its_table_though_the_page_cannot_be_written(
+    real: Command, tmp_path: Path
+) -> None:
+    words = ["--rounds", "2", "-a", "glibc", "--html", FULL, "--json", str(tmp_path / "json")]
+    done = real.run("compare", *words, "--", "true")
+    assert done.returncode == 2 and "glibc" in done.stdout
+    assert f"cannot write {FULL}: No space left on device" in done.stderr
+    assert (tmp_path / "json").exists()

@@ -135,7 +135,7 @@ class TestChoice:
     def test_faster_at_equal_memory_is_the_choice(self) -> None:
         headline = Case().add("a", 0.8, 100).headline()
         assert headline.text.startswith("a: ")
-        assert "no noticeable difference in memory" in headline.text
+        assert "the same memory within 2%" in headline.text
 
     def test_leaner_at_equal_speed_is_the_choice(self) -> None:
         headline = Case().add("a", 1, 60).headline()
@@ -193,7 +193,9 @@ class TestUndecided:
         wild = (0.7, 1.4, 0.8, 1.2, 0.75, 1.3, 0.9, 1.1, 0.85, 1.25, 0.72)
         case = Case().add("a", 0.95, spread=wild)
         assert case.headline().kind == "undecided"
-        assert "wide" in case.headline().text and "more rounds" in case.headline().text
+        text = case.headline().text
+        assert case.headline().title == "Not decided" and "More rounds may tell" in text
+        assert "a is not told from it at 2%: CPU 0.855 [0.666, 1.330]" in text
 
     def test_difference_without_weight_does_not_decide(self) -> None:
         """Told apart for certain, but by 1%."""
@@ -204,6 +206,12 @@ class TestUndecided:
         case.entries.clear()
         case.add("glibc", 1, 3).add("a", 1, 2.5)
         assert case.headline().kind == "undecided"
+
+    def test_a_hidden_difference_of_memory_is_said(self) -> None:
+        case = Case()
+        case.entries.clear()
+        case.add("glibc", 1, 3).add("a", 0.8, 3.45)
+        assert "15% more memory, below 1.0 MiB (1.150" in case.headline().text
 
     def test_few_rounds_do_not_decide(self) -> None:
         case = Case(rounds=5).add("a", 0.5, 50)
@@ -324,7 +332,53 @@ class TestFindings:
         ] == []
 
 
+def out_of_reach(command: str, allocator: str, file: str) -> dict[str, Any]:
+    row = {
+        "command": command,
+        "allocator": allocator,
+        "object": file,
+        "in_reach": False,
+        "processes": 1,
+        "cpu_seconds": 1.0,
+        "allocations": None,
+    }
+    found = {"in_reach": False, "cpu_share": 0.0, "allocations": None, "processes": 1}
+    return {"status": "out-of-reach", "served": found | {"rows": [row]}}
+
+
+class TestOutOfReach:
+    def test_a_baseline_out_of_reach_carries_no_verdict(self) -> None:
+        case = Case().add("a", 0.5)
+        case.entries[0] = (
+            *case.entries[0][:2],
+            out_of_reach("server", "jemalloc", "/usr/lib/libjemalloc.so.2"),
+        )
+        headline = case.headline()
+        assert headline.title == "Not decided"
+        assert "glibc did not serve server (libjemalloc.so.2 did)" in headline.text
+        assert "--baseline" in headline.text
+
+    def test_an_allocator_out_of_reach_is_not_chosen(self) -> None:
+        case = Case().add("a", 0.5, 50, **out_of_reach("tool", "own", "/bin/tool")).add("b", 0.9)
+        assert case.headline().text.startswith("b: ")
+        said = case.said("Out of reach")
+        assert said.startswith("a did not serve tool (it has a malloc of its own), which used most")
+
+    def test_where_nobody_reaches_all_rows_are_the_same(self) -> None:
+        static = out_of_reach("go", "static", "/bin/go")
+        case = Case().add("a", 0.5, **static)
+        case.entries[0] = (*case.entries[0][:2], static)
+        assert "all rows are the same program" in case.headline().text
+        assert case.said("Out of reach").startswith("glibc and a did not serve go (it is linked")
+
+
 class TestLimits:
+    def test_a_loaded_machine_is_told_with_the_remedy(self) -> None:
+        machine = {"cpus": 2}
+        said = Case(others_cpus=1.7, machine=machine, until=None).add("a").said("Loaded")
+        assert "1.7 of 2 processors" in said and "--until 2%" in said
+        assert Case(others_cpus=0.1, machine=machine, until=None).add("a").said("Loaded") == ""
+
     def test_short_runs_are_told(self) -> None:
         case = Case()
         case.entries.clear()

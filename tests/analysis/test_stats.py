@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from allotrope.features.stats.process import forbidden
+from allotrope.system.allocators import PEERS
+from allotrope.system.counters import _data_of_library
 from conftest import Command
 from under import BUILD, SOURCE
 
@@ -116,13 +119,15 @@ def test_latencies_of_every_call_are_counted(
         assert quantiles == sorted(quantiles)
 
 
-@pytest.mark.parametrize("spec", ("blocks", "glibc"))
+@pytest.mark.parametrize("spec", ("blocks", "glibc", "jemalloc"))
 def test_run_writes_latencies_as_json_or_as_text(real: Command, tmp_path: Path, spec: str) -> None:
     file = tmp_path / "latency.json"
+    if spec == "jemalloc" and PEERS[0].path() is None:
+        pytest.skip("libjemalloc2 is not installed")
     done = real.run("run", "-a", spec, f"--latency={file}", "--", "gawk", "BEGIN { x = 1 }")
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
-    assert found["allocator"] == ("next" if spec == "glibc" else spec)
+    assert found["allocator"] == spec
     text = real.run("run", "-a", spec, "--latency", "gawk", "BEGIN { x = 1 }").stderr
     counts = [line.split() for line in text.splitlines() if line.endswith("#")]
     assert len(counts) > 3
@@ -172,3 +177,54 @@ def test_who_belongs_to_another_user_is_told(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert f"process {child.pid} belongs to user 0; run this as that user or as root" in done.stdout
+
+
+def test_a_program_goes_by_the_name_that_was_executed(real: Command, tmp_path: Path) -> None:
+    """Not by the file behind a link: Debian's redis-server is a link to redis-check-rdb."""
+    (tmp_path / "server").symlink_to("/bin/ls")
+    file = tmp_path / "stats.json"
+    real.run("run", "-a", "blocks", f"--stats={file}", "--", str(tmp_path / "server"))
+    assert json.loads(file.read_text())["command"] == "server"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is told what root cannot mend")
+def test_root_is_not_sent_to_root() -> None:
+    said = forbidden(1)
+    assert "as root" not in said and "CAP_SYS_PTRACE" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may hide /proc")
+@pytest.mark.parametrize(
+    "words",
+    ["stats 1", "locality -a glibc -- true", "record -o x -- true", "events -o x -- true"],
+)
+def test_without_proc_that_is_what_is_told(real: Command, tmp_path: Path, words: str) -> None:
+    hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*hide, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespace may be made here")
+    done = subprocess.run(
+        [*hide, *real.line(*words.split())],
+        env=real.environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"allotrope: /proc is not mounted, and {words.split()[0]} needs it "
+        "(mount -t proc proc /proc)\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_counters_across_two_mappings_are_found() -> None:
+    """Where .data ends and .bss begins depends on the size of both."""
+    maps = [
+        "1000-2000 r--p 00000000 00:00 1 /lib/liballotrope.so",
+        "2000-3000 rw-p 00001000 00:00 1 /lib/liballotrope.so",
+        "3000-5000 rw-p 00000000 00:00 0",
+        "6000-7000 rw-p 00000000 00:00 0",
+        "8000-9000 rw-p 00000000 00:00 1 /lib/other.so",
+    ]
+    assert _data_of_library(maps, "/bin/program") == [(0x2000, 0x5000), (0x6000, 0x7000)]

@@ -45,7 +45,7 @@ SCHEMA = closed(
         "schema": {"const": "allotrope.suite/1"},
         "baseline": {"type": "string"},
         "rounds": {"type": "integer"},
-        "confidence": {"const": 0.95},
+        "confidence": {"const": 0.995},
         "resampling": {"required": ["replicates", "seed"]},
         "interrupted": {"type": "boolean"},
         "allocators": {
@@ -96,7 +96,7 @@ def suite(tmp_path: Path) -> Any:
 
 class TestMeasuring:
     def test_every_program_is_compared(self, mock: Command, suite: Any, tmp_path: Path) -> None:
-        done, document = suite(mock, TWO, rounds=7)
+        done, document = suite(mock, TWO, rounds=9)
         assert done.returncode == 0, done.stderr
         assert [entry["name"] for entry in document["programs"]] == ["echo", "shell"]
         for entry in document["programs"]:
@@ -113,15 +113,15 @@ class TestMeasuring:
     def test_estimate_comes_before_the_rounds(self, mock: Command, suite: Any) -> None:
         done, _ = suite(mock, TWO)
         lines = done.stderr.splitlines()
-        # Each program: mock's warm-up and account, and two rounds of two.
-        assert lines[0].startswith("2 programs × 2 allocators × 2 rounds: 12 runs, about ")
+        # Each program: mock's warm-up, both accounts, and two rounds of two.
+        assert lines[0].startswith("2 programs × 2 allocators × 2 rounds: 14 runs, about ")
         assert [line.split(",")[0] for line in lines[1:]] == ["round 1 of 2", "round 2 of 2"]
 
     def test_rounds_of_programs_take_turns(self, mock: Command, suite: Any, tmp_path: Path) -> None:
         program = '[[program]]\nname = "{0}"\ncommand = "printf {0} >> $SUITE/trace"\n'
         suite(mock, program.format("p") + program.format("q"), "--warmup", "0", rounds=3)
-        # References, mock's accounts, then the rounds: glibc and mock of p, of q, of p, ...
-        assert (tmp_path / "trace").read_text() == "ppqq" + "pq" + "ppqq" * 3
+        # References, accounts of both, then the rounds: glibc and mock of p, of q, of p, ...
+        assert (tmp_path / "trace").read_text() == "ppqq" * 5
 
     def test_only_the_programs_named_are_measured(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, "--only", "shell")
@@ -378,7 +378,7 @@ def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
     for entry in document["programs"]:
         base, mine = entry["comparison"]["results"]
         for key in ("cpu_seconds", "wall_seconds", "peak_rss_bytes"):
-            values = [1 + place / 1000 for place in range(7)]
+            values = [1 + place / 1000 for place in range(9)]
             ours = [factor * value for value in values[::-1]]
             base[key] = vars(summarize(values, values))
             mine[key] = vars(summarize(ours, values))
@@ -388,14 +388,14 @@ def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
 
 class TestWords:
     def test_a_faster_suite_recommends_its_allocator(self, mock: Command, suite: Any) -> None:
-        _, document = suite(mock, TWO, rounds=7)
+        _, document = suite(mock, TWO, rounds=9)
         sentences = recommend_suite(grown(document, 0.8))
-        assert sentences[0].text.startswith("mock: nothing measured is noticeably faster")
+        assert sentences[0].text.startswith("mock: nothing measured is shown to be faster")
         assert "20% less CPU" in sentences[0].text
         assert any("geometric means over 2 programs" in one.text for one in sentences)
 
     def test_a_slower_suite_stays_with_glibc(self, mock: Command, suite: Any) -> None:
-        _, document = suite(mock, TWO, rounds=7)
+        _, document = suite(mock, TWO, rounds=9)
         assert recommend_suite(grown(document, 1.2))[0].text.startswith("stay with glibc")
 
     def test_two_rounds_do_not_decide(self, mock: Command, suite: Any) -> None:

@@ -7,10 +7,10 @@ import json
 import pytest
 from allotrope.statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, interval_rank
 from allotrope.statistics.verdicts import (
-    NOTICEABLE,
-    Change,
+    THRESHOLD,
+    Outcome,
     Standing,
-    change,
+    judge,
     leaves_out,
     lies_below,
     overlap,
@@ -24,30 +24,46 @@ from allotrope.statistics.verdicts import (
 @pytest.mark.parametrize(
     "ratio, expected",
     [
-        (Estimate(0.9, 0.85, 0.95), Change.LESS),
-        (Estimate(1.1, 1.05, 1.15), Change.MORE),
-        # The interval reaches 1.
-        (Estimate(0.9, 0.8, 1.0), Change.UNTOLD),
-        (Estimate(1.1, 1.0, 1.2), Change.UNTOLD),
-        # Told from 1, but hardly away from it.
-        (Estimate(0.981, 0.98, 0.99), Change.UNTOLD),
-        (Estimate(1.02, 1.01, 1.03), Change.UNTOLD),
-        # Noticeable to the digit: 2% less, and its inverse.
-        (Estimate(1 - NOTICEABLE, 0.97, 0.99), Change.LESS),
-        (Estimate(1 / (1 - NOTICEABLE), 1.01, 1.03), Change.MORE),
-        (Estimate(1, 1, 1), Change.UNTOLD),
+        (Estimate(0.9, 0.85, 0.95), Outcome.BETTER),
+        (Estimate(1.1, 1.05, 1.15), Outcome.WORSE),
+        # The interval reaches over the threshold, and over 1.
+        (Estimate(0.9, 0.8, 1.0), Outcome.NOT_DECIDED),
+        (Estimate(1.1, 1.0, 1.2), Outcome.NOT_DECIDED),
+        # It leaves out 1, but reaches over the threshold.
+        (Estimate(1.02, 1.01, 1.03), Outcome.NOT_DECIDED),
+        # It leaves out 1 and lies within the threshold.
+        (Estimate(1.01, 1.005, 1.015), Outcome.SAME),
+        (Estimate(1, 1, 1), Outcome.SAME),
+        # At the threshold to the digit it is the same still.
+        (Estimate(1.01, 1.0, 1 + THRESHOLD), Outcome.SAME),
+        (Estimate(0.99, 1 / (1 + THRESHOLD), 1.0), Outcome.SAME),
+        (Estimate(1.03, 1 + THRESHOLD, 1.04), Outcome.NOT_DECIDED),
+        (Estimate(0.998, 0.586, 1.539), Outcome.NOT_DECIDED),
     ],
 )
-def test_a_change_is_told_by_interval_and_size(ratio: Estimate, expected: Change) -> None:
-    assert change(ratio) is expected
+def test_the_whole_interval_decides(ratio: Estimate, expected: Outcome) -> None:
+    assert judge(ratio) is expected
+
+
+def test_where_more_is_better_the_outcome_is_inverse() -> None:
+    assert judge(Estimate(0.9, 0.85, 0.95), more_is_better=True) is Outcome.WORSE
+    assert judge(Estimate(1.1, 1.05, 1.15), more_is_better=True) is Outcome.BETTER
+    assert judge(Estimate(1, 1, 1), more_is_better=True) is Outcome.SAME
 
 
 def test_the_inverse_ratio_has_the_inverse_outcome() -> None:
-    inverse = {Change.LESS: Change.MORE, Change.MORE: Change.LESS, Change.UNTOLD: Change.UNTOLD}
+    inverse = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
     for percent in range(50, 200):
         ratio = Estimate(percent / 100, percent / 101, percent / 99)
         other = Estimate(100 / percent, 99 / percent, 101 / percent)
-        assert change(other) is inverse[change(ratio)]
+        assert judge(other) is inverse.get(judge(ratio), judge(ratio))
+
+
+def test_a_wider_threshold_decides_less_often_for_a_difference() -> None:
+    ratio = Estimate(1.05, 1.03, 1.07)
+    assert judge(ratio, 0.02) is Outcome.WORSE
+    assert judge(ratio, 0.05) is Outcome.NOT_DECIDED
+    assert judge(ratio, 0.1) is Outcome.SAME
 
 
 def test_a_value_at_an_end_is_not_left_out() -> None:

@@ -43,9 +43,6 @@ int main(void)
     require(mallinfo().uordblks >= 0);
     free(small);
 
-    /* 1: set; 0: not set, which an allocator that has no such thing may say. */
-    int set = mallopt(M_MMAP_THRESHOLD, 1 << 20);
-    require(set == 0 || set == 1);
     int trimmed = malloc_trim(0);
     require(trimmed == 0 || trimmed == 1);
     require_information_as_xml();

@@ -17,6 +17,7 @@ import stat
 import subprocess
 from pathlib import Path
 from typing import Iterator
+from xml.etree import ElementTree
 
 import pytest
 from under import BUILD, GLIBC, LIBRARY, Under, allocators_under_test
@@ -59,6 +60,8 @@ PLAIN = [
     "threads_many",
     "threads_raw_clone",
     "threads_remote_free",
+    "threads_short",
+    "in_handlers",
     # fork
     "fork_in_threads",
     "fork_handlers",
@@ -66,14 +69,23 @@ PLAIN = [
     "fork_kinds",
     # semantics
     "aligned",
+    "corners",
     "cxx_new",
     "errno_kept",
     "gnu_family",
     "impossible_sizes",
+    "information sums",
+    "information full",
+    "libc_results",
+    "random_calls",
+    "refused_sizes too-large",
     "resizing",
     "small_alignment",
+    "too_large",
+    "tuning answers",
     "usable_size",
     "zero_sizes",
+    *(f"small_stacks {kind}" for kind in ("alternate", "handler", "full", "least")),
     "zeroed",
     # strangers
     f"namespaces dlmopen {PLUGIN}",
@@ -90,6 +102,57 @@ def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
     require_success(run(under, *program.split()))
 
 
+@each_of_ours
+def test_perturbed_memory(under: Under) -> None:
+    require_success(run(under, "tuning", "perturb"))
+
+
+# gnu gives back the free end of its memory, whatever the threshold.
+@pytest.mark.parametrize("under", [under for under in ALL if under.allocator != "gnu"], ids=str)
+def test_freed_memory_is_kept_where_the_program_asks_for_it(under: Under) -> None:
+    require_success(run(under, "tuning", "keeps"))
+
+
+@each_allocator
+def test_information_is_well_formed(under: Under) -> None:
+    """As XML to the stream that was asked for, and a table to standard error."""
+    result = run(under, "information", "xml")
+    require_success(result)
+    documents = re.findall(r"<malloc version.*?</malloc>", result.stdout, re.DOTALL)
+    assert len(documents) == 2
+    for document in documents:
+        root = ElementTree.fromstring(document)
+        assert root.tag == "malloc" and root.get("version") == "1"
+        totals = {total.get("type"): total for total in root.findall("total")}
+        assert {"rest", "mmap"} <= set(totals)
+        for total in totals.values():
+            assert int(total.get("count", "")) >= 0 and int(total.get("size", "")) >= 0
+        assert root.find("system[@type='current']") is not None
+    result = run(under, "information", "stats")
+    require_success(result)
+    assert result.stdout == "" and len(result.stderr.splitlines()) > 5
+
+
+# The others never give small blocks' memory back, or at once.
+@pytest.mark.parametrize(
+    "under", [under for under in ALL if under.name in ("glibc", "blocks", "gc")], ids=str
+)
+def test_trim_says_whether_memory_was_given_back(under: Under) -> None:
+    require_success(run(under, "information", "trim"))
+
+
+# The others map no block by itself, or any large one.
+@pytest.mark.parametrize(
+    "under",
+    [under for under in ALL if under.allocator not in ("blocks", "gc")],
+    ids=str,
+)
+def test_a_program_chooses_what_is_mapped(under: Under) -> None:
+    if under.preset == "classic":
+        pytest.skip("as published, there are no mappings of single blocks")
+    require_success(run(under, "tuning", "maps"))
+
+
 @each_allocator
 def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
     require_success(run(under, "exit_handlers", PLUGIN), status=7)
@@ -99,6 +162,22 @@ def test_exit_handlers_and_threads_may_allocate(under: Under) -> None:
 @pytest.mark.parametrize("size", ["1000000", "5000000"])
 def test_large_blocks_under_an_address_limit(size: str, under: Under) -> None:
     require_success(run(under, "address_limit", "as", size))
+
+
+@each_of_ours
+@pytest.mark.parametrize("kind", ["malloc", "calloc", "memalign"])
+def test_one_thread_gets_what_another_has_freed(kind: str, under: Under) -> None:
+    """glibc's threads do not: what is free in one arena does not serve another."""
+    require_success(run(under, "address_limit_threads", kind))
+
+
+# Where memory is in a hundred thousand pieces, knuth's searches and cartesian's blocks that wait for a
+# node take minutes.
+@pytest.mark.parametrize(
+    "under", [under for under in ALL if under.allocator not in ("cartesian", "knuth")], ids=str
+)
+def test_threads_that_use_up_all_memory(under: Under) -> None:
+    require_success(run(under, "threads_exhaust"))
 
 
 # As published, bsd never merges and knuth does not merge what it got at different times.
@@ -168,10 +247,11 @@ def test_usable_size_of_a_foreign_pointer_is_zero(under: Under) -> None:
 
 
 @each_of_ours
-def test_block_of_a_deepbound_library_is_named_and_ignored(under: Under) -> None:
+def test_a_deepbound_library_has_the_malloc_of_the_program(under: Under) -> None:
+    """And so it may free what the program has allocated, as php's extensions do."""
     result = run(under, "namespaces", "deepbind", PLUGIN)
     assert result.returncode == 0, result.stderr
-    assert len(our_lines(result)) == 1
+    assert our_lines(result) == []
 
 
 def test_deepbound_library_under_glibc() -> None:
@@ -235,6 +315,35 @@ def test_program_with_its_own_malloc(under: Under) -> None:
 def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
     lines = our_lines(run(under, "second_malloc"))
     assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]
+
+
+SECOND_ALLOCATORS = {
+    "jemalloc": ("libjemalloc.so.2", "mallocx"),
+    "mimalloc": ("libmimalloc.so.2", "mi_malloc"),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", "tc_malloc"),
+}
+
+
+@pytest.fixture(scope="session", params=SECOND_ALLOCATORS)
+def calls_second(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """second_allocator.c, linked with one of them and named after it."""
+    title = str(request.param)
+    library = Path("/usr/lib/x86_64-linux-gnu", SECOND_ALLOCATORS[title][0])
+    if not library.exists():
+        pytest.skip(f"{library.name} is not installed")
+    program = tmp_path_factory.mktemp("second") / title
+    compile_and_link("second_allocator", program, f"-D{title.upper()}", str(library))
+    return program
+
+
+@pytest.mark.parametrize("under", ALL, ids=str)
+def test_blocks_of_a_second_allocator_go_back_to_it(under: Under, calls_second: Path) -> None:
+    result = under.run([str(calls_second)], timeout=SECONDS)
+    assert result.returncode == 0, result.stderr
+    if under.is_ours:
+        (line,) = our_lines(result)
+        name = SECOND_ALLOCATORS[calls_second.name][1]
+        assert f"calls {name}" in line and calls_second.name in line
 
 
 # Standard error.

@@ -3,7 +3,8 @@
  * usable_size.c: programs use all that malloc_usable_size says.
  *
  * It must be at least what was asked for, the same for the whole life of the block, writable to
- * the last byte without harm to the neighbours, and copied by realloc to the last byte.
+ * the last byte without harm to the neighbours, and copied by realloc to the last byte. A realloc
+ * to it stays where it is: programs that grow into what they were told keep other pointers.
  * Seen: systemd 22801.
  */
 #include "tests/contract/contract.h"
@@ -34,9 +35,21 @@ static char *allocate(uint64_t *random, size_t size)
     }
 }
 
+static void require_growth_in_place(void)
+{
+    for (size_t size = 0; size < 4096; size++) {
+        char *block = malloc(size);
+        require(block != NULL);
+        size_t told = malloc_usable_size(block);
+        require(realloc(block, told) == block && malloc_usable_size(block) == told);
+        free(block);
+    }
+}
+
 int main(void)
 {
     require(malloc_usable_size(NULL) == 0);
+    require_growth_in_place();
     uint64_t random = 7;
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < BLOCKS; i++) {

@@ -2,6 +2,7 @@
 """The benchmarks of collection print the same line, whoever manages their memory."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,24 @@ def test_a_limit_is_kept_and_memory_comes_back() -> None:
     assert enough.returncode == 0 and enough.stdout == GLIBC.run(program, timeout=120).stdout
     scarce = Under("gc", LIBRARY, "gc:free=ignore,limit=2M").run(program, timeout=120)
     assert scarce.returncode == 4 and "no memory for" in scarce.stderr
+
+
+REFUSED_SIZES = str(BUILD / "tests" / "contract" / "refused_sizes")
+OF_ANY_PROGRAM = ["gc", "gc:free=ignore", "gc:policy=boehm", "gc:classic,pointers=interior"]
+
+
+@pytest.mark.parametrize("spec", OF_ANY_PROGRAM)
+def test_no_collection_for_what_an_empty_heap_could_not_serve(spec: str, tmp_path: Path) -> None:
+    under = Under("gc", LIBRARY, spec)
+    _, counted = under.run_counted([REFUSED_SIZES, "too-large"], tmp_path)
+    assert counted["gc"]["collections"] < 10  # of 2,400 requests that were refused
+
+
+@pytest.mark.parametrize("spec", OF_ANY_PROGRAM)
+def test_a_collection_for_what_an_emptier_heap_can_serve(spec: str, tmp_path: Path) -> None:
+    under = Under("gc", LIBRARY, spec)
+    _, counted = under.run_counted([REFUSED_SIZES, "garbage"], tmp_path)
+    assert counted["gc"]["collections"] > 0
 
 
 def test_bad_argument_is_named() -> None:

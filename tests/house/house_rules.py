@@ -37,16 +37,17 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/reports": {"vm", "shim/configuration", "trace/protocol"},
     "shim/route": VM | ALLOC | {"shim/configuration", "shim/reports"},
     "shim/observers": {"vm", "shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
-    "shim/symbols": {"vm", "shim/route", "shim/observers"},
+    "shim/symbols": {"vm", "shim/configuration", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
     "trace/base": set(),
     "trace/protocol": set(),
     "trace/format": {"trace/base"},
     "trace/references": TRACE,
-    "trace/inspect": {"trace/base", "trace/format"},
+    "trace/inspect": {"trace/base", "trace/events", "trace/format", "trace/protocol"},
     "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
     "analysis/launcher": {"trace/base"},
+    "analysis/load": set(),
     "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
     "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,
@@ -113,14 +114,16 @@ LAYERS = ("system", "statistics", "output", "features", "study", "commands")
 # In features a package is a room of its own: which others it may import from, all above it here.
 MAY_USE_FEATURES: dict[str, set[str]] = {
     "trace": set(),
+    "hidden": {"trace"},
     "events": set(),
     "stats": set(),
     "replay": set(),
     "latency": set(),
+    "server": set(),
     "sites": set(),
     "lifetimes": {"sites"},
     "locality": {"trace"},
-    "compare": {"latency", "sites"},
+    "compare": {"latency", "server", "sites"},
     "suite": {"compare"},
 }
 
@@ -210,8 +213,15 @@ def conflict_markers(lines: list[str]) -> Iterator[tuple[int, str]]:
         yield from ((number, "conflict marker") for number in numbers)
 
 
+def is_built(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def faults_of(tree: Path) -> Iterator[str]:
     for path in files_of(tree):
+        if is_built(path):
+            yield f"{path.relative_to(tree)}: was built; name it in .gitignore"
         try:
             lines = path.read_text().splitlines()
         except UnicodeDecodeError:

@@ -204,6 +204,11 @@ def test_conflict_markers_in_any_file(tmp_path: Path) -> None:
     assert faults_with(tmp_path, "docs/notes.md", "Title\n" + "=" * 7 + "\n") == []
 
 
+def test_what_was_built_is_not_kept(tmp_path: Path) -> None:
+    faults = faults_with(tmp_path, "tests/vm/waiting", "\x7fELF\x02")
+    assert faults == ["tests/vm/waiting: was built; name it in .gitignore"]
+
+
 def test_generated_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.gen.c\n")
     assert faults_with(tmp_path, "vm/table.gen.c", "int x;\n") == []

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """The figures of docs/measurements/drop-in.md. Run from the top of the build tree:
 
-    tests/measure/drop_in.py pages|start-up|freed|limit|routing|live-set|programs|all [ROUNDS]
+    tests/measure/drop_in.py TOPIC [ROUNDS]
 
+TOPIC: pages, start-up, freed, limit, routing, distant, live-set, programs, or all.
 ALLOTROPE_TEST_ALLOCATORS="bsd bsd:classic" chooses among ours. Rounds are interleaved and the order
 rotates, so that drift of the machine hits all alike; figures are medians, ratios the medians of the
 ratios round by round.
@@ -164,9 +165,9 @@ def limit(_: int) -> None:
             print(f"| {under} | {cells} | {statistics.mean(shares):.2f} |")
 
 
-def instructions(under: Under, pairs: int) -> int:
+def instructions(under: Under, pairs: int, distant: int = 0) -> int:
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    command += [LIVE_SET, f"pairs={pairs}", "blocks=1000"]
+    command += [LIVE_SET, f"pairs={pairs}", "blocks=1000", f"distant={distant}"]
     result = under.run(command)
     collected = re.search(r"Collected : (\d+)", result.stderr)
     assert collected, result.stderr
@@ -180,6 +181,18 @@ def routing(_: int) -> None:
         under = Under(library, BUILD / ".libs" / library, "bsd")
         more = instructions(under, 2 * pairs) - instructions(under, pairs)
         print(f"| {library} | {more / pairs:.2f} |")
+
+
+def distant(_: int) -> None:
+    """A live set at the front of a heap, and behind 5,000 MiB of blocks that nobody touches."""
+    pairs = 200000
+    print("| allocator | instructions per pair, at the front | behind 5,000 MiB |\n|---|--:|--:|")
+    for under in OURS:
+        cells = []
+        for megabytes in (0, 5000):
+            once = instructions(under, pairs, megabytes)
+            cells.append(f"{(instructions(under, 2 * pairs, megabytes) - once) / pairs:.2f}")
+        print(f"| {under} |", " | ".join(cells), "|", flush=True)
 
 
 def nanoseconds(under: Under, threads: int, blocks: int) -> float:
@@ -285,6 +298,7 @@ TOPICS: dict[str, Callable[[int], None]] = {
     "freed": freed,
     "limit": limit,
     "routing": routing,
+    "distant": distant,
     "live-set": live_set,
     "programs": programs,
 }

@@ -3,19 +3,36 @@
 
 import signal
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..features.compare import output as compare_output
-from ..features.compare.measure import Comparison, Plan, check_plan, compare, steps
+from ..features.compare.difference import (
+    change_of,
+    check_pair,
+    difference_lines,
+    difference_rows,
+)
+from ..features.compare.gate import STATUS as GATE_STATUS
+from ..features.compare.gate import (
+    Condition,
+    Judgement,
+    check_conditions,
+    gate_lines,
+    judge,
+    parse_condition,
+)
+from ..features.compare.measure import BUILD, Comparison, Plan, check_plan, compare, steps
 from ..features.compare.page import compare_page
 from ..features.compare.recommendation import Document, recommend
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
 from ..features.latency.output import latency_rows, latency_words
+from ..features.server.plan import ServerPlan
 from ..features.suite import output as suite_output
 from ..features.suite.measure import (
     Settings,
@@ -26,14 +43,17 @@ from ..features.suite.measure import (
     read_suite,
 )
 from ..features.suite.page import suite_page
+from ..features.suite.scan import read_varied, scan
 from ..output.files import Files, Outputs, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
-from ..statistics.intervals import LEAST_ROUNDS
+from ..statistics.intervals import JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
+from .server_options import refuse_what_is_for_commands, server_options
 from .words import (
+    Percent,
     allocators_option,
     given_options,
     need_command,
@@ -62,7 +82,30 @@ WRITTEN = {
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
 )
-@rounds_option(11, f"how often each allocator is timed; an interval needs {LEAST_ROUNDS}")
+@rounds_option(
+    JUDGED_ROUNDS, f"how often each allocator is timed; an interval needs {LEAST_JUDGED_ROUNDS}"
+)
+@click.option(
+    "--until",
+    type=Percent(),
+    metavar="PERCENT",
+    help="go on until each interval of CPU is at most so wide on either side of its median",
+)
+@click.option(
+    "--most-rounds",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="with --until, the end in any case",
+)
+@click.option(
+    "--threshold",
+    type=Percent(),
+    metavar="PERCENT",
+    default="2%",
+    show_default=True,
+    help="smaller differences are called the same",
+)
 @click.option(
     "--warmup",
     type=click.IntRange(min=0),
@@ -71,6 +114,13 @@ WRITTEN = {
     help="untimed runs of each allocator beforehand",
 )
 @click.option("--prepare", metavar="CMD", help="a shell command before every run")
+@click.option("--shell", metavar="STRING", help="compare what sh makes of this, instead of CMD")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="compare CMD for each value, which stands for {NAME} in it; repeatable: each combination",
+)
 @click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
 @click.option(
     "--timeout",
@@ -91,6 +141,23 @@ WRITTEN = {
     help="how output is judged: not at all, by being the same as under glibc, or by "
     "the status of a shell command that reads it",
 )
+@click.option(
+    "--build",
+    "builds",
+    metavar="NAME=PROGRAM",
+    multiple=True,
+    help="compare builds of a program: {build} in CMD is PROGRAM; repeatable, the first is the "
+    "baseline (under glibc, or under each -a)",
+)
+@click.option(
+    "--fail-if",
+    "conditions",
+    metavar="CONDITION",
+    multiple=True,
+    help="end with status 3 when a figure's whole interval meets it: 'blocks.cpu > 1.05' (ratio "
+    "to the baseline), 'any.memory > 5%', 'blocks.rss > 90MiB'; repeatable",
+)
+@server_options
 @output_options(WRITTEN, "FILE")
 @click.option(
     "--witness", is_flag=True, help="afterwards ask hyperfine and perf about the same commands"
@@ -113,7 +180,13 @@ WRITTEN = {
     "--from",
     "source",
     metavar="FILE",
-    help="with --html: measure nothing, write the page of what --json wrote, of a suite or not",
+    help="measure nothing: with --html write the page of what --json wrote, of a suite or not; "
+    "with --fail-if judge it; with --against compare it",
+)
+@click.option(
+    "--against",
+    metavar="FILE",
+    help="with --from: how that differs from this earlier comparison, which --json wrote",
 )
 @click.pass_context
 def compare_allocators(
@@ -123,31 +196,93 @@ def compare_allocators(
     command: tuple[str, ...],
     files: Files,
     witness: bool,
+    shell: str | None,
+    vary: tuple[str, ...],
+    server: ServerPlan | None,
     suite_file: str | None,
     only: tuple[str, ...],
     state_file: str | None,
     resume: bool,
     source: str | None,
+    against: str | None,
+    builds: tuple[str, ...],
+    conditions: tuple[str, ...],
     **settings: Any,
 ) -> int:
-    """Run CMD, or the programs of a suite, under several allocators and show them side by side."""
+    """Run CMD, a server under a load, or the programs of a suite, under several allocators and show
+    them side by side.
+
+    \b
+    allotrope compare -- ./program input
+    allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- make -j4
+    allotrope compare --until 2% -a glibc -a mimalloc -- ./program
+    allotrope compare --shell './program <input | sort'
+    allotrope compare --vary size=1,10,100 -- ./program --size {size}
+    allotrope compare --build old=./old/prog --build new=./prog -- {build} data
+    allotrope compare -a blocks --fail-if "blocks.cpu > 1.05" -- ./prog data
+    allotrope compare --from new.json --against old.json
+    allotrope compare --suite programs.toml --json result.json
+    allotrope compare -a glibc -a jemalloc --server "memcached -p {port}" \\
+      --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
+    """
+    gate = [parse_condition(text) for text in conditions]
     if source is not None:
-        only_draws(context, "html_file", "--html FILE")
-        return draw_again(source, files["--html"])
+        return show_again(context, source, against, gate, files["--html"])
+    if against is not None:
+        raise UserError("--against needs --from FILE, the later comparison")
+    if shell is not None and command:
+        raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
         state = Path(state_file or f"{Path(suite_file).stem}.state")
         return compare_suite(SuiteRun(*question, state), resume, files)
+    if shell is not None:
+        command = ("/bin/sh", "-c", shell)
+    if server is not None:
+        refuse_what_is_for_commands(given_options(context))
+        settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
-    if settings["input"] is not None:
-        _need_readable("--input", settings["input"])
-    contenders, baseline_index = choose_contenders(specs, baseline)
-    plan = Plan(command=command, allocators=contenders, baseline=baseline_index, **settings)
-    return compare_command(plan, witness, files)
+    _need_readable("--input", settings["input"])
+    if vary:
+        return compare_varied(context, command, vary, specs, baseline, settings, files)
+    plan = planned(specs, baseline, builds, command, server, settings)
+    check_conditions(gate, [one.spec for one in plan.allocators], settings["rounds"])
+    return compare_command(plan, witness, files, gate)
 
 
-def compare_command(plan: Plan, witness: bool, files: Files) -> int:
+def planned(
+    specs: tuple[str, ...],
+    baseline: str,
+    builds: tuple[str, ...],
+    command: tuple[str, ...],
+    server: ServerPlan | None,
+    settings: Mapping[str, Any],
+) -> Plan:
+    """The comparison of a command, or of its builds, that the options describe."""
+    contenders, baseline_index = (
+        choose_builds(builds, specs, baseline, command)
+        if builds
+        else choose_contenders(specs, baseline)
+    )
+    return Plan(command, contenders, baseline_index, server=server, **settings)
+
+
+def show_again(
+    context: click.Context,
+    source: str,
+    against: str | None,
+    gate: Sequence[Condition],
+    html_file: str | None,
+) -> int:
+    """What the file of an earlier comparison says: its page, its difference, its gate."""
+    if gate or against is not None:
+        return judge_again(context, source, against, gate)
+    only_draws(context, "html_file", "--html FILE")
+    return draw_again(source, html_file)
+
+
+def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Condition] = ()) -> int:
     """Measures, writes the result and shows it: on standard error when standard output is taken."""
     check_plan(plan)
     outputs = Outputs(files, [plan.input])
@@ -163,19 +298,90 @@ def compare_command(plan: Plan, witness: bool, files: Files) -> int:
             "--markdown": lambda: compare_output.as_markdown(comparison),
             "--hyperfine-json": lambda: compare_output.as_hyperfine_json(comparison),
         },
-        lambda: show_results(terminal(stderr=outputs.takes_stdout), comparison, document),
+        lambda: show_results(terminal(stderr=outputs.takes_stdout), comparison, document, gate),
     )
-    return exit_status(comparison)
+    return exit_status(comparison) or gate_status(judge(gate, document))
+
+
+def gate_status(judgements: Sequence[Judgement]) -> int:
+    return GATE_STATUS if any(judgement.met for judgement in judgements) else 0
+
+
+def judge_again(
+    context: click.Context, source: str, against: str | None, gate: Sequence[Condition]
+) -> int:
+    """A document that --json wrote, and perhaps an earlier one, on the terminal."""
+    for name, written in given_options(context).items():
+        if name not in ("source", "against", "conditions"):
+            raise UserError(f"--from judges what was measured before; leave out {written}")
+    after = read_comparison(source)
+    before = read_comparison(against) if against is not None else None
+    rounds = min(after["rounds"], before["rounds"] if before else after["rounds"])
+    check_conditions(gate, [one["spec"] for one in after["results"]], rounds)
+    console = terminal()
+    if before is not None:
+        notes = check_pair(before, after)
+        rows = difference_rows(before, after)
+        print_table(console, rows, left=(0, 1, 5), styles=[""] * len(rows[1:]))
+        for line in difference_lines(after, notes):
+            print_wrapped(console, line)
+        judgements = judge(gate, after, change_of(before, after))
+    else:
+        judgements = judge(gate, after)
+    for line in gate_lines(judgements):
+        print_wrapped(console, line)
+    return gate_status(judgements)
+
+
+def read_comparison(file: str) -> dict[str, Any]:
+    document = read_json(file)
+    if not isinstance(document, dict) or document.get("schema") != compare_output.SCHEMA:
+        raise UserError(
+            f"{file} is not what compare --json writes of a command or server "
+            f"({compare_output.SCHEMA})"
+        )
+    return document
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume")
 # Options of one command, and what serves instead of them in a suite.
-WITH_COMMAND = dict.fromkeys(
-    ("prepare", "input", "check", "ignore_failure"), "the suite's file says it for each program"
-) | dict.fromkeys(
-    ("markdown_file", "hyperfine_json_file", "witness", "latency"),
+FOR_ONE_COMMAND = dict.fromkeys(
+    ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
+    + ("threshold", "builds", "conditions"),
     "it is for one command; name one instead",
 )
+WITH_COMMAND = FOR_ONE_COMMAND | dict.fromkeys(
+    ("prepare", "input", "check", "ignore_failure", "shell", "vary"),
+    "the suite's file says it for each program",
+)
+
+
+def compare_varied(
+    context: click.Context,
+    command: tuple[str, ...],
+    vary: Sequence[str],
+    specs: tuple[str, ...],
+    baseline: str,
+    settings: dict[str, Any],
+    files: Files,
+) -> int:
+    """A parameter scan, which is shown and written as a suite."""
+    for name, written in given_options(context).items():
+        if name in FOR_ONE_COMMAND:
+            raise UserError(f"{written} does not go with --vary; {FOR_ONE_COMMAND[name]}")
+    contenders, place = choose_contenders(specs, baseline)
+    texts = {key: settings[key] for key in ("input", "prepare", "check")}
+    given = {key: settings[key] for key in ("rounds", "warmup", "timeout")}
+    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        run = scan(
+            command,
+            read_varied(vary),
+            texts,
+            Settings(allocators=contenders, baseline=place, **given),
+            Path(folder),
+            settings["ignore_failure"],
+        )
+        return compare_suite(run, False, files)
 
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
@@ -185,6 +391,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
     for name, written in given_options(context).items():
         if suite and name in WITH_COMMAND:
             raise UserError(f"{written} does not go with --suite; {WITH_COMMAND[name]}")
+        if name == "most_rounds" and "until" not in given_options(context):
+            raise UserError(f"{written} needs --until")
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
 
@@ -224,6 +432,7 @@ def show_suite(console: Console, document: Document) -> None:
         (suite_output.program_rows(document, "memory_bytes"), "Peak memory by program"),
     ):
         print_in_parts(console, rows, title)
+    print_wrapped(console, f"{suite_output.mark_legend()}.")
     say(console, suite_output.recommend_suite(document))
 
 
@@ -256,7 +465,36 @@ def choose_contenders(specs: tuple[str, ...], baseline: str) -> tuple[list[Alloc
     return [base, *chosen], 0
 
 
-def _need_readable(option: str, file: str) -> None:
+def choose_builds(
+    builds: Sequence[str], specs: tuple[str, ...], baseline: str, command: Sequence[str]
+) -> tuple[list[Allocator], int]:
+    """Each build under each allocator, the first build's baseline first."""
+    if not any(BUILD in word for word in command):
+        raise UserError(f"--build: write {BUILD} in the command where the program's name stands")
+    programs: dict[str, str] = {}
+    for text in builds:
+        name, equals, program = text.partition("=")
+        if not (name and equals and program) or "/" in name:
+            raise UserError(f"--build: '{text}' is not of the form NAME=PROGRAM")
+        if name in programs:
+            raise UserError(f"--build: '{name}' is given twice")
+        programs[name] = program
+    if len(programs) == 1:
+        raise UserError("--build: one build alone compares with nothing; give two, old=… new=…")
+    chosen, place = choose_contenders(specs or (baseline,), baseline if not specs else specs[0])
+    alone = len(chosen) == 1
+    contenders = [
+        allocator.with_build(name, program, alone)
+        for name, program in programs.items()
+        for allocator in chosen
+    ]
+    return contenders, place
+
+
+def _need_readable(option: str, file: str | None) -> None:
+    """Nothing was asked for where there is no file."""
+    if file is None:
+        return
     try:
         with open(file, "rb"):
             pass
@@ -284,7 +522,8 @@ def compare_with_progress(plan: Plan) -> Comparison:
 
         def show(step: str) -> None:
             nonlocal begun
-            progress.update(task, description=step, completed=begun, refresh=True)
+            total = max(steps(plan), begun + 1)
+            progress.update(task, description=step, completed=begun, total=total, refresh=True)
             begun += 1
 
         return compare(plan, show)
@@ -311,7 +550,9 @@ def show_latencies(console: Console, results: Sequence[dict[str, Any]]) -> None:
         print_wrapped(console, line)
 
 
-def show_results(console: Console, comparison: Comparison, document: Document) -> None:
+def show_results(
+    console: Console, comparison: Comparison, document: Document, gate: Sequence[Condition] = ()
+) -> None:
     """The table and what follows from it."""
     compare_output.print_comparison(console, comparison)
     print_line(console, "")
@@ -322,13 +563,18 @@ def show_results(console: Console, comparison: Comparison, document: Document) -
     if comparison.witness is not None:
         print_line(console, "")
         show_witness(console, comparison.witness)
+    judgements = judge(gate, document)
+    if judgements:
+        print_line(console, "")
+    for line in gate_lines(judgements):
+        print_wrapped(console, line)
 
 
 def exit_status(comparison: Comparison) -> int:
-    """0: all ran alike; 1: an allocator failed, changed the output, or rounds are missing; 130:
-    interrupted."""
+    """0: all ran alike; 1: an allocator failed, changed the output, did not serve the program, or
+    rounds are missing; 130: interrupted."""
     if comparison.interrupted:
         return 128 + signal.SIGINT
     statuses = {comparison.status(contender) for contender in comparison.contenders}
-    wrong = statuses & {"failed", "different-output"} or comparison.incomplete is not None
+    wrong = statuses & compare_output.WRONG or comparison.incomplete is not None
     return 1 if wrong else 0

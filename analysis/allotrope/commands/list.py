@@ -14,7 +14,12 @@ from .words import Word
 @click.command("list", cls=Word)
 @click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.list/1)")
 def list_allocators(as_json: bool) -> None:
-    """Show the allocators, their presets and options."""
+    """Show the allocators, their presets and options.
+
+    \b
+    allotrope list
+    allotrope list --json | jq -r '.allocators[].name'
+    """
     catalogue = allocators.own_catalogue()
     if as_json:
         click.echo(json.dumps(_listing(catalogue), indent=2))
@@ -36,6 +41,13 @@ def list_allocators(as_json: bool) -> None:
         version = f"{peer.version()}, " if peer.path() else ""
         state = "" if peer.path() else f" (not installed: Debian package {peer.package})"
         _show(f"{peer.name:<12}{version}{peer.title}{state}", width, 12)
+    names = ", ".join(["glibc", *(peer.name for peer in allocators.PEERS)])
+    own = "jemalloc:narenas=1, glibc:arena_max=1"
+    _show(f"{names} take their own options: {own}", width, 2)
+    _show("any other: -a ./libmine.so", width, 2)
+    _show(
+        "with variables: -a ./libmine.so,NAME=VALUE,NAME=VALUE; any allocator takes them", width, 2
+    )
 
 
 def _show(line: str, width: int, indent: int) -> None:

@@ -13,6 +13,7 @@ from ..features.locality.page import locality_page
 from ..features.locality.simulate import Document
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
+from ..system.machine import need_proc
 from .words import RESULTS, allocators_option, output_options, takes_command
 
 SCHEMA = "allotrope.locality/1"
@@ -44,7 +45,14 @@ def locality(
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
-    own goes to standard error."""
+    own goes to standard error.
+
+    \b
+    allotrope locality -- ./program
+    allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
+    allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
+    """
+    need_proc("locality")
     outputs = Outputs(files)
     given = {"page-size": page_size, "block": block}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]

@@ -12,6 +12,7 @@ import click
 
 from ..features.trace.record import recorder_line
 from ..system import allocators
+from ..system.machine import need_proc
 from .words import allocator_option, level_option, takes_command
 
 
@@ -41,6 +42,7 @@ def record(
     allotrope record -o 'run-%p.alt' -- sh -c './program | sort'
     allotrope record -o - -- ./program 2>/dev/null | allotrope trace info -
     """
+    need_proc("record")
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     if spec is not None or not plain:
         for name in allocators.OWN_VARIABLES:

@@ -9,6 +9,7 @@ import click
 from ..features.stats.output import WATCH_HEADER, as_lines, watch_line
 from ..features.stats.process import SCHEMA, find
 from ..system.errors import UserError
+from ..system.machine import need_proc
 
 
 @click.command("stats")
@@ -25,7 +26,13 @@ from ..system.errors import UserError
 )
 @click.pass_context
 def stats(context: click.Context, pid: int, as_json: bool, watch: bool, interval: float) -> int:
-    """Show the heap of the running process PID, which is under one of allotrope's allocators."""
+    """Show the heap of the running process PID, which is under one of allotrope's allocators.
+
+    \b
+    allotrope run -a blocks -- ./server & allotrope stats $!
+    allotrope stats --watch --interval 0.5 1234
+    """
+    need_proc("stats")
     source = context.get_parameter_source("interval")
     if not watch and source == click.core.ParameterSource.COMMANDLINE:
         raise UserError("--interval needs --watch")

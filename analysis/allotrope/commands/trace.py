@@ -12,7 +12,7 @@ from ..features.trace.output import print_info
 from ..system.errors import UserError
 from ..system.native import ask
 from ..system.places import PLACES, built
-from .words import Word
+from .words import Group, Word
 
 
 def run_tracer(*arguments: str) -> NoReturn:
@@ -27,12 +27,16 @@ def need_trace(file: str) -> None:
         raise UserError(f"{file}: no such file; `allotrope record -o {file} -- CMD` makes one")
 
 
-@click.group("trace")
+@click.group("trace", cls=Group)
 def trace() -> None:
     """Look into traces, which `allotrope record` makes. A trace may come through a pipe: -.
 
     What a damaged or truncated trace still holds is delivered, then the error says at which byte it
     ends; the status is 1. A file that is no trace: 2.
+
+    \b
+    allotrope trace info run.alt
+    allotrope trace dump run.alt | head
     """
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The one way in which commands write files: a result to each file that an option names, or to
-standard output where it is `-`; and the state of work in progress, which is replaced whole."""
+standard output where it is `-`; and the state of work in progress. A file is written beside its
+place and then renamed, so that a full disk or an interruption leaves no half of it."""
 
 import contextlib
 import csv
 import io
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,33 +47,63 @@ class Outputs:
         show: Callable[[], None] = lambda: None,
     ) -> None:
         """Makes what was asked for and writes it: files before anything is shown, so that a full
-        terminal or pipe costs no result; standard output behind it."""
-        made = {file: makers[option]() for option, file in self.files.items()}
-        for file, content in made.items():
-            if file != STDOUT:
-                write_file(file, content)
+        terminal or pipe costs no result; standard output behind it. A file that cannot be made or
+        written costs neither the others nor what is shown: it is told at the end, the first of
+        them in full."""
+        failed: list[Exception] = []
+        for_stdout = None
+        for option, file in self.files.items():
+            try:
+                content = makers[option]()
+                if file == STDOUT:
+                    for_stdout = as_bytes(content)
+                else:
+                    write_file(file, content)
+            except Exception as error:
+                failed.append(error)
         show()
-        if STDOUT in made:
-            click.echo(made[STDOUT], nl=False)
+        if for_stdout is not None:
+            click.echo(for_stdout, nl=False)
+        if failed:
+            raise failed[0]
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    """What no text may hold (bytes of a command line that are no UTF-8) is written as escapes."""
+    return content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
 
 
 def write_file(file: str, content: str | bytes) -> None:
-    """What no text may hold (bytes of a command line that are no UTF-8) is written as escapes."""
-    data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+    """The file is the old one or the new one, whatever happens."""
     with _named(file):
-        Path(file).write_bytes(data)
+        _replace(Path(os.path.realpath(file)), as_bytes(content))
 
 
 def replace_file(file: Path, text: str) -> None:
-    """The file is the old one or the new one, whatever happens."""
-    fresh = file.with_name(f".{file.name}.new")
+    """As write_file, in a folder that is made where it is missing."""
     with _named(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w", encoding="utf-8") as output:
-            output.write(text)
+    write_file(str(file), text)
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Beside the file first. What is no file (a pipe, a device), or lies where no other may be
+    made, is written to as it is."""
+    if (file.exists() and not file.is_file()) or not os.access(file.parent, os.W_OK):
+        file.write_bytes(data)
+        return
+    fresh = file.with_name(f".{file.name[:200]}.{os.getpid()}.new")
+    try:
+        with fresh.open("xb") as output:
+            if file.exists():
+                os.fchmod(output.fileno(), stat.S_IMODE(file.stat().st_mode))
+            output.write(data)
             output.flush()
             os.fsync(output.fileno())
         fresh.replace(file)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

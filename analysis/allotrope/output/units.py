@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Figures for people: three digits or so, with a unit."""
 
+import math
 from typing import Sequence
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
@@ -48,6 +49,11 @@ def format_nanoseconds(time: float) -> str:
 def format_ratio(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval."""
     return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def format_coverage(coverage: float) -> str:
+    """Never more than it is: 99.99% is not 100%."""
+    return f"{math.floor(1000 * coverage) / 10:.1f}%"
 
 
 def format_count(count: float) -> str:

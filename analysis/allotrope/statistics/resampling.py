@@ -16,9 +16,9 @@ import math
 from dataclasses import dataclass
 from typing import Sequence
 
-from .intervals import CONFIDENCE
+from .intervals import JUDGED_CONFIDENCE
 
-REPLICATES = 4000
+REPLICATES = 10000
 SEED = 1992
 
 
@@ -56,6 +56,8 @@ def geometric_mean(ratios: Sequence[Sequence[float]]) -> Mean | None:
 def _expanded_tails(rounds: int) -> tuple[float, float]:
     from scipy import stats
 
-    quantile = stats.t.ppf((1 - CONFIDENCE) / 2, rounds - 1) * math.sqrt(rounds / (rounds - 1))
+    quantile = stats.t.ppf((1 - JUDGED_CONFIDENCE) / 2, rounds - 1) * math.sqrt(
+        rounds / (rounds - 1)
+    )
     tail = float(stats.norm.cdf(quantile))
     return tail, 1 - tail

@@ -1,38 +1,54 @@
 # SPDX-License-Identifier: MIT
 """What an interval decides. The outcomes alone: how they are said is up to whoever shows them.
+Every verdict of the project is decided here.
 
-    change(ratio)              is one noticeably less or more than the other, or is it not told?
+    judge(ratio, threshold)    is one better than the other, worse, the same, or is it not decided?
     leaves_out(interval, 1)    does the interval exclude a value?
     overlap(one, other)        may two measurements be of the same?
     standing(interval, range)  does a figure lie in a range that somebody claims?
     verdict(standings)         does a claim of several such ranges hold?
     tells_chance(rounds)       are there rounds enough for any of these?
+
+`judge` looks where the whole interval of a ratio lies, with t the threshold. Ratios are symmetric
+as logarithms: who is 2% better makes the other 2% worse.
+
+        better        |       same        |       worse
+    ------------- 1/(1+t) ---- 1 ------- 1+t --------------->  ratio, less is better
+
+An interval that reaches over one of the two bounds decides nothing. So "worse" is wrong only where
+the interval is, and the share of wrong intervals is known, whatever the noise. "Worse" means worse
+by more than t: an interval [1.01, 1.03] is not decided for t = 2%, though it leaves out 1.
 """
 
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Sequence
 
 from .intervals import LEAST_ROUNDS, Estimate
 
 # Differences below this are no reason to change anything.
-NOTICEABLE = 0.02
+THRESHOLD = 0.02
 Interval = tuple[float, float]
 
 
-class Change(Enum):
-    LESS = "less"
-    MORE = "more"
-    UNTOLD = "untold"
+class Outcome(StrEnum):
+    """Of one against another in one quantity."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    NOT_DECIDED = "not decided"
 
 
-def change(ratio: Estimate) -> Change:
-    """Told when the interval leaves out 1 and the median is noticeably away from it. MORE is where
-    the other is noticeably less: the inverse ratio has the inverse outcome."""
-    if ratio.high < 1 and ratio.median <= 1 - NOTICEABLE:
-        return Change.LESS
-    if ratio.low > 1 and ratio.median >= 1 / (1 - NOTICEABLE):
-        return Change.MORE
-    return Change.UNTOLD
+def judge(ratio: Estimate, threshold: float = THRESHOLD, more_is_better: bool = False) -> Outcome:
+    """The inverse ratio has the inverse outcome."""
+    least, most = 1 / (1 + threshold), 1 + threshold
+    if ratio.high < least:
+        return Outcome.WORSE if more_is_better else Outcome.BETTER
+    if ratio.low > most:
+        return Outcome.BETTER if more_is_better else Outcome.WORSE
+    if least <= ratio.low and ratio.high <= most:
+        return Outcome.SAME
+    return Outcome.NOT_DECIDED
 
 
 def leaves_out(interval: Interval, value: float) -> bool:
@@ -53,9 +69,9 @@ def reaches_below(interval: Interval, value: float) -> bool:
     return interval[0] <= value
 
 
-def tells_chance(rounds: int) -> bool:
+def tells_chance(rounds: int, least: int = LEAST_ROUNDS) -> bool:
     """Whether so many rounds tell chance from difference: they have an interval, not a range."""
-    return rounds >= LEAST_ROUNDS
+    return rounds >= least
 
 
 class Standing(StrEnum):

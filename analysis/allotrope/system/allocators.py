@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""The allocators that can be chosen with -a: our own, glibc's, and Debian's packaged peers.
+"""The allocators that can be chosen with -a: our own, glibc's, Debian's packaged peers, and any
+library.
 
-One grammar chooses: `name[:option[,option...]]`. Which names, presets and options of ours exist
+One grammar chooses: `name[:option[,option...]]`, or a library's file, with a slash or `.so` in it;
+behind either `,VARIABLE=VALUE` for the environment. Which names, presets and options of ours exist
 is known to the native side alone: `allotrope-describe` lists them and judges a choice with the
-very line that the library itself would print. Peers are found by file and take no options.
+very line that the library itself would print. Peers are found by file; their options are theirs
+(peer_options.py).
 """
 
 import ctypes
+import dataclasses
+import difflib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import UserError
+from .executables import libraries_of, library_obstacle
 from .native import without_name
+from .peer_options import parse_options, peer_variables
 from .places import PLACES
 
 # The user's settings that would make an allocator something else than its name says.
@@ -31,6 +39,10 @@ OWN_VARIABLES = (
     "ALLOTROPE_PADDING",
 )
 UNWINDER = "libgcc_s.so.1"
+# What programs are linked with to have another malloc.
+MALLOC_LIBRARIES = ("libjemalloc", "libmimalloc", "libtcmalloc", "libtbbmalloc", "libsnmalloc")
+# Where a choice ends and variables for the environment begin: our options have small letters.
+VARIABLE = re.compile(r",(?=[A-Z_][A-Z0-9_]*=)")
 
 
 def package_version(package: str) -> str | None:
@@ -89,19 +101,28 @@ class Allocator:
     version: str | None = None
     library: Path | None = None  # None: glibc's own, nothing is preloaded
     ours: bool = False
+    variables: dict[str, str] = field(default_factory=dict)  # what its environment has beside
+    choice: str = ""  # of ours: what it is told to be
+    build: str | None = None  # which program runs under it, where several builds are compared
 
     def same_choice(self, other: "Allocator") -> bool:
         """Whether both mean the same allocator, however they were written."""
-        mine = (self.name, self.preset, self.options)
-        return mine == (other.name, other.preset, other.options)
+        mine = (self.name, self.preset, self.options, self.library, self.build)
+        return mine == (other.name, other.preset, other.options, other.library, other.build)
+
+    def with_build(self, name: str, program: str, alone: bool) -> "Allocator":
+        """The same for one build of a program. alone: no other allocator is compared."""
+        spec = name if alone else f"{name}/{self.spec}"
+        return dataclasses.replace(self, spec=spec, build=program)
 
     def environment(self) -> dict[str, str]:
         """What a program needs in its environment to run under this allocator.
 
         An LD_PRELOAD that is there already is kept, behind ours."""
         if self.library is None:
-            return {}
-        return _preload(self.library) | ({"ALLOTROPE": self.spec} if self.ours else {})
+            return dict(self.variables)
+        choice = {"ALLOTROPE": self.choice} if self.ours else {}
+        return _preload(self.library) | choice | self.variables
 
     def watched_environment(self) -> dict[str, str]:
         """The same for a run that our library watches (sites, latencies, doorbells): before an
@@ -113,7 +134,7 @@ class Allocator:
         if (missing := own_missing()) is not None:
             raise UserError(missing)
         behind = [self.library] if self.library is not None else []
-        return _preload(PLACES.library, *behind) | {"ALLOTROPE": "next"}
+        return _preload(PLACES.library, *behind) | {"ALLOTROPE": "next"} | self.variables
 
 
 def with_unwinder(environment: dict[str, str]) -> dict[str, str]:
@@ -166,16 +187,32 @@ def own_version() -> str | None:
     return str(catalogue["version"]) if catalogue else None
 
 
+def split_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """The choice, and what it puts into the environment."""
+    choice, *settings = VARIABLE.split(spec)
+    variables: dict[str, str] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name in variables or name in ("LD_PRELOAD", *OWN_VARIABLES):
+            why = "is given twice" if name in variables else "is set by allotrope itself"
+            raise UserError(f"'{spec}': {name} {why}")
+        variables[name] = value
+    return choice, variables
+
+
 def _choose_own(spec: str, version: str) -> Allocator:
-    described = _ask_describe(spec)
+    choice, variables = split_spec(spec)
+    described = _ask_describe(choice)
     return Allocator(
         spec=spec,
         name=described["allocator"],
         preset=described["preset"],
-        options=described["options"],
+        options=described["options"] | variables,
         version=version,
         library=PLACES.library,
         ours=True,
+        variables=variables,
+        choice=choice,
     )
 
 
@@ -186,26 +223,78 @@ def _choose_peer(peer: Peer) -> Allocator:
     return Allocator(spec=peer.name, name=peer.name, version=peer.version(), library=path)
 
 
+def _with_options(plain: Allocator, spec: str) -> Allocator:
+    """glibc or a peer, told what `spec` says behind its name."""
+    choice, variables = split_spec(spec)
+    _, colon, text = choice.partition(":")
+    options = parse_options(spec, text) if colon else {}
+    if options:
+        told = peer_variables(spec, plain.name, plain.library, options)
+        for name in set(told) & set(variables):
+            raise UserError(f"'{spec}': {name} is what the options are told by; give one of both")
+        variables = told | variables
+    given = options | split_spec(spec)[1]
+    return dataclasses.replace(plain, spec=spec, options=given, variables=variables)
+
+
+def is_library(choice: str) -> bool:
+    """Whether it means a file: it has a slash, or ends as libraries do."""
+    return "/" in choice or bool(re.search(r"\.so(\.\d+)*$", choice))
+
+
+def _choose_library(spec: str) -> Allocator:
+    """Somebody's allocator, by its file."""
+    choice, variables = split_spec(spec)
+    path = Path(os.path.realpath(choice))
+    obstacle = library_obstacle(path)
+    if obstacle is not None:
+        raise UserError(f"-a {choice}: {obstacle}")
+    if re.search(r"[\s:]", str(path)):
+        raise UserError(f"-a {choice}: LD_PRELOAD has no way to write '{path}'; rename it")
+    name = Path(choice).name
+    return Allocator(
+        spec=spec, name=name, options=dict(variables), library=path, variables=variables
+    )
+
+
 def glibc() -> Allocator:
     """The allocator that programs run under when nobody chooses."""
     return Allocator(spec="glibc", name="glibc", version=libc_version())
 
 
+def for_program(chosen: Allocator, name: str) -> Allocator:
+    """The choice as it is to be preloaded into the program that a command's first word starts:
+    glibc's malloc comes first where that program is linked with another, which would else serve
+    it under glibc's name."""
+    found = shutil.which(name) if chosen.library is None else None
+    libraries = libraries_of(Path(found)) if found else {}
+    if not any(library.startswith(MALLOC_LIBRARIES) for library in libraries):
+        return chosen
+    return replace(chosen, library=libraries.get("libc.so.6"))
+
+
 def choose(spec: str) -> Allocator:
     """The allocator that `spec` means. Raises UserError, which lists what is valid."""
-    name, colon, _ = spec.partition(":")
+    choice, variables = split_spec(spec)
+    if is_library(choice):
+        return _choose_library(spec)
+    name, colon, _ = choice.partition(":")
     peers = {peer.name: peer for peer in PEERS}
     if name == "glibc" or name in peers:
-        if colon:
-            raise UserError(f"'{spec}': {name} takes no options; write -a {name}")
-        return glibc() if name == "glibc" else _choose_peer(peers[name])
+        plain = glibc() if name == "glibc" else _choose_peer(peers[name])
+        return _with_options(plain, spec) if colon or variables else plain
     catalogue = own_catalogue()
     names = [own["name"] for own in catalogue["allocators"]] if catalogue else []
     if catalogue is not None and name in names:
         return _choose_own(spec, catalogue["version"])
-    valid = ", ".join([*names, "glibc", *peers])
+    known = [*names, "glibc", *peers]
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
     hint = f" ({missing})" if (missing := own_missing()) else ""
-    raise UserError(f"unknown allocator '{name}'; valid are: {valid}{hint}")
+    raise UserError(
+        f"unknown allocator '{name}'; valid are: {', '.join(known)}, or a library's file, as "
+        f"./libmine.so{hint}{meant}"
+    )
 
 
 def choose_each(specs: Sequence[str]) -> list[Allocator]:

@@ -8,8 +8,9 @@ beforehand. A script is judged by its interpreter, `env` by the program that it 
 import os
 import shutil
 import stat
+import subprocess
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Sequence
 
 from .errors import UserError
 
@@ -18,6 +19,7 @@ STATUS_NOT_FOUND = 127
 
 # e_machine of the machine that our library is built for: EM_X86_64.
 OUR_MACHINE = "EM_X86_64"
+LOADER = "/lib64/ld-linux-x86-64.so.2"
 SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.asan")
 
 
@@ -84,14 +86,46 @@ def need_preloadable(name: str) -> Path:
     return program
 
 
-def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
+def libraries_of(program: Path, depth: int = 4) -> dict[str, Path]:
+    """The libraries that the loader maps for a program, by their names; none where it cannot tell.
+    Of a script, those of its interpreter."""
+    try:
+        with program.open("rb") as file:
+            start = file.read(4096)
+    except OSError:
+        return {}
+    if start.startswith(b"#!"):
+        interpreter = _interpreter(start) if depth > 0 else None
+        return libraries_of(interpreter, depth - 1) if interpreter else {}
+    if not start.startswith(b"\x7fELF"):
+        return {}
+    answer = subprocess.run(
+        [LOADER, "--list", str(program)],
+        env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {}
+    for line in answer.stdout.splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        if arrow and rest.startswith("/"):
+            found[name] = Path(rest.rpartition(" (")[0])
+    return found
+
+
+def _interpreter(start: bytes) -> Path | None:
+    """The program that runs a script; `env` by what it finds."""
     words = _interpreter_words(start)
-    if not words or depth == 0:
-        return None
-    if Path(words[0]).name == "env":
+    if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     found = shutil.which(words[0]) if words else None
-    return preload_obstacle(Path(found), depth - 1) if found else None
+    return Path(found) if found else None
+
+
+def _obstacle_of_interpreter(start: bytes, depth: int) -> str | None:
+    interpreter = _interpreter(start) if depth > 0 else None
+    return preload_obstacle(interpreter, depth - 1) if interpreter else None
 
 
 def _obstacle_of_privilege(program: Path) -> str | None:
@@ -132,6 +166,38 @@ def _obstacle_of_elf(file: BinaryIO) -> str | None:
     except ELFError:
         return "is no valid ELF file"
     return None
+
+
+def library_obstacle(library: Path) -> str | None:
+    """Why a file is no allocator that can be preloaded; None when nothing speaks against it."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    if not library.exists():
+        return "there is no such file"
+    try:
+        with library.open("rb") as file:
+            elf = ELFFile(file)
+            if elf.elfclass != 64 or elf["e_machine"] != OUR_MACHINE or elf["e_type"] != "ET_DYN":
+                machine = str(elf["e_machine"]).removeprefix("EM_")
+                return f"is no shared library for this machine ({elf.elfclass}-bit {machine})"
+            symbols = elf.get_section_by_name(".dynsym")
+            missing = [
+                name
+                for name in ("malloc", "free")
+                if symbols is None or not _defines(symbols.get_symbol_by_name(name))
+            ]
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except ELFError:
+        return "is no shared library: it is no valid ELF file"
+    if missing:
+        return f"defines no {' and no '.join(missing)}, so preloading it would change nothing"
+    return None
+
+
+def _defines(symbols: Sequence[Any] | None) -> bool:
+    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in symbols or ())
 
 
 def _has_sanitizer(elf: "ELFFile") -> bool:  # type: ignore[name-defined]  # noqa: F821

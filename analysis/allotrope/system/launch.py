@@ -14,6 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES, built
+from .serving import Watcher
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,17 @@ class Run:
     major_faults: int
     tree_peak_bytes: int | None  # None: a single process, or too short a life to be seen
     tree_peak_method: str | None
+    killed: bool = False  # a signal that asks was not enough
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong beside the ending itself; nothing for a command."""
+        return None
+
+    def figure(self, quantity: str) -> float | None:
+        """What was measured of a quantity; None where it was not."""
+        value: float | None = getattr(self, quantity)
+        return value
 
     @property
     def cpu_seconds(self) -> float:
@@ -76,6 +88,7 @@ def _read_report(report: dict[str, Any]) -> Run:
         major_faults=report["major_faults"] or 0,
         tree_peak_bytes=tree["bytes"],
         tree_peak_method=tree["method"],
+        killed=report["killed"],
     )
 
 
@@ -99,14 +112,16 @@ def _interruptions_held() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run_launcher(arguments: Sequence[str], directory: Path | None) -> int:
+def _run_launcher(
+    arguments: Sequence[str], directory: Path | None, descriptors: Sequence[int]
+) -> int:
     """Runs the launcher and returns its status. An interruption is passed on to it and the run's
     end awaited, so that nothing of it stays behind; one that comes while it is being started
     waits until there is somebody to pass it on to."""
     launcher: subprocess.Popen[bytes] | None = None
     try:
         with _interruptions_held() as pending:
-            launcher = subprocess.Popen(arguments, cwd=directory)
+            launcher = subprocess.Popen(arguments, cwd=directory, pass_fds=descriptors)
         if pending:
             raise KeyboardInterrupt
         return launcher.wait()
@@ -125,6 +140,95 @@ def _end_launcher(launcher: subprocess.Popen[bytes]) -> None:
         launcher.wait()
 
 
+class Running:
+    """A command that runs under the launcher until it is told to stop, with the memory of its
+    processes over time. For `with`: nothing of its tree is left behind it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        unset: Sequence[str],
+        stderr: Path,
+        processors: Sequence[int],
+        grace: float,
+        directory: Path | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """folder: scratch space. processors: where it runs; none: anywhere. grace: seconds between
+        TERM and KILL. The rest as for launch(). Standard output goes where standard error does."""
+        self.report = folder / "report.json"
+        self.samples = folder / "samples"
+        self.run: Run | None = None  # once it has ended
+        arguments = [str(built(PLACES.launcher)), "--report", str(self.report)]
+        arguments += ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
+        arguments += ["--stdin", os.devnull, "--stdout", os.devnull, "--stderr", os.fspath(stderr)]
+        if processors:
+            arguments += ["--processors", ",".join(map(str, processors))]
+        arguments += [*_variables(environment, unset), *_watching(watcher)]
+        with _interruptions_held() as pending:
+            self.launcher = subprocess.Popen(
+                [*arguments, "--", *command], cwd=directory, pass_fds=_descriptors(watcher)
+            )
+        if pending:
+            _end_launcher(self.launcher)
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def has_ended(self) -> bool:
+        return self.launcher.poll() is not None
+
+    def await_end(self, seconds: float) -> None:
+        """Returns when it has ended, and after so many seconds in any case."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.launcher.wait(seconds)
+
+    def stop(self) -> Run:
+        """Asks with TERM, and kills what does not listen within the grace."""
+        if self.run is None:
+            if not self.has_ended():
+                self.launcher.terminate()
+            try:
+                self.launcher.wait()
+            except KeyboardInterrupt:
+                self.launcher.wait()
+                raise
+            self.run = _read_report_file(self.report, self.launcher.returncode)
+        return self.run
+
+
+def _variables(environment: Mapping[str, str], unset: Sequence[str]) -> list[str]:
+    arguments = []
+    for name in unset:
+        arguments += ["--unset", name]
+    for name, value in environment.items():
+        arguments += ["--env", f"{name}={value}"]
+    return arguments
+
+
+def _descriptors(watcher: Watcher | None) -> list[int]:
+    """Those that the launcher needs beside the usual ones."""
+    return [watcher.launchers.fileno()] if watcher is not None else []
+
+
+def _watching(watcher: Watcher | None) -> list[str]:
+    return [word for one in _descriptors(watcher) for word in ("--watch", str(one))]
+
+
+def _read_report_file(report: Path, status: int) -> Run:
+    text = report.read_text() if report.exists() else ""
+    if not text:
+        raise UserError(f"{PLACES.launcher} gave no report (status {status})")
+    return _read_report(json.loads(text))
+
+
 def launch(
     command: Sequence[str],
     *,
@@ -136,22 +240,21 @@ def launch(
     timeout: float | None = None,
     directory: Path | None = None,
     fixed_addresses: bool = False,
+    watcher: Watcher | None = None,
 ) -> Run:
     """Runs `command` once and returns its account.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
     directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
-    the kernel puts nothing at random, where it may be told so.
+    the kernel puts nothing at random, where it may be told so. watcher: is shown every process;
+    such a run's times are not to be used.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     launcher = built(PLACES.launcher)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
         report = Path(folder, "report.json")
         arguments = [str(launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
-        for name in unset:
-            arguments += ["--unset", name]
-        for name, value in (environment or {}).items():
-            arguments += ["--env", f"{name}={value}"]
+        arguments += _variables(environment or {}, unset)
         for option, file in (("--stdout", stdout), ("--stderr", stderr)):
             if file is not None:
                 arguments += [option, os.fspath(file)]
@@ -159,8 +262,7 @@ def launch(
             arguments += ["--timeout", repr(timeout)]
         if fixed_addresses:
             arguments.append("--fixed-addresses")
-        status = _run_launcher([*arguments, "--", *command], directory)
-        text = report.read_text() if report.exists() else ""
-        if not text:
-            raise UserError(f"{launcher} gave no report (status {status})")
-        return _read_report(json.loads(text))
+        arguments += _watching(watcher)
+        line = [*arguments, "--", *command]
+        status = _run_launcher(line, directory, _descriptors(watcher))
+        return _read_report_file(report, status)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from .errors import UserError
+
 
 def read_line(path: str) -> str | None:
     """A one-line file of /proc or /sys, None where it is missing or unreadable."""
@@ -36,6 +38,22 @@ def distribution() -> str | None:
         return platform.freedesktop_os_release().get("PRETTY_NAME")
     except OSError:
         return None
+
+
+def need_proc(word: str) -> None:
+    """Raises UserError where the kernel's /proc is not there, which a word of ours needs: what
+    fails without it blames something else."""
+    if not os.path.exists("/proc/self/maps"):
+        raise UserError(f"/proc is not mounted, and {word} needs it (mount -t proc proc /proc)")
+
+
+def busy_seconds() -> float | None:
+    """How long all processors together have been busy since the machine started, with whatever."""
+    words = (read_line("/proc/stat") or "").split("\n", 1)[0].split()
+    if len(words) < 9 or words[0] != "cpu":
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = (int(word) for word in words[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_bytes() -> int | None:

@@ -17,6 +17,7 @@ class Places:
     library: Path  # the routing library, to be preloaded
     describe: Path  # tells what is compiled into it
     launcher: Path
+    load: Path  # sends requests at a given rate
     recorder: Path  # runs a program under Valgrind and writes its trace
     tracer: Path  # reads traces
     events: Path  # writes and reads recordings of allocations
@@ -34,6 +35,7 @@ def _find() -> Places:
             library=Path(library, "liballotrope.so"),
             describe=Path(programs, "allotrope-describe"),
             launcher=Path(programs, "allotrope-launch"),
+            load=Path(programs, "allotrope-load"),
             recorder=Path(programs, "allotrope-trace-record"),
             tracer=Path(programs, "allotrope-trace"),
             events=Path(programs, "allotrope-events"),
@@ -47,6 +49,7 @@ def _find() -> Places:
         library=tree / ".libs" / "liballotrope.so",
         describe=tree / "allotrope-describe",
         launcher=tree / "allotrope-launch",
+        load=tree / "allotrope-load",
         recorder=tree / "trace" / "allotrope-trace-record",
         tracer=tree / "trace" / "allotrope-trace",
         events=tree / "trace" / "allotrope-events",
@@ -57,6 +60,11 @@ def _find() -> Places:
 
 
 PLACES = _find()
+
+
+def own_programs() -> Path:
+    """The folder of those that loads may call by name."""
+    return PLACES.load.parent
 
 
 def built(program: Path) -> Path:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/fast_table.h"
 #include "alloc/blocks/size_class.h"
 #include "vm/fork_chain.h"
 #include "vm/granule_map.h"
@@ -429,6 +430,71 @@ static void test_all_memory_may_go_to_another_size(void **state)
     assert_serves_another_size(112, 5000000); /* mappings that cannot be had */
 }
 
+/* What a child says of a small block that lies behind 5 GiB of blocks which nobody touches. */
+enum far_verdict { FAR_FAST, FAR_SLOW, FAR_LOST, FAR_NOT_VALID, FAR_REFUSED };
+
+/* The way of a free: fast if the block's bin is in the fast table. */
+static enum far_verdict free_far_block(void)
+{
+    enum { LARGE = 3 << 20, SMALL = 3000 };
+    for (size_t bytes = 0; bytes < (size_t)5 << 30; bytes += LARGE)
+        if (!blocks_alloc(LARGE))
+            return FAR_REFUSED;
+    char *block, *again;
+    do /* until the slabs that there are already are used up */
+        block = blocks_alloc(SMALL);
+    while (block && (uintptr_t)block - fast_table.base < (size_t)5 << 30);
+    if (!block)
+        return FAR_REFUSED;
+    size_t granule = fast_table_unit(block) / UNITS_PER_GRANULE;
+    bool fast = fast_table_covers(granule) && fast_table.bins[granule] != NULL;
+    blocks_free(block);
+    again = blocks_alloc(SMALL);
+    if (again != block)
+        return FAR_LOST;
+    return !blocks_is_valid() ? FAR_NOT_VALID : fast ? FAR_FAST : FAR_SLOW;
+}
+
+/* obstacle: something else lies where the fast table would grow. */
+static enum far_verdict child_frees_far_block(bool obstacle)
+{
+    fork_chain_prepare();
+    pid_t child = fork();
+    if (child == 0) {
+        fork_chain_child(blocks_fork_child);
+        if (obstacle && !pages_map_at((void *)&fast_table.bins[fast_table.granules], PAGE_BYTES))
+            _exit(FAR_REFUSED);
+        _exit((int)free_far_block());
+    }
+    fork_chain_parent();
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    return (enum far_verdict)WEXITSTATUS(status);
+}
+
+static void test_blocks_behind_4_gib_are_freed_the_fast_way(void **state)
+{
+    (void)state;
+    enum far_verdict verdict = child_frees_far_block(false);
+    if (verdict == FAR_REFUSED) {
+        print_message("skipped: no address space of 5 GiB\n");
+        skip();
+    }
+    assert_int_equal(verdict, FAR_FAST);
+}
+
+static void test_blocks_are_freed_where_the_fast_table_cannot_grow(void **state)
+{
+    (void)state;
+    enum far_verdict verdict = child_frees_far_block(true);
+    if (verdict == FAR_REFUSED) {
+        print_message("skipped: no address space of 5 GiB\n");
+        skip();
+    }
+    assert_int_equal(verdict, FAR_SLOW);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -440,6 +506,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
         cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
+        cmocka_unit_test(test_blocks_behind_4_gib_are_freed_the_fast_way),
+        cmocka_unit_test(test_blocks_are_freed_where_the_fast_table_cannot_grow),
         cmocka_unit_test(test_remote_frees_come_back),
         ALLOCATOR_TEST(test_agrees_with_a_model, whole),
         ALLOCATOR_TEST(test_threads_agree_with_models_and_free_each_others_blocks, whole),

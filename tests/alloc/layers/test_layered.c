@@ -78,11 +78,27 @@ static void use_up_to_three_arenas(void *argument)
     require(statistics.arenas == 3);
 }
 
+static void use_one_arena_when_tuned(void *argument)
+{
+    struct allocator_statistics statistics;
+    (void)argument;
+    init(3, CACHE_BYTES, LARGE_BYTES);
+    heap->tune(TUNE_ARENAS, 1);
+    start_together(4);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 1);
+    heap->tune(TUNE_ARENAS, 2);
+    start_together(4);
+    heap->statistics(&statistics);
+    require(statistics.arenas == 2);
+}
+
 static void test_arenas_are_made_for_threads_up_to_the_option(void **state)
 {
     (void)state;
     assert_child_succeeds(use_one_arena, NULL);
     assert_child_succeeds(use_up_to_three_arenas, NULL);
+    assert_child_succeeds(use_one_arena_when_tuned, NULL);
 }
 
 static void cache_nothing(void *argument)

@@ -7,6 +7,7 @@
 static const struct heap_case plain = {&knuth_policy, {"counters=on"}};
 static const struct heap_case cuts_from_the_end = {&knuth_policy, {"counters=on", "cut=end"}};
 static const struct heap_case short_searches = {&knuth_policy, {"counters=on", "search=short"}};
+static const struct heap_case bins = {&knuth_policy, {"counters=on", "search=binned"}};
 static const struct heap_case looks_at_ends = {&knuth_policy, {"end=checked"}};
 
 static void test_knuth_serves_aligned_blocks_with_two_tags_of_cost(void **state)
@@ -171,6 +172,60 @@ static void test_knuth_makes_no_hopeless_search_when_asked(void **state)
     assert_int_equal(statistics().searches, searches);
 }
 
+/* Many holes of one size, and one, freed first, of twice the size; returns it. */
+static void *make_crowd(int holes, size_t size)
+{
+    void *blocks[1000], *large = take(2 * size);
+    take(16);
+    for (int i = 0; i < holes; i++) {
+        blocks[i] = take(size);
+        take(16);
+    }
+    give(large);
+    for (int i = 0; i < holes; i++)
+        give(blocks[i]);
+    return large;
+}
+
+static void test_knuth_looks_at_few_blocks_when_binned(void **state)
+{
+    (void)state;
+    make_crowd(1000, 5 * 1024);
+    for (size_t size = 200; size < 8000; size += 48) /* some that all holes just miss */
+        take(size);
+    struct heap_statistics found = statistics();
+    assert_true(found.searches > 0);
+    for (int i = 7; i < 16; i++) /* 2^6 is the limit */
+        assert_int_equal(found.search_lengths[i], 0);
+}
+
+static void test_knuth_finds_a_hole_behind_any_number_of_others_when_binned(void **state)
+{
+    (void)state;
+    void *hole = make_crowd(1000, 300);
+    assert_ptr_equal(take(600), hole);
+}
+
+static void test_knuth_joins_memory_that_adjoins_when_binned(void **state)
+{
+    (void)state;
+    char *first = take(8192 - 48), *second = take(100); /* nothing is free when memory grows */
+    assert_int_equal(second - first, 8192 - 16);
+    give(first);
+    give(second);
+    assert_int_equal(statistics().free_blocks, 1);
+}
+
+static void test_knuth_grows_by_what_the_wilderness_lacks_when_binned(void **state)
+{
+    (void)state;
+    take(4000);
+    take(8192 + 4000); /* 4160 bytes are left */
+    assert_int_equal(end_of_memory(), 16384);
+    take(200);
+    assert_int_equal(end_of_memory(), 24576);
+}
+
 static void test_knuth_keeps_the_rover_at_the_larger_block(void **state)
 {
     (void)state;
@@ -298,6 +353,21 @@ int main(void)
         HEAP_TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit, plain),
         HEAP_TEST(test_knuth_grows_before_a_search_that_would_be_hopeless, plain),
         HEAP_TEST(test_knuth_makes_no_hopeless_search_when_asked, short_searches),
+        HEAP_TEST(test_knuth_looks_at_few_blocks_when_binned, bins),
+        HEAP_TEST(test_knuth_finds_a_hole_behind_any_number_of_others_when_binned, bins),
+        HEAP_TEST(test_knuth_joins_memory_that_adjoins_when_binned, bins),
+        HEAP_TEST(test_knuth_grows_by_what_the_wilderness_lacks_when_binned, bins),
+        HEAP_TEST(test_knuth_merges_with_the_lower_neighbour_on_free, bins),
+        HEAP_TEST(test_knuth_merges_with_the_upper_neighbour_on_free, bins),
+        HEAP_TEST(test_knuth_merges_both_neighbours_on_free, bins),
+        HEAP_TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit, bins),
+        HEAP_TEST(test_knuth_resizes_into_a_free_upper_neighbour, bins),
+        HEAP_TEST(test_knuth_sheds_what_a_smaller_size_does_not_need, bins),
+        HEAP_TEST(test_knuth_gives_back_the_ends_of_an_aligned_block, bins),
+        HEAP_TEST(test_knuth_does_not_merge_across_memory_that_does_not_adjoin, bins),
+        HEAP_TEST(test_knuth_is_unchanged_when_memory_is_refused, bins),
+        HEAP_TEST(test_knuth_finds_a_block_that_was_freed_before, bins),
+        HEAP_TEST(test_knuth_finds_an_overwritten_tag_beside_the_block, bins),
         HEAP_TEST(test_knuth_keeps_the_rover_at_the_larger_block, plain),
         HEAP_TEST(test_knuth_counts_how_many_blocks_a_search_looked_at, plain),
         HEAP_TEST(test_knuth_resizes_into_a_free_upper_neighbour, plain),

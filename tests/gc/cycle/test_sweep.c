@@ -14,10 +14,20 @@ enum { BLOCKS = 300, BLOCK_BYTES = 112 };
 
 static void *blocks[BLOCKS];
 
+static void suspect_used(const void *block, size_t bytes, const char *function);
+
+static enum growth grow(size_t bytes, unsigned tries, bool exhausted)
+{
+    (void)bytes, (void)tries, (void)exhausted;
+    return GROW;
+}
+
 static int make_heap(void **state)
 {
     (void)state;
-    return blocks_init(25, NULL) ? 0 : -1;
+    static const struct blocks_collector collector = {.may_grow = grow,
+                                                      .suspect_used = suspect_used};
+    return blocks_init(25, &collector) ? 0 : -1;
 }
 
 static int take_blocks(void **state)
@@ -70,7 +80,7 @@ static bool is_alive(const void *block)
 }
 
 /* As a collection does with the world stopped. dead: every so many-th block is not marked. */
-static struct sweep_result sweep_every(int dead)
+static struct sweep_result sweep_every_as(enum sweep_leaks leaks, int dead)
 {
     struct sweep_result result;
     blocks_lock();
@@ -78,11 +88,16 @@ static struct sweep_result sweep_every(int dead)
     blocks_each_slab(mark_slab, NULL);
     for (int i = 0; i < BLOCKS; i += dead)
         unmark(blocks[i]);
-    sweep(&result);
+    sweep(leaks, &result);
     blocks_set_local_free_bits(false);
     blocks_swept();
     blocks_unlock();
     return result;
+}
+
+static struct sweep_result sweep_every(int dead)
+{
+    return sweep_every_as(SWEEP_RECLAIM, dead);
 }
 
 static void test_what_is_not_marked_is_freed(void **state)
@@ -119,7 +134,7 @@ static void test_a_slab_without_a_live_block_counts_as_empty(void **state)
     blocks_each_slab(mark_slab, NULL);
     unmark(large);
     struct sweep_result result;
-    sweep(&result);
+    sweep(SWEEP_RECLAIM, &result);
     blocks_set_local_free_bits(false);
     blocks_swept();
     blocks_unlock();
@@ -184,6 +199,101 @@ static void test_a_dead_block_is_no_longer_retired(void **state)
     assert_int_equal(words[1]->retired & bits[1], 0);
 }
 
+/* Suspects. */
+
+static struct {
+    const void *block;
+    size_t bytes;
+    const char *function;
+    int times;
+} told;
+
+static void suspect_used(const void *block, size_t bytes, const char *function)
+{
+    told.block = block;
+    told.bytes = bytes;
+    told.function = function;
+    told.times++;
+}
+
+static void test_a_dead_block_is_suspected_first_and_freed_when_it_is_dead_again(void **state)
+{
+    (void)state;
+    struct sweep_result first = sweep_every_as(SWEEP_SUSPECT, 3);
+    assert_int_equal(first.blocks, 0);
+    assert_int_equal(first.suspected_blocks, BLOCKS / 3);
+    assert_int_equal(first.suspects, BLOCKS / 3);
+    assert_int_equal(first.live_bytes, BLOCKS * BLOCK_BYTES);
+    assert_true(blocks_is_valid());
+    struct sweep_result second = sweep_every_as(SWEEP_SUSPECT, 6);
+    assert_int_equal(second.blocks, BLOCKS / 6);
+    assert_int_equal(second.suspected_blocks, 0);
+    assert_int_equal(second.suspects, BLOCKS / 6);
+    assert_int_equal(second.pointed_to, BLOCKS / 6);
+    assert_false(is_alive(blocks[0]));
+    assert_true(is_alive(blocks[1]));
+    assert_true(blocks_is_valid());
+}
+
+static void test_what_the_program_has_freed_is_never_suspected(void **state)
+{
+    (void)state;
+    blocks_retire(blocks[0], "free");
+    struct sweep_result result = sweep_every_as(SWEEP_KEEP, 2);
+    assert_int_equal(result.blocks, 1);
+    assert_int_equal(result.retired_blocks, 1);
+    assert_int_equal(result.suspects, 0);
+}
+
+static void test_watching_keeps_suspects(void **state)
+{
+    (void)state;
+    sweep_every_as(SWEEP_WATCH, 2);
+    struct sweep_result again = sweep_every_as(SWEEP_WATCH, 2);
+    assert_int_equal(again.blocks, 0);
+    assert_int_equal(again.suspected_blocks, 0);
+    assert_int_equal(again.suspects, BLOCKS / 2);
+    sweep_every_as(SWEEP_KEEP, 2);
+    assert_int_equal(again.blocks, 0);
+}
+
+static void use_and_expect(const char *function)
+{
+    assert_int_equal(told.times, 1);
+    assert_string_equal(told.function, function);
+    assert_ptr_equal(told.block, blocks[0]);
+    assert_int_equal(told.bytes, BLOCK_BYTES);
+    told.times = 0;
+}
+
+static void test_a_suspect_that_is_used_is_told_of(void **state)
+{
+    (void)state;
+    sweep_every_as(SWEEP_WATCH, BLOCKS);
+    told.times = 0;
+    assert_int_equal(blocks_usable_size(blocks[0]), BLOCK_BYTES);
+    assert_int_equal(told.times, 0); /* the shim asks, too */
+    assert_ptr_equal(blocks_resize(blocks[0], BLOCK_BYTES - 1), blocks[0]);
+    use_and_expect("realloc");
+    blocks_free(blocks[0]);
+    use_and_expect("free");
+    assert_ptr_equal(blocks_alloc(BLOCK_BYTES), blocks[0]);
+    assert_int_equal(blocks_usable_size(blocks[0]), BLOCK_BYTES);
+    assert_int_equal(told.times, 0); /* it is another block now */
+}
+
+static void test_a_suspect_may_be_freed_by_another_thread(void **state)
+{
+    (void)state;
+    sweep_every_as(SWEEP_WATCH, BLOCKS);
+    told.times = 0;
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, blocks[0]);
+    pthread_join(thread, NULL);
+    use_and_expect("free");
+    assert_int_equal(sweep_every_as(SWEEP_WATCH, BLOCKS).suspects, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_blocks)
 
 int main(void)
@@ -196,6 +306,11 @@ int main(void)
         TEST(test_what_another_thread_has_freed_is_not_freed_again),
         TEST(test_a_pinned_block_stays_without_a_mark),
         TEST(test_a_dead_block_is_no_longer_retired),
+        TEST(test_a_dead_block_is_suspected_first_and_freed_when_it_is_dead_again),
+        TEST(test_what_the_program_has_freed_is_never_suspected),
+        TEST(test_watching_keeps_suspects),
+        TEST(test_a_suspect_that_is_used_is_told_of),
+        TEST(test_a_suspect_may_be_freed_by_another_thread),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }

@@ -56,6 +56,24 @@ static struct mark_result mark_from(const void *roots, size_t bytes)
     return finish_marking(0);
 }
 
+/* A pinned block is a root. */
+static void pin(const void *block)
+{
+    struct slab *slab = blocks_slab_of(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    slab->has_pins = true;
+    *slab_pinned(slab, index / SLAB_WORD_BLOCKS) |= slab_bit(index);
+}
+
+static void unpin(const void *block)
+{
+    struct slab *slab = blocks_slab_of(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    *slab_pinned(slab, index / SLAB_WORD_BLOCKS) &= ~slab_bit(index);
+}
+
 static struct mark_result mark_from_word(uintptr_t word)
 {
     return mark_from(&word, sizeof word);
@@ -466,6 +484,69 @@ static void test_one_past_the_end_of_all_keeps_the_last_block(void **state)
     assert_true(is_marked(last));
 }
 
+/* Pins. */
+
+static uint64_t mark_from_pins(void)
+{
+    begin_marking();
+    uint64_t pinned = mark_pinned();
+    finish_marking(0);
+    return pinned;
+}
+
+static void test_a_pinned_block_is_a_root(void **state)
+{
+    (void)state;
+    char *root = new_block(48), *behind = new_block(48), *further = new_block(48);
+    put_word(root, 0, (uintptr_t)behind + 8);
+    put_word(behind, 16, (uintptr_t)further);
+    mark_from_pins();
+    assert_false(is_marked(root));
+    pin(root);
+    assert_int_equal(mark_from_pins(), 1);
+    assert_true(is_marked(root));
+    assert_true(is_marked(behind));
+    assert_true(is_marked(further));
+    unpin(root);
+}
+
+static void test_distances_count_in_pinned_blocks_only(void **state)
+{
+    (void)state;
+    char *root = new_block(300 << 10), *from_block = new_block(48), *from_word = new_block(48);
+    char *inside = new_block(48), *from_further = new_block(48);
+    put_word(root, 0, (uintptr_t)(from_block - root));
+    put_word(root, 24, (uintptr_t)(from_word - (root + 24)));
+    put_word(root, 40, (uintptr_t)(inside + 16 - root)); /* no block's start */
+    put_word(from_block, 0, (uintptr_t)(from_further - from_block));
+    mark_from_block(root);
+    assert_false(is_marked(from_block));
+    assert_false(is_marked(from_word));
+    pin(root);
+    assert_int_equal(mark_from_pins(), 1);
+    assert_true(is_marked(from_block));
+    assert_true(is_marked(from_word));
+    assert_false(is_marked(inside));
+    assert_false(is_marked(from_further)); /* its own block is not pinned */
+    unpin(root);
+}
+
+static void test_a_pinned_block_that_is_not_live_is_no_root(void **state)
+{
+    (void)state;
+    char *freed = new_block(48), *retired = new_block(48), *behind = new_block(48);
+    put_word(freed, 16, (uintptr_t)behind);
+    put_word(retired, 16, (uintptr_t)behind);
+    pin(freed);
+    pin(retired);
+    blocks_free(freed);
+    blocks_retire(retired, "free");
+    assert_int_equal(mark_from_pins(), 0);
+    assert_false(is_marked(behind));
+    unpin(freed);
+    unpin(retired);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +565,9 @@ int main(void)
         cmocka_unit_test(test_a_retired_block_that_is_kept_by_its_end_is_not_followed),
         cmocka_unit_test(test_one_past_the_end_of_a_slabs_last_block_keeps_it),
         cmocka_unit_test(test_one_past_the_end_of_all_keeps_the_last_block),
+        cmocka_unit_test(test_a_pinned_block_is_a_root),
+        cmocka_unit_test(test_distances_count_in_pinned_blocks_only),
+        cmocka_unit_test(test_a_pinned_block_that_is_not_live_is_no_root),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }

@@ -5,9 +5,9 @@
 #include "shim/observers/unwind.h"
 
 #include <alloca.h>
-#include <execinfo.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unwind.h>
 
 #include "tests/unit/unit.h"
 
@@ -15,19 +15,34 @@ enum { MOST = 64 };
 
 static unsigned walks;
 
+struct libgcc_walk {
+    void *addresses[MOST + 1];
+    int count;
+};
+
+static _Unwind_Reason_Code note_address(struct _Unwind_Context *context, void *argument)
+{
+    struct libgcc_walk *libgcc = argument;
+    uintptr_t address = _Unwind_GetIP(context);
+    if (address == 0 || libgcc->count > MOST)
+        return _URC_END_OF_STACK;
+    libgcc->addresses[libgcc->count++] = (void *)address; /* NOLINT(performance-no-int-to-ptr) */
+    return _URC_NO_REASON;
+}
+
 /* Walks up from whoever called this. Compiled with a frame pointer, as all here. */
 static __attribute__((noinline)) void walk(void)
 {
     const void *ours[MOST];
-    void *theirs[MOST + 1];
+    struct libgcc_walk theirs = {0};
     uint32_t offsets[MOST];
     uintptr_t *own = __builtin_frame_address(0);
     struct unwind_frame frame = {.rip = own[1], .rsp = (uintptr_t)(own + 2), .rbp = own[0]};
     uint32_t depth = unwind(frame, ours, offsets, MOST);
-    int count = backtrace(theirs, MOST + 1) - 1; /* the first is this function */
+    _Unwind_Backtrace(note_address, &theirs);
     assert_true(depth > 3);
-    assert_int_equal(depth, count);
-    assert_memory_equal(ours, theirs + 1, depth * sizeof *ours);
+    assert_int_equal(depth, theirs.count - 1); /* the first is this function */
+    assert_memory_equal(ours, theirs.addresses + 1, depth * sizeof *ours);
     for (uint32_t i = 1; i < depth; i++)
         assert_ptr_equal(*(const void *const *)(frame.rsp + offsets[i]), ours[i]);
     assert_int_equal(unwind(frame, ours, NULL, 2), 2);

@@ -3,7 +3,8 @@
 
     reference   glibc twice, untimed: does the command work, and is its output always the same?
     warm-up     every other allocator, untimed; its output is held against glibc's
-    account     each of ours once with statistics, untimed: heap peak, fragmentation, waste
+    account     everyone once, untimed and watched: who really serves each process, how many
+                allocations there are; of ours the heap's peak, fragmentation and waste as well
     rounds      every allocator once a round, in an order that changes from round to round
     latencies   if asked for, every allocator once more with each call timed
 
@@ -24,19 +25,41 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
-from ...statistics.intervals import Summary, summarize
-from ...system.allocators import OWN_VARIABLES, Allocator, glibc, with_unwinder
+from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
+    JUDGED_ROUNDS,
+    ORDER_STATISTIC,
+    Summary,
+    confidence_of_look,
+    look_rounds,
+    summarize,
+)
+from ...statistics.verdicts import THRESHOLD
+from ...system.allocators import (
+    OWN_VARIABLES,
+    Allocator,
+    for_program,
+    glibc,
+    own_missing,
+    with_unwinder,
+)
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
+from ...system.machine import busy_seconds
 from ...system.native import last_line, read_reports
+from ...system.serving import Watcher
 from ..latency.measure import read_latencies
+from ..server.plan import ServerPlan, check_server_plan, divide_processors
+from ..server.run import METRIC, ServerRun, Surroundings, serve
+from ..server.run import QUANTITIES as SERVER_QUANTITIES
 from ..sites.measure import read_sites
 from ..sites.output import summarize_sites
+from . import served
 
 # What is measured: the key in the JSON and the attribute of a Run are the same.
 QUANTITIES = (
@@ -57,6 +80,7 @@ LEAST_HEAP_BYTES = 64 << 10
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
 PADDING = "ALLOTROPE_PADDING"
+BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
@@ -65,7 +89,10 @@ class Plan:
     command: Sequence[str]
     allocators: Sequence[Allocator]
     baseline: int = 0  # index into allocators
-    rounds: int = 11
+    rounds: int = JUDGED_ROUNDS
+    until: float | None = None  # go on until intervals of CPU are so narrow (half, relative)
+    most_rounds: int = 200  # then
+    threshold: float = THRESHOLD  # of verdicts
     warmup: int = 1
     prepare: str | None = None  # a shell command before every run
     input: str | None = None  # a file for standard input
@@ -76,6 +103,17 @@ class Plan:
     directory: Path | None = None  # where everything runs; None: here
     environment: Mapping[str, str] = field(default_factory=dict)  # for everything that runs
     unset: Sequence[str] = ()  # variables of ours that nothing that runs is given
+    server: ServerPlan | None = None  # the command is a server, measured under a load
+
+    def command_of(self, allocator: Allocator) -> list[str]:
+        """What runs under it: {build} stands for the program of its build."""
+        build = allocator.build
+        return [word if build is None else word.replace(BUILD, build) for word in self.command]
+
+    def server_of(self, allocator: Allocator) -> ServerPlan | None:
+        if self.server is None or allocator.build is None:
+            return self.server
+        return replace(self.server, server=self.server.server.replace(BUILD, allocator.build))
 
     def surroundings(self) -> dict[str, str]:
         """The environment of shell commands."""
@@ -107,6 +145,8 @@ class Contender:
     failure: Failure | None = None
     heap: dict[str, Any] | None = None
     heap_missing: str | None = None  # why there is no account although it is ours
+    served: dict[str, Any] | None = None  # who really served each process
+    served_missing: str | None = None  # why that is not known
     latency: dict[str, Any] | None = None
     latency_missing: str | None = None  # why there is none although it was asked for
 
@@ -121,14 +161,27 @@ class Comparison:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.started = datetime.datetime.now(datetime.timezone.utc)
-        self.contenders = [Contender(allocator) for allocator in plan.allocators]
+        program = plan.command[0]
+        self.contenders = [Contender(for_program(one, program)) for one in plan.allocators]
         self.baseline = self.contenders[plan.baseline]
-        self.reference = Contender(glibc())
+        self.reference = Contender(
+            for_program(replace(glibc(), build=self.baseline.allocator.build), program)
+        )
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
+        self.looks = 1  # how often it was looked whether to go on; only with until
+        self.load = Load()  # what others did meanwhile
         self.sites: dict[str, Any] | None = None  # where the program allocates
         self.witness: dict[str, Any] | None = None  # what other tools say, if they were asked
+        self.reference_run: Run | None = None  # the last under glibc before the rounds
+
+    def quantities(self) -> tuple[str, ...]:
+        """What is measured of each run."""
+        if not isinstance(self.reference_run, ServerRun):
+            return QUANTITIES
+        metrics = (METRIC + one.name for one in self.reference_run.known)
+        return (*QUANTITIES, *SERVER_QUANTITIES, *metrics)
 
     def deterministic(self) -> bool | None:
         """Whether all runs under glibc wrote the same; None when that was not looked at."""
@@ -136,21 +189,35 @@ class Comparison:
             return None
         outputs = set(self.reference.outputs)
         for contender in self.contenders:
-            if contender.allocator.name == "glibc":
+            if self.is_reference(contender.allocator):
                 outputs |= contender.outputs
         return len(outputs) <= 1
 
+    def is_reference(self, allocator: Allocator) -> bool:
+        """Whether it is what ran before all others."""
+        return allocator.name == "glibc" and allocator.build == self.reference.allocator.build
+
+    def confidence(self) -> float:
+        """Of every interval."""
+        return JUDGED_CONFIDENCE if self.plan.until is None else confidence_of_look(self.looks)
+
+    def rounds(self) -> int:
+        """Asked for, or begun where the figures say how many it takes."""
+        return self.plan.rounds if self.plan.until is None else len(self.baseline.runs)
+
     def status(self, contender: Contender) -> str:
-        """ok, failed, not-measured, different-output or nondeterministic."""
+        """ok, failed, not-measured, different-output, out-of-reach or nondeterministic."""
         if contender.failure is not None:
             return "failed"
         if not any(contender.runs):
             return "not-measured"
         if contender.rejected:
             return "different-output"
-        if self.deterministic() is False:
-            return "nondeterministic"
-        return "ok" if contender.outputs <= self.reference.outputs else "different-output"
+        if self.deterministic() is not False and not contender.outputs <= self.reference.outputs:
+            return "different-output"
+        if served.is_out_of_reach(contender.served):
+            return "out-of-reach"
+        return "nondeterministic" if self.deterministic() is False else "ok"
 
     def summary(self, contender: Contender, quantity: str) -> Summary | None:
         """A quantity over all rounds; None for a failed allocator, or when the machine or the
@@ -161,11 +228,55 @@ class Comparison:
         base = _values(self.baseline, quantity)
         if values is None or base is None:
             return None
-        return summarize(values, base)
+        return summarize(values, base, self.confidence())
+
+    def is_narrow(self) -> bool:
+        """Whether every interval of CPU is as narrow as was asked for."""
+        others = [
+            one for one in self.contenders if one.failure is None and one is not self.baseline
+        ]
+        return all(self._is_narrow(one) for one in others)
+
+    def _is_narrow(self, contender: Contender) -> bool:
+        summary = self.summary(contender, "cpu_seconds")
+        ratio = summary.ratio_interval() if summary else None
+        if summary is None or ratio is None or self.plan.until is None:
+            return True  # more rounds would not tell more
+        return summary.interval == ORDER_STATISTIC and ratio.half_width <= self.plan.until
+
+
+class Load:
+    """How much processor time others used while rounds were measured."""
+
+    def __init__(self) -> None:
+        self.elapsed = self.others = 0.0
+        self._began: tuple[float, float] | None = None
+
+    def __enter__(self) -> None:
+        self._began = self._now()
+
+    def __exit__(self, *_: object) -> None:
+        ended = self._now()
+        if self._began is not None and ended is not None:
+            self.elapsed += ended[0] - self._began[0]
+            self.others += ended[1] - self._began[1]
+
+    @staticmethod
+    def _now() -> tuple[float, float] | None:
+        """The clock, and what others have used up to now."""
+        busy, ours = busy_seconds(), os.times()
+        if busy is None:
+            return None
+        used = ours.user + ours.system + ours.children_user + ours.children_system
+        return ours.elapsed, busy - used
+
+    def processors(self) -> float | None:
+        """How many of them on average; None where that is not known."""
+        return max(0.0, self.others / self.elapsed) if self.elapsed > 0 else None
 
 
 def _values(contender: Contender, quantity: str) -> list[float | None] | None:
-    values = [None if run is None else getattr(run, quantity) for run in contender.runs]
+    values = [None if run is None else run.figure(quantity) for run in contender.runs]
     lacking = any(run is not None and value is None for run, value in zip(contender.runs, values))
     return None if lacking else values
 
@@ -194,18 +305,23 @@ def padding_of_round(number: int) -> dict[str, str]:
 
 def steps(plan: Plan) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
-    ours = sum(allocator.ours for allocator in plan.allocators)
-    foreign = sum(allocator.name != "glibc" for allocator in plan.allocators)
+    build = plan.allocators[plan.baseline].build
+    foreign = sum(
+        allocator.name != "glibc" or allocator.build != build for allocator in plan.allocators
+    )
     timed = plan.rounds + plan.latency
-    return 2 + ours + foreign * plan.warmup + len(plan.allocators) * timed
+    return 2 + foreign * plan.warmup + len(plan.allocators) * (1 + timed)
 
 
 def check_plan(plan: Plan) -> None:
     """Raises UserError for what can be known before anything is run."""
-    program = find_program(plan.command[0])
-    obstacle = preload_obstacle(program)
-    if obstacle is not None and any(allocator.library for allocator in plan.allocators):
-        raise UserError(f"{plan.command[0]}: this program {obstacle}; there is nothing to compare")
+    if plan.server is not None:
+        check_server_plan(plan.server)
+    for allocator in plan.allocators:
+        name = plan.command_of(allocator)[0]
+        obstacle = preload_obstacle(find_program(name))
+        if obstacle is not None and allocator.library:
+            raise UserError(f"{name}: this program {obstacle}; there is nothing to compare")
     for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if Path(path).name.startswith(ALLOCATOR_LIBRARIES):
             raise UserError(
@@ -221,6 +337,8 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
     comparison = Comparison(plan)
     check_plan(plan)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        if plan.server is not None:
+            Path(folder).chmod(0o711)  # a server that gives its rights up writes its account there
         runner = Runner(comparison, Path(folder), progress)
         try:
             runner.measure_reference()
@@ -260,7 +378,10 @@ class Runner:
         endings = set()
         for _ in range(2):
             run = self._run(reference.allocator, "reference")
-            if run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
+            self.comparison.reference_run = run
+            if isinstance(run, ServerRun):
+                self._judge_server(run)
+            elif run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
                 raise UserError(self._explain_failure(run))
             endings.add((run.exit_status, run.signal))
             self._note_output(reference)
@@ -270,6 +391,17 @@ class Runner:
                 "valid are none, stdout, or a shell command that accepts that output"
             )
         self.comparison.endings = endings
+
+    def _judge_server(self, run: ServerRun) -> None:
+        """How it ends when it is told to is its own affair."""
+        if run.problem is not None:
+            said = f"; the server's last line: {message}" if (message := self._last_error()) else ""
+            raise UserError(f"under glibc itself: {run.problem}{said}")
+
+    def _ended_well(self, run: Run) -> bool:
+        """As under glibc."""
+        same = (run.exit_status, run.signal) in self.comparison.endings
+        return same and not run.timed_out and run.problem is None
 
     def _explain_failure(self, run: Run) -> str:
         said = f" ({message})" if (message := self._last_error()) else ""
@@ -282,7 +414,7 @@ class Runner:
         """glibc is warm by now."""
         for _ in range(self.plan.warmup):
             for contender in self._still_in():
-                if contender.allocator.name != "glibc":
+                if not self.comparison.is_reference(contender.allocator):
                     self._attempt(contender, "warm-up")
         failure = self.comparison.baseline.failure
         if failure is not None:
@@ -296,27 +428,59 @@ class Runner:
         for contender in self._still_in():
             if contender.allocator.ours:
                 self._take_account(contender)
+            else:
+                self._look_who_serves(contender)
+
+    def _look_who_serves(self, contender: Contender) -> None:
+        """Our library stands before an allocator that is not ours, and counts. A program that
+        cannot be watched so keeps its place in the rounds."""
+        if own_missing() is not None:
+            contender.served_missing = "for our library, which counts, is not built"
+            return
+        settings = contender.allocator.watched_environment() | {"ALLOTROPE_STATS": os.devnull}
+        with Watcher() as watcher:
+            run = self._run(contender.allocator, "who serves", settings, watcher=watcher)
+        if self._ended_well(run):
+            self._note_served(contender, watcher)
+        else:
+            contender.served_missing = f"for watched it {run.ending()}"
+
+    def _note_served(self, contender: Contender, watcher: Watcher) -> None:
+        contender.served = served.account(watcher.processes, contender.allocator)
+        if watcher.forbidden:
+            contender.served, contender.served_missing = None, "for the kernel allows no ptrace"
+        if served.is_out_of_reach(contender.served) and contender.allocator.ours:
+            contender.heap, contender.heap_missing = None, served.NO_ACCOUNT
 
     def _take_account(self, contender: Contender) -> None:
         """Where the memory was allocated is the program's own doing, so the first account that
         succeeds tells it for all."""
         accounts = self.folder / f"account-{contender.allocator.name}"
         places = self.folder / f"sites-{contender.allocator.name}"
-        accounts.mkdir(exist_ok=True)
-        places.mkdir(exist_ok=True)
+        for folder in (accounts, places):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777 if self.plan.server is not None else 0o755)
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
-        run = self._attempt(contender, "accounting", settings=settings, fixed_addresses=True)
-        if run is None:
+        with Watcher() as watcher:
+            how: dict[str, Any] = {"settings": settings, "fixed_addresses": True}
+            run = self._run(contender.allocator, "accounting", watcher=watcher, **how)
+        if self._ended_well(run):
+            self._note_output(contender)
+        elif self._attempt(contender, "accounting", **how) is None:
             return
+        else:
+            contender.served_missing = f"for watched it {run.ending()}"
         if self.comparison.sites is None:
             found = read_sites(places, contender.allocator)
             self.comparison.sites = summarize_sites(found) if found else None
         contender.heap = read_accounts(accounts)
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
+        if contender.served_missing is None:
+            self._note_served(contender, watcher)
         for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
 
@@ -332,7 +496,7 @@ class Runner:
             contender.latency = read_latencies(folder)
             for file in folder.iterdir():
                 file.unlink()
-            if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+            if not self._ended_well(run):
                 contender.latency = None
                 contender.latency_missing = f"no latencies, for with its calls timed {run.ending()}"
             elif contender.latency is None:
@@ -341,11 +505,24 @@ class Runner:
                 contender.latency["cpu_seconds"] = run.cpu_seconds
 
     def measure_rounds(self) -> None:
-        for number in range(self.plan.rounds):
-            self.measure_round(number)
+        plan, done = self.plan, 0
+        looks = [plan.rounds]
+        if plan.until is not None:
+            looks = list(look_rounds(plan.rounds, plan.most_rounds))
+        for look, rounds in enumerate(looks, start=1):
+            self.comparison.looks = look  # already: an interruption is a look, too
+            for number in range(done, rounds):
+                self.measure_round(number)
+            done = rounds
+            if plan.until is not None and self.comparison.is_narrow():
+                break
 
     def measure_round(self, number: int) -> None:
         """Everyone once. Raises BaselineFailed when there is nothing left to compare with."""
+        with self.comparison.load:
+            self._measure_round(number)
+
+    def _measure_round(self, number: int) -> None:
         contenders = self.comparison.contenders
         for contender in contenders:
             contender.runs.append(None)
@@ -368,7 +545,7 @@ class Runner:
         """One run that must end as under glibc; else the contender has failed, and None. how: as
         _run() takes it."""
         run = self._run(contender.allocator, when, **how)
-        if run.timed_out or (run.exit_status, run.signal) not in self.comparison.endings:
+        if not self._ended_well(run):
             contender.failure = Failure(
                 when=when,
                 exit_status=run.exit_status,
@@ -387,12 +564,16 @@ class Runner:
         when: str,
         settings: dict[str, str] | None = None,
         fixed_addresses: bool = False,
+        watcher: Watcher | None = None,
     ) -> Run:
         self.progress(f"{when} · {allocator.spec}")
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
+        server = self.plan.server_of(allocator)
+        if server is not None:
+            return serve(server, self._surroundings(allocator, settings or {}, watcher))
         return launch(
-            self.plan.command,
+            self.plan.command_of(allocator),
             environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
             directory=self.plan.directory,
             unset=[*OWN_VARIABLES, *self.plan.unset],
@@ -401,6 +582,21 @@ class Runner:
             stderr=self.errors,
             timeout=self.plan.timeout,
             fixed_addresses=fixed_addresses,
+            watcher=watcher,
+        )
+
+    def _surroundings(
+        self, allocator: Allocator, settings: dict[str, str], watcher: Watcher | None
+    ) -> Surroundings:
+        return Surroundings(
+            environment={**self.plan.environment, **allocator.environment(), **settings},
+            unset=[*OWN_VARIABLES, *self.plan.unset],
+            plain=self.plan.surroundings(),
+            processors=divide_processors(),
+            stderr=self.errors,
+            timeout=self.plan.timeout,
+            directory=self.plan.directory,
+            watcher=watcher,
         )
 
     def _note_output(self, contender: Contender) -> None:

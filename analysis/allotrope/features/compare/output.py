@@ -9,28 +9,42 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from ...output import files
-from ...output.terminal import columns_that_fit, print_table, print_wrapped
-from ...output.units import format_bytes, format_count, format_ratio, format_seconds
+from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
+from ...output.units import (
+    format_bytes,
+    format_count,
+    format_coverage,
+    format_ratio,
+    format_seconds,
+)
 from ...statistics.intervals import (
-    CONFIDENCE,
-    LEAST_ROUNDS,
+    LEAST_JUDGED_ROUNDS,
     ORDER_STATISTIC,
     Summary,
     interval_rank,
 )
 from ...system import capabilities
 from ...system.machine import machine_facts
+from . import served
 from .collector import collections_line
+from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
+from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
+from .servers import server_document, server_legend, server_result, server_rows
 
 SCHEMA = "allotrope.compare/1"
 
-COLUMNS = ("allocator", "CPU s", "ratio", "wall s", "peak RSS", "faults", "heap peak", "status")
-MEMORY_COLUMN, STATUS_COLUMN = 4, 7
-TEXT_COLUMNS = (0, STATUS_COLUMN)
+COLUMNS = (
+    *("allocator", "CPU s", "ratio", "CPU, memory", "wall s", "peak RSS", "faults", "heap peak"),
+    *("served by", "status"),
+)
+VERDICT_COLUMN, MEMORY_COLUMN, SERVED_COLUMN, STATUS_COLUMN = 3, 5, 8, 9
+TEXT_COLUMNS = (0, VERDICT_COLUMN, SERVED_COLUMN, STATUS_COLUMN)
+# Statuses of which somebody must be told.
+WRONG = {"failed", "different-output", "out-of-reach"}
 # Where the terminal is too narrow for all; the status first, if all are well.
-LEAST_WANTED = (STATUS_COLUMN, 5, 3, 6, 1, 4)
+LEAST_WANTED = (STATUS_COLUMN, SERVED_COLUMN, 6, 4, 7, 1, 5, VERDICT_COLUMN)
 
 
 def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -42,8 +56,11 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "date": comparison.started.isoformat(timespec="seconds"),
         "machine": machine or machine_facts() | {"lacks": capabilities.lacking()},
         "baseline": comparison.baseline.allocator.spec,
-        "rounds": plan.rounds,
-        "confidence": CONFIDENCE,
+        "rounds": comparison.rounds(),
+        "confidence": comparison.confidence(),
+        "threshold": plan.threshold,
+        "others_cpus": comparison.load.processors(),
+        "until": None if plan.until is None else _until(comparison),
         "settings": {
             "warmup": plan.warmup,
             "prepare": plan.prepare,
@@ -57,8 +74,18 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
         "interrupted": comparison.interrupted,
         "incomplete": comparison.incomplete,
         "results": [_result(comparison, contender) for contender in comparison.contenders],
+        "server": server_document(comparison),
         "sites": comparison.sites,
         "witness": comparison.witness,
+    }
+
+
+def _until(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "half_width": comparison.plan.until,
+        "most_rounds": comparison.plan.most_rounds,
+        "looks": comparison.looks,
+        "reached": comparison.is_narrow(),
     }
 
 
@@ -81,7 +108,12 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
     for quantity in QUANTITIES:
         summary = comparison.summary(contender, quantity)
         result[quantity] = summary and dataclasses.asdict(summary)
+        if summary is not None:
+            result[quantity]["verdict"] = verdict_of(comparison, contender, summary)
+    result |= server_result(comparison, contender)
     result["tree_peak_method"] = methods.pop() if len(methods) == 1 else None
+    result["served"] = contender.served
+    result["served_missing"] = contender.served_missing
     result["heap"] = contender.heap
     result["heap_missing"] = contender.heap_missing
     result["latency"] = contender.latency
@@ -91,7 +123,7 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
 
 CSV_COLUMNS = (
     *("allocator", "status", "quantity", "median", "low", "high"),
-    *("ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds"),
+    *("ratio", "ratio_low", "ratio_high", "interval", "coverage", "rounds", "verdict"),
 )
 
 
@@ -100,11 +132,12 @@ def as_csv(comparison: Comparison) -> str:
     lines: list[Sequence[Any]] = [CSV_COLUMNS]
     for contender in comparison.contenders:
         known = {"allocator": contender.allocator.spec, "status": comparison.status(contender)}
-        for quantity in QUANTITIES:
+        for quantity in comparison.quantities():
             summary = comparison.summary(contender, quantity)
             values = dataclasses.asdict(summary) if summary else {}
             if summary:
                 values["rounds"] = sum(value is not None for value in summary.rounds)
+                values["verdict"] = verdict_of(comparison, contender, summary)
             cells = known | {"quantity": quantity} | values
             lines.append([cells.get(column) for column in CSV_COLUMNS])
     return files.as_csv(lines)
@@ -112,8 +145,10 @@ def as_csv(comparison: Comparison) -> str:
 
 def as_hyperfine_json(comparison: Comparison) -> str:
     """What hyperfine --export-json writes: times are wall seconds, user and system are means.
-    Failed allocators are left out, for hyperfine's scripts know no missing figures."""
+    Failed allocators are left out, for hyperfine's scripts know no missing figures; the scripts
+    call a result by its command, so each has the allocator's name in front."""
     results = []
+    command = shlex.join(comparison.plan.command)
     for contender in comparison.contenders:
         runs = [run for run in contender.runs if run is not None]
         if contender.failure is not None or not runs:
@@ -121,7 +156,7 @@ def as_hyperfine_json(comparison: Comparison) -> str:
         times = [run.wall_seconds for run in runs]
         results.append(
             {
-                "command": shlex.join(comparison.plan.command),
+                "command": f"{contender.allocator.spec}: {command}",
                 "mean": statistics.fmean(times),
                 "stddev": statistics.stdev(times) if len(times) > 1 else None,
                 "median": statistics.median(times),
@@ -169,6 +204,8 @@ def memory_quantity(comparison: Comparison) -> str:
 
 def table_rows(comparison: Comparison) -> list[list[str]]:
     """The cells of the table, header first."""
+    if comparison.plan.server is not None:
+        return server_rows(comparison)
     memory = memory_quantity(comparison)
     rows = [list(COLUMNS)]
     if memory == "tree_peak_bytes":
@@ -183,10 +220,12 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
+                verdict_cell(comparison, contender, cpu, peak),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
                 _heap(contender),
+                served.cell(contender.served),
                 comparison.status(contender),
             ]
         )
@@ -195,13 +234,15 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
 
 def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]:
     """What the reader of the table's columns must know, and what went wrong."""
+    if comparison.plan.server is not None:
+        return [*server_legend(comparison), *_what_went_wrong(comparison)]
     baseline = comparison.baseline.allocator.spec
     count = sum(run is not None for run in comparison.baseline.runs)
-    rank = interval_rank(count)
+    rank = interval_rank(count, comparison.confidence())
     interval = (
-        f"[{100 * rank.coverage:.1f}% interval]"
+        f"[{format_coverage(rank.coverage)} interval]"
         if rank.kind == ORDER_STATISTIC
-        else f"[range; an interval needs {LEAST_ROUNDS} rounds]"
+        else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
     )
     rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
     lines = [
@@ -228,8 +269,20 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         lines.append(
             "nondeterministic: the output varies under glibc itself, so it proves nothing."
         )
+    return [*lines, *_what_went_wrong(comparison)]
+
+
+def _what_went_wrong(comparison: Comparison) -> list[str]:
+    """And what collectors did."""
+    lines = []
     if comparison.incomplete is not None:
         lines.append(f"Incomplete: {comparison.incomplete}.")
+    if any(contender.served for contender in comparison.contenders):
+        lines.append(
+            "served by: whose malloc the process with most CPU really uses (allocations of all "
+            "processes that were counted)."
+        )
+    lines += served.notes([_result(comparison, one) for one in comparison.contenders])
     for contender in comparison.contenders:
         if contender.failure is not None:
             failure = contender.failure
@@ -259,13 +312,23 @@ def as_markdown(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:
+    """Who served whom is the first to go where everyone served, and the last where not."""
+    least = list(LEAST_WANTED if comparison.plan.server is None else SERVER_LEAST_WANTED)
+    if any(status != "ok" for status in statuses):
+        least.remove(STATUS_COLUMN)
+    if served.notes([_result(comparison, one) for one in comparison.contenders]):
+        least.remove(SERVED_COLUMN)
+        least.append(SERVED_COLUMN)
+    return least
+
+
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    least_wanted = [LEAST_WANTED[0]] * all(status == "ok" for status in statuses)
-    kept = columns_that_fit(rows, console.width, [*least_wanted, *LEAST_WANTED[1:]])
-    styles = ["red" if status in ("failed", "different-output") else "" for status in statuses]
+    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
+    styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]
     print_table(console, shown, left=left, styles=styles)

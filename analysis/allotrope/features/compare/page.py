@@ -10,6 +10,7 @@ from ...output.units import (
     MEBIBYTE,
     format_bytes,
     format_count,
+    format_coverage,
     format_nanoseconds,
     format_ratio,
     format_seconds,
@@ -19,7 +20,8 @@ from ...statistics.intervals import RANGE
 from ...system.native import by_power
 from ..latency.page import latency_sections
 from .collector import causes_in_words, given_up_in_words
-from .recommendation import memory_quantity, recommend
+from .recommendation import cpu_quantity, memory_quantity, recommend
+from .server_page import format_request_time, loaded_by, server_quantities, server_sections
 from .witness import witness_lines, witness_rows
 
 Document = Mapping[str, Any]
@@ -51,11 +53,16 @@ PARTS = (
 )
 
 
+def quantities(document: Document) -> Sequence[tuple[str, str, Callable[[float], str]]]:
+    """Those of a command, or of a server."""
+    return server_quantities(document) if document.get("server") else QUANTITIES
+
+
 def compare_page(document: Document) -> Page:
     rounds = document["rounds"]
     return Page(
         title="Allocators compared",
-        command=shlex.join(document["command"]),
+        command=shlex.join(document["command"]) + loaded_by(document),
         subtitle=f"{document['date']}, {rounds} round{'' if rounds == 1 else 's'} asked for, "
         f"ratios to {document['baseline']} in the same round",
         advice=recommend(document),
@@ -68,6 +75,7 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
     shows several."""
     return [
         trade_off_section(document, prefix),
+        *server_sections(document, prefix),
         quantities_section(document, prefix),
         waste_section(document, prefix),
         *timeline_sections(document, prefix),
@@ -87,17 +95,19 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
 
 
 def trade_off_section(document: Document, prefix: str) -> Section:
-    memory = memory_quantity(document)
+    cpu, memory = cpu_quantity(document), memory_quantity(document)
+    scale = 1e6 if cpu != "cpu_seconds" else 1
     shown = [
-        (place, one)
-        for place, one in enumerate(document["results"])
-        if one["cpu_seconds"] and one[memory]
+        (place, one) for place, one in enumerate(document["results"]) if one[cpu] and one[memory]
     ]
     if not shown:
         return Section("CPU against memory", ["Nothing was measured."])
-    points = [(one[memory]["median"] / MEBIBYTE, one["cpu_seconds"]["median"]) for _, one in shown]
+    points = [(one[memory]["median"] / MEBIBYTE, scale * one[cpu]["median"]) for _, one in shown]
     front = pareto_front(points)
-    data = [_front_line(front, points), *(_point(place, one, memory) for place, one in shown)]
+    data = [
+        _front_line(front, points),
+        *(_point(place, one, cpu, memory, scale) for place, one in shown),
+    ]
     which = "all processes together" if memory == "tree_peak_bytes" else "the largest process"
     figure = Figure(
         name=f"{prefix}trade-off",
@@ -107,7 +117,7 @@ def trade_off_section(document: Document, prefix: str) -> Section:
         data=data,
         layout=layout(
             xaxis=axis("peak memory, MiB", rangemode="normal"),
-            yaxis=axis("CPU time, s"),
+            yaxis=axis("CPU time, s" if scale == 1 else "CPU time, µs a request"),
             showlegend=True,
             legend=legend(-0.25),
         ),
@@ -157,18 +167,19 @@ def _front_line(
     }
 
 
-def _point(place: int, result: Result, memory: str) -> dict[str, Any]:
-    cpu, space = result["cpu_seconds"], result[memory]
+def _point(place: int, result: Result, time: str, memory: str, scale: float) -> dict[str, Any]:
+    cpu, space = result[time], result[memory]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": result["spec"],
         "x": [space["median"] / MEBIBYTE],
-        "y": [cpu["median"]],
+        "y": [scale * cpu["median"]],
         "error_x": _bar(space, 1 / MEBIBYTE, place),
-        "error_y": _bar(cpu, 1, place),
+        "error_y": _bar(cpu, scale, place),
         "marker": {"color": colour(place), "symbol": symbol(place), "size": 11},
-        "hovertemplate": f"<b>{plain(result['spec'])}</b><br>CPU {_with_interval(cpu, _seconds)}"
+        "hovertemplate": f"<b>{plain(result['spec'])}</b><br>CPU "
+        f"{_with_interval(cpu, _seconds if scale == 1 else format_request_time)}"
         f"<br>memory {_with_interval(space, format_bytes)}<extra></extra>",
     }
 
@@ -201,7 +212,7 @@ def _ratio(summary: Result) -> str:
 
 def quantities_section(document: Document, prefix: str) -> Section:
     paragraphs, figures = [], []
-    for quantity, title, write in QUANTITIES:
+    for quantity, title, write in quantities(document):
         missing = _why_missing(document, quantity)
         if missing is not None:
             paragraphs.append(f"{title}: {missing}")
@@ -237,7 +248,7 @@ def _strip(
         if summary is not None and base is not None and summary["ratio"] is not None:
             data += _dots(place, result["spec"], summary, base, write)
     kind = next(one[quantity] for one in results if one[quantity])
-    coverage = f"{100 * kind['coverage']:.1f}% interval"
+    coverage = f"{format_coverage(kind['coverage'])} interval"
     bar = "range" if kind["interval"] == RANGE else coverage
     return Figure(
         name=f"{prefix}{quantity.replace('_', '-')}",
@@ -593,7 +604,7 @@ def summary_table(document: Document) -> Table:
     """By quantity, so that allocators stand below each other; a quantity that nobody has is left
     to the words above the pictures."""
     rows = []
-    for quantity, title, write in QUANTITIES:
+    for quantity, title, write in quantities(document):
         if any(result[quantity] for result in document["results"]):
             rows += [
                 [title if place == 0 else "", result["spec"], *_cells(result[quantity], write)]
@@ -628,7 +639,7 @@ def rounds_table(document: Document) -> Table:
     rows = [
         [result["spec"], quantity, *("–" if value is None else f"{value:.6g}" for value in values)]
         for result in document["results"]
-        for quantity, _, _ in QUANTITIES
+        for quantity, _, _ in quantities(document)
         if result[quantity] and (values := result[quantity]["rounds"])
     ]
     header = ["allocator", "quantity", *(f"{number + 1}" for number in range(document["rounds"]))]

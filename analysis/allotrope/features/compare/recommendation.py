@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What follows from a comparison's figures, in words, and what does not.
 
-A pure function from the JSON (docs/compare-format.md) to sentences. Two allocators are told apart
-in a quantity when the interval of their ratios, round by round, leaves out 1 and the median is
-2% away from it, in memory also 1 MiB; less is real perhaps, but no reason to change anything.
-*Fastest* are all that nobody is told to be faster than, *leanest* likewise, so what chance may
-have ordered is not ordered here. Who belongs to both is the choice; when nobody does there is a
-trade-off with a price, and when the usual allocator belongs to both there is nothing to gain.
+A pure function from the JSON (docs/compare-format.md) to sentences. Of two allocators the interval
+of their ratios, round by round, decides: better, worse, the same within a threshold, or not
+decided (statistics/verdicts.py). Memory must differ by 1 MiB as well to count in the choice; where
+it does not, that is said. *Fastest* are all that nobody is shown to be faster than, *leanest*
+likewise, so what chance may have ordered is not ordered here. Who belongs to both is the choice;
+when nobody does there is a trade-off with a price, and when the usual allocator belongs to both
+there is nothing to gain, or it is not decided.
 
 What the heap's own account says beside that is named too: memory that was never freed, heaps far
 larger than what was asked for, and sizes rounded up.
@@ -17,14 +18,24 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, enumerate_names
 from ...output.units import format_bytes, format_ratio
-from ...statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, Summary, summarize
-from ...statistics.verdicts import NOTICEABLE, Change, change
+from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
+    JUDGED_ROUNDS,
+    LEAST_JUDGED_ROUNDS,
+    RANGE,
+    Estimate,
+    Summary,
+    summarize,
+)
+from ...statistics.verdicts import THRESHOLD, Outcome, judge
+from . import served
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
 FRAGMENTED = 1.5  # heap over what was asked for
 ROUNDING_SHARE = 0.25  # of the heap at its peak
 SHORT_RUN_SECONDS = 0.02
+LOADED_CPUS = 0.25  # that others use; from there on figures are theirs, too
 WASTE_WORDS = {
     "external": "free room between blocks",
     "cached": "free blocks kept for one size or thread",
@@ -41,15 +52,22 @@ class Ratio(Estimate):
     """One allocator over another in one quantity."""
 
     matters: bool = True  # the difference is large enough in absolute terms
+    threshold: float = THRESHOLD
+
+    def outcome(self) -> Outcome:
+        return judge(self, self.threshold)
 
     def is_less(self) -> bool:
-        return self.matters and change(self) is Change.LESS
+        return self.matters and self.outcome() is Outcome.BETTER
 
     def is_more(self) -> bool:
-        return self.matters and change(self) is Change.MORE
+        return self.matters and self.outcome() is Outcome.WORSE
 
     def is_told(self) -> bool:
         return self.is_less() or self.is_more()
+
+    def is_open(self) -> bool:
+        return self.matters and self.outcome() is Outcome.NOT_DECIDED
 
     def __str__(self) -> str:
         return format_ratio(self.median, self.low, self.high)
@@ -60,6 +78,7 @@ class Evidence(Protocol):
 
     baseline: str
     candidates: Sequence[str]  # the baseline included, best-known first is not required
+    threshold: float
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         """`quantity` is "CPU", "memory" or "wall time"; None when it was not measured."""
@@ -83,10 +102,18 @@ def measured(document: Document) -> list[dict[str, Any]]:
 
 def memory_quantity(document: Document) -> str:
     """What memory means in this comparison."""
+    if document.get("server"):
+        return "tree_peak_bytes"
     pairs = [(one["tree_peak_bytes"], one["peak_rss_bytes"]) for one in measured(document)]
     return memory_that_matters(
         [(tree and tree["median"], largest and largest["median"]) for tree, largest in pairs]
     )
+
+
+def cpu_quantity(document: Document) -> str:
+    """What CPU means: of a server's processes, per request where that is known."""
+    server = document.get("server")
+    return str(server["cpu_quantity"]) if server else "cpu_seconds"
 
 
 def memory_that_matters(peaks: Sequence[tuple[float | None, float | None]]) -> str:
@@ -105,19 +132,21 @@ class ComparisonEvidence:
         self.results = {str(result["spec"]): result for result in usable}
         self.candidates: Sequence[str] = list(self.results)
         memory = memory_quantity(document)
-        self.keys = {"CPU": "cpu_seconds", "memory": memory, "wall time": "wall_seconds"}
+        self.keys = {"CPU": cpu_quantity(document), "memory": memory, "wall time": "wall_seconds"}
+        self.threshold = float(document.get("threshold", THRESHOLD))
+        self.confidence = float(document.get("confidence", JUDGED_CONFIDENCE))
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         mine, others = (self.results[name][self.keys[quantity]] for name in (one, other))
         if mine is None or others is None:
             return None
-        summary: Summary | None = summarize(mine["rounds"], others["rounds"])
+        summary: Summary | None = summarize(mine["rounds"], others["rounds"], self.confidence)
         ratio = summary and summary.ratio_interval()
         if ratio is None:
             return None
         difference = abs(mine["median"] - others["median"])
         matters = quantity != "memory" or difference >= NOTICEABLE_BYTES
-        return Ratio(ratio.median, ratio.low, ratio.high, matters)
+        return Ratio(ratio.median, ratio.low, ratio.high, matters, self.threshold)
 
     def amount(self, allocator: str, quantity: str) -> str:
         summary = self.results[allocator][self.keys[quantity]]
@@ -125,6 +154,8 @@ class ComparisonEvidence:
             return ""
         if quantity == "memory":
             return format_bytes(summary["median"])
+        if quantity == "CPU" and self.keys[quantity] != "cpu_seconds":
+            return f"{1e6 * summary['median']:.3g} µs a request"
         return f"{summary['median']:.3g} s"
 
 
@@ -154,7 +185,7 @@ def _median(evidence: Evidence, name: str, quantity: str) -> float:
 
 
 def in_words(ratio: Ratio) -> str:
-    """A decided ratio as a change: "13% less", "1.9 times as much"."""
+    """A ratio as a change: "13% less", "1.9 times as much"."""
     if ratio.median >= 1.995:
         return f"{ratio.median:.1f} times as much"
     percent = 100 * abs(ratio.median - 1)
@@ -168,7 +199,16 @@ def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
         return f"{quantity} not measured"
     if ratio.is_told():
         return f"{in_words(ratio)} {quantity} ({ratio})"
-    return f"no noticeable difference in {quantity} ({ratio})"
+    outcome = ratio.outcome()
+    if outcome is Outcome.SAME:
+        return f"the same {quantity} within {percent(ratio.threshold)} ({ratio})"
+    if not ratio.matters:
+        return f"{in_words(ratio)} {quantity}, below {format_bytes(NOTICEABLE_BYTES)} ({ratio})"
+    return f"{quantity} not decided at {percent(ratio.threshold)} ({ratio})"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 def _both(evidence: Evidence, one: str, other: str) -> str:
@@ -206,6 +246,9 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
             "that the runs did the same work. If they did (dates, addresses), say so with "
             "--check none or give --check a command that judges the output."
         )
+    unreached = _unreached(document)
+    if evidence.baseline in unreached:
+        return _undecided(_without_baseline(unreached[evidence.baseline], len(evidence.candidates)))
     if evidence.baseline not in evidence.candidates:
         return _undecided(f"the baseline {evidence.baseline} has no figures to compare with.")
     if len(evidence.candidates) == 1:
@@ -214,7 +257,7 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
     if summary["interval"] == RANGE:
         count = sum(value is not None for value in summary["rounds"])
         rounds = "1 round does" if count == 1 else f"{count} rounds do"
-        needed = f"it takes {LEAST_ROUNDS}, better 11."
+        needed = f"it takes {LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
         return _undecided(f"{rounds} not tell chance from difference; {needed}")
     return None
 
@@ -224,8 +267,25 @@ def _alone(document: Document, baseline: str) -> str:
     others = [str(one["spec"]) for one in document["results"] if one["spec"] != baseline]
     if not others:
         return f"only {baseline} was measured."
+    unreached = _unreached(document)
+    if all(name in unreached for name in others):
+        return f"{enumerate_names(others)} did not serve {served.stranger(unreached[others[0]])}."
     does = "does" if len(others) == 1 else "do"
     return f"{enumerate_names(others)} {does} not go with this program, and {baseline} is left."
+
+
+def _unreached(document: Document) -> dict[str, dict[str, Any]]:
+    """The results whose figures are another allocator's, by spec."""
+    results = document["results"]
+    return {str(one["spec"]): one for one in results if one["status"] == "out-of-reach"}
+
+
+def _without_baseline(result: Mapping[str, Any], left: int) -> str:
+    """Why there is no verdict when the baseline did not serve the program, and what to do."""
+    text = f"the baseline {result['spec']} did not serve {served.stranger(result)}."
+    if left == 0:
+        return f"{text} No other allocator did, so all rows are the same program under itself."
+    return f"{text} Choose what you mean to compare with by --baseline."
 
 
 def _standing(evidence: ComparisonEvidence) -> list[Sentence]:
@@ -271,30 +331,49 @@ def _opposites(
 
 
 def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
+    """Nobody is shown to be better than the baseline. That is a choice against those who are worse
+    and those who are the same; where it is not decided, the baseline stays for want of reasons."""
     base = evidence.baseline
     others = [name for name in evidence.candidates if name != base]
-    equals = [name for name in both if name != base]
-    ratios = [evidence.ratio(name, base, "CPU") for name in equals]
-    blur = max((ratio.high / ratio.low - 1 for ratio in ratios if ratio), default=0)
-    text = f"stay with {base}: {enumerate_names(others)} "
-    text += "is" if len(others) == 1 else "are"
-    text += " neither noticeably faster nor leaner"
-    if equals:
-        text += f", and the figures do not tell {enumerate_names(equals)} from it"
-    text += "."
-    if blur > 2 * NOTICEABLE:
-        text += (
-            f" Intervals of CPU are up to {100 * blur:.0f}% wide, so a smaller difference may be "
-            "there unseen; more rounds or a quieter machine would tell."
-        )
-    kind, title = ("undecided", "No difference") if equals else ("choice", "Choice")
+    worse = [name for name in others if any(one.is_more() for one in _ratios(evidence, name))]
+    still = [name for name in others if name not in worse]
+    open_ones = [name for name in still if any(one.is_open() for one in _ratios(evidence, name))]
+    same = [name for name in still if name not in open_ones]
+    within = percent(evidence.threshold)
+    parts = []
+    if worse:
+        parts.append(f"{enumerate_names(worse)} {_is_are(worse)} worse in CPU or memory")
+    if same:
+        parts.append(f"{enumerate_names(same)} {_is_are(same)} the same within {within}")
+    parts += [
+        f"{name} is not told from it at {within}: {_opens(evidence, name)}" for name in open_ones
+    ]
+    text = f"stay with {base}: {'; '.join(parts)}."
+    if open_ones:
+        return Sentence("undecided", "Not decided", f"{text} More rounds may tell.")
+    kind, title = ("undecided", "No difference") if same else ("choice", "Choice")
     return Sentence(kind, title, text)
+
+
+def _is_are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _ratios(evidence: Evidence, name: str) -> list[Ratio]:
+    """To the baseline, in CPU and memory, as far as they were measured."""
+    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
+    return [ratio for ratio in ratios if ratio is not None]
+
+
+def _opens(evidence: Evidence, name: str) -> str:
+    """The quantities that are not decided, with their intervals."""
+    pairs = [(what, evidence.ratio(name, evidence.baseline, what)) for what in ("CPU", "memory")]
+    return ", ".join(f"{what} {ratio}" for what, ratio in pairs if ratio and ratio.is_open())
 
 
 def _is_told_apart(evidence: Evidence, name: str) -> bool:
     """From the baseline, in CPU or in memory."""
-    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
-    return any(ratio is not None and ratio.is_told() for ratio in ratios)
+    return any(ratio.is_told() for ratio in _ratios(evidence, name))
 
 
 def _without_a_winner(evidence: Evidence) -> list[Sentence]:
@@ -328,7 +407,7 @@ def _worse(evidence: Evidence) -> list[Sentence]:
 def _take(evidence: Evidence, both: Sequence[str]) -> list[Sentence]:
     chosen = least(evidence, both, "CPU")
     text = (
-        f"{chosen}: nothing measured is noticeably faster, and nothing leaner. "
+        f"{chosen}: nothing measured is shown to be faster, and nothing leaner. "
         f"Against {evidence.baseline}: {_both(evidence, chosen, evidence.baseline)}."
     )
     sentences = [Sentence("choice", "Choice", text)]
@@ -364,9 +443,8 @@ def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
 
 
 def _costs_nothing(evidence: Evidence, name: str) -> bool:
-    """Noticeably better than the baseline in one respect and not worse in the other."""
-    ratios = [evidence.ratio(name, evidence.baseline, quantity) for quantity in ("CPU", "memory")]
-    known = [ratio for ratio in ratios if ratio is not None]
+    """Better than the baseline in one respect, and not worse in the other, as far as is known."""
+    known = _ratios(evidence, name)
     return any(ratio.is_less() for ratio in known) and not any(ratio.is_more() for ratio in known)
 
 
@@ -400,7 +478,22 @@ def _refused(document: Document) -> list[Sentence]:
                 "allocator is at fault or the program depends on where its memory lies."
             )
             sentences.append(Sentence("refused", "Not for this program", text))
-    return sentences
+    return [*sentences, *_out_of_reach(document)]
+
+
+def _out_of_reach(document: Document) -> list[Sentence]:
+    groups: dict[str, list[str]] = {}
+    for name, result in _unreached(document).items():
+        groups.setdefault(served.stranger(result), []).append(name)
+    return [
+        Sentence(
+            "refused",
+            "Out of reach",
+            f"{enumerate_names(names)} did not serve {stranger}, which used most CPU. "
+            f"{'Its' if len(names) == 1 else 'Their'} figures carry no verdict.",
+        )
+        for stranger, names in groups.items()
+    ]
 
 
 # what the heaps' own accounts show
@@ -414,7 +507,9 @@ def _findings(document: Document) -> list[Sentence]:
     freed = {spec: heap for spec, heap in accounts.items() if spec not in collected}
     garbage = {spec: heap for spec, heap in accounts.items() if spec in collected}
     others = [sentence for find in finders for sentence in find(freed)]
-    return [*_never_freed(accounts, document.get("sites")), *others, *_garbage(garbage)]
+    # What a server holds when it is stopped is its data.
+    held = [] if document.get("server") else _never_freed(accounts, document.get("sites"))
+    return [*held, *others, *_garbage(garbage)]
 
 
 def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
@@ -548,8 +643,31 @@ def _limits(document: Document) -> list[Sentence]:
     if document["incomplete"] and measured(document):
         text = f"{document['incomplete']}; the figures are of the rounds before that."
         sentences.append(Sentence("note", "Incomplete", text))
+    others = document.get("others_cpus")
+    if others is not None and others >= LOADED_CPUS:
+        rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
+        more = f", or take more rounds (--rounds {rounds}, or --until 2%)"
+        text = (
+            f"other programs used {others:.1f} of {document['machine']['cpus']} processors while "
+            "the rounds ran, which makes intervals wide and wall times theirs. Measure on a quiet "
+            f"machine{'' if document['until'] else more}."
+        )
+        sentences.append(Sentence("note", "Loaded", text))
+    until = document.get("until")
+    if until is not None and not until["reached"]:
+        text = (
+            f"after {document['rounds']} rounds an interval of CPU is still wider than "
+            f"{percent(until['half_width'])} on a side."
+        )
+        sentences.append(Sentence("note", "Still wide", text))
     cpu = [result["cpu_seconds"]["median"] for result in measured(document)]
-    if cpu and max(cpu) < SHORT_RUN_SECONDS:
+    if cpu and max(cpu) < SHORT_RUN_SECONDS and document.get("server"):
+        text = (
+            f"under the load the server takes {1000 * max(cpu):.0f} ms of CPU, too little to tell "
+            "allocators apart; load it longer."
+        )
+        sentences.append(Sentence("note", "Short", text))
+    elif cpu and max(cpu) < SHORT_RUN_SECONDS:
         text = (
             f"a run takes {1000 * max(cpu):.0f} ms of CPU, most of which goes into starting the "
             "program; give it more to do."

@@ -68,7 +68,7 @@ def command_line(plan: Plan, allocator: Allocator) -> list[str]:
     """The command under an allocator, for tools that know of no allocators."""
     unset = [word for name in OWN_VARIABLES for word in ("-u", name)]
     settings = [f"{name}={value}" for name, value in allocator.environment().items()]
-    return ["env", *unset, *settings, *plan.command]
+    return ["env", *unset, *settings, *plan.command_of(allocator)]
 
 
 def _complaint(text: str) -> str:

@@ -22,7 +22,7 @@ def run_one(
     allocator: Allocator, options: list[str], command: tuple[str, ...], stdout: Any
 ) -> Document:
     """Runs the command once under the recorder and an allocator."""
-    asked = None if allocator.name == "glibc" else allocator.spec
+    asked = None if allocator.spec == "glibc" else allocator.spec
     environment = allocator_environment(find_program(command[0]), command[0], asked, False)
     settings = [f"--env={name}={value}" for name, value in environment.items()]
     # Memory, so that nothing stays behind; by our name for it, so that the program inherits none.
@@ -51,4 +51,4 @@ def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocat
     find_program(command[0])
     if any(allocator.library is not None for allocator in chosen):
         need_preloadable(command[0])
-    return chosen
+    return [allocators.for_program(one, command[0]) for one in chosen]

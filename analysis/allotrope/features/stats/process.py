@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...system.counters import Published, find_published
 from ...system.errors import UserError
 
 SCHEMA = "allotrope.live/1"
-MAGIC = b"allotrope-live/1"
-NAME_BYTES, MOST_COUNTERS = 24, 32
-HEAD = struct.Struct(f"<16s{NAME_BYTES}s{NAME_BYTES}sQ")
-COUNTER = struct.Struct(f"<{NAME_BYTES}sQ")
-WORD = struct.Struct("<Q")
 UNIT_BYTES = 16  # of window_units
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
 CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
-
-
-def _text(field: bytes) -> str:
-    return field.split(b"\0", 1)[0].decode(errors="replace")
 
 
 @dataclass
@@ -31,18 +23,12 @@ class Process:
 
     pid: int
     started: str  # tells it from a later process of the same number
-    allocator: str
-    preset: str
-    counters: dict[str, int]  # addresses
+    published: Published
 
     def read(self) -> dict[str, int]:
         """The counters' values. Raises UserError when the process has ended."""
         try:
-            with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
-                values = {}
-                for name, address in self.counters.items():
-                    memory.seek(address)
-                    values[name] = WORD.unpack(memory.read(WORD.size))[0]
+            values = self.published.read(self.pid)
         except (OSError, struct.error):
             raise _ended(self.pid) from None
         if _started(self.pid) != self.started:
@@ -57,8 +43,8 @@ class Process:
             "schema": SCHEMA,
             "pid": self.pid,
             "command": _command(self.pid),
-            "allocator": self.allocator,
-            "preset": self.preset,
+            "allocator": self.published.allocator,
+            "preset": self.published.preset,
             "mapped_bytes": values["mapped_bytes"],
             "mapped_peak_bytes": values["mapped_peak_bytes"],
             "metadata_bytes": values["metadata_bytes"],
@@ -107,16 +93,13 @@ def find(pid: int) -> Process:
     started = _started(pid)
     try:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            for start, end in _data_of_library(maps, _program(pid)):
-                memory.seek(start)
-                found = _parse(memory.read(end - start))
-                if found is not None:
-                    return Process(pid, started, *found)
+        published = find_published(pid, maps)
     except PermissionError:
-        raise UserError(_forbidden(pid)) from None
+        raise UserError(forbidden(pid)) from None
     except (OSError, struct.error):
         raise _ended(pid) from None
+    if published is not None:
+        return Process(pid, started, published)
     if not maps:
         raise UserError(f"process {pid} has no memory: it is a kernel thread or has just ended")
     raise UserError(
@@ -125,54 +108,23 @@ def find(pid: int) -> Process:
     )
 
 
-def _forbidden(pid: int) -> str:
+def forbidden(pid: int) -> str:
+    """Why the process may not be read, and what may mend it."""
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return f"process {pid} has ended"
     if owner != os.geteuid():
         return f"process {pid} belongs to user {owner}; run this as that user or as root"
+    if os.geteuid() == 0:
+        return (
+            f"process {pid} may not be read, even by this root: in a container it takes "
+            "CAP_SYS_PTRACE, and nobody reads a process of another user namespace"
+        )
     return (
         f"process {pid} may not be read (kernel.yama.ptrace_scope, or it is not dumpable); run "
         "this as root"
     )
-
-
-def _program(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""  # a kernel thread
-
-
-def _data_of_library(maps: list[str], program: str) -> list[tuple[int, int]]:
-    """The writable mappings of our library, or of a static program that may hold it, and what
-    lies behind each without a name (.bss)."""
-    ranges, was_ours = [], False
-    for line in maps:
-        words = line.split(None, 5)
-        path = words[5].removesuffix(" (deleted)") if len(words) == 6 else ""
-        is_named = os.path.basename(path).startswith("liballotrope") or path == program
-        if path and is_named or (was_ours and not path):
-            if words[1].startswith("rw"):
-                start, end = (int(word, 16) for word in words[0].split("-"))
-                ranges.append((start, end))
-            was_ours = True
-        else:
-            was_ours = False
-    return ranges
-
-
-def _parse(data: bytes) -> tuple[str, str, dict[str, int]] | None:
-    place = data.find(MAGIC)
-    if place < 0:
-        return None
-    _, allocator, preset, count = HEAD.unpack_from(data, place)
-    counters = {}
-    for number in range(min(count, MOST_COUNTERS)):
-        name, address = COUNTER.unpack_from(data, place + HEAD.size + number * COUNTER.size)
-        counters[_text(name)] = address
-    return _text(allocator), _text(preset), counters
 
 
 def _resident(pid: int, values: dict[str, int]) -> tuple[int, int]:

@@ -44,7 +44,7 @@ from ..compare.measure import (
     steps as steps_of,
 )
 
-STATE_SCHEMA = "allotrope.suite-state/2"
+STATE_SCHEMA = "allotrope.suite-state/3"
 # What programs of a suite see of our environment.
 INHERITED = (
     *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TERM"),
@@ -479,6 +479,8 @@ def _frozen_contender(contender: Contender) -> dict[str, Any]:
         "failure": contender.failure and dataclasses.asdict(contender.failure),
         "heap": contender.heap,
         "heap_missing": contender.heap_missing,
+        "served": contender.served,
+        "served_missing": contender.served_missing,
     }
 
 
@@ -496,3 +498,4 @@ def _restore(part: Part, saved: dict[str, Any]) -> None:
         contender.rejected = was["rejected"]
         contender.failure = Failure(**was["failure"]) if was["failure"] else None
         contender.heap, contender.heap_missing = was["heap"], was["heap_missing"]
+        contender.served, contender.served_missing = was["served"], was["served_missing"]

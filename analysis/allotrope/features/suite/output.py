@@ -8,18 +8,20 @@ from typing import Any, Mapping, Sequence
 from ...output import files
 from ...output.sentences import Sentence, enumerate_names
 from ...output.units import format_ratio
-from ...statistics.intervals import CONFIDENCE, LEAST_ROUNDS, RANGE
+from ...statistics.intervals import JUDGED_CONFIDENCE, JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
-from ...statistics.verdicts import leaves_out, tells_chance
+from ...statistics.verdicts import THRESHOLD, Outcome, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
-from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity
+from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity, percent
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
 # The quantities of which means are taken; memory is whichever peak matters in each program.
 QUANTITIES = ("cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults")
+# Statuses that make an allocator none for every program.
+BAD = {"failed", "different-output", "out-of-reach"}
 Document = Mapping[str, Any]
 
 
@@ -35,7 +37,7 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
         "machine": machine,
         "baseline": allocators[run.settings.baseline].spec,
         "rounds": run.settings.rounds,
-        "confidence": CONFIDENCE,
+        "confidence": JUDGED_CONFIDENCE,
         "resampling": {"replicates": REPLICATES, "seed": SEED},
         "interrupted": run.interrupted,
         "allocators": [
@@ -136,6 +138,7 @@ class SuiteEvidence:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.baseline = str(document["baseline"])
+        self.threshold = THRESHOLD
         self.candidates: Sequence[str] = [
             spec for spec, found in document["means"].items() if found["cpu_seconds"]
         ]
@@ -164,10 +167,10 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
         return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
-    if not tells_chance(baseline["rounds"]):
+    if not tells_chance(baseline["rounds"], LEAST_JUDGED_ROUNDS):
         text = (
             f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
-            f"{LEAST_ROUNDS}, better 11."
+            f"{LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
         )
         return [Sentence("undecided", "Not decided", text)]
     if len(evidence.candidates) < 2:
@@ -183,7 +186,7 @@ def _refused(document: Document) -> list[Sentence]:
     bad: dict[str, list[str]] = {}
     for entry in document["programs"]:
         for result in (entry["comparison"] or {"results": ()})["results"]:
-            if result["status"] in ("failed", "different-output"):
+            if result["status"] in BAD:
                 words = f"{entry['name']} ({result['status'].replace('-', ' ')})"
                 bad.setdefault(result["spec"], []).append(words)
     return [
@@ -220,7 +223,7 @@ def went_wrong(document: Document) -> bool:
         entry["status"] == "failed" or (entry["comparison"] and entry["comparison"]["incomplete"])
         for entry in document["programs"]
     )
-    return broken or bool(statuses & {"failed", "different-output"})
+    return broken or bool(statuses & BAD)
 
 
 # Tables
@@ -243,6 +246,10 @@ def means_rows(document: Document) -> list[list[str]]:
     return rows
 
 
+def mark_legend() -> str:
+    return f"* better or worse: the interval lies beyond {percent(THRESHOLD)}"
+
+
 def program_rows(document: Document, quantity: str) -> list[list[str]]:
     """The ratio of each program and allocator, header first."""
     specs = [allocator["spec"] for allocator in document["allocators"]]
@@ -258,12 +265,12 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
 
 
 def _cell(result: Mapping[str, Any], key: str) -> str:
-    """A ratio, marked where the interval leaves out 1."""
+    """A ratio, marked where it is better or worse (mark_legend)."""
     summary = result[key]
     if summary is None or summary["ratio"] is None:
         return "–" if result["status"] == "ok" else str(result["status"])
-    told = leaves_out((summary["ratio_low"], summary["ratio_high"]), 1)
-    return f"{summary['ratio']:.2f}{'*' if told and summary['interval'] != RANGE else ''}"
+    told = summary.get("verdict") in (Outcome.BETTER, Outcome.WORSE)
+    return f"{summary['ratio']:.2f}{'*' if told else ''}"
 
 
 def as_csv(document: Document) -> str:

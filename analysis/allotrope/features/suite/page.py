@@ -7,11 +7,11 @@ from typing import Any, Mapping
 from ...output.page import Figure, Page, Section, Table, plain
 from ...output.plots import interval_bar, ratio_layout
 from ...output.units import format_ratio
-from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import means_rows, program_rows, recommend_suite
+from .output import mark_legend, means_rows, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -69,9 +69,9 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         for spec, mean in known.items()
     ]
     fewest = min(mean["rounds"] for mean in known.values())
-    interval = f"{100 * document['confidence']:.0f}% interval"
-    if not tells_chance(fewest):
-        interval = f"range (an interval needs {LEAST_ROUNDS} rounds)"
+    interval = f"{100 * document['confidence']:.3g}% interval"
+    if not tells_chance(fewest, LEAST_JUDGED_ROUNDS):
+        interval = f"range (an interval needs {LEAST_JUDGED_ROUNDS} rounds)"
     labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
     return Figure(
         name=name,
@@ -103,9 +103,7 @@ def _programs_section(document: Document) -> Section:
     for quantity in ("cpu_seconds", "memory_bytes"):
         figures.append(_per_program(document, quantity))
         rows = program_rows(document, quantity)
-        caption = (
-            f"{TITLES[quantity]}, ratio to {document['baseline']}; * the interval leaves 1 out"
-        )
+        caption = f"{TITLES[quantity]}, ratio to {document['baseline']}; {mark_legend()}"
         tables.append(Table(caption, rows[0], rows[1:]))
     return Section("Program by program", said, figures, tables)
 

@@ -19,7 +19,7 @@ def allocator_environment(
 ) -> dict[str, str]:
     """The environment to record `program` in. One that nothing can be preloaded into is recorded
     as it is, unless an allocator was asked for."""
-    chosen = allocators.choose(spec or "glibc")
+    chosen = allocators.for_program(allocators.choose(spec or "glibc"), name)
     obstacle = preload_obstacle(program)
     if plain:
         if chosen.library is not None and obstacle is not None:

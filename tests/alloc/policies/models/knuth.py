@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from models.model import Model, round_up
+from models.model import BIN_STARTS, SEARCH_LIMIT, Model, bin_of, round_up
 
 TAGS = 16
 LEAST = 32
@@ -150,4 +150,85 @@ class Knuth(Model):
             missing += rest
             self.free_list = self.free_list[at + 1 :] + self.free_list[:at]
         self.sizes[start] += missing
+        return True
+
+
+class BinnedKnuth(Knuth):
+    """search=binned: the free list is one list for each bin, the newest block first; the
+    wilderness is in none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bins: dict[int, list[int]] = {bin: [] for bin in range(len(BIN_STARTS))}
+        self.is_free: set[int] = set()
+
+    def enlist(self, start: int) -> None:
+        self.is_free.add(start)
+        if not self.is_wilderness(start):
+            self.bins[bin_of(self.sizes[start] // 16)].insert(0, start)
+
+    def delist(self, start: int) -> None:
+        self.is_free.remove(start)
+        if not self.is_wilderness(start):
+            self.bins[bin_of(self.sizes[start] // 16)].remove(start)
+
+    def release(self, start: int) -> None:
+        at = bisect_left(self.starts, start)
+        if at + 1 < len(self.starts) and self.starts[at + 1] in self.is_free:
+            above = self.starts[at + 1]
+            self.delist(above)
+            self.sizes[start] += self.remove(above)
+        if at > 0 and self.starts[at - 1] in self.is_free:
+            below = self.starts[at - 1]
+            self.delist(below)
+            self.sizes[below] += self.remove(start)
+            start = below
+        self.enlist(start)
+
+    def grow(self, size: int) -> None:
+        count = (size + 24) // GROWTH * GROWTH + GROWTH
+        start = self.extend(count)
+        last = self.starts[-1] if self.starts else None
+        if last is None:
+            self.add(start + 8, count - 16)
+            self.enlist(start + 8)
+        elif last in self.is_free:
+            self.sizes[last] += count  # the wilderness goes on
+        else:
+            self.add(start - 8, count)  # over the old fencepost
+            self.enlist(start - 8)
+
+    def take(self, start: int, size: int) -> int:
+        self.delist(start)
+        rest = self.sizes[start] - size
+        if rest >= LEAST:
+            self.sizes[start] = size
+            self.add(start + size, rest)
+            self.enlist(start + size)
+        return start
+
+    def alloc(self, size: int) -> int:
+        size = max(round_up(size + TAGS, 16), LEAST)
+        for number in range(bin_of(size // 16), len(BIN_STARTS)):
+            for start in self.bins[number][:SEARCH_LIMIT]:
+                if self.sizes[start] >= size:
+                    return self.take(start, size) + 8
+        last = self.starts[-1] if self.starts and self.starts[-1] in self.is_free else None
+        have = self.sizes[last] if last is not None else 0
+        if have < size:
+            self.grow(size - have)
+        return self.take(self.starts[-1], size) + 8
+
+    def resize(self, block: int, size: int) -> bool:
+        start = block - 8
+        needed = max(round_up(size + TAGS, 16), LEAST)
+        missing = needed - self.sizes[start]
+        if missing <= 0:
+            self.shed(start, needed)
+            return True
+        above = start + self.sizes[start]
+        if above not in self.is_free or self.sizes[above] < missing:
+            return False
+        self.take(above, missing)
+        self.sizes[start] += self.remove(above)
         return True

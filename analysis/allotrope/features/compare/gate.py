@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""Conditions under which a comparison is a failure, for continuous integration:
+`blocks.cpu > 1.05`, `jemalloc.memory > 100MiB`, `any.throughput < 0.95`.
+
+A bare number or a percentage is about the ratio to the baseline, a number with a unit about the
+figure itself. A condition is met when the whole interval meets it. When the interval lies on both
+sides it is not decided, which is said and fails nothing: chance must not break a build.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Sequence
+
+from ...output.units import format_bytes, format_ratio
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
+from ...system.errors import UserError
+from .recommendation import cpu_quantity, memory_quantity
+
+Document = Mapping[str, Any]
+STATUS = 3  # of a comparison that meets a condition
+ANY = "any"
+CONDITION = re.compile(r"(.+?)\s*(>=|<=|>|<)\s*([+-]?\d+(?:\.\d+)?)\s*(%|[A-Za-zµ]*)")
+UNITS = {
+    **{"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0},
+    **{"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30},
+}
+SHORT_NAMES = {
+    "wall": "wall_seconds",
+    "user": "user_seconds",
+    "system": "system_seconds",
+    "rss": "peak_rss_bytes",
+    "tree": "tree_peak_bytes",
+    "faults": "minor_faults",
+    "mean": "memory_mean_bytes",
+    "end": "memory_end_bytes",
+}
+EXAMPLE = "write it as 'blocks.cpu > 1.05'"
+
+
+@dataclass(frozen=True)
+class Condition:
+    text: str
+    subject: str  # ALLOCATOR.QUANTITY
+    operator: str
+    bound: float
+    unit: str | None  # None: the bound is a ratio
+
+    def meets(self, interval: Estimate) -> bool | None:
+        """None: not decided."""
+        if self.operator in ("<", "<="):
+            low, high, bound = -interval.high, -interval.low, -self.bound
+        else:
+            low, high, bound = interval.low, interval.high, self.bound
+        inclusive = self.operator.endswith("=")
+        if low > bound or (inclusive and low == bound):
+            return True
+        return None if high > bound or (inclusive and high == bound) else False
+
+
+def parse_condition(text: str) -> Condition:
+    match = CONDITION.fullmatch(text.strip())
+    if match is None or "." not in match[1]:
+        raise UserError(f"--fail-if: '{text}' is no condition; {EXAMPLE}")
+    subject, operator, number, unit = match.groups()
+    if unit == "%":
+        return Condition(text, subject, operator, 1 + float(number) / 100, None)
+    if unit and unit not in UNITS:
+        raise UserError(f"--fail-if: '{text}': no unit '{unit}'; valid are %, {', '.join(UNITS)}")
+    bound = float(number) * (UNITS[unit] if unit else 1)
+    return Condition(text, subject, operator, bound, unit or None)
+
+
+def check_conditions(conditions: Sequence[Condition], specs: Sequence[str], rounds: int) -> None:
+    """Before anything is measured: raises UserError for a condition that can never be judged."""
+    if conditions and rounds < LEAST_JUDGED_ROUNDS:
+        raise UserError(
+            f"--fail-if needs an interval, and so at least --rounds {LEAST_JUDGED_ROUNDS}; "
+            f"{rounds} would decide nothing"
+        )
+    for condition in conditions:
+        if not any(condition.subject.startswith(f"{spec}.") for spec in (*specs, ANY)):
+            valid = ", ".join((*specs, ANY))
+            raise UserError(
+                f"--fail-if: '{condition.text}' is about no allocator that is compared: {valid}"
+            )
+
+
+def quantities(document: Document) -> dict[str, str]:
+    """What a condition may call each quantity, and its key."""
+    keys = [key for result in document["results"] for key, one in result.items() if _is_one(one)]
+    metrics = {key.removeprefix("metric:"): key for key in keys if key.startswith("metric:")}
+    known = {key: key for key in keys} | metrics | {"cpu": cpu_quantity(document)}
+    known["memory"] = memory_quantity(document)
+    return known | {name: key for name, key in SHORT_NAMES.items() if key in keys}
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, dict) and "ratio_low" in value
+
+
+def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]:
+    """The allocators and the quantity's key that a condition is about."""
+    known = quantities(document)
+    specs = [str(result["spec"]) for result in document["results"]]
+    found = [spec for spec in specs if condition.subject.startswith(f"{spec}.")]
+    if found:
+        spec = max(found, key=len)
+        name, about = condition.subject.removeprefix(f"{spec}."), [spec]
+    else:
+        name = condition.subject.removeprefix(f"{ANY}.")
+        about = [spec for spec in specs if spec != document["baseline"]]
+    if name not in known:
+        raise UserError(
+            f"--fail-if: '{condition.text}': there is no quantity '{name}'; valid are: "
+            f"{', '.join(sorted(known))}"
+        )
+    return [(spec, known[name]) for spec in about]
+
+
+def _interval(condition: Condition, summary: Mapping[str, Any] | None) -> Estimate | None:
+    if summary is None:
+        return None
+    if condition.unit is not None:
+        return Estimate(summary["median"], summary["low"], summary["high"])
+    if summary["ratio"] is None:
+        return None
+    return Estimate(summary["ratio"], summary["ratio_low"], summary["ratio_high"])
+
+
+@dataclass(frozen=True)
+class Judgement:
+    met: bool | None  # None: not decided
+    line: str
+
+
+def judge(
+    conditions: Sequence[Condition],
+    document: Document,
+    interval_of: Callable[[Condition, str, str], Estimate | None] | None = None,
+) -> list[Judgement]:
+    """Each condition, for each allocator that it is about. interval_of: of a condition, a spec and
+    a quantity's key, where it is not the document's own."""
+    results = {result["spec"]: result for result in document["results"]}
+    judgements = []
+    for condition in conditions:
+        for spec, key in _subjects(condition, document):
+            interval = (
+                interval_of(condition, spec, key)
+                if interval_of
+                else _interval(condition, results[spec].get(key))
+            )
+            judgements.append(_judgement(condition, spec, key, interval))
+    return judgements
+
+
+def _judgement(condition: Condition, spec: str, key: str, interval: Estimate | None) -> Judgement:
+    who = f" ({spec})" if condition.subject.startswith(f"{ANY}.") else ""
+    if interval is None:
+        return Judgement(True, f"{condition.text}{who}: there are no figures, which is a failure")
+    met = condition.meets(interval)
+    words = {True: "yes, failed", False: "no", None: "not decided; more --rounds would tell"}[met]
+    return Judgement(met, f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}")
+
+
+def _figure(condition: Condition, key: str, interval: Estimate) -> str:
+    if condition.unit is None:
+        return format_ratio(interval.median, interval.low, interval.high)
+    low, middle, high = (
+        format_bytes(value) if key.endswith("_bytes") else f"{value:.4g}"
+        for value in (interval.low, interval.median, interval.high)
+    )
+    return f"{middle} [{low}, {high}]"
+
+
+def gate_lines(judgements: Sequence[Judgement]) -> list[str]:
+    return [f"Fail if {judgement.line}." for judgement in judgements]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Who really served the processes of a contender's run ("served" of docs/compare-format.md).
+
+A contender is *in reach* of a process when its allocator serves it. The processes of one command
+that are served alike are one row. The main row is the one that used most CPU: where the contender
+is not in its reach, the contender's figures are somebody else's, and carry no verdict.
+"""
+
+import os
+from typing import Any, Mapping, Sequence
+
+from ...output.sentences import enumerate_names
+from ...system.allocators import Allocator
+from ...system.serving import Process, Serving
+
+MOST_ROWS = 20
+MOST_NAMED = 4
+NO_ACCOUNT = "it did not serve the process that used most CPU"
+WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
+
+
+def is_served_by(serving: Serving, allocator: Allocator) -> bool:
+    if allocator.ours:
+        return serving.allocator.partition(":")[0] == allocator.name
+    if allocator.library is None:
+        return serving.allocator == "glibc"
+    library = os.path.realpath(allocator.library)
+    return serving.object is not None and os.path.realpath(serving.object) == library
+
+
+def account(processes: Sequence[Process], allocator: Allocator) -> dict[str, Any] | None:
+    """None when nothing was seen."""
+    rows: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+    for process in processes:
+        serving = process.serving
+        key = process.command, serving.allocator, serving.object
+        row = rows.setdefault(
+            key,
+            {
+                "command": process.command,
+                "allocator": serving.allocator,
+                "object": serving.object,
+                "in_reach": is_served_by(serving, allocator) if serving.is_known else None,
+                "processes": 0,
+                "cpu_seconds": 0.0,
+                "allocations": None,
+            },
+        )
+        row["processes"] += 1
+        row["cpu_seconds"] += process.cpu_seconds
+        if serving.allocations is not None:
+            row["allocations"] = (row["allocations"] or 0) + serving.allocations
+    if not rows:
+        return None
+    found = sorted(rows.values(), key=lambda row: -float(row["cpu_seconds"]))
+    counts = [row["allocations"] for row in found if row["allocations"] is not None]
+    whole = sum(row["cpu_seconds"] for row in found)
+    reached = sum(row["cpu_seconds"] for row in found if row["in_reach"])
+    return {
+        "in_reach": found[0]["in_reach"],
+        "cpu_share": reached / whole if whole else None,
+        "allocations": sum(counts) if counts else None,
+        "processes": sum(row["processes"] for row in found),
+        "rows": found[:MOST_ROWS],
+    }
+
+
+def is_out_of_reach(served: Mapping[str, Any] | None) -> bool:
+    """Known to be."""
+    return served is not None and served["in_reach"] is False
+
+
+def who(row: Mapping[str, Any]) -> str:
+    """Who serves a row, for a table."""
+    return WORDS.get(row["allocator"], str(row["allocator"]))
+
+
+def stranger(result: Mapping[str, Any]) -> str:
+    """The command whose processes used most CPU, and who served it, of a result that did not."""
+    return _stranger(result["served"]["rows"][0])
+
+
+def cell(served: Mapping[str, Any] | None) -> str:
+    """For the column "served by": who serves the main process, and the allocations of all."""
+    if served is None:
+        return "–"
+    main = served["rows"][0]
+    count = served["allocations"]
+    return who(main) if count is None else f"{who(main)} ({short_count(count)})"
+
+
+def short_count(count: int) -> str:
+    if count < 10_000:
+        return str(count)
+    return f"{count / 1e3:.0f}k" if count < 10_000_000 else f"{count / 1e6:.0f}M"
+
+
+def notes(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the reader of the contenders' rows must know: whom they did not serve. Those of whom the
+    same is to be said share a line. results: each with `spec`, `served` and `served_missing`."""
+    strangers: dict[str, list[Mapping[str, Any]]] = {}
+    lines = []
+    for one in results:
+        if one["served"] is None:
+            missing = one["served_missing"]
+            lines += [f"{one['spec']}: who served it is not known, {missing}."] if missing else []
+        elif named := strangers_of(one["served"]):
+            strangers.setdefault(named, []).append(one)
+    for named, those in strangers.items():
+        shares = [one["served"]["cpu_share"] for one in those]
+        most = max((share for share in shares if share is not None), default=None)
+        line = f"{enumerate_names([one['spec'] for one in those])} did not serve {named}"
+        if most is not None:
+            served = "it did serve" if len(those) == 1 else "they did serve"
+            line += f"; what {served} used {100 * most:.0f}% of the CPU"
+        lines.append(f"{line}.")
+    return lines
+
+
+def strangers_of(served: Mapping[str, Any]) -> str:
+    """Those commands that others served, and who; empty when there are none."""
+    strangers = [row for row in served["rows"] if row["in_reach"] is False]
+    named = [_stranger(row) for row in strangers[:MOST_NAMED]]
+    if len(strangers) > MOST_NAMED:
+        named.append(f"{len(strangers) - MOST_NAMED} more commands")
+    return enumerate_names(named) if named else ""
+
+
+def _stranger(row: Mapping[str, Any]) -> str:
+    count = "" if row["processes"] == 1 else f", {row['processes']} processes"
+    return f"{row['command']} ({_who_did(row)}{count})"
+
+
+def _who_did(row: Mapping[str, Any]) -> str:
+    kind = row["allocator"]
+    if kind == "own":
+        return "it has a malloc of its own"
+    if kind == "static":
+        return "it is linked statically"
+    return f"{os.path.basename(row['object'] or '') or kind} did"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""What the page of a comparison has only for a server: its quantities, its memory over time, and
+how it was loaded."""
+
+from typing import Any, Callable, Mapping, Sequence
+
+from ...output.page import SERIES, Figure, Section, Table, axis, colour, layout, plain
+from ...output.plots import legend
+from ...output.units import MEBIBYTE, format_bytes, format_count, format_seconds
+from ..server.run import METRIC
+from .servers import format_figure
+
+Document = Mapping[str, Any]
+Quantity = tuple[str, str, Callable[[float], str]]
+
+
+def format_request_time(seconds: float) -> str:
+    return f"{1e6 * seconds:.4g} µs"
+
+
+def _seconds(value: float) -> str:
+    return f"{format_seconds(value)} s"
+
+
+def loaded_by(document: Document) -> str:
+    """What stands behind the command on top of the page."""
+    server = document.get("server")
+    return f"\nloaded by: {server['load']}" if server else ""
+
+
+def server_quantities(document: Document) -> list[Quantity]:
+    """Quantity, its title, how a figure of it is written."""
+    found: list[Quantity] = [
+        ("cpu_per_request_seconds", "CPU time per request", format_request_time),
+        ("cpu_seconds", "CPU time under the load", _seconds),
+        ("user_seconds", "CPU time under the load, in the program", _seconds),
+        ("system_seconds", "CPU time under the load, in the kernel", _seconds),
+        ("wall_seconds", "How long the load lasted", _seconds),
+    ]
+    for one in document["server"]["metrics"]:
+        found.append((METRIC + one["name"], f"What the load said: {one['name']}", format_figure))
+    return [
+        *found,
+        ("tree_peak_bytes", "Memory of all processes at most", format_bytes),
+        ("memory_mean_bytes", "Memory of all processes under the load, mean", format_bytes),
+        ("memory_end_bytes", "Memory of all processes at the load's end", format_bytes),
+        ("peak_rss_bytes", "Peak memory of the largest process", format_bytes),
+        ("minor_faults", "Minor page faults under the load", format_count),
+        ("major_faults", "Major page faults under the load", format_count),
+        ("start_seconds", "Time until the server was ready", _seconds),
+    ]
+
+
+def server_sections(document: Document, prefix: str) -> list[Section]:
+    if not document.get("server"):
+        return []
+    known = [
+        (place, one) for place, one in enumerate(document["results"]) if one["memory_timeline"]
+    ]
+    figures = [_memory_figure(known, prefix)] if known else []
+    return [Section("Memory over time", _words(document), figures, [_asked(document)])]
+
+
+def _words(document: Document) -> list[str]:
+    server = document["server"]
+    where = ", ".join(map(str, server["server_processors"]))
+    beside = ", ".join(map(str, server["load_processors"]))
+    lines = [
+        f"The server ran on processors {where}, the load on {beside}."
+        if where != beside
+        else "The machine has one processor: the load and the server took turns on it."
+    ]
+    if server["killed"]:
+        lines.append(
+            f"The server did not end within {server['stop_timeout_seconds']:g} s of TERM and was "
+            "killed each time, after it was measured."
+        )
+    return lines
+
+
+def _memory_figure(known: Sequence[tuple[int, Mapping[str, Any]]], prefix: str) -> Figure:
+    data = []
+    for place, one in known:
+        timeline = one["memory_timeline"]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": one["spec"],
+                "x": timeline["seconds"],
+                "y": [round(value / MEBIBYTE, 3) for value in timeline["bytes"]],
+                "line": {
+                    "color": colour(place),
+                    "width": 1.5,
+                    "dash": "solid" if place < SERIES else "dash",
+                },
+                "hovertemplate": f"<b>{plain(one['spec'])}</b><br>%{{x:.2f}} s: %{{y:.1f}} MiB"
+                "<extra></extra>",
+            }
+        )
+    return Figure(
+        name=f"{prefix}server-memory",
+        title="Memory of the server's processes",
+        caption="All processes together (PSS), in the last round, seen from outside every 50 ms. "
+        "The load begins at 0.",
+        data=data,
+        layout=layout(
+            xaxis=axis("s after the load began"),
+            yaxis=axis("MiB", rangemode="tozero"),
+            showlegend=True,
+            legend=legend(-0.25),
+        ),
+        height=340,
+        wide=True,
+    )
+
+
+def _asked(document: Document) -> Table:
+    server = document["server"]
+    keys = ("server", "ready", "load", "setup", "cleanup")
+    rows = [[key, server[key]] for key in keys if server[key] is not None]
+    return Table("The commands", [], rows, words=True)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""What a comparison of a server shows beside, or instead of, what one of a command shows: CPU time
+per request, the load's own figures, and memory over time."""
+
+import dataclasses
+from typing import Any
+
+from ...output.units import format_bytes, format_ratio, format_seconds
+from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
+from ..server.metrics import REQUESTS, THROUGHPUT, Metric
+from ..server.plan import divide_processors
+from ..server.run import METRIC, ServerRun
+from . import served
+from .judged import verdict_cell, verdict_of
+from .measure import QUANTITIES as COMMAND_QUANTITIES
+from .measure import Comparison, Contender
+
+CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
+# As output.py's, for the columns below.
+LEAST_WANTED = (9, 8, 7, 6, 4, 1, 5, 3)
+
+
+def known_metrics(comparison: Comparison) -> list[Metric]:
+    run = comparison.reference_run
+    return list(run.known) if isinstance(run, ServerRun) else []
+
+
+def cpu_quantity(comparison: Comparison) -> str:
+    """Per request where the load says how many there were: of a load that lasts as long as it was
+    told to, CPU time alone says nothing."""
+    names = [one.name for one in known_metrics(comparison)]
+    return PER_REQUEST if REQUESTS in names else CPU
+
+
+# JSON
+
+
+def server_document(comparison: Comparison) -> dict[str, Any] | None:
+    """The "server" of a comparison's JSON."""
+    plan = comparison.plan.server
+    if plan is None:
+        return None
+    processors = divide_processors()
+    run = comparison.reference_run
+    return {
+        **{key: getattr(plan, key) for key in ("server", "ready", "load", "setup", "cleanup")},
+        "ready_timeout_seconds": plan.ready_timeout,
+        "stop_timeout_seconds": plan.stop_timeout,
+        "server_processors": list(processors.server),
+        "load_processors": list(processors.load),
+        "metrics": [dataclasses.asdict(one) for one in known_metrics(comparison)],
+        "cpu_quantity": cpu_quantity(comparison),
+        "killed": bool(run and run.killed),
+    }
+
+
+def server_result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
+    """What a result has only for a server."""
+    if comparison.plan.server is None:
+        return {}
+
+    rising = {METRIC + one.name for one in known_metrics(comparison) if one.more_is_better}
+
+    def summary(quantity: str) -> dict[str, Any] | None:
+        found = comparison.summary(contender, quantity)
+        if found is None:
+            return None
+        verdict = verdict_of(comparison, contender, found, quantity in rising)
+        return dataclasses.asdict(found) | {"verdict": verdict}
+
+    own = [quantity for quantity in comparison.quantities() if quantity not in COMMAND_QUANTITIES]
+    result: dict[str, Any] = {quantity: summary(quantity) for quantity in own}
+    runs = [run for run in contender.runs if isinstance(run, ServerRun) and run.timeline]
+    last = runs[-1].timeline if runs and contender.failure is None else None
+    result["memory_timeline"] = last and {
+        "seconds": [round(at, 4) for at, _ in last],
+        "bytes": [size for _, size in last],
+    }
+    return result
+
+
+# The table
+
+
+def format_figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _with_ratio(text: str, summary: Summary) -> str:
+    return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
+
+
+def _tail(known: list[Metric]) -> Metric | None:
+    """The metric that says how slow the slowest are."""
+    less = [one for one in known if not one.more_is_better]
+    return next((one for one in less if one.name.startswith("p99")), less[0] if less else None)
+
+
+def _shown(comparison: Comparison) -> tuple[Metric | None, Metric | None]:
+    """The metrics that the table has room for."""
+    known = known_metrics(comparison)
+    rates = [one for one in known if one.more_is_better and one.name != REQUESTS]
+    rate = next((one for one in rates if one.name == THROUGHPUT), rates[0] if rates else None)
+    return rate, _tail(known)
+
+
+def server_rows(comparison: Comparison) -> list[list[str]]:
+    """As of a command, header first, in the same order of importance."""
+    rate, tail = _shown(comparison)
+    per_request = cpu_quantity(comparison) == PER_REQUEST
+    header = ["allocator", "CPU µs/request" if per_request else "CPU s", "ratio", "CPU, memory"]
+    header += [rate.name if rate else "load s", "memory", tail.name if tail else "at end"]
+    rows = [[*header, "heap peak", "served by", "status"]]
+    for contender in comparison.contenders:
+        rows.append(_row(comparison, contender, rate, tail))
+    return rows
+
+
+def _row(
+    comparison: Comparison, contender: Contender, rate: Metric | None, tail: Metric | None
+) -> list[str]:
+    quantity = cpu_quantity(comparison)
+    cpu = comparison.summary(contender, quantity)
+    peak = comparison.summary(contender, "tree_peak_bytes")
+    end = comparison.summary(contender, "memory_end_bytes")
+    wall = comparison.summary(contender, "wall_seconds")
+    heap = contender.heap and contender.heap["mapped_peak_bytes"]
+    cells = [contender.allocator.spec, "–", "–", verdict_cell(comparison, contender, cpu, peak)]
+    if cpu is not None:
+        scaled = f"{1e6 * cpu.median:.4g}"
+        cells[1] = scaled if quantity == PER_REQUEST else format_seconds(cpu.median)
+        cells[2] = "baseline" if contender is comparison.baseline else _interval(cpu)
+    if rate is not None:
+        cells.append(_metric_cell(comparison, contender, rate))
+    else:
+        cells.append(format_seconds(wall.median) if wall else "–")
+    cells.append(_with_ratio(format_bytes(peak.median), peak) if peak else "–")
+    if tail is not None:
+        cells.append(_metric_cell(comparison, contender, tail))
+    else:
+        cells.append(_with_ratio(format_bytes(end.median), end) if end else "–")
+    cells.append(format_bytes(heap) if heap else "–")
+    return [*cells, served.cell(contender.served), comparison.status(contender)]
+
+
+def _interval(summary: Summary) -> str:
+    ratio = summary.ratio_interval()
+    return format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
+
+
+def _metric_cell(comparison: Comparison, contender: Contender, one: Metric) -> str:
+    summary = comparison.summary(contender, METRIC + one.name)
+    return _with_ratio(format_figure(summary.median), summary) if summary else "–"
+
+
+def server_legend(comparison: Comparison) -> list[str]:
+    """What the reader of the table's columns must know."""
+    count = sum(run is not None for run in comparison.baseline.runs)
+    if count == 0:
+        return ["No round was measured."]
+    rank = interval_rank(count, comparison.confidence())
+    interval = (
+        f"[{100 * rank.coverage:.1f}% interval]"
+        if rank.kind == ORDER_STATISTIC
+        else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
+    )
+    starts = "1 start" if count == 1 else f"{count} interleaved starts"
+    lines = [
+        f"Medians of {starts} of the server. CPU: of the server's processes while the load "
+        f"lasted. ratio: to {comparison.baseline.allocator.spec}'s in the same round, median "
+        f"{interval}; others in parentheses. memory: the most that all its processes held "
+        "(PSS, looked at every 50 ms)."
+    ]
+    return [*lines, *_cautions(comparison)]
+
+
+def _cautions(comparison: Comparison) -> list[str]:
+    plan, run, lines = comparison.plan.server, comparison.reference_run, []
+    if divide_processors().shared:
+        lines.append("The machine has one processor: the load and the server took turns on it.")
+    if plan is not None and run is not None and run.killed:
+        lines.append(
+            f"The server does not end within {plan.stop_timeout:g} s of TERM and was killed each "
+            "time, after it was measured; raise --stop-timeout, or tell it to heed TERM."
+        )
+    if not known_metrics(comparison):
+        lines.append(
+            "The load prints no figures that are known here; --metric 'requests=REGEX' gives CPU "
+            "per request, --metric 'throughput=REGEX' how much it did in a second."
+        )
+    return lines

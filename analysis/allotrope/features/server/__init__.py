@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""A server under a load."""

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: MIT
+"""Which allocator really serves a process.
+
+What is preloaded need not serve: a program may bring a malloc of its own, before which the loader
+looks nowhere, or have no loader at all. So it is looked up as the loader does it: the first object
+of the process, in the loader's order (r_debug of <link.h>), that defines malloc. A debugger says
+the same of `info symbol malloc`.
+
+    static program     it has no loader; its malloc is its own
+    the program itself defines malloc: its own
+    a library          by its name; ours tells which allocator it was told to be, and its counts
+
+`Watcher` does so for every process of a run, at the moment when it ends, while its memory is still
+there (analysis/launcher/watch.c).
+"""
+
+import functools
+import os
+import socket
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator
+
+from .counters import Published, find_published
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+AT_PHDR, AT_PHENT, AT_PHNUM = 3, 4, 5
+PT_DYNAMIC, PT_PHDR = 2, 6
+DT_DEBUG = 21
+PAIR = struct.Struct("<QQ")
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+POINTER = struct.Struct("<Q")
+LINK = struct.Struct("<QQQQ")  # l_addr, l_name, l_ld, l_next
+R_MAP_OFFSET = 8
+MOST_OBJECTS = 10_000
+OWN_LIBRARY = "liballotrope"
+PASS_THROUGH = "next"
+# Of a library's name, up to its version, and what it is called here.
+LIBRARIES = {
+    "libc": "glibc",
+    "libjemalloc": "jemalloc",
+    "libmimalloc": "mimalloc",
+    "libtcmalloc": "tcmalloc",
+    "libtcmalloc_minimal": "tcmalloc",
+    "libtcmalloc_minimal_debug": "tcmalloc",
+    "libtcmalloc_debug": "tcmalloc",
+}
+TICKS = os.sysconf("SC_CLK_TCK")
+UNKNOWN = "unknown"
+# What our statistics count as an allocation, by the names of the published counters.
+ALLOCATION_COUNTER = "total_blocks"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Who serves a process."""
+
+    allocator: str  # as -a names it, a library's file, "own", "static" or "unknown"
+    object: str | None  # the program or library whose malloc it is
+    allocations: int | None  # since the process began; None: nobody counted
+
+    @property
+    def is_known(self) -> bool:
+        return self.allocator != UNKNOWN
+
+
+NOT_KNOWN = Serving(UNKNOWN, None, None)
+
+
+def look(thread: int) -> Serving:
+    """Who serves the process of a thread that stands still, or of one that runs. Whatever keeps us
+    from seeing it (it is gone, it is not ours, it is of another kind) makes it unknown."""
+    try:
+        maps = Path(f"/proc/{thread}/maps").read_text(errors="replace").splitlines()
+        published = find_published(thread, maps)
+        allocations = _count(thread, published)
+        program = f"/proc/{thread}/exe"
+        name = os.readlink(program)
+        if _is_static(program, _identity(program)):
+            if published is not None:
+                return Serving(_own_name(published), name, allocations)
+            return Serving("static", name, None)
+        found, passed_on = _first_with_malloc(thread, name, published)
+    except (OSError, ValueError, struct.error):
+        return NOT_KNOWN
+    if found is None:
+        return NOT_KNOWN
+    if published is not None and os.path.basename(found).startswith(OWN_LIBRARY):
+        return Serving(_own_name(published), found, allocations)
+    return Serving(_library_name(found, name), found, allocations if passed_on else None)
+
+
+def _own_name(published: Published) -> str:
+    preset = "" if published.preset == "default" else f":{published.preset}"
+    return published.allocator + preset
+
+
+def _library_name(file: str, program: str) -> str:
+    if file == program:
+        return "own"
+    name = os.path.basename(file)
+    return LIBRARIES.get(name.split(".so", 1)[0], name)
+
+
+def _count(thread: int, published: Published | None) -> int | None:
+    if published is None or ALLOCATION_COUNTER not in published.counters:
+        return None
+    return published.read(thread)[ALLOCATION_COUNTER]
+
+
+def _first_with_malloc(
+    thread: int, program: str, published: Published | None
+) -> tuple[str | None, bool]:
+    """The file, and whether calls reach it through our library, which passes them on."""
+    passes_on = published is not None and published.allocator == PASS_THROUGH
+    passed_on = False
+    for name in _objects(thread):
+        file = f"/proc/{thread}/exe" if name == "" else f"/proc/{thread}/root{name}"
+        try:
+            defines = _defines_malloc(file, _identity(file))
+        except (OSError, ValueError):
+            continue  # the kernel's vdso, or a file that is gone
+        if not defines:
+            continue
+        if not (passes_on and os.path.basename(name).startswith(OWN_LIBRARY)):
+            return name or program, passed_on
+        passed_on = True
+    return None, passed_on
+
+
+def _objects(thread: int) -> Iterator[str]:
+    """The names of the loader's objects, in its order; the program's is empty."""
+    with open(f"/proc/{thread}/mem", "rb", buffering=0) as memory:
+
+        def read(layout: struct.Struct, address: int) -> tuple[Any, ...]:
+            memory.seek(address)
+            return layout.unpack(memory.read(layout.size))
+
+        def text(address: int) -> str:
+            memory.seek(address)
+            return os.fsdecode(memory.read(4096).split(b"\0", 1)[0])
+
+        link = _first_link(thread, read)
+        for number in range(MOST_OBJECTS):
+            if link == 0:
+                return
+            _, name, _, link_after = read(LINK, link)
+            yield "" if number == 0 else text(name)
+            link = link_after
+
+
+def _first_link(thread: int, read: Any) -> int:
+    """r_map of the loader's r_debug; 0 when the loader has not come so far."""
+    pairs = PAIR.iter_unpack(Path(f"/proc/{thread}/auxv").read_bytes())
+    auxiliary = {key: value for key, value in pairs}
+    start, size, count = (auxiliary[key] for key in (AT_PHDR, AT_PHENT, AT_PHNUM))
+    headers = [read(PROGRAM_HEADER, start + size * number) for number in range(count)]
+    addresses = {header[0]: header[3] for header in headers}
+    if PT_DYNAMIC not in addresses:
+        return 0
+    moved = start - addresses[PT_PHDR] if PT_PHDR in addresses else 0
+    place = addresses[PT_DYNAMIC] + moved
+    while True:
+        tag, value = read(PAIR, place)
+        if tag == 0 or (tag == DT_DEBUG and value == 0):
+            return 0
+        if tag == DT_DEBUG:
+            return int(read(POINTER, value + R_MAP_OFFSET)[0])
+        place += PAIR.size
+
+
+# What files say, once for each file: (device, inode, change) tells one from another.
+Identity = tuple[int, int, int]
+
+
+def _identity(file: str) -> Identity:
+    status = os.stat(file)
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts(identity: Identity) -> dict[str, bool]:
+    return {}
+
+
+def _defines_malloc(file: str, identity: Identity) -> bool:
+    facts = _facts(identity)
+    if "malloc" not in facts:
+        with _elf(file) as elf:
+            facts["malloc"] = _exports(elf, "malloc")
+    return facts["malloc"]
+
+
+def _is_static(file: str, identity: Identity) -> bool:
+    facts = _facts(identity)
+    if "static" not in facts:
+        with _elf(file) as elf:
+            kinds = {segment["p_type"] for segment in elf.iter_segments()}
+            facts["static"] = "PT_INTERP" not in kinds
+    return facts["static"]
+
+
+class _elf:
+    """An ELF file while it is open. Raises ValueError for what is none that we can follow."""
+
+    def __init__(self, file: str) -> None:
+        self.file = open(file, "rb")
+
+    def __enter__(self) -> "ELFFile":
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+
+        try:
+            elf = ELFFile(self.file)
+        except ELFError as error:
+            raise ValueError(str(error)) from None
+        if elf.elfclass != 64:
+            raise ValueError("not of 64 bits")
+        return elf
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def _exports(elf: "ELFFile", name: str) -> bool:
+    """By the hash table where there is one: libraries have tens of thousands of symbols."""
+    for kind in (".gnu.hash", ".hash"):
+        table = elf.get_section_by_name(kind)
+        if table is not None:
+            symbol = table.get_symbol(name)
+            return symbol is not None and symbol["st_shndx"] != "SHN_UNDEF"
+    symbols = elf.get_section_by_name(".dynsym")
+    found = symbols.get_symbol_by_name(name) if symbols is not None else None
+    return any(symbol["st_shndx"] != "SHN_UNDEF" for symbol in found or ())
+
+
+# Every process of a run
+
+
+@dataclass
+class Process:
+    """A process of a run, as far as it has come; at its end `serving` is known."""
+
+    pid: int
+    command: str = ""
+    cpu_seconds: float = 0.0
+    serving: Serving = NOT_KNOWN
+    inherited: int = 0  # what its parent had counted when it was made
+
+
+class Watcher:
+    """Sees every process of a run at its end. Its end of the socket is the launcher's --watch."""
+
+    def __init__(self) -> None:
+        self.ours, self.launchers = socket.socketpair()
+        self.processes: list[Process] = []  # the command first
+        self.forbidden = False
+        self.by_pid: dict[int, Process] = {}
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> "Watcher":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The launcher has ended or never begun."""
+        self.launchers.close()
+        self.thread.join()
+
+    def _listen(self) -> None:
+        with self.ours, self.ours.makefile("r") as lines:
+            for line in lines:
+                self._take(line.split())
+                try:
+                    self.ours.send(b".")
+                except OSError:
+                    return
+
+    def _take(self, words: list[str]) -> None:
+        event, numbers = words[0], [int(word) for word in words[1:]]
+        if event == "forbidden":
+            self.forbidden = True
+        elif event == "exec":
+            self._process(numbers[0]).inherited = 0
+        elif event == "fork":
+            self.by_pid.pop(numbers[1], None)  # of a process that had the number before
+            self._process(numbers[1]).inherited = look(numbers[0]).allocations or 0
+        elif event == "exit":
+            self._note_end(*numbers)
+
+    def _process(self, pid: int) -> Process:
+        if pid not in self.by_pid:
+            self.by_pid[pid] = Process(pid)
+            self.processes.append(self.by_pid[pid])
+        return self.by_pid[pid]
+
+    def _note_end(self, pid: int, thread: int) -> None:
+        process = self._process(pid)
+        process.command = command_of(thread)
+        process.cpu_seconds = _cpu_seconds(thread)
+        serving = look(thread)
+        count = serving.allocations
+        own = None if count is None else max(0, count - process.inherited)
+        process.serving = Serving(serving.allocator, serving.object, own)
+
+
+def command_of(pid: int) -> str:
+    """The name by which the process was called, without its folder and without what servers write
+    behind it ("redis-server *:6379"); the kernel's name for it where there is none."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        name = os.path.basename(os.fsdecode(words[0])).split(" ")[0].rstrip(":")
+        return name or Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of all its threads. The kernel's ticks are too coarse for a process of milliseconds, so the
+    first thread's exact account is taken where that is more."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = (int(words[11]) + int(words[12])) / TICKS
+        exact = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return max(ticks, exact)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hiders.c: see hiders.h.
+ *
+ * What the hiders hide:
+ *
+ *     fontconfig    FcPattern has its elements, FcCharSet its leaves, by their distance from
+ * itself, so that a cache file can be mapped anywhere SWI-Prolog    tables that grow without
+ * moving: blocks[i] is the block less the index of its first entry, an address that lies before the
+ * block
+ *
+ * Invariant
+ *   looked-at-stopped   Ranges change while the world is stopped. A thread that was stopped while
+ *                       it read them may take one for another, once. Its block is live then and is
+ *                       pinned by the look itself, or by the next: hence two looks in a row say
+ *                       that all is to be pinned.
+ */
+#include "gc/cycle/hiders.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MOST_RANGES = 16, LOOKS = 2 };
+
+/* What the name of the library's file begins with. */
+static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so."};
+
+struct code_range {
+    _Atomic uintptr_t start, end;
+};
+
+static struct {
+    struct code_range ranges[MOST_RANGES];
+    _Atomic size_t count;
+    unsigned looks_left; /* that say so */
+} hiders;
+
+static const char *file_name(const struct mapping *mapping, size_t *length)
+{
+    size_t start = mapping->name_length;
+    while (start > 0 && mapping->name[start - 1] != '/')
+        start--;
+    *length = mapping->name_length - start;
+    return mapping->name + start;
+}
+
+static bool is_hider(const struct mapping *mapping)
+{
+    if (!mapping->executable || mapping->name_length == 0)
+        return false;
+    size_t length;
+    const char *name = file_name(mapping, &length);
+    for (size_t i = 0; i < sizeof known_hiders / sizeof *known_hiders; i++) {
+        size_t known = strlen(known_hiders[i]);
+        if (length >= known && memcmp(name, known_hiders[i], known) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether it is known already. */
+static bool enter(size_t index, const struct mapping *mapping)
+{
+    struct code_range *range = &hiders.ranges[index];
+    bool known =
+        index < hiders.count && range->start == mapping->start && range->end == mapping->end;
+    range->start = mapping->start;
+    range->end = mapping->end;
+    return known;
+}
+
+bool hiders_look(const struct mapping *mappings, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count && found < MOST_RANGES; i++)
+        if (is_hider(&mappings[i]) && !enter(found++, &mappings[i]))
+            hiders.looks_left = LOOKS;
+    hiders.count = found;
+    if (hiders.looks_left == 0)
+        return false;
+    hiders.looks_left--;
+    return true;
+}
+
+void hiders_look_again(void)
+{
+    hiders.looks_left = LOOKS;
+}
+
+bool hiders_have(const void *site)
+{
+    size_t count = atomic_load_explicit(&hiders.count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        const struct code_range *range = &hiders.ranges[i];
+        uintptr_t start = atomic_load_explicit(&range->start, memory_order_relaxed);
+        uintptr_t end = atomic_load_explicit(&range->end, memory_order_relaxed);
+        if ((uintptr_t)site - start < end - start)
+            return true;
+    }
+    return !site && count > 0;
+}
+
+size_t hiders_count(void)
+{
+    return atomic_load_explicit(&hiders.count, memory_order_relaxed);
+}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""-a: any library, variables behind a choice, and the options of allocators that are not ours."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from allotrope.system.allocators import PEERS, choose, split_spec
+from allotrope.system.errors import UserError
+from conftest import Command
+from under import SOURCE
+
+
+def environment_under(command: Command, spec: str) -> dict[str, str]:
+    done = command.run("run", "-a", spec, "--", "env", "-0")
+    assert done.returncode == 0, done.stderr
+    return dict(line.partition("=")[::2] for line in done.stdout.split("\0") if line)
+
+
+def need_peer(name: str) -> None:
+    peer = next(one for one in PEERS if one.name == name)
+    if peer.path() is None:
+        pytest.skip(f"{peer.package} is not installed")
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An allocator of somebody's: hands calls on and says so at exit."""
+    folder = tmp_path_factory.mktemp("mine")
+    source = folder / "mine.c"
+    source.write_text(
+        "#include <stddef.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+        "void *__libc_malloc(size_t);\nvoid __libc_free(void *);\n"
+        "void *malloc(size_t size) { return __libc_malloc(size); }\n"
+        "void free(void *block) { __libc_free(block); }\n"
+        "__attribute__((destructor)) static void told(void)\n"
+        '{ if (getenv("MINE_SAYS")) (void)!write(2, "mine\\n", 5); }\n'
+    )
+    library = folder / "libmine.so"
+    compiler = os.environ.get("CC", "cc").split()
+    line = [*compiler, "-shared", "-fPIC", "-fno-builtin", "-o", str(library), str(source)]
+    subprocess.run(line, check=True)
+    return library
+
+
+class TestAnyLibrary:
+    def test_runs_with_its_variables(self, real: Command, mine: Path) -> None:
+        done = real.run("run", "-a", "./libmine.so,MINE_SAYS=1", "--", "true", cwd=mine.parent)
+        assert done.returncode == 0 and done.stderr == "mine\n"
+
+    def test_is_compared_under_the_name_that_was_given(self, real: Command, mine: Path) -> None:
+        specs = (f"{mine}", f"{mine},MINE_SAYS=1,OTHER=a,b")
+        options = [word for spec in specs for word in ("-a", spec)]
+        done = real.run(
+            "compare", *options, "--rounds=1", "--warmup=0", "--json=-", "--", "ls", str(SOURCE)
+        )
+        assert done.returncode == 0, done.stderr
+        results = json.loads(done.stdout)["results"]
+        assert [one["spec"] for one in results] == ["glibc", *specs]
+        assert results[2]["allocator"] == "libmine.so"
+        assert results[2]["options"] == {"MINE_SAYS": "1", "OTHER": "a,b"}
+
+    @pytest.mark.parametrize(
+        "spec, said",
+        [
+            ("./libnone.so", "there is no such file"),
+            (str(SOURCE / "README.md"), "no valid ELF file"),
+            ("/bin/true", "defines no malloc and no free"),
+        ],
+    )
+    def test_refused(self, spec: str, said: str) -> None:
+        with pytest.raises(UserError, match=said):
+            choose(spec)
+
+    def test_path_that_the_loader_cannot_be_told(self, mine: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "with space"
+        folder.mkdir()
+        copy = folder / "libmine.so"
+        copy.write_bytes(mine.read_bytes())
+        with pytest.raises(UserError, match="no way to write"):
+            choose(str(copy))
+
+
+class TestVariables:
+    def test_begin_where_capitals_and_an_equals_sign_follow_a_comma(self) -> None:
+        assert split_spec("a:b=1,c=2,D=3:4,e=5,F_2=") == ("a:b=1,c=2", {"D": "3:4,e=5", "F_2": ""})
+
+    def test_of_ours_stay_out_of_its_own_choice(self, real: Command) -> None:
+        found = environment_under(real, "blocks,WITH=1")
+        assert found["ALLOTROPE"] == "blocks" and found["WITH"] == "1"
+
+    @pytest.mark.parametrize("spec", ["glibc,LD_PRELOAD=x", "blocks,ALLOTROPE=x", "glibc,A=1,A=2"])
+    def test_refused(self, spec: str) -> None:
+        with pytest.raises(UserError, match="given twice|set by allotrope itself"):
+            choose(spec)
+
+    def test_two_choices_with_other_variables_are_two(self) -> None:
+        assert not choose("glibc,A=1").same_choice(choose("glibc"))
+        assert choose("glibc,A=1").same_choice(choose("glibc,A=1"))
+
+
+class TestOptionsOfPeers:
+    @pytest.mark.parametrize(
+        "spec, variable, value",
+        [
+            ("jemalloc:narenas=1,dirty_decay_ms=0", "MALLOC_CONF", "narenas:1,dirty_decay_ms:0"),
+            ("mimalloc:page_reset=1", "MIMALLOC_PAGE_RESET", "1"),
+            ("tcmalloc:release_rate=10", "TCMALLOC_RELEASE_RATE", "10"),
+            (
+                "glibc:arena_max=1,tcache_count=0",
+                "GLIBC_TUNABLES",
+                "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0",
+            ),
+        ],
+    )
+    def test_reach_it_as_it_reads_them(
+        self, real: Command, spec: str, variable: str, value: str
+    ) -> None:
+        name = spec.partition(":")[0]
+        if name != "glibc":
+            need_peer(name)
+        assert environment_under(real, spec)[variable] == value
+
+    @pytest.mark.parametrize(
+        "spec, said",
+        [
+            ("jemalloc:narena=1", "jemalloc says: Invalid conf pair: narena:1"),
+            ("jemalloc:narenas=x", "jemalloc says: Invalid conf value: narenas:x"),
+            ("mimalloc:page_rest=1", "mimalloc has no option 'page_rest'.*page_reset"),
+            ("tcmalloc:release_rat=1", "tcmalloc has no option 'release_rat'.*release_rate"),
+            ("glibc:arena=1", "glibc has no option 'arena'.*arena_max"),
+            ("glibc:arena_max", "'arena_max' is not of the form key=value"),
+            ("glibc:arena_max=1,arena_max=2", "arena_max is given twice"),
+            ("glibc:arena_max=1,GLIBC_TUNABLES=x", "give one of both"),
+        ],
+    )
+    def test_unknown_ones_are_refused(self, spec: str, said: str) -> None:
+        name = spec.partition(":")[0]
+        if name != "glibc":
+            need_peer(name)
+        with pytest.raises(UserError, match=said):
+            choose(spec)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Conditions that fail a comparison, the difference of two comparisons, and builds."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allotrope.features.compare.difference import check_pair, difference_rows, quotient
+from allotrope.features.compare.gate import check_conditions, judge, parse_condition
+from allotrope.statistics.intervals import Estimate
+from allotrope.system.errors import UserError
+from conftest import Command
+
+
+def quantity(median: float, ratio: tuple[float, float, float]) -> dict[str, Any]:
+    low, middle, high = ratio
+    return {
+        "median": median,
+        "low": median * 0.9,
+        "high": median * 1.1,
+        "ratio": middle,
+        "ratio_low": low,
+        "ratio_high": high,
+        "interval": "order-statistic",
+        "coverage": 0.98,
+        "rounds": [median] * 11,
+    }
+
+
+def document(cpu: tuple[float, float, float], rounds: int = 11, **more: Any) -> dict[str, Any]:
+    keys = ("wall_seconds", "peak_rss_bytes", "tree_peak_bytes", "minor_faults")
+    results = []
+    for spec, ratio in (("glibc", (1.0, 1.0, 1.0)), ("blocks:x=1.5", cpu)):
+        results.append(
+            {"spec": spec, "cpu_seconds": quantity(2.0, ratio)}
+            | {key: quantity(100 * 2.0**20, (1.0, 1.0, 1.0)) for key in keys}
+        )
+    return {
+        "schema": "allotrope.compare/1",
+        "baseline": "glibc",
+        "rounds": rounds,
+        "command": ["x"],
+        "machine": {"cpu": "one", "kernel": "6", "libc": "g"},
+        "server": None,
+        "results": results,
+    } | more
+
+
+class TestConditions:
+    @pytest.mark.parametrize(
+        "text, cpu, met",
+        [
+            ("blocks:x=1.5.cpu > 1.05", (1.06, 1.08, 1.10), True),
+            ("blocks:x=1.5.cpu > 1.05", (1.04, 1.08, 1.10), None),
+            ("blocks:x=1.5.cpu > 1.05", (1.00, 1.02, 1.04), False),
+            ("blocks:x=1.5.cpu>5%", (1.06, 1.08, 1.10), True),
+            ("blocks:x=1.5.cpu < -10%", (0.8, 0.85, 0.89), True),
+            ("blocks:x=1.5.cpu < 1", (0.9, 0.99, 1.0), None),
+            ("blocks:x=1.5.cpu <= 1", (0.9, 0.99, 1.0), True),
+            ("blocks:x=1.5.cpu >= 1", (0.9, 0.99, 0.999), False),
+            ("any.cpu_seconds > 1.05", (1.06, 1.08, 1.10), True),
+            ("blocks:x=1.5.cpu > 1.7s", (1, 1, 1), True),
+            ("glibc.rss > 120MiB", (1, 1, 1), False),
+            ("glibc.memory > 100MiB", (1, 1, 1), None),
+        ],
+    )
+    def test_met_by_the_whole_interval_only(
+        self, text: str, cpu: tuple[float, float, float], met: bool | None
+    ) -> None:
+        (judgement,) = judge([parse_condition(text)], document(cpu))
+        assert judgement.met is met, judgement.line
+
+    def test_no_figures_are_a_failure(self) -> None:
+        without = document((1, 1, 1))
+        without["results"][1]["cpu_seconds"] = None
+        (judgement,) = judge([parse_condition("any.cpu > 2")], without)
+        assert judgement.met and "no figures" in judgement.line
+
+    @pytest.mark.parametrize("text", ["", "cpu > 1", "a.cpu", "a.cpu = 1", "a.cpu > x"])
+    def test_what_is_no_condition(self, text: str) -> None:
+        with pytest.raises(UserError, match="is no condition"):
+            parse_condition(text)
+
+    def test_questions_that_cannot_be_judged(self) -> None:
+        one = parse_condition("blocks.cpu > 1.05")
+        with pytest.raises(UserError, match="at least --rounds 9"):
+            check_conditions([one], ["blocks"], 8)
+        with pytest.raises(UserError, match="no allocator that is compared: glibc, any"):
+            check_conditions([one], ["glibc"], 11)
+        with pytest.raises(UserError, match="no unit 'MB'"):
+            parse_condition("blocks.rss > 5MB")
+        with pytest.raises(UserError, match="no quantity 'pages'.*cpu_seconds"):
+            judge([parse_condition("any.pages > 1")], document((1, 1, 1)))
+
+
+class TestDifference:
+    def test_quotient_spans_what_both_intervals_allow(self) -> None:
+        before, after = (quantity(1, ratio) for ratio in ((0.9, 1.0, 1.1), (1.8, 2.0, 2.2)))
+        found = quotient(before, after, "ratio")
+        assert found == Estimate(2.0, 1.8 / 1.1, 2.2 / 0.9)
+        assert quotient(None, after, "ratio") is None
+
+    def test_rows_say_less_and_more(self) -> None:
+        rows = difference_rows(document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92)))
+        cpu = next(row for row in rows if row[:2] == ["blocks:x=1.5", "CPU"])
+        assert cpu[4].startswith("0.820 [0.804, 0.836]") and cpu[5] == "better"
+
+    def test_what_does_not_go_together(self) -> None:
+        one, other = document((1, 1, 1)), document((1, 1, 1), baseline="blocks:x=1.5")
+        with pytest.raises(UserError, match="different baselines"):
+            check_pair(one, other)
+        notes = check_pair(one, document((1, 1, 1), command=["y"], machine={"cpu": "two"}))
+        assert notes[0] == "The commands differ."
+        assert "The machine's cpu differs: one, then two." in notes
+
+    def test_on_the_command_line(self, real: Command, tmp_path: Path) -> None:
+        files = []
+        for name, cpu in (("old", (0.98, 1.0, 1.02)), ("new", (1.3, 1.31, 1.32))):
+            files.append(tmp_path / f"{name}.json")
+            files[-1].write_text(json.dumps(document(cpu)))
+        line = ["compare", "--from", str(files[1]), "--against", str(files[0])]
+        done = real.run(*line)
+        assert done.returncode == 0 and "1.310 [1.275, 1.347]  worse" in done.stdout
+        done = real.run(*line, "--fail-if", "any.cpu > 1.2")
+        assert done.returncode == 3 and "yes, failed" in done.stdout
+        done = real.run("compare", "--from", str(files[0]), "--fail-if", "any.cpu > 1.2")
+        assert done.returncode == 0 and "Fail if any.cpu > 1.2" in done.stdout
+        done = real.run("compare", "--against", str(files[0]), "--", "ls")
+        assert done.returncode == 2 and "--against needs --from" in done.stderr
+        done = real.run(*line, "--rounds", "3")
+        assert done.returncode == 2 and "leave out --rounds" in done.stderr
+
+
+class TestBuilds:
+    @pytest.fixture
+    def programs(self, tmp_path: Path) -> list[str]:
+        """The same program, once with ten times the work."""
+        source = tmp_path / "work.c"
+        source.write_text(
+            "#include <stdio.h>\nint main(int argc, char **argv) { volatile long sum = 0;"
+            'for (long i = 0; i < WORK; i++) sum += i; return puts(argc > 1 ? argv[1] : "") < 0; }'
+        )
+        compiler = os.environ.get("CC", "cc").split()
+        names = []
+        for name, work in (("short", 10**7), ("long", 10**8)):
+            names.append(str(tmp_path / name))
+            line = [*compiler, f"-DWORK={work}L", "-o", names[-1], str(source)]
+            subprocess.run(line, check=True)
+        return names
+
+    def test_first_is_the_baseline_and_a_slower_one_is_caught(
+        self, real: Command, tmp_path: Path, programs: list[str]
+    ) -> None:
+        file = tmp_path / "result.json"
+        builds = [f"--build=old={programs[0]}", f"--build=new={programs[1]}"]
+        options = ["--rounds=9", "--warmup=0", f"--json={file}", "--fail-if=new.cpu > 2"]
+        done = real.run("compare", *builds, *options, "--", "{build}", "hello")
+        assert done.returncode == 3, done.stderr
+        found = json.loads(file.read_text())
+        assert found["baseline"] == "old"
+        assert [one["spec"] for one in found["results"]] == ["old", "new"]
+        assert [one["status"] for one in found["results"]] == ["ok", "ok"]
+
+    def test_under_several_allocators(self, real: Command, programs: list[str]) -> None:
+        builds = [f"--build=old={programs[0]}", f"--build=new={programs[0]}"]
+        options = ["-a", "glibc", "-a", "bsd", "--rounds=1", "--warmup=0", "--json=-"]
+        done = real.run("compare", *builds, *options, "--", "{build}", "x")
+        assert done.returncode == 0, done.stderr
+        specs = [one["spec"] for one in json.loads(done.stdout)["results"]]
+        assert specs == ["old/glibc", "old/bsd", "new/glibc", "new/bsd"]
+
+    @pytest.mark.parametrize(
+        "words, said",
+        [
+            (["--build=a=ls", "--build=b=ls", "--", "ls"], "write {build} in the command"),
+            (["--build=a=ls", "--", "{build}"], "one build alone"),
+            (["--build=ls", "--", "{build}"], "not of the form NAME=PROGRAM"),
+            (["--build=a=ls", "--build=a=ls", "--", "{build}"], "'a' is given twice"),
+            (
+                ["--build=a=ls", "--build=b=/no/such", "--", "{build}"],
+                "/no/such: command not found",
+            ),
+        ],
+    )
+    def test_refused(self, real: Command, words: list[str], said: str) -> None:
+        done = real.run("compare", *words)
+        assert done.returncode in (2, 127) and said in done.stderr, done.stderr

@@ -1,0 +1,611 @@
+# SPDX-License-Identifier: MIT
+"""Servers under a load: what is measured, what goes wrong, and that nothing is left running."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from allotrope.features.server.metrics import Metric, metric, metrics, read_metrics
+from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
+from allotrope.system.errors import UserError
+from allotrope.system.process_tree import descendants, tree_usage
+from conftest import Command
+from under import BUILD, PYTHON
+
+LOAD = BUILD / "allotrope-load"
+
+# A line server that allocates; its second argument names how it goes wrong.
+SERVER = """
+import os, signal, socket, sys, time
+port, fault = int(sys.argv[1]), (sys.argv[2:] or ["none"])[0]
+if fault == "dies":
+    sys.exit("no licence")
+if fault == "background" and os.fork():
+    os._exit(0)
+if fault == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if fault == "family" and os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+listener = socket.create_server(("127.0.0.1", port), backlog=64)
+kept = []
+while True:
+    connection, _ = listener.accept()
+    lines = connection.makefile("rwb", buffering=0)
+    for line in lines:
+        if fault == "crashes":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if line.strip() == b"burn":
+            end = time.process_time() + 0.2
+            while time.process_time() < end:
+                kept.append(b"x" * 10000)
+        if line.strip() == b"wait":
+            time.sleep(0.1)
+        lines.write(b"ok\\n")
+"""
+# Asks the server of a port the word so many times; each is a request.
+CLIENT = """
+import socket, sys
+port, word, count = int(sys.argv[1]), sys.argv[2].encode(), int(sys.argv[3])
+lines = socket.create_connection(("127.0.0.1", port)).makefile("rwb", buffering=0)
+for _ in range(count):
+    lines.write(word + b"\\n")
+    assert lines.readline() == b"ok\\n"
+print(count, "requests done, lag 1,234.5 ms")
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> tuple[str, str]:
+    """The command lines of server and client."""
+    for name, text in (("server.py", SERVER), ("client.py", CLIENT)):
+        (tmp_path / name).write_text(text)
+    return (
+        f"{PYTHON} -I {tmp_path}/server.py {{port}}",
+        f"{PYTHON} -I {tmp_path}/client.py {{port}}",
+    )
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path) -> Iterator[None]:
+    """No process that names this test's folder outlives it."""
+    yield
+    left = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(tmp_path).encode() in status.read_bytes():
+                left.append(status.parent.name)
+        except OSError:
+            continue
+    assert not left
+
+
+def compare(command: Command, tmp_path: Path, *options: str, **settings: Any) -> Any:
+    """What it ended with, and the document."""
+    file = tmp_path / "result.json"
+    done = command.run(
+        "compare", "--rounds=1", "--warmup=0", f"--json={file}", *options, **settings
+    )
+    return done, json.loads(file.read_text()) if file.exists() else None
+
+
+class TestWhatIsMeasured:
+    def test_cpu_of_the_server_under_the_load_alone(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, document = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "-a", "blocks", "--server", server),
+            *("--load", f"{client} burn 2 && {PYTHON} -c 'for i in range(10**7): pass'"),
+            *("--metric", "requests=([0-9]+) requests", "--metric", "lag:less=lag ([0-9.,]+) ms"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert [one["name"] for one in document["server"]["metrics"]] == ["requests", "lag"]
+        for result in document["results"]:
+            # Twice 0.2 s; neither its start is in it nor what the load itself takes.
+            assert 0.39 < result["cpu_seconds"]["median"] < 0.9
+            per_request = result["cpu_per_request_seconds"]["median"]
+            assert per_request == pytest.approx(result["cpu_seconds"]["median"] / 2)
+            assert result["metric:lag"]["median"] == 1234.5
+            assert result["memory_timeline"]["bytes"] and result["memory_end_bytes"]["median"] > 0
+        assert "CPU µs/request" in done.stdout
+
+    def test_setup_and_cleanup_surround_each_start(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str]
+    ) -> None:
+        server, client = programs
+        log = tmp_path / "log"
+        done, _ = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", server, "--load", f"{client} hello 1; cat {{dir}}/made"),
+            *("--setup", f"ls {{dir}} >>{log}; echo setup >>{log}; touch {{dir}}/made"),
+            *("--cleanup", f"echo cleanup >>{log}"),
+        )
+        assert done.returncode == 0, done.stderr
+        # Two of the reference, one that sees who serves it, one round.
+        assert log.read_text() == "setup\ncleanup\n" * 4
+
+    def test_usage_of_a_tree_counts_children_that_ended(self) -> None:
+        before = tree_usage(os.getpid())
+        burn = "import time\nwhile time.process_time() < 0.3: pass"
+        subprocess.run([PYTHON, "-c", burn], check=True)
+        used = tree_usage(os.getpid()).since(before)
+        assert 0.25 < used.user_seconds + used.system_seconds < 1
+        with subprocess.Popen(["sleep", "60"]) as child:
+            assert child.pid in descendants(os.getpid())
+            child.kill()
+
+    def test_page_shows_memory_over_time(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str]
+    ) -> None:
+        server, client = programs
+        page = tmp_path / "page.html"
+        done, _ = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", server, "--load", f"{client} burn 1", "--html", str(page)),
+        )
+        assert done.returncode == 0, done.stderr
+        assert "server-memory" in page.read_text()
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        "fault, said",
+        [
+            ("dies", ["the server ended before it was ready: exit status 1", "no licence"]),
+            ("crashes", ["the server ended under the load: killed by SIGSEGV"]),
+        ],
+    )
+    def test_server_that_ends(
+        self,
+        real: Command,
+        tmp_path: Path,
+        programs: tuple[str, str],
+        nothing_left: None,
+        fault: str,
+        said: list[str],
+    ) -> None:
+        server, client = programs
+        done, document = compare(
+            real,
+            tmp_path,
+            "-a",
+            "glibc",
+            "--server",
+            f"{server} {fault}",
+            "--load",
+            f"{client} x 1",
+        )
+        assert done.returncode == 2 and document is None
+        assert all(part in done.stderr for part in said), done.stderr
+        assert done.stderr.count("\n") == 1
+
+    def test_probe_that_never_succeeds(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, _ = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", server, "--load", f"{client} x 1"),
+            *("--ready", "echo not yet >&2; false", "--ready-timeout", "0.5"),
+        )
+        assert done.returncode == 2
+        assert (
+            "not ready within 0.5 s: 'echo not yet >&2; false' ended with status 1" in done.stderr
+        )
+        assert "(not yet)" in done.stderr and "--ready-timeout" in done.stderr
+
+    def test_probe_that_somebody_else_answers(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str]
+    ) -> None:
+        done, _ = compare(
+            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", "x", "--ready", "true"
+        )
+        assert done.returncode == 2
+        assert "succeeds before the server is started" in done.stderr and "{port}" in done.stderr
+
+    def test_load_that_fails(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        done, _ = compare(
+            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", "echo why >&2; exit 3"
+        )
+        assert done.returncode == 2
+        assert "--load: 'echo why >&2; exit 3' ended with status 3 (why)" in done.stderr
+
+    def test_load_that_takes_too_long(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        line = f"sleep 100 & : {tmp_path}; sleep 100"
+        done, _ = compare(
+            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", line, "--timeout=0.5"
+        )
+        assert done.returncode == 2
+        assert "the load takes longer than 0.5 s; raise --timeout" in done.stderr
+
+    def test_metric_that_is_not_there(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str]
+    ) -> None:
+        done, _ = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", programs[0], "--load", "echo 5 apples"),
+            *("--metric", "throughput=([0-9]+) pears"),
+        )
+        assert done.returncode == 2
+        assert "--metric: '([0-9]+) pears' matches nothing" in done.stderr
+        assert "'5 apples'" in done.stderr
+
+    def test_server_that_ignores_term(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, document = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", f"{server} deaf", "--load", f"{client} x 1"),
+            *("--stop-timeout", "0.3"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert document["server"]["killed"]
+        assert "does not end within 0.3 s of TERM" in " ".join(done.stdout.split())
+
+    def test_child_in_a_session_of_its_own_ends_too(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, _ = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "--server", f"{server} family", "--load", f"{client} x 1"),
+            *("--stop-timeout", "0.3"),
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_server_in_the_background_is_measured_and_stopped(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        load = f"{client} burn 1 && sleep 1 && {client} burn 1"  # longer than a command may linger
+        done, document = compare(
+            real, tmp_path, "-a", "glibc", "--server", f"{server} background", "--load", load
+        )
+        assert done.returncode == 0, done.stderr
+        assert document["results"][0]["cpu_seconds"]["median"] > 0.39
+
+    def test_server_ends_with_a_killed_comparison(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        mark = tmp_path / "loading"
+        line = ["compare", "-a", "glibc", "--server", programs[0]]
+        load = f'{PYTHON} -c \'import time; open("{mark}", "w"); time.sleep(1)\''
+        with real.start(*line, "--load", load, stderr=subprocess.PIPE) as process:
+            deadline = time.monotonic() + 60
+            while not mark.exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.kill()
+        time.sleep(2)
+
+    def test_failing_setup_and_cleanup(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        for option in ("--setup", "--cleanup"):
+            done, _ = compare(
+                real,
+                tmp_path,
+                *("-a", "glibc", "--server", server, "--load", f"{client} x 1"),
+                *(option, "echo oh >&2; exit 7"),
+            )
+            assert done.returncode == 2
+            assert f"{option}: 'echo oh >&2; exit 7' ended with status 7 (oh)" in done.stderr
+
+    def test_allocator_under_which_the_server_dies_fails_alone(
+        self, mock: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, document = compare(
+            mock,
+            tmp_path,
+            *("-a", "glibc", "-a", "mock:crash", "--server", server, "--load", f"{client} x 1"),
+        )
+        assert done.returncode == 1, done.stderr
+        assert [one["status"] for one in document["results"]] == ["ok", "failed"]
+        assert "before it was ready" in document["results"][1]["failure"]["ending"]
+
+    def test_interruption_ends_the_server(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        mark = tmp_path / "loading"
+        line = ["compare", "-a", "glibc", "--server", programs[0]]
+        line += ["--load", f"touch {mark}; sleep 60"]
+        with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            deadline = time.monotonic() + 60
+            while not mark.exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        assert process.returncode == 130
+
+
+class TestQuestions:
+    @pytest.mark.parametrize(
+        "options, said",
+        [
+            (["--server", "x {port}"], "--server needs --load"),
+            (["--load", "x"], "--load needs --server"),
+            (["--server", "x", "--load", "y"], "--ready is missing"),
+            (["--server", "", "--load", "y"], "--server is empty"),
+            (["--server", "x '", "--load", "y"], "is no command"),
+            (
+                ["--server", "x {port}", "--load", "y", "--check", "none"],
+                "--check does not go with",
+            ),
+            (["--server", "x {port}", "--load", "y", "--", "ls"], "the command does not go with"),
+            (["--server", "x {port}", "--load", "y {ports}"], "'{ports}' means nothing"),
+            (
+                ["--server", "x {port}", "--load", "y", "--metric", "a(b"],
+                "is no regular expression",
+            ),
+            (["--server", "x {port}", "--load", "y", "--metric", "ab"], "has no group"),
+        ],
+    )
+    def test_refused(self, real: Command, options: list[str], said: str) -> None:
+        done = real.run("compare", *options)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+    def test_metric_has_name_and_direction(self) -> None:
+        assert metric("([0-9]+) ops") == Metric("metric", "([0-9]+) ops", True)
+        assert metric("p99:less=p99=([0-9]+)") == Metric("p99", "p99=([0-9]+)", False)
+        with pytest.raises(UserError, match="two are called 'a'"):
+            metrics(["a=(b)", "a=(c)"])
+
+    def test_place_is_filled_in_and_other_braces_stay(self) -> None:
+        text = Place(80, Path("/x")).fill("awk '{print}' {dir}/f:{port}")
+        assert text == "awk '{print}' /x/f:80"
+        check_server_plan(ServerPlan("s {port}", None, "awk '{print}' ${HOME}"))
+
+
+class TestToolsThatAreKnown:
+    @pytest.mark.parametrize(
+        "output, figures",
+        [
+            (
+                "number of transactions actually processed: 1234\nlatency average = 1.61 ms\n"
+                "tps = 620.123 (without initial connection time)\n",
+                {"requests": 1234, "throughput": 620.123, "latency_ms": 1.61},
+            ),
+            ("  20 requests in 1.00s, 4MB read\nRequests/sec:  19.9\n", {"throughput": 19.9}),
+            (
+                "Time taken for tests:   0.05 seconds\nComplete requests:      500\n"
+                "Requests per second:    9901.19 [#/sec] (mean)\n  99%      3\n",
+                {"requests": 500, "throughput": 9901.19, "p99_ms": 3},
+            ),
+            (
+                "  100000 requests completed in 1.25 seconds\n"
+                "throughput summary: 80000.00 requests per second\n",
+                {"requests": 100000, "throughput": 80000},
+            ),
+            ("SET: 99,009.90 requests per second, p50=0.2 msec\n", {"throughput": 99009.9}),
+            ("nothing of that kind", {}),
+        ],
+    )
+    def test_figures(self, output: str, figures: dict[str, float]) -> None:
+        found, known = read_metrics(output, [])
+        assert found | figures == found
+        assert list(found) == [one.name for one in known]
+
+
+@pytest.fixture
+def line_server(tmp_path: Path) -> Iterator[int]:
+    (tmp_path / "server.py").write_text(SERVER)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen([PYTHON, "-I", str(tmp_path / "server.py"), str(port)])
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.02)
+    yield port
+    server.kill()
+    server.wait()
+
+
+def load(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([str(LOAD), *words], capture_output=True, text=True, timeout=60)
+
+
+class TestOpenLoop:
+    def test_waiting_for_a_connection_counts(self, line_server: int) -> None:
+        """Each answer takes 0.1 s and 10 requests are due within half a second: a closed loop
+        would say 0.1 s of each; the last one has waited for the others."""
+        done = load(
+            f"--port={line_server}", "--rate=20", "--seconds=0.5", "--connections=1", "wait\\n"
+        )
+        report = json.loads(done.stdout)
+        assert report["requests"] >= 5
+        assert report["latency_us"]["max"] > 100_000 * report["requests"] - 500_000
+
+    def test_same_seed_same_requests(self, line_server: int) -> None:
+        words = [f"--port={line_server}", "--connections=1", "--rate=500", "--seconds=0.4"]
+        counts = [json.loads(load(*words, "x{key}\\n").stdout)["requests"] for _ in range(2)]
+        assert counts[0] == counts[1] > 100
+
+    def test_server_that_cannot_keep_up(self, line_server: int) -> None:
+        done = load(
+            f"--port={line_server}", "--connections=1", "--rate=200", "--seconds=1", "wait\\n"
+        )
+        assert done.returncode == 1 and not done.stdout
+        assert "cannot keep up" in done.stderr and "--rate 200" in done.stderr
+
+    @pytest.mark.parametrize(
+        "words, said",
+        [
+            (["x"], "--port is missing"),
+            (["--port=1"], "no request given"),
+            (["--port=1", "x"], "no connection to 127.0.0.1 port 1"),
+            (["--port=1", "--rate=fast", "x"], "--rate: 'fast'"),
+            (["--port=1", "--protocol=smtp", "x"], "'smtp' is unknown; valid are line, http"),
+            (["--port=1", "--sizes=9-1", "x"], "--sizes: '"),
+        ],
+    )
+    def test_bad_questions(self, words: list[str], said: str) -> None:
+        done = load(*words)
+        assert done.returncode == 2 and said in done.stderr
+
+    def test_word_shows_its_help(self, real: Command) -> None:
+        done = real.run("load", "--help")
+        assert done.returncode == 0 and "allotrope-load" in done.stdout
+
+
+def installed(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
+REDIS_LOAD = (
+    "allotrope-load --port {port} --rate 2000 --seconds 0.5 --protocol redis --sizes 16-512 "
+    r"'SET k:{key} {data}\r\n' 'GET k:{key}\r\n'"
+)
+NGINX = (
+    "error_log stderr; pid {dir}/pid; worker_processes 2; events {} http { access_log off; "
+    "client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir}; "
+    "uwsgi_temp_path {dir}; scgi_temp_path {dir}; "
+    "server { listen 127.0.0.1:{port}; root {dir}/www; } }"
+)
+GET = r"'GET /index.html HTTP/1.1\r\nHost: x\r\n\r\n'"
+
+
+def linked_with(program: str) -> str:
+    """Debian's redis brings jemalloc."""
+    done = subprocess.run(["ldd", shutil.which(program) or ""], capture_output=True, text=True)
+    return "jemalloc" if "libjemalloc" in done.stdout else "glibc"
+
+
+class TestRealServers:
+    """The examples of docs/servers.md."""
+
+    def check(self, real: Command, tmp_path: Path, *options: str, base: str = "glibc") -> Any:
+        """base: whose malloc the server is linked with."""
+        done, document = compare(real, tmp_path, "--baseline", base, "-a", "blocks", *options)
+        assert done.returncode == 0, done.stderr + done.stdout
+        for result in document["results"]:
+            assert result["cpu_per_request_seconds"]["median"] > 0
+            assert result["metric:throughput"]["median"] > 0
+            assert result["tree_peak_bytes"]["median"] > 0
+        return document
+
+    def test_redis(self, real: Command, tmp_path: Path) -> None:
+        installed("redis-server", "redis-cli")
+        document = self.check(
+            real,
+            tmp_path,
+            *("--server", "redis-server --port {port} --dir {dir} --save ''"),
+            *("--ready", "redis-cli -p {port} ping", "--load", REDIS_LOAD),
+            base=linked_with("redis-server"),
+        )
+        assert document["results"][0]["metric:p99_us"]["median"] > 0
+        assert document["results"][1]["heap"]["mapped_peak_bytes"] > 0
+
+    def test_redis_under_its_own_benchmark(self, real: Command, tmp_path: Path) -> None:
+        installed("redis-server", "redis-benchmark")
+        line = "redis-benchmark -p {port} -n 5000 -t set -r 1000 -d 100"
+        self.check(
+            real,
+            tmp_path,
+            *("--server", "redis-server --port {port} --dir {dir} --save ''", "--load", line),
+            base=linked_with("redis-server"),
+        )
+
+    def test_memcached(self, real: Command, tmp_path: Path) -> None:
+        installed("memcached")
+        texts = r"'get k{key}\r\n' 'set k{key} 0 0 {size}\r\n{data}\r\n'"
+        self.check(
+            real,
+            tmp_path,
+            *("--server", "memcached -u nobody -l 127.0.0.1 -p {port}"),
+            *(
+                "--load",
+                "allotrope-load --port {port} --rate 2000 --seconds 0.5 --protocol memcached "
+                f"--sizes 16-512 {texts}",
+            ),
+        )
+
+    def test_nginx(self, real: Command, tmp_path: Path) -> None:
+        installed("nginx")
+        document = self.check(
+            real,
+            tmp_path,
+            *(
+                "--setup",
+                "mkdir {dir}/www && echo hello >{dir}/www/index.html && "
+                f"chmod 777 {{dir}} && echo '{NGINX}' >{{dir}}/conf",
+            ),
+            *("--server", "nginx -e stderr -c {dir}/conf -g 'daemon off;'"),
+            *(
+                "--load",
+                f"allotrope-load --port {{port}} --rate 1000 --seconds 0.5 --protocol http "
+                f"{GET}",
+            ),
+        )
+        assert document["results"][0]["tree_peak_method"] == "pss-sampled"
+
+    def test_python(self, real: Command, tmp_path: Path) -> None:
+        self.check(
+            real,
+            tmp_path,
+            *("--setup", "echo hello >{dir}/index.html"),
+            *("--server", f"{PYTHON} -m http.server {{port}} --bind 127.0.0.1 --directory {{dir}}"),
+            *(
+                "--load",
+                f"allotrope-load --port {{port}} --rate 100 --connections 4 "
+                f"--seconds 1 --protocol http {GET}",
+            ),
+        )
+
+    def test_postgres(self, real: Command, tmp_path: Path) -> None:
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        if not found:
+            pytest.skip("postgres is not installed")
+        installed("pgbench", "setpriv")
+        programs = found[-1].parent
+        # The server refuses to run as root.
+        become = "setpriv --reuid=postgres --regid=postgres --clear-groups " * (os.geteuid() == 0)
+        hand_over = "chown postgres {dir} && " * (os.geteuid() == 0)
+        connect = "-h 127.0.0.1 -p {port} -U postgres"
+        self.check(
+            real,
+            tmp_path,
+            *(
+                "--setup",
+                f"{hand_over}{become}{programs}/initdb -A trust -U postgres -N -D {{dir}}/data",
+            ),
+            *(
+                "--server",
+                f"{become}{programs}/postgres -D {{dir}}/data -p {{port}} -h 127.0.0.1 "
+                "-k {dir} -c shared_buffers=16MB -c fsync=off",
+            ),
+            *("--ready", f"{programs}/pg_isready {connect}"),
+            *(
+                "--load",
+                f"pgbench {connect} -i -q postgres && "
+                f"pgbench {connect} -n -c 4 -T 1 -R 200 postgres",
+            ),
+        )

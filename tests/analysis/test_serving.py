@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT
+"""Who really serves a process: what is said must be what a debugger says, of every process of a
+run, and an allocator that did not serve has no verdict."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from allotrope.features.compare import served
+from allotrope.statistics.intervals import confidence_of_look, look_rounds
+from allotrope.system.allocators import PEERS, Allocator, choose, glibc
+from allotrope.system.launch import launch
+from allotrope.system.serving import Process, Serving, Watcher, look
+from conftest import Command
+from under import BUILD
+
+LIBRARY = BUILD / ".libs" / "liballotrope.so"
+# Holds on to 1000 blocks for a moment.
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    static void *volatile blocks[1000];
+    for (int i = 0; i < 1000; i++)
+        blocks[i] = malloc(100);
+    return blocks[999] == NULL;
+}
+"""
+# A malloc of the program's own, which no preloaded library comes before.
+OWN_MALLOC = """
+#include <stddef.h>
+static char room[1 << 22];
+static size_t used;
+void *malloc(size_t size)
+{
+    used += (size + 15) / 16 * 16 + 16;
+    return used < sizeof room ? room + used - (size + 15) / 16 * 16 : NULL;
+}
+void free(void *block) { (void)block; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size)
+{
+    char *to = malloc(size);
+    for (size_t i = 0; block && to && i < size; i++)
+        to[i] = ((char *)block)[i];
+    return to;
+}
+"""
+# Uses CPU enough to be the main process of a shell command.
+BURN = """
+#include <time.h>
+__attribute__((constructor)) static void burn(void)
+{
+    while (clock() < CLOCKS_PER_SEC / 10)
+        ;
+}
+"""
+
+
+def build(folder: Path, name: str, source: str, *options: str) -> str:
+    file = folder / f"{name}.c"
+    file.write_text(source)
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, str(file), "-o", str(folder / name), *options], check=True)
+    return str(folder / name)
+
+
+def watch(command: Sequence[str], **environment: str) -> list[Process]:
+    with Watcher() as watcher:
+        run = launch(command, environment=environment, watcher=watcher, timeout=60)
+    assert run.exit_status == 0 and not watcher.forbidden
+    return watcher.processes
+
+
+def preloaded(choice: str) -> dict[str, str]:
+    return {
+        "LD_PRELOAD": str(LIBRARY),
+        "ALLOTROPE": choice,
+        "ALLOTROPE_STATS": os.devnull,
+    }
+
+
+class TestWho:
+    def test_nothing_preloaded_is_glibc(self, tmp_path: Path) -> None:
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)])
+        assert process.command == "plain" and process.serving.allocator == "glibc"
+        assert process.serving.allocations is None
+
+    def test_ours_with_its_count(self, tmp_path: Path) -> None:
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)], **preloaded("bsd:classic"))
+        assert process.serving.allocator == "bsd:classic"
+        assert 1000 <= (process.serving.allocations or 0) < 1100
+
+    def test_calls_that_are_passed_on_are_counted(self, tmp_path: Path) -> None:
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)], **preloaded("next"))
+        assert process.serving.allocator == "glibc"
+        assert 1000 <= (process.serving.allocations or 0) < 1100
+
+    def test_a_static_program_serves_itself(self, tmp_path: Path) -> None:
+        static = build(tmp_path, "static", PROGRAM, "-static")
+        (process,) = watch([static], **preloaded("blocks"))
+        assert process.serving == Serving("static", static, None)
+
+    def test_a_malloc_of_the_programs_own(self, tmp_path: Path) -> None:
+        own = build(tmp_path, "own", PROGRAM + OWN_MALLOC)
+        for choice in ("blocks", "next"):
+            (process,) = watch([own], **preloaded(choice))
+            assert process.serving == Serving("own", own, None), choice
+
+    def test_a_library_that_the_program_is_linked_with(self, tmp_path: Path) -> None:
+        library = build(tmp_path, "libheap.so", OWN_MALLOC, "-shared", "-fPIC")
+        linked = build(tmp_path, "linked", PROGRAM, library)
+        (process,) = watch([linked])
+        assert process.serving == Serving("libheap.so", library, None)
+        (process,) = watch([linked], **preloaded("blocks"))
+        assert process.serving.allocator == "blocks"
+
+    @pytest.mark.skipif(PEERS[0].path() is None, reason="libjemalloc2 is not installed")
+    def test_a_peer_is_called_by_its_name(self, tmp_path: Path) -> None:
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)], LD_PRELOAD=str(PEERS[0].path()))
+        assert process.serving.allocator == "jemalloc"
+
+    def test_a_process_that_runs_is_looked_at_without_being_stopped(self) -> None:
+        running = subprocess.Popen(["sleep", "60"], env=os.environ | preloaded("knuth"))
+        try:
+            deadline = time.monotonic() + 20
+            while look(running.pid).allocator != "knuth":
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        finally:
+            running.kill()
+            running.wait()
+
+    def test_what_is_gone_is_unknown(self) -> None:
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        assert not look(gone.pid).is_known
+
+
+class TestTree:
+    def test_every_process_is_seen_however_it_ends(self) -> None:
+        script = "(exit 3); true & sleep 0.01; sh -c 'kill -KILL $$'; env true; wait"
+        names = sorted(process.command for process in watch(["sh", "-c", script]))
+        # The subshell, the background job and what kills itself are shells.
+        assert names == ["sh", "sh", "sh", "sh", "sleep", "true"]
+
+    def test_a_child_does_not_count_what_its_parent_allocated(self) -> None:
+        script = """if True:
+            import os
+            kept = [bytes(1000) for _ in range(5000)]
+            os.fork() == 0 and os._exit(0)
+            os.wait()
+        """
+        parent, child = watch(["/usr/bin/python3", "-I", "-S", "-c", script], **preloaded("blocks"))
+        assert (parent.serving.allocations or 0) > 5000
+        assert (child.serving.allocations or 0) < 1000
+
+    def test_threads_are_no_processes(self) -> None:
+        script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"
+        assert len(watch(["/usr/bin/python3", "-I", "-S", "-c", script])) == 1
+
+    def test_a_stopped_process_is_continued_by_others_alone(self) -> None:
+        script = (
+            "sleep 5 & kill -STOP $!; grep -q '^State:.T' /proc/$!/status; echo $? >&2; kill -9 $!"
+        )
+        watch(["sh", "-c", script.replace("grep", "sleep 0.1; grep")])
+
+    def test_a_watcher_that_dies_does_not_hold_the_run(self) -> None:
+        watcher = Watcher()
+        watcher.thread.start()
+        watcher.ours.shutdown(2)
+        run = launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=60)
+        watcher.launchers.close()
+        assert run.exit_status == 0
+
+
+def row(allocator: str, cpu: float, command: str = "a", file: str = "/x") -> Process:
+    return Process(1, command, cpu, Serving(allocator, file, 10))
+
+
+class TestAccount:
+    def test_the_process_with_most_cpu_decides(self) -> None:
+        mine = choose("blocks")
+        found = served.account([row("blocks", 0.1, "sh"), row("static", 5, "go")], mine)
+        assert served.is_out_of_reach(found) and found is not None
+        assert [one["command"] for one in found["rows"]] == ["go", "sh"]
+        assert found["cpu_share"] == pytest.approx(0.1 / 5.1) and found["allocations"] == 20
+        found = served.account([row("blocks", 5, "sh"), row("static", 0.1, "go")], mine)
+        assert not served.is_out_of_reach(found)
+
+    def test_alike_processes_are_one_row(self) -> None:
+        found = served.account([row("glibc", 1)] * 300, glibc())
+        assert found is not None and len(found["rows"]) == 1 and found["processes"] == 300
+
+    def test_who_is_not_known_is_not_out_of_reach(self) -> None:
+        found = served.account([row("unknown", 1)], glibc())
+        assert found is not None and found["in_reach"] is None
+        assert not served.is_out_of_reach(found) and served.account([], glibc()) is None
+
+    @pytest.mark.skipif(PEERS[0].path() is None, reason="libjemalloc2 is not installed")
+    def test_a_peer_is_its_file(self) -> None:
+        peer: Allocator = choose("jemalloc")
+        assert served.is_served_by(Serving("jemalloc", str(peer.library), None), peer)
+        assert not served.is_served_by(Serving("jemalloc", "/opt/libjemalloc.so.2", None), peer)
+
+    def test_contenders_with_the_same_strangers_share_a_line(self) -> None:
+        found = served.account([row("static", 5, "go"), row("glibc", 1, "sh")], glibc())
+        results = [{"spec": spec, "served": found, "served_missing": None} for spec in "ab"]
+        assert served.notes(results) == [
+            "a and b did not serve go (it is linked statically); what they did serve used 17% of "
+            "the CPU."
+        ]
+
+
+def compare(real: Command, tmp_path: Path, *words: str, status: int) -> dict[str, Any]:
+    file = tmp_path / "result.json"
+    done = real.run("compare", "--rounds", "9", "--json", str(file), *words)
+    assert done.returncode == status, done.stderr + done.stdout
+    document: dict[str, Any] = json.loads(file.read_text()) | {"shown": done.stdout}
+    return document
+
+
+class TestCompare:
+    def test_a_static_program_in_a_shell_has_no_verdict(
+        self, real: Command, tmp_path: Path
+    ) -> None:
+        static = build(tmp_path, "static", PROGRAM + BURN, "-static")
+        words = ("-a", "glibc", "-a", "blocks", "--", "sh", "-c", f"{static}; true")
+        document = compare(real, tmp_path, *words, status=1)
+        assert [one["status"] for one in document["results"]] == ["out-of-reach"] * 2
+        blocks = document["results"][1]
+        assert blocks["heap"] is None and blocks["cpu_seconds"]["verdict"] is None
+        assert [one["command"] for one in blocks["served"]["rows"]] == ["static", "sh"]
+        assert "Not decided: the baseline glibc did not serve static" in document["shown"]
+        assert "all rows are the same program" in " ".join(document["shown"].split())
+
+    def test_a_library_of_the_programs_is_not_glibc(self, real: Command, tmp_path: Path) -> None:
+        library = build(tmp_path, "libheap.so", OWN_MALLOC, "-shared", "-fPIC")
+        linked = build(tmp_path, "linked", PROGRAM + BURN, library)
+        words = ("-a", "glibc", "-a", "blocks", "--", linked)
+        document = compare(real, tmp_path, *words, status=1)
+        assert [one["status"] for one in document["results"]] == ["out-of-reach", "ok"]
+        assert "glibc did not serve linked (libheap.so did)" in document["shown"]
+        assert document["results"][1]["served"]["allocations"] >= 1000
+
+
+class TestUntil:
+    def test_it_goes_on_in_steps_and_stops_when_narrow(self, real: Command, tmp_path: Path) -> None:
+        words = "-a glibc -a blocks --until 99% --most-rounds 20 -- true".split()
+        document = compare(real, tmp_path, *words, status=0)
+        assert document["rounds"] in (9, 14, 20)
+        assert document["until"]["looks"] == [9, 14, 20].index(document["rounds"]) + 1
+        assert document["confidence"] == confidence_of_look(document["until"]["looks"])
+
+    def test_the_limit_ends_it_and_is_said(self, real: Command, tmp_path: Path) -> None:
+        words = "-a glibc -a blocks --until 0.0001% --most-rounds 10 -- true".split()
+        document = compare(real, tmp_path, *words, status=0)
+        assert document["rounds"] == 10 and document["until"]["reached"] is False
+        assert "Still wide: after 10 rounds" in document["shown"]
+
+    def test_looks_grow_and_end_at_the_most(self) -> None:
+        assert look_rounds(16, 200) == [16, 24, 36, 54, 81, 122, 183, 200]
+        assert look_rounds(16, 10) == [10]
+
+    def test_all_looks_together_are_wrong_as_often_as_one(self) -> None:
+        assert sum(1 - confidence_of_look(look) for look in range(1, 10_000)) < 0.005
+
+    @pytest.mark.parametrize("words", ["--until 2", "--until 0%", "--until 100%", "--until x%"])
+    def test_a_share_is_written_as_such(self, real: Command, words: str) -> None:
+        done = real.run("compare", *words.split(), "--", "true")
+        assert done.returncode == 2 and "is no share between 0% and 100%" in done.stderr
+
+    def test_a_limit_without_until_is_refused(self, real: Command) -> None:
+        done = real.run("compare", "--most-rounds", "20", "--", "true")
+        assert done.returncode == 2 and "--most-rounds needs --until" in done.stderr

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hiders.c: libraries that hide pointers: hiders LIBRARY CASE. The library is hider.c under some
+ * name.
+ *
+ *     early, late        what it allocated before the first collection, and after it, is kept
+ *     opened             the same when it was opened between two collections
+ *     grown              and resized since
+ *     entries            addresses before their blocks
+ *     foreign            a block of the program's, of which only the library has the distance
+ *     returned           what it frees is used again
+ *     frees              what a collection may have found dead is freed
+ *     shown              or pointed to
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+
+#include "tests/gc/traps/trap.h"
+
+enum { PATTERNS = 50 };
+
+struct pattern;
+static struct pattern *(*pattern_new)(void);
+static bool (*pattern_is_whole)(struct pattern *pattern);
+static void (*pattern_take)(struct pattern *pattern, char *block);
+static void (*pattern_grow)(struct pattern *pattern);
+static void (*pattern_free)(struct pattern *pattern);
+static void *(*pattern_elements)(struct pattern *pattern);
+static void (*entry_new)(void);
+static bool (*entries_are_whole)(void);
+
+static struct pattern *patterns[PATTERNS];
+static void *volatile shown[PATTERNS];
+
+static void open_library(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library)
+        fprintf(stderr, "%s\n", dlerror());
+    require(library != NULL);
+    pattern_new = dlsym(library, "pattern_new");
+    pattern_is_whole = dlsym(library, "pattern_is_whole");
+    pattern_take = dlsym(library, "pattern_take");
+    pattern_grow = dlsym(library, "pattern_grow");
+    pattern_free = dlsym(library, "pattern_free");
+    pattern_elements = dlsym(library, "pattern_elements");
+    entry_new = dlsym(library, "entry_new");
+    entries_are_whole = dlsym(library, "entries_are_whole");
+}
+
+__attribute__((noinline)) static void make_patterns(void)
+{
+    for (int i = 0; i < PATTERNS; i++)
+        patterns[i] = pattern_new();
+}
+
+static int whole_patterns(void)
+{
+    int whole = 0;
+    for (int i = 0; i < PATTERNS; i++)
+        whole += pattern_is_whole(patterns[i]);
+    return whole;
+}
+
+/* Blocks of the program's, in which nothing looks like an address. */
+__attribute__((noinline)) static void take_foreign(void)
+{
+    for (int i = 0; i < PATTERNS; i++)
+        pattern_take(patterns[i], signed_block());
+}
+
+__attribute__((noinline)) static void make_entries(void)
+{
+    for (int i = 0; i < PATTERNS; i++)
+        entry_new();
+}
+
+/* A pattern's three blocks a hundred thousand times would be 33 MB. */
+static void make_and_free(void)
+{
+    for (int i = 0; i < 100000; i++)
+        pattern_free(pattern_new());
+    require(mallinfo2().arena < (size_t)20 << 20);
+}
+
+/* Twice, since auto reclaims only what it has found twice. */
+static void collect_twice(void)
+{
+    collect();
+    collect();
+}
+
+int main(int count, char **arguments)
+{
+    require(count == 3);
+    const char *path = arguments[1], *name = arguments[2];
+    if (!strcmp(name, "opened"))
+        collect_twice();
+    open_library(path);
+    if (!strcmp(name, "late") || !strcmp(name, "foreign") || !strcmp(name, "grown"))
+        collect_twice(); /* at which the library is found */
+    make_patterns();
+    if (!strcmp(name, "entries"))
+        make_entries();
+    if (!strcmp(name, "foreign"))
+        take_foreign();
+    clean_stack();
+    if (!strcmp(name, "grown"))
+        for (int i = 0; i < PATTERNS; i++)
+            pattern_grow(patterns[i]);
+    if (!strcmp(name, "frees")) {
+        collect();
+        for (int i = 0; i < PATTERNS / 2; i++)
+            pattern_free(patterns[i]);
+        for (int i = 0; i < PATTERNS / 2; i++)
+            patterns[i] = pattern_new();
+    }
+    if (!strcmp(name, "shown")) {
+        collect();
+        for (int i = 0; i < PATTERNS; i++)
+            shown[i] = pattern_elements(patterns[i]);
+        collect();
+    }
+    if (!strcmp(name, "returned"))
+        make_and_free();
+    collect_twice();
+    require(entries_are_whole());
+    require(whole_patterns() == PATTERNS);
+    for (int i = 0; i < PATTERNS; i++)
+        pattern_free(patterns[i]);
+    return 0;
+}
