@@ -548,10 +548,9 @@ def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
                 assert abs(count - references) < 1000, (number, status)
             trace.unlink()
         result = tmp_path / "run.json"
-        text = result.read_text() if result.exists() else ""
-        if '"whole": true' in text:
-            touched = json.loads(text)["pages"]["references"]
-            assert abs(touched - references) < 1000, (number, status)
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+            pages = json.loads(result.read_text())["pages"]
+            assert not pages["whole"] or abs(pages["references"] - references) < 1000, number
         result.unlink(missing_ok=True)
 
 
@@ -683,6 +682,12 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
     din = real.run("trace", "dump", "--format", "din", str(short)).stdout.splitlines()
     assert [line.split()[0] for line in din] == [
         "1" if line.split(",")[1] == "store" else "0" for line in lines[1:]
+    ]
+    xdin = real.run("trace", "dump", "--format", "xdin", str(short)).stdout.splitlines()
+    rows = [line.split(",") for line in lines[1:]]
+    assert xdin == [
+        f"{'w' if kind == 'store' else 'r'} {int(address, 16):x} {int(size):x}"
+        for _, kind, address, size, *_ in rows
     ]
     with trace.open() as source:  # once more, over the file that is there
         again = real.run("trace", "cut", "--count", "10", "-o", str(short), "-", stdin=source)

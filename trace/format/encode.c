@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * encode.c: executions of superblocks, and events, to a chunk's streams.
+ * encode.c: executions of superblocks, to a chunk's streams.
  *
  * Programs repeat themselves: after the same path comes mostly the same path, and a slot's
  * address is mostly its last address, or moves by a steady stride, or moves as another slot
@@ -11,12 +11,9 @@
  * Value prediction for trace compression: Burtscher, "VPC3: A Fast and Effective
  * Trace-Compression Algorithm", SIGMETRICS 2004.
  */
-#include "trace/format/writer_state.h"
-
-#include <errno.h>
 #include <string.h>
 
-#include "trace/base/array.h"
+#include "trace/format/writer_state.h"
 
 /* Definitions in a chunk. */
 
@@ -64,217 +61,203 @@ static __attribute__((noinline)) int introduce_path(struct trace_writer *writer,
         return -1;
     put_varint(out, new_superblock ? writer->number_of_superblocks : superblock->number);
     put_varint(out, path->first);
-    put_varint(out, path->end - path->first);
+    put_varint(out, path->count);
     put_varint(out, path->instructions);
     return new_superblock ? introduce_superblock(writer, superblock) : 0;
 }
 
-/* Executions. */
+/* Executions.
+ *
+ * Superblocks are short, two references in the mean, and how a slot is told varies: so that has no
+ * branch. What may be put into a stream is put there, and the stream's end moves or does not. */
 
-static void put_delta(struct trace_writer *writer, enum chunk_stream stream, uint64_t difference,
-                      unsigned bytes)
+/* The streams' ends and the predictions, in registers as far as there are some. */
+struct encoder {
+    struct trace_writer *writer;
+    uint8_t *codes; /* of the execution at hand */
+    uint8_t *deltas[4];
+    uint8_t *ids16;
+    struct recent_differences recent;
+    uint32_t absent, absent_stores;
+};
+
+/* Tells a difference that the stride did not predict, in as few bytes as it needs. */
+static inline uint8_t encode_difference(struct encoder *encoder, uint64_t difference)
 {
-    struct bytes *out = &writer->stream[stream];
-    memcpy(out->data + out->used, &difference, bytes);
-    out->used += bytes;
+    struct recent_differences recent = encoder->recent;
+    uint64_t size = difference ^ (uint64_t)((int64_t)difference >> 63);
+    unsigned width = (size > INT8_MAX) + (size > INT16_MAX) + (size > INT32_MAX);
+    unsigned code = CODE_DELTA8 + width;
+    code = difference == recent.older ? CODE_OLDER : code;
+    code = difference == 0 ? CODE_SAME : code;
+    code = difference == recent.newest ? CODE_RECENT : code;
+    memcpy(encoder->deltas[width], &difference, sizeof difference);
+    encoder->deltas[width] += (size_t)(code >= CODE_DELTA8) << width;
+    bool told = code >= CODE_OLDER;
+    encoder->recent.older = told ? recent.newest : recent.older;
+    encoder->recent.newest = told ? difference : recent.newest;
+    return (uint8_t)code;
 }
 
-/* Tells a difference that no prediction covers, in as few bytes as it needs. */
-static enum slot_code put_difference(struct trace_writer *writer, uint64_t difference)
+/* A slot's access did not take place. */
+static inline uint8_t encode_absent(struct encoder *encoder, const struct writer_path *path,
+                                    uint32_t slot)
 {
-    if ((int8_t)difference == (int64_t)difference) {
-        put_delta(writer, STREAM_DELTAS8, difference, 1);
-        return CODE_DELTA8;
-    }
-    if ((int16_t)difference == (int64_t)difference) {
-        put_delta(writer, STREAM_DELTAS16, difference, 2);
-        return CODE_DELTA16;
-    }
-    if ((int32_t)difference == (int64_t)difference) {
-        put_delta(writer, STREAM_DELTAS32, difference, 4);
-        return CODE_DELTA32;
-    }
-    put_delta(writer, STREAM_DELTAS64, difference, 8);
-    return CODE_DELTA64;
-}
-
-static enum slot_code encode_slot(struct trace_writer *writer, struct slot_state *slot,
-                                  uint64_t address)
-{
-    uint64_t difference = address - slot->last;
-    if (difference == slot->stride) {
-        slot_as_predicted(slot);
-        return CODE_STRIDE;
-    }
-    enum slot_code code;
-    if (difference == writer->recent.newest) {
-        code = CODE_RECENT;
-    } else if (difference == 0) {
-        code = CODE_SAME;
-    } else if (difference == writer->recent.older) {
-        code = CODE_OLDER;
-        remember_difference(&writer->recent, difference);
-    } else {
-        code = put_difference(writer, difference);
-        remember_difference(&writer->recent, difference);
-    }
-    slot_moved(slot, difference);
-    return code;
-}
-
-static void encode_slots(struct trace_writer *writer, struct slot_state *states,
-                         const uint64_t *addresses, uint32_t count, const struct trace_slot *slots)
-{
-    uint8_t *codes = writer->stream[STREAM_CODES].data + writer->stream[STREAM_CODES].used;
-    for (uint32_t i = 0; i < count; i++) {
-        if (addresses[i] == TRACE_ABSENT) {
-            codes[i] = CODE_ABSENT;
-            writer->totals.references--;
-            writer->totals.by_class[writer->class]--;
-            writer->totals.stores -= slots[i].kind == TRACE_STORE;
-        } else {
-            codes[i] = encode_slot(writer, &states[i], addresses[i]);
-        }
-    }
-    writer->stream[STREAM_CODES].used += count;
-}
-
-/* Whether all addresses are as their slots' strides predict; if so the slots move on. */
-static bool advance_if_predicted(struct slot_state *states, const uint64_t *addresses,
-                                 uint32_t count)
-{
-    uint64_t wrong = 0;
-    bool absent = false; /* a stride may lead to the very address that stands for this */
-    for (uint32_t i = 0; i < count; i++) {
-        wrong |= (states[i].last + states[i].stride) ^ addresses[i];
-        absent |= addresses[i] == TRACE_ABSENT;
-    }
-    if (wrong || absent)
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        slot_as_predicted(&states[i]);
-    return true;
+    const struct trace_slot *slots = encoder->writer->superblocks[path->superblock].slots;
+    encoder->absent++;
+    encoder->absent_stores += slots[path->first + slot].kind == TRACE_STORE;
+    return CODE_ABSENT;
 }
 
 /* Says which path comes after the last one, in the cheapest way. */
-static enum token_path encode_path(struct trace_writer *writer, uint32_t index, bool is_new)
+static inline enum token_path encode_path(struct encoder *encoder, struct writer_path *last,
+                                          uint32_t index, const struct writer_path *path,
+                                          bool is_new)
 {
-    struct writer_path *last = &writer->paths[writer->last_path];
-    if (last->successor[0] == index)
-        return PATH_LAST_SUCCESSOR;
-    enum token_path way = PATH_OTHER_SUCCESSOR;
-    uint32_t number = writer->paths[index].number;
-    if (is_new) {
-        way = PATH_NEW;
-    } else if (last->successor[1] != index) {
-        way = number <= UINT16_MAX ? PATH_ID16 : PATH_ID32;
-        put_delta(writer, way == PATH_ID16 ? STREAM_IDS16 : STREAM_IDS32, number,
-                  way == PATH_ID16 ? 2 : 4);
+    bool first = last->successor[0] == index, second = last->successor[1] == index;
+    enum token_path way = first    ? PATH_LAST_SUCCESSOR
+                          : is_new ? PATH_NEW
+                          : second ? PATH_OTHER_SUCCESSOR
+                                   : PATH_ID16;
+    uint16_t number = (uint16_t)path->number;
+    memcpy(encoder->ids16, &number, sizeof number);
+    if (__builtin_expect(path->number > UINT16_MAX && way == PATH_ID16, 0)) {
+        struct bytes *ids32 = &encoder->writer->stream[STREAM_IDS32];
+        memcpy(ids32->data + ids32->used, &path->number, sizeof path->number);
+        ids32->used += sizeof path->number;
+        way = PATH_ID32;
     }
-    last->successor[1] = last->successor[0];
+    encoder->ids16 += 2 * (way == PATH_ID16);
+    last->successor[1] = first ? last->successor[1] : last->successor[0];
     last->successor[0] = index;
     return way;
 }
 
-int trace_writer_execute(struct trace_writer *writer, uint32_t index, const uint64_t *addresses)
+static inline uint8_t *stream_end(struct bytes *stream)
 {
-    struct writer_path *path = &writer->paths[index];
-    uint32_t count = path->end - path->first;
-    bool is_new = path->known_in != writer->chunk;
-    if (is_new && introduce_path(writer, path) < 0)
-        return -1;
-    writer->executions++;
-    writer->totals.superblocks++;
-    writer->totals.instructions += path->instructions;
-    writer->totals.references += count;
-    writer->totals.stores += path->stores;
-    writer->totals.by_class[writer->class] += count;
-
-    struct writer_superblock *superblock = &writer->superblocks[path->superblock];
-    struct slot_state *states = superblock->states + path->first;
-    enum token_path way = encode_path(writer, index, is_new);
-    bool predicted = advance_if_predicted(states, addresses, count);
-    if (!predicted)
-        encode_slots(writer, states, addresses, count, superblock->slots + path->first);
-    struct bytes *tokens = &writer->stream[STREAM_TOKENS];
-    tokens->data[tokens->used++] =
-        predicted && way == PATH_LAST_SUCCESSOR ? 0 : (uint8_t)(1 + 2 * way + !predicted);
-    writer->last_path = index;
-    if (writer->totals.references - writer->header.start.references < CHUNK_REFERENCES &&
-        writer->stream[STREAM_CODES].used < CHUNK_REFERENCES && /* absent ones are no references */
-        writer->executions < CHUNK_EXECUTIONS)
-        return 0;
-    return writer_end_chunk(writer);
+    return stream->data + stream->used;
 }
 
-/* Events. */
-
-/* Cuts [start, end) out of a mapping; what is left of it may be two pieces. */
-static int cut_mapping(struct trace_writer *writer, size_t index, uint64_t start, uint64_t end)
+static inline struct encoder encoder_begin(struct trace_writer *writer)
 {
-    struct mapping old = writer->mappings[index];
-    uint64_t old_end = old.start + old.bytes;
-    writer->mappings[index] = writer->mappings[--writer->mapping_count];
-    const uint64_t pieces[2][2] = {{old.start, start}, {end, old_end}};
-    for (int i = 0; i < 2; i++) {
-        if (pieces[i][0] >= pieces[i][1])
-            continue;
-        if (!array_reserve(&writer->mappings, &writer->mapping_capacity, writer->mapping_count,
-                           sizeof *writer->mappings))
-            return -1;
-        struct mapping piece = {pieces[i][0], pieces[i][1] - pieces[i][0], old.kind,
-                                strdup(old.name)};
-        if (!piece.name)
-            return -1;
-        writer->mappings[writer->mapping_count++] = piece;
+    struct encoder encoder = {.writer = writer,
+                              .codes = stream_end(&writer->stream[STREAM_CODES]),
+                              .ids16 = stream_end(&writer->stream[STREAM_IDS16]),
+                              .recent = writer->recent};
+    for (int width = 0; width < 4; width++)
+        encoder.deltas[width] = stream_end(&writer->stream[STREAM_DELTAS8 + width]);
+    return encoder;
+}
+
+static inline void encoder_end(const struct encoder *encoder)
+{
+    struct trace_writer *writer = encoder->writer;
+    struct bytes *stream = writer->stream;
+    stream[STREAM_CODES].used = (size_t)(encoder->codes - stream[STREAM_CODES].data);
+    stream[STREAM_IDS16].used = (size_t)(encoder->ids16 - stream[STREAM_IDS16].data);
+    for (int width = 0; width < 4; width++)
+        stream[STREAM_DELTAS8 + width].used =
+            (size_t)(encoder->deltas[width] - stream[STREAM_DELTAS8 + width].data);
+    writer->recent = encoder->recent;
+    writer->totals.references -= encoder->absent;
+    writer->totals.by_class[writer->class] -= encoder->absent;
+    writer->totals.stores -= encoder->absent_stores;
+}
+
+/* Puts the codes of an execution behind the stream's end; says whether a slot is not as predicted.
+ */
+static inline bool encode_slots(struct encoder *encoder, const struct writer_path *path,
+                                const uint64_t *addresses)
+{
+    unsigned told = 0;
+    for (uint32_t i = 0; i < path->count; i++) {
+        struct slot_state *slot = &path->states[i];
+        uint64_t difference = addresses[i] - slot->last;
+        unsigned code;
+        if (__builtin_expect(addresses[i] == TRACE_ABSENT, 0)) {
+            code = encode_absent(encoder, path, i);
+        } else if (difference == slot->stride) {
+            slot_as_predicted(slot);
+            code = CODE_STRIDE;
+        } else {
+            code = encode_difference(encoder, difference);
+            slot_moved(slot, difference);
+        }
+        encoder->codes[i] = (uint8_t)code;
+        told |= code;
     }
-    free(old.name);
+    return told != 0;
+}
+
+/* Encodes executions, of which all but the last come before the chunk's end. */
+static int encode_executions(struct trace_writer *writer, const struct trace_execution *executions,
+                             size_t count)
+{
+    struct encoder encoder = encoder_begin(writer);
+    struct writer_path *last = &writer->paths[writer->last_path];
+    uint8_t *tokens = stream_end(&writer->stream[STREAM_TOKENS]);
+    uint64_t references = 0, stores = 0, instructions = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct writer_path *path = &writer->paths[executions[i].path];
+        bool is_new = path->known_in != writer->chunk;
+        if (__builtin_expect(is_new, 0) && introduce_path(writer, path) < 0)
+            return -1;
+        references += path->count;
+        stores += path->stores;
+        instructions += path->instructions;
+        unsigned way = encode_path(&encoder, last, executions[i].path, path, is_new);
+        bool told = encode_slots(&encoder, path, executions[i].addresses);
+        encoder.codes += told ? path->count : 0;
+        unsigned token = 2 * way + told;
+        tokens[i] = (uint8_t)(token + (token != 0));
+        last = path;
+    }
+    writer->stream[STREAM_TOKENS].used += count;
+    writer->executions += count;
+    writer->last_path = count > 0 ? executions[count - 1].path : writer->last_path;
+    writer->totals.superblocks += count;
+    writer->totals.references += references;
+    writer->totals.by_class[writer->class] += references;
+    writer->totals.stores += stores;
+    writer->totals.instructions += instructions;
+    encoder_end(&encoder);
     return 0;
 }
 
-/* Keeps the list of mappings, which each chunk restates. */
-static int note_mapping(struct trace_writer *writer, const struct trace_event *event)
+/* How many executions cannot end the chunk, whatever they are. */
+static size_t sure_to_fit(const struct trace_writer *writer)
 {
-    uint64_t start = event->value[0], end = start + event->value[1];
-    for (size_t i = writer->mapping_count; i-- > 0;) {
-        const struct mapping *mapping = &writer->mappings[i];
-        if (mapping->start < end && start < mapping->start + mapping->bytes &&
-            cut_mapping(writer, i, start, end) < 0)
+    uint64_t references = writer->totals.references - writer->header.start.references;
+    uint64_t codes = writer->stream[STREAM_CODES].used; /* absent ones are no references */
+    uint64_t used = references > codes ? references : codes;
+    uint64_t fit = (CHUNK_REFERENCES - 1 - used) / (writer->most_slots + 1);
+    uint64_t left = CHUNK_EXECUTIONS - 1 - writer->executions;
+    return fit < left ? fit : left;
+}
+
+static bool chunk_is_full(const struct trace_writer *writer)
+{
+    return writer->totals.references - writer->header.start.references >= CHUNK_REFERENCES ||
+           writer->stream[STREAM_CODES].used >= CHUNK_REFERENCES ||
+           writer->executions >= CHUNK_EXECUTIONS;
+}
+
+int trace_writer_execute_all(struct trace_writer *writer, const struct trace_execution *executions,
+                             size_t count)
+{
+    while (count > 0) {
+        size_t some = sure_to_fit(writer);
+        some = some < 1 ? 1 : some < count ? some : count;
+        if (encode_executions(writer, executions, some) < 0 ||
+            (chunk_is_full(writer) && writer_end_chunk(writer) < 0))
             return -1;
+        executions += some;
+        count -= some;
     }
-    if (event->type == TRACE_EVENT_UNMAP)
-        return 0;
-    struct mapping mapping = {start, event->value[1], event->value[2],
-                              strdup(event->name ? event->name : "")};
-    if (!mapping.name || !array_reserve(&writer->mappings, &writer->mapping_capacity,
-                                        writer->mapping_count, sizeof *writer->mappings))
-        return -1;
-    writer->mappings[writer->mapping_count++] = mapping;
     return 0;
 }
 
-int trace_writer_event(struct trace_writer *writer, const struct trace_event *event)
+int trace_writer_execute(struct trace_writer *writer, uint32_t path, const uint64_t *addresses)
 {
-    struct bytes *out = &writer->stream[STREAM_EVENTS];
-    if (event->type == 0 || event->type >= TRACE_EVENT_TYPES ||
-        (event->type == TRACE_EVENT_CLASS && event->value[0] >= TRACE_CLASSES)) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (!bytes_reserve(out, VARINT_BYTES))
-        return -1;
-    put_varint(out, writer->executions - writer->event_executions);
-    writer->event_executions = writer->executions;
-    if (!put_event(out, event))
-        return -1;
-    writer->totals.events++;
-    writer->totals.allocated_bytes += event_bytes(event);
-    if (event->type == TRACE_EVENT_CLASS)
-        writer->class = (uint32_t)event->value[0];
-    else if (event->type == TRACE_EVENT_THREAD)
-        writer->thread = (uint32_t)event->value[0];
-    else if ((event->type == TRACE_EVENT_MAP || event->type == TRACE_EVENT_UNMAP) &&
-             note_mapping(writer, event) < 0)
-        return -1;
-    return out->used < CHUNK_EVENT_BYTES ? 0 : writer_end_chunk(writer);
+    return trace_writer_execute_all(writer, &(struct trace_execution){addresses, path}, 1);
 }

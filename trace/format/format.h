@@ -104,6 +104,12 @@ struct trace_slot {
     uint8_t kind;
 };
 
+/* A path through a superblock was taken, with these addresses for its slots. */
+struct trace_execution {
+    const uint64_t *addresses;
+    uint32_t path;
+};
+
 /* The address that stands for an access which did not take place. */
 #define TRACE_ABSENT UINT64_MAX
 

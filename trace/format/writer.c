@@ -82,9 +82,11 @@ static void subtract_totals(struct trace_totals *result, const struct trace_tota
 /* Room for all that the executions of one chunk can come to; most of it is never touched. */
 static bool reserve_streams(struct trace_writer *writer)
 {
-    const size_t slots = CHUNK_REFERENCES + MOST_SLOTS;
+    /* A word may be put behind a stream's end that does not move the end. */
+    const size_t slots = CHUNK_REFERENCES + MOST_SLOTS + sizeof(uint64_t);
     bool room = bytes_reserve(&writer->stream[STREAM_TOKENS], CHUNK_EXECUTIONS) &&
-                bytes_reserve(&writer->stream[STREAM_IDS16], 2 * (size_t)CHUNK_EXECUTIONS) &&
+                bytes_reserve(&writer->stream[STREAM_IDS16],
+                              2 * (size_t)CHUNK_EXECUTIONS + sizeof(uint64_t)) &&
                 bytes_reserve(&writer->stream[STREAM_IDS32], 4 * (size_t)CHUNK_EXECUTIONS) &&
                 bytes_reserve(&writer->stream[STREAM_CODES], slots);
     for (unsigned width = 0; width < 4; width++)
@@ -159,13 +161,13 @@ int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, u
                        sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
-    *superblock = (struct writer_superblock){address,
-                                             function,
-                                             slot_count,
-                                             0,
-                                             0,
-                                             calloc(slot_count + 1, sizeof *slots),
-                                             calloc(slot_count + 1, sizeof *superblock->states)};
+    *superblock = (struct writer_superblock){
+        .address = address,
+        .function = function,
+        .slot_count = slot_count,
+        .slots = calloc(slot_count + 1, sizeof *slots),
+        .states = calloc(slot_count + 1, sizeof *superblock->states),
+    };
     if (!superblock->slots || !superblock->states)
         return -1;
     if (slot_count > 0)
@@ -184,11 +186,16 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
     uint32_t stores = 0;
     for (uint32_t i = first; i < end; i++)
         stores += writer->superblocks[superblock].slots[i].kind == TRACE_STORE;
-    writer->paths[writer->path_count] = (struct writer_path){.superblock = superblock,
-                                                             .first = first,
-                                                             .end = end,
-                                                             .instructions = instructions,
-                                                             .stores = stores};
+    writer->paths[writer->path_count] = (struct writer_path){
+        .states = writer->superblocks[superblock].states + first,
+        .count = end - first,
+        .instructions = instructions,
+        .stores = stores,
+        .superblock = superblock,
+        .first = first,
+    };
+    if (end - first > writer->most_slots)
+        writer->most_slots = end - first;
     return (int64_t)writer->path_count++;
 }
 

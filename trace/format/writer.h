@@ -36,6 +36,10 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
  * Returns 0, or -1 when the trace cannot be written; errno says why. */
 int trace_writer_execute(struct trace_writer *writer, uint32_t path, const uint64_t *addresses);
 
+/* Many at once, in their order. */
+int trace_writer_execute_all(struct trace_writer *writer, const struct trace_execution *executions,
+                             size_t count);
+
 /* An event happened: of `event`, type, value and name count. CLASS and THREAD govern what
  * follows. Returns as trace_writer_execute(). */
 int trace_writer_event(struct trace_writer *writer, const struct trace_event *event);

@@ -3,7 +3,8 @@
  * writer_state.h: what the writer's files share.
  *
  *     writer.c    opening, what the caller describes, chunks
- *     encode.c    executions and events, to the chunk's streams
+ *     encode.c    executions, to the chunk's streams
+ *     events.c    and events
  */
 #ifndef ALLOTROPE_TRACE_FORMAT_WRITER_STATE_H
 #define ALLOTROPE_TRACE_FORMAT_WRITER_STATE_H
@@ -25,13 +26,15 @@ struct writer_superblock {
 };
 
 struct writer_path {
-    uint32_t superblock;
-    uint32_t first, end;
-    uint32_t instructions;
-    uint32_t stores;
+    struct slot_state *states; /* of its first slot */
+    uint32_t count;            /* of its slots */
+    uint32_t successor[2];     /* the last one and another, as indices of paths */
     uint32_t known_in;
     uint32_t number;
-    uint32_t successor[2]; /* the last one and another, as indices of paths */
+    uint32_t instructions;
+    uint32_t stores;
+    uint32_t superblock;
+    uint32_t first;
 };
 
 struct writer_function {
@@ -59,6 +62,8 @@ struct trace_writer {
     size_t superblock_count, superblock_capacity;
     struct writer_path *paths; /* 0 is the path before the first one of a chunk */
     size_t path_count, path_capacity;
+    uint32_t most_slots;               /* of a path */
+    bool vectors;                      /* may be used */
     struct writer_function *functions; /* by id */
     size_t function_capacity;
     struct mapping *mappings; /* at present; each chunk restates them */

@@ -72,7 +72,8 @@ static char *csv_line(char *out, const struct trace_reader *reader,
     return out;
 }
 
-/* Dinero's: 0 reads, 1 writes; an address without size. */
+/* Dinero III's: 0 reads, 1 writes; an address without size, so that a reference which straddles
+ * blocks touches the first alone. */
 static char *din_line(char *out, const struct trace_reader *reader,
                       const struct trace_reference *reference, uint32_t thread)
 {
@@ -80,6 +81,20 @@ static char *din_line(char *out, const struct trace_reader *reader,
     (void)thread;
     out = put_text(out, reference->kind == TRACE_STORE ? "1 " : "0 ");
     out = put_hex(out, reference->address, 1);
+    *out++ = '\n';
+    return out;
+}
+
+/* Dinero IV's extended din: r reads, w writes; address and size in hexadecimal. */
+static char *xdin_line(char *out, const struct trace_reader *reader,
+                       const struct trace_reference *reference, uint32_t thread)
+{
+    (void)reader;
+    (void)thread;
+    out = put_text(out, reference->kind == TRACE_STORE ? "w " : "r ");
+    out = put_hex(out, reference->address, 1);
+    *out++ = ' ';
+    out = put_hex(out, reference->size, 1);
     *out++ = '\n';
     return out;
 }
@@ -108,6 +123,7 @@ static const struct dump_format dump_formats[] = {
     {"csv", "thread,kind,address,size,class,function\n", csv_line},
     {"din", "", din_line},
     {"lackey", "", lackey_line},
+    {"xdin", "", xdin_line},
 };
 
 const struct dump_format *inspect_dump_format(const char *name)

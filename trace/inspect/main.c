@@ -36,7 +36,7 @@ static int check(struct trace_reader *reader)
 static int usage(void)
 {
     fprintf(stderr, "usage: allotrope-trace info|check|events|export|unsafe FILE\n"
-                    "       allotrope-trace dump csv|din|lackey FILE\n"
+                    "       allotrope-trace dump csv|din|lackey|xdin FILE\n"
                     "       allotrope-trace cut COUNT OUTPUT FILE\n"
                     "FILE is a trace; - is standard input (or output).\n");
     return EXIT_USAGE;

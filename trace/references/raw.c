@@ -57,7 +57,7 @@ static inline int add_execution(struct raw_decoder *decoder, uint32_t path,
 {
     if (decoder->execution_count == EXECUTIONS && raw_tell_executions(decoder) < 0)
         return -1;
-    decoder->executions[decoder->execution_count++] = (struct raw_execution){addresses, path};
+    decoder->executions[decoder->execution_count++] = (struct trace_execution){addresses, path};
     return 0;
 }
 

@@ -15,12 +15,6 @@
 
 #include "trace/format/format.h"
 
-/* A path was taken, with these addresses for its slots. */
-struct raw_execution {
-    const uint64_t *addresses; /* valid during the call */
-    uint32_t path;
-};
-
 struct raw_sink {
     void *context;
     int (*function)(void *context, uint32_t id, const char *name, const char *object);
@@ -28,8 +22,9 @@ struct raw_sink {
                           const struct trace_slot *slots);
     int64_t (*path)(void *context, uint32_t superblock, uint32_t first, uint32_t end,
                     uint32_t instructions);
-    /* Many at once, in their order; before an event is told, all that came before it are. */
-    int (*execute)(void *context, const struct raw_execution *executions, size_t count);
+    /* Many at once, in their order; addresses are valid during the call. Before an event is told,
+     * all that came before it are. */
+    int (*execute)(void *context, const struct trace_execution *executions, size_t count);
     int (*event)(void *context, const struct trace_event *event);
 };
 

@@ -87,7 +87,7 @@ struct raw_decoder {
     uint32_t running;
     uint32_t class;         /* as last told to the sink */
     size_t execution_count; /* of those that the sink has not been told */
-    struct raw_execution executions[EXECUTIONS];
+    struct trace_execution executions[EXECUTIONS];
     char error[TRACE_ERROR_BYTES];
 };
 

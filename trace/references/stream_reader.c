@@ -99,7 +99,7 @@ static int64_t take_path(void *context, uint32_t superblock, uint32_t first, uin
     return (int64_t)reader->path_count++;
 }
 
-static int take_executions(void *context, const struct raw_execution *executions, size_t count)
+static int take_executions(void *context, const struct trace_execution *executions, size_t count)
 {
     struct trace_stream_reader *reader = context;
     const struct path *paths = reader->paths;

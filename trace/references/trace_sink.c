@@ -21,12 +21,9 @@ static int64_t write_path(void *writer, uint32_t superblock, uint32_t first, uin
     return trace_writer_path(writer, superblock, first, end, instructions);
 }
 
-static int write_executions(void *writer, const struct raw_execution *executions, size_t count)
+static int write_executions(void *writer, const struct trace_execution *executions, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (trace_writer_execute(writer, executions[i].path, executions[i].addresses) < 0)
-            return -1;
-    return 0;
+    return trace_writer_execute_all(writer, executions, count);
 }
 
 static int write_event(void *writer, const struct trace_event *event)

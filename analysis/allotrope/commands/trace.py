@@ -68,10 +68,10 @@ def info(file: str, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "din", "lackey"]),
+    type=click.Choice(["csv", "din", "lackey", "xdin"]),
     default="csv",
     show_default=True,
-    help="din is Dinero's, lackey Valgrind's",
+    help="xdin is Dinero IV's, din Dinero III's, which has no sizes, lackey Valgrind's",
 )
 @click.option("--events", is_flag=True, help="the events instead of the references, as CSV")
 def dump(file: str, form: str, events: bool) -> None:
@@ -79,7 +79,7 @@ def dump(file: str, form: str, events: bool) -> None:
 
     \b
     allotrope trace dump run.alt | head
-    allotrope trace dump --format din run.alt | dineroIV -l1-dsize 32k -l1-dbsize 64 -informat d
+    allotrope trace dump --format xdin run.alt | dineroIV -l1-dsize 32k -l1-dbsize 64 -informat D
     allotrope trace dump --events run.alt | grep ,malloc,
     """
     need_trace(file)
