@@ -194,7 +194,7 @@ static void enter_block(struct site_table *table, struct sampled_block sampled)
 }
 
 bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
-                    double weight)
+                    double weight, uint64_t now)
 {
     if (!site || (2 * table->block_count >= table->block_room && !grow_blocks(table))) {
         table->lost++;
@@ -204,9 +204,11 @@ bool site_table_add(struct site_table *table, uint32_t site, const void *block, 
     struct tally *total = &table->sites[site - 1].total;
     total->blocks += weight;
     total->bytes += weight * (double)bytes;
-    enter_block(table,
-                (struct sampled_block){
-                    .hidden = hide(block), .site = site - 1, .bytes = bytes, .weight = weight});
+    enter_block(table, (struct sampled_block){.hidden = hide(block),
+                                              .site = site - 1,
+                                              .bytes = bytes,
+                                              .weight = weight,
+                                              .born = now});
     if (table->live_bytes <= table->peak_bytes)
         return false;
     table->peak_bytes = table->live_bytes;
@@ -233,6 +235,21 @@ struct sampled_block site_table_remove(struct site_table *table, const void *blo
     site->live.bytes -= bytes;
     table->live_bytes -= bytes;
     return sampled;
+}
+
+static void add_to(struct tally *tally, const struct sampled_block *block)
+{
+    tally->blocks += block->weight;
+    tally->bytes += block->weight * (double)block->bytes;
+}
+
+void site_table_count_end(struct site_table *table, const struct sampled_block *removed,
+                          uint64_t now, bool is_temporary)
+{
+    uint64_t age = now > removed->born ? now - removed->born : 1;
+    add_to(&table->lifetimes[63 - __builtin_clzll(age)], removed);
+    if (is_temporary)
+        add_to(&table->sites[removed->site].temporary, removed);
 }
 
 void site_table_restore(struct site_table *table, const struct sampled_block *removed)

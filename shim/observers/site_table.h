@@ -38,6 +38,7 @@ struct site {
     uint32_t depth;
     uint64_t epoch;
     struct tally total, live, peak;
+    struct tally temporary; /* their frees were the next that their threads asked for */
 };
 
 struct sampled_block {
@@ -46,7 +47,10 @@ struct sampled_block {
     uint32_t site;    /* index into the sites */
     uint64_t bytes;
     double weight;
+    uint64_t born; /* ticks of the processor's time-stamp counter */
 };
+
+enum { LIFETIME_BUCKETS = 64 };
 
 struct site_table {
     struct site *sites;
@@ -57,9 +61,19 @@ struct site_table {
     double live_bytes, peak_bytes;
     uint64_t epoch;
     uint64_t lost; /* samples that there was no memory for */
+    /* Of what was freed, by how long it lived: from 2^i ticks to below 2^(i+1); 0 and 1 in the
+     * first. */
+    struct tally lifetimes[LIFETIME_BUCKETS];
     /* How many sampled blocks fall on each index; a count that reaches 255 stays there. */
     _Atomic uint8_t filter[1 << FILTER_BITS];
 };
+
+/* `allotrope sites --pid` reads the table from outside (features/sites/snapshot.py) and knows these
+ * structures as they are; one that changes takes another number in the name by which the table is
+ * published (sites.c). */
+_Static_assert(sizeof(struct site) == 96 && sizeof(struct sampled_block) == 40 &&
+                   offsetof(struct site_table, lost) == 80,
+               "the table's reader knows another layout");
 
 static inline size_t filter_index(const void *block)
 {
@@ -76,13 +90,17 @@ static inline bool site_table_may_hold(const struct site_table *table, const voi
  * memory. */
 uint32_t site_table_site(struct site_table *table, const void *const *frames, uint32_t depth);
 
-/* Enters a live block of `bytes` that stands for `weight` blocks of its kind. True when the sum of
- * live bytes thereby reaches a new peak. */
+/* Enters a live block of `bytes` that stands for `weight` blocks of its kind. now: ticks. True when
+ * the sum of live bytes thereby reaches a new peak. */
 bool site_table_add(struct site_table *table, uint32_t site, const void *block, uint64_t bytes,
-                    double weight);
+                    double weight, uint64_t now);
 
 /* Takes a block out and returns it; its `hidden` is 0 if it was not there. */
 struct sampled_block site_table_remove(struct site_table *table, const void *block);
+
+/* Counts the end of a block that site_table_remove() returned. now: ticks. */
+void site_table_count_end(struct site_table *table, const struct sampled_block *removed,
+                          uint64_t now, bool is_temporary);
 
 /* Undoes site_table_remove(). */
 void site_table_restore(struct site_table *table, const struct sampled_block *removed);

@@ -13,6 +13,10 @@
  * The rate. Unless one is given, samples take about a hundredth of the program's time. Nor is the
  * rate finer than a few thousand samples of the heap at its peak need.
  *
+ * Temporaries: allocations whose free is the next thing that their thread asks for. Each thread
+ * remembers its last sample, and how far it had counted down then. An allocation of a byte or more
+ * counts further, a free forgets the sample; so at the sample's own free both tell.
+ *
  * A signal handler that interrupts a sample of its thread is not sampled.
  */
 #include "shim/observers/sites.h"
@@ -26,6 +30,7 @@
 #include "shim/observers/stack_trace.h"
 #include "shim/reports/emitter.h"
 #include "shim/reports/output.h"
+#include "shim/reports/publish.h"
 #include "shim/route/start.h"
 #include "vm/clock.h"
 #include "vm/fork_chain.h"
@@ -65,6 +70,7 @@ static struct {
     bool is_rate_given;
     uint64_t frames;
     _Atomic uint32_t rate;
+    uint64_t started_ticks;    /* of the processor's time-stamp counter */
     uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
     struct lock lock;          /* of what follows */
     uint64_t samples;
@@ -78,7 +84,9 @@ static struct {
 
 static __thread struct {
     struct sampling sampling;
-    uint64_t random; /* 0: the thread has not begun */
+    uint64_t random;       /* 0: the thread has not begun */
+    uintptr_t last_hidden; /* the last block that was sampled, as in struct sampled_block */
+    uint32_t last_left;    /* the countdown then */
     bool is_sampling;
 } thread __attribute__((tls_model("initial-exec")));
 
@@ -116,7 +124,7 @@ static void enter_sample(uint32_t site, const void *block, size_t size, double w
                          uint32_t work)
 {
     sites.samples++;
-    if (site_table_add(&sites.table, site, block, size, weight))
+    if (site_table_add(&sites.table, site, block, size, weight, __builtin_ia32_rdtsc()))
         sites.peak_at = monotonic_ns() - sites.started;
     if (!sites.is_rate_given)
         adapt_rate(work);
@@ -179,8 +187,11 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
     if (thread.random == 0)
         thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
     double weight = sampling_weight(&thread.sampling, size, sites.rate, &thread.random);
-    if (weight > 0)
+    if (weight > 0) {
         take_sample(block, size, weight, frame);
+        thread.last_hidden = ~(uintptr_t)block;
+        thread.last_left = thread.sampling.left;
+    }
     thread.is_sampling = false;
 }
 
@@ -225,10 +236,27 @@ static __attribute__((noinline)) struct sampled_block forget(const void *block)
     return removed;
 }
 
+static bool is_temporary(const struct sampled_block *freed)
+{
+    return freed->hidden == thread.last_hidden && thread.sampling.left == thread.last_left;
+}
+
+static __attribute__((noinline)) void count_free(const void *block)
+{
+    lock_acquire(&sites.lock);
+    struct sampled_block removed = site_table_remove(&sites.table, block);
+    if (removed.hidden)
+        site_table_count_end(&sites.table, &removed, __builtin_ia32_rdtsc(),
+                             is_temporary(&removed));
+    lock_release(&sites.lock);
+}
+
 static void observed_free(void *block)
 {
     if (__builtin_expect(site_table_may_hold(&sites.table, block), 0))
-        forget(block);
+        count_free(block);
+    if (block)
+        thread.last_hidden = 0;
     sites.inner.free(block);
 }
 
@@ -238,12 +266,17 @@ static void *observed_resize(void *block, size_t size)
     struct sampled_block removed = {0};
     if (site_table_may_hold(&sites.table, block))
         removed = forget(block);
+    bool was_last = is_temporary(&removed);
     void *resized = sites.inner.resize(block, size);
-    if (!resized) {
+    if (removed.hidden) {
         lock_acquire(&sites.lock);
-        site_table_restore(&sites.table, &removed);
+        if (resized)
+            site_table_count_end(&sites.table, &removed, __builtin_ia32_rdtsc(), was_last);
+        else
+            site_table_restore(&sites.table, &removed);
         lock_release(&sites.lock);
-    } else if (!passes(size)) {
+    }
+    if (resized && !passes(size)) {
         countdown_ended(resized, size, observer_frame());
     }
     return resized;
@@ -275,12 +308,14 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.inner = inner;
     sites.configuration = configuration;
     sites.started = monotonic_ns();
+    sites.started_ticks = __builtin_ia32_rdtsc();
     sites.batch_began = process_ns();
     sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
     sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
     sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
     strncpy(sites.destination, value, sizeof sites.destination - 1);
+    publish_counter("site_table/1", &sites.table);
     struct route observed = inner;
     observed.alloc = observed_alloc;
     observed.alloc_zeroed = observed_alloc_zeroed;
@@ -311,8 +346,34 @@ static void write_site(struct json *json, const struct site *site)
     write_tally(json, "peak", site_at_peak(&sites.table, site));
     write_tally(json, "exit", site->live);
     write_tally(json, "total", site->total);
+    write_tally(json, "temporary", site->temporary);
     json_addresses(json, "frames", (const void *const *)site->frames, site->depth);
     json_end_object(json);
+}
+
+static double nanoseconds_of_a_tick(void)
+{
+    uint64_t ticks = __builtin_ia32_rdtsc() - sites.started_ticks;
+    return ticks ? (double)(monotonic_ns() - sites.started) / (double)ticks : 1;
+}
+
+/* How long what was freed had lived: a list of what lived less than so many nanoseconds, and not
+ * less than those before. */
+static void write_lifetimes(struct json *json)
+{
+    double tick = nanoseconds_of_a_tick();
+    json_begin_array(json, "lifetimes");
+    for (size_t i = 0; i < LIFETIME_BUCKETS - 1; i++) {
+        const struct tally *tally = &sites.table.lifetimes[i];
+        if (tally->blocks == 0)
+            continue;
+        json_begin_object(json, NULL);
+        json_number(json, "below_ns", rounded((double)(UINT64_C(2) << i) * tick));
+        json_number(json, "blocks", rounded(tally->blocks));
+        json_number(json, "bytes", rounded(tally->bytes));
+        json_end_object(json);
+    }
+    json_end_array(json);
 }
 
 /* The mappings that hold code. */
@@ -351,6 +412,7 @@ static bool write_to(int file, bool json)
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
     emit_seconds(&emitter, "peak_seconds", sites.peak_at);
     emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
+    write_lifetimes(&emitter.json);
     write_maps(&emitter.json);
     json_begin_array(&emitter.json, "sites");
     for (size_t i = 0; i < sites.table.site_count; i++)

@@ -3,14 +3,18 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 from allotrope.features.sites import page as sites_page
-from allotrope.features.sites.measure import Frame, Site, Tally
+from allotrope.features.sites.measure import Frame, Site, Sites, Tally
+from allotrope.features.sites.timeline import Timeline, places_over_time, sizes_over_time
 from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
@@ -66,6 +70,41 @@ def by_function(document: dict[str, Any], moment: str) -> dict[str, tuple[int, i
         blocks, size = sums.get(name, (0, 0))
         sums[name] = blocks + site[moment]["blocks"], size + site[moment]["bytes"]
     return sums
+
+
+TEMPORARIES = r"""
+#include <stdlib.h>
+static void *volatile kept;
+static __attribute__((noinline)) void *temporary(void) { return malloc(40); }
+static __attribute__((noinline)) void *other(void) { return malloc(24); }
+int main(void)
+{
+    for (int i = 0; i < 1000; i++) { kept = temporary(); free(kept); }
+    for (int i = 0; i < 1000; i++) {
+        void *volatile first = other(), *volatile second = other();
+        free(first);
+        free(second);
+    }
+    for (int i = 0; i < 6000; i++) kept = other();
+    return 0;
+}
+"""
+
+
+def test_temporaries_ages_and_a_mostly_leaking_program(real: Command, tmp_path: Path) -> None:
+    (tmp_path / "source.c").write_text(TEMPORARIES)
+    program = str(tmp_path / "program")
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, str(tmp_path / "source.c")], check=True)
+    file = tmp_path / "sites.json"
+    done = real.run("sites", "-a", "bsd", "--rate=1", f"--json={file}", "--", program)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert by_function(document, "temporary") == {"temporary": (1000, 40000), "other": (0, 0)}
+    assert sum(row["blocks"] for row in document["lifetimes"]) == 3000
+    said = " ".join(done.stderr.split())
+    assert "Temporary: 1,000 of 9,000 allocations (11%)" in said
+    assert "Lived: of all allocations" in said and "67% to the end" in said
+    assert "Never freed: 141 KiB in 6,000 blocks: 62% of all" in said
 
 
 def test_files_are_written_though_nobody_reads_the_report(real: Command, tmp_path: Path) -> None:
@@ -321,3 +360,147 @@ def test_tree_adds_up() -> None:
 )
 def test_brief_leaves_out_parameters_and_template_arguments(function: str, brief: str) -> None:
     assert symbols.brief(function) == brief
+
+
+GROWING = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static void *kept[1000];
+static int count;
+static __attribute__((noinline)) void first(void) { kept[count++] = memset(malloc(3000), 1, 3000); }
+static __attribute__((noinline)) void second(void) { kept[count++] = memset(malloc(50), 1, 50); }
+int main(void)
+{
+    for (int line; (line = getchar()) != EOF;)
+        for (int i = 0; i < 10 && line != '\n'; i++)
+            if (line == '1') first();
+            else if (line == '2') second();
+            else if (line == 'f') free(kept[--count]);
+    return 0;
+}
+"""
+
+
+class TestLooks:
+    """At a process that does what it is told, and waits in between."""
+
+    @pytest.fixture
+    def growing(self, real: Command, tmp_path: Path) -> Iterator[Any]:
+        (tmp_path / "source.c").write_text(GROWING)
+        program = tmp_path / "growing"
+        subprocess.run(["gcc", "-O1", "-g", "-o", program, tmp_path / "source.c"], check=True)
+        line = real.line("sites", "-a", "bsd", "--rate=1", "--", str(program))
+        started = subprocess.Popen(
+            line,
+            env=real.environment(),
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        yield started, str(program)
+        started.communicate()
+
+    def pid_of(self, program: str) -> int:
+        for exe in Path("/proc").glob("[0-9]*/exe"):
+            try:
+                if os.readlink(exe) == program:
+                    return int(exe.parent.name)
+            except OSError:
+                continue
+        return 0
+
+    def look(self, real: Command, pid: int, file: Path, until: int) -> dict[str, Any]:
+        """Looks until it holds so many blocks: a pipe tells nobody when it was read."""
+        for _ in range(200):
+            done = real.run("sites", "--pid", str(pid), "--json", str(file))
+            if done.returncode == 0:
+                document: dict[str, Any] = json.loads(file.read_text())
+                if sum(site["exit"]["blocks"] for site in document["sites"]) >= until:
+                    return document
+            time.sleep(0.05)
+        raise AssertionError(done.stderr)
+
+    def test_two_looks_and_their_difference(
+        self, real: Command, tmp_path: Path, growing: Any
+    ) -> None:
+        started, program = growing
+        started.stdin.write(b"1\n")
+        deadline = time.monotonic() + 60
+        while not (pid := self.pid_of(program)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        files = [tmp_path / "before.json", tmp_path / "after.json"]
+        before = self.look(real, pid, files[0], 10)
+        assert by_function(before, "exit")["first"] == (10, 30000)
+        assert before["running"] and before["schema"] == "allotrope.site-report/1"
+        started.stdin.write(b"22\n")
+        after = self.look(real, pid, files[1], 30)
+        assert by_function(after, "exit")["second"] == (20, 1000)
+        done = real.run("sites", "diff", *map(str, files))
+        assert done.returncode == 0, done.stderr
+        held = done.stdout[done.stdout.index("Held at the end") :]
+        assert "+1.0 KiB     +20  1.0 KiB  second (source.c:8)  main" in held
+        assert "first" not in held  # it did not change
+
+    def test_looks_end_with_the_process(self, real: Command, tmp_path: Path, growing: Any) -> None:
+        started, program = growing
+        started.stdin.write(b"1\n")
+        deadline = time.monotonic() + 60
+        while not (pid := self.pid_of(program)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.look(real, pid, tmp_path / "first.json", 10)
+        pattern = str(tmp_path / "look-%n.json")
+        line = ["sites", "--pid", str(pid), "--every", "50ms", "--json", pattern]
+        with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as looking:
+            while not (tmp_path / "look-0001.json").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            started.stdin.close()
+            _, errors = looking.communicate(timeout=60)
+        assert looking.returncode == 0, errors
+
+    @pytest.mark.parametrize(
+        "words, said",
+        [
+            (["--pid", "999999999"], "there is no process"),
+            (["--pid", str(os.getpid())], "does not keep its sites; start it with"),
+            (["--pid", "1", "--", "ls"], "leave out the command"),
+            (["--every", "10s", "--", "ls"], "--every needs --pid"),
+            (["--pid", str(os.getpid()), "--every", "soon"], "'soon' is no time"),
+            (["diff", "/no/a.json", "/no/b.json"], "cannot read /no/a.json"),
+        ],
+    )
+    def test_refused(self, real: Command, words: list[str], said: str) -> None:
+        done = real.run("sites", *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+    def test_timeline_is_thinned_evenly_and_names_the_largest(self) -> None:
+        timeline = Timeline([0.0, 1.0, 2.0], [[1.0], [2.0, 5.0], [3.0, 5.0]], [[0.0, 1.0]] * 3)
+        site = Site((), Tally(), Tally(), Tally())
+        place = symbols.Place("f", None, None, "", 0)
+        sites = [replace(site, frames=(Frame(1, [place]),)) for _ in range(2)]
+        found = Sites({}, sites, 1, symbols.Symbols([]))
+        (part,) = places_over_time(found, timeline)
+        assert part.name == "f" and list(part.values) == [1.0, 7.0, 8.0]
+        assert [part.name for part in sizes_over_time(timeline)] == ["up to 2 B"]
+        timeline.thin()
+        assert timeline.seconds == [0.0, 2.0] and timeline.by_site == [[1.0], [3.0, 5.0]]
+
+    def test_page_has_what_was_held_over_time(
+        self, real: Command, tmp_path: Path, browser: Browser  # noqa: F811
+    ) -> None:
+        program, page = tmp_path / "slow", tmp_path / "page.html"
+        source = GROWING.replace("line = getchar()) != EOF", "line = turn()) != EOF").replace(
+            "int main",
+            "static int turn(void) { static int n = 60; struct timespec t = {0, 20000000};"
+            ' nanosleep(&t, NULL); return n-- > 0 ? "12"[n % 2] : EOF; }\nint main',
+        )
+        (tmp_path / "source.c").write_text("#include <time.h>\n" + source)
+        subprocess.run(["gcc", "-O1", "-g", "-o", program, tmp_path / "source.c"], check=True)
+        done = real.run("sites", "-a", "bsd", "--rate=1", f"--html={page}", "--", str(program))
+        assert done.returncode == 0, done.stderr
+        for size in (PHONE, DESKTOP):
+            browser.open(page, size)
+            assert not browser.errors()
+            text = browser.run("return document.getElementById('held-by-place').textContent")
+            assert "first" in text and "second" in text
+            assert browser.run("return document.querySelectorAll('.rangeslider-slidebox').length")

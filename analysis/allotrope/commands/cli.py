@@ -28,6 +28,7 @@ WORDS = {
     "compare": "compare_allocators",
     "load": "load",
     "doctor": "doctor",
+    "verify-gc": "verify_gc",
     "record": "record",
     "trace": "trace",
     "simulate": "simulate",

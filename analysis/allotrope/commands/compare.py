@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import click
 from rich.console import Console
@@ -243,23 +243,29 @@ def compare_allocators(
         refuse_what_is_for_commands(given_options(context))
         settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
+    _need_readable("--input", settings["input"])
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files)
-    if settings["input"] is not None:
-        _need_readable("--input", settings["input"])
-    if builds:
-        contenders, baseline_index = choose_builds(builds, specs, baseline, command)
-    else:
-        contenders, baseline_index = choose_contenders(specs, baseline)
-    check_conditions(gate, [one.spec for one in contenders], settings["rounds"])
-    plan = Plan(
-        command=command,
-        allocators=contenders,
-        baseline=baseline_index,
-        server=server,
-        **settings,
-    )
+    plan = planned(specs, baseline, builds, command, server, settings)
+    check_conditions(gate, [one.spec for one in plan.allocators], settings["rounds"])
     return compare_command(plan, witness, files, gate)
+
+
+def planned(
+    specs: tuple[str, ...],
+    baseline: str,
+    builds: tuple[str, ...],
+    command: tuple[str, ...],
+    server: ServerPlan | None,
+    settings: Mapping[str, Any],
+) -> Plan:
+    """The comparison of a command, or of its builds, that the options describe."""
+    contenders, baseline_index = (
+        choose_builds(builds, specs, baseline, command)
+        if builds
+        else choose_contenders(specs, baseline)
+    )
+    return Plan(command, contenders, baseline_index, server=server, **settings)
 
 
 def show_again(
@@ -485,7 +491,10 @@ def choose_builds(
     return contenders, place
 
 
-def _need_readable(option: str, file: str) -> None:
+def _need_readable(option: str, file: str | None) -> None:
+    """Nothing was asked for where there is no file."""
+    if file is None:
+        return
     try:
         with open(file, "rb"):
             pass

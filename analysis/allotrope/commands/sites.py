@@ -1,26 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""`allotrope sites`: runs a command and tells where in it the memory was allocated."""
+"""`allotrope sites`: runs a command and tells where in it the memory was allocated; looks at one
+that runs; holds two reports against each other."""
 
 import datetime
 import shlex
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from ..features.sites.measure import Sites, read_sites
+from ..features.sites.difference import (
+    change_of_all,
+    change_rows,
+    holds,
+    parse_period,
+    read_report,
+)
+from ..features.sites.measure import Sites, read_sites, with_names
 from ..features.sites.output import as_document, as_profile, sentences
 from ..features.sites.page import as_terminal_rows, sampling, sites_page
 from ..features.sites.run import choose, ending, environment_for, run
+from ..features.sites.snapshot import SiteTable, Unreadable, need_table
+from ..features.sites.snapshot import every as repeated
+from ..features.sites.timeline import Timeline, Timelines
 from ..output.files import STDOUT, Files, Outputs, as_json
 from ..output.page import render
 from ..output.pprof import encode
+from ..output.terminal import print_line, print_table, print_wrapped, terminal
 from ..system.allocators import own_version
 from ..system.errors import UserError
-from .words import allocator_option, frames_option, output_options, takes_command
+from .words import (
+    allocator_option,
+    frames_option,
+    given_options,
+    need_command,
+    output_options,
+    takes_command,
+)
 
 TABLE_WIDTH = 100
 MOST_ROWS = 10
@@ -31,7 +51,7 @@ WRITTEN = {
 }
 
 
-@takes_command("sites", "[-a ALLOCATOR]")
+@takes_command("sites")
 @allocator_option("see `allotrope list`; default: the first there")
 @click.option(
     "--rate",
@@ -40,18 +60,49 @@ WRITTEN = {
     "as many as cost some hundredth of the time",
 )
 @frames_option(32, "callers to keep of each", metavar="N")
+@click.option(
+    "--pid",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="look at a process that was started under `allotrope sites`; it notices nothing",
+)
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    help="with --pid: look again and again, e.g. 10s, and show what changed; in the file that "
+    "--json names %n is the number of the look",
+)
 @output_options(WRITTEN, "FILE")
+@click.pass_context
 def sites(
-    spec: str | None, rate: str | None, frames: int, files: Files, command: tuple[str, ...]
+    context: click.Context,
+    spec: str | None,
+    rate: str | None,
+    frames: int,
+    pid: int | None,
+    every: str | None,
+    files: Files,
+    command: tuple[str, ...],
 ) -> int:
     """Run CMD and show where in it the memory was allocated that it held at its peak, and what it
     never freed. The report goes to standard error; standard output and the status are CMD's.
 
     \b
-    allotrope sites -- ./program
-    allotrope sites --rate 1 --html page.html -- ./program
-    allotrope sites --pprof heap.pb.gz -- ./program && pprof -http : heap.pb.gz
+    Examples:
+      allotrope sites -- ./prog data
+      allotrope sites --rate 1 --html page.html -- ./prog data
+      allotrope sites --pprof heap.pb.gz -- ./prog && pprof -http : heap.pb.gz
+      allotrope sites --pid 4711 --json now.json       where it holds what, at this moment
+      allotrope sites --pid 4711 --every 10s           what changes
+      allotrope sites diff before.json after.json      two files of --json
     """
+    if pid is not None:
+        return look_at(context, pid, every, files["--json"])
+    if every is not None:
+        raise UserError("--every needs --pid, the process to look at")
+    if is_difference(command):
+        return show_difference(context, command[1], command[2])
+    need_command(command, "sites [-a ALLOCATOR]")
     for option, file in files.items():
         if file == STDOUT:
             raise UserError(f"{option}: standard output is the command's; name a file")
@@ -61,7 +112,8 @@ def sites(
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     with tempfile.TemporaryDirectory(prefix="allotrope-sites-") as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
-        status = run(command, environment)
+        with Timelines(wanted=files["--html"] is not None) as timelines:
+            status = run(command, environment, timelines.follow)
         found = read_sites(Path(folder), chosen)
     if found is None:
         raise UserError(
@@ -69,15 +121,85 @@ def sites(
             f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
             status or 1,
         )
-    write(outputs, found, command, date)
+    write(outputs, found, timelines.of(found.raw["pid"]), command, date)
     return status
 
 
-def write(outputs: Outputs, found: Sites, command: tuple[str, ...], date: str) -> None:
+def look_at(context: click.Context, pid: int, every: str | None, file: str | None) -> int:
+    """One look at a process, or many."""
+    for name, written in given_options(context).items():
+        if name not in ("pid", "every", "json_file"):
+            raise UserError(f"--pid looks at a process that runs; leave out {written}")
+    seconds = None if every is None else parse_period(every)
+    table = need_table(pid)
+    before: Sites | None = None
+    for number, moment in enumerate(repeated(seconds or 1)):
+        try:
+            now = with_names(table.report() | about_table(table), 1)
+        except (Unreadable, OSError):
+            if before is None:
+                raise UserError(f"--pid: process {pid} has ended", 1) from None
+            return 0  # it has ended, as processes do
+        outputs = Outputs({"--json": file and file.replace("%n", f"{number:04}")})
+        outputs.write(
+            {"--json": lambda: as_json({**about_now(), **as_document(now)}, indent=1)},
+            lambda: show_look(outputs.takes_stdout, now, before, moment),
+        )
+        if seconds is None:
+            return 0
+        before = now
+    return 0
+
+
+def about_now() -> dict[str, Any]:
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return {"date": date, "command_line": None}
+
+
+def about_table(table: SiteTable) -> dict[str, Any]:
+    return {"allocator": table.published.allocator, "preset": table.published.preset}
+
+
+def show_look(stderr: bool, now: Sites, before: Sites | None, moment: float) -> None:
+    console = terminal(stderr)
+    print_wrapped(console, f"{moment:.1f} s: {holds(now)}")
+    if before is None:
+        rows = [["bytes", "share", "blocks", "allocated at", "called by"]]
+        rows += as_terminal_rows(now, "exit", MOST_ROWS)
+    else:
+        rows = change_rows(before, now, "exit")[: MOST_ROWS + 1]
+    if rows[1:]:
+        print_table(console, rows, left=(3, 4), styles=[""] * len(rows[1:]))
+
+
+def is_difference(command: tuple[str, ...]) -> bool:
+    """`sites diff A B` with two reports; the program diff under sites is /usr/bin/diff."""
+    return len(command) == 3 and command[0] == "diff" and command[1].endswith(".json")
+
+
+def show_difference(context: click.Context, before: str, after: str) -> int:
+    for name, written in given_options(context).items():
+        if name != "command":
+            raise UserError(f"sites diff compares what was written before; leave out {written}")
+    console = terminal()
+    documents = read_report(before), read_report(after)
+    for moment, title in (("peak", "At the peak"), ("exit", "Held at the end, or at the look")):
+        rows = change_rows(*documents, moment)[: MOST_ROWS + 1]
+        print_line(console, f"{title}: {change_of_all(*documents, moment)}", "bold")
+        if rows[1:]:
+            print_table(console, rows, left=(3, 4), styles=[""] * len(rows[1:]))
+    return 0
+
+
+def write(
+    outputs: Outputs, found: Sites, over_time: Timeline | None, command: tuple[str, ...], date: str
+) -> None:
     about = {"date": date, "command_line": list(command)}
     outputs.write(
         {
-            "--html": lambda: render(sites_page(found, shlex.join(command), date), own_version()),
+            "--html": lambda: render(
+                sites_page(found, shlex.join(command), date, over_time), own_version()
+            ),
             "--pprof": lambda: encode(as_profile(found)),
             "--json": lambda: as_json({**about, **as_document(found)}, indent=1),
         },

@@ -104,7 +104,7 @@ class Words(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.where:
             return None
-        module = importlib.import_module(f".{cmd_name}", __package__)
+        module = importlib.import_module("." + cmd_name.replace("-", "_"), __package__)
         command: click.Command = getattr(module, self.where[cmd_name])
         return command
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The one look of every page: what is said on top, then sections of figures and tables.
 
-A page is a single file that fetches nothing: plotly's script is packed into it (gzip, which every
-browser since 2023 unpacks by itself: 2 MB instead of 9), and a content security policy forbids
-what is not in the file. A figure is plotly's own JSON, in which colours are written as
-"var(--series-0)", names of the template's CSS variables, so that light, dark and print are the
-stylesheet's business alone.
+A page is a single file that fetches nothing: what its figures use of plotly's script is packed into
+it (gzip, which every browser since 2023 unpacks by itself: 0.6 MB instead of 9), and a content
+security policy forbids what is not in the file. A figure is plotly's own JSON, in which colours are
+written as "var(--series-0)", names of the template's CSS variables, so that light, dark and print
+are the stylesheet's business alone.
 
 To make a page of another kind: a function from its JSON document to a Page, as
 features/compare/page.py has, and `check_page_modules()` before the measurements, `render(page,
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ..system.errors import UserError
+from .plotting_script import script_for
 from .sentences import Sentence
 
 SERIES = 8  # colours; further ones begin again with other symbols
@@ -147,11 +148,11 @@ def layout(**more: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def packed_plotly() -> str:
-    """plotly's script for the template: gzip, base64."""
+def packed_plotly(kinds: frozenset[str]) -> str:
+    """plotly's script for the template, as far as these types of figures need it: gzip, base64."""
     from plotly.offline import get_plotlyjs
 
-    script = get_plotlyjs().encode()
+    script = script_for(get_plotlyjs(), kinds).encode()
     return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode()
 
 
@@ -168,8 +169,10 @@ def render(page: Page, version: str | None = None) -> str:
         for section in page.sections
         for figure in section.figures
     ]
+    drawn = [figure for section in page.sections for figure in section.figures]
+    kinds = frozenset(str(trace["type"]) for figure in drawn for trace in figure.data)
     # Nothing in the data may end the script element that holds it.
     text = json.dumps(figures).replace("<", "\\u003c")
     return template.render(
-        page=page, version=version, figures=Markup(text), plotly=Markup(packed_plotly())
+        page=page, version=version, figures=Markup(text), plotly=Markup(packed_plotly(kinds))
     )

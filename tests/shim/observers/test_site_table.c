@@ -51,7 +51,7 @@ static void test_table_knows_each_site_at_the_peak(void **state)
             size_t site = random_next(&random) % SITES;
             const void *frames[] = {&code[site], &code[0]};
             uint64_t bytes = 1 + random_next(&random) % 1000;
-            site_table_add(&table, site_table_site(&table, frames, 2), memory[i], bytes, 2);
+            site_table_add(&table, site_table_site(&table, frames, 2), memory[i], bytes, 2, 0);
             live[i].site = site;
             live[i].bytes = 2 * (double)bytes;
             note_in_model(&model, site, live[i].bytes);
@@ -74,12 +74,30 @@ static void test_a_failed_resize_is_undone(void **state)
     static struct site_table table;
     static const char block[16];
     const void *frames[] = {"caller"};
-    assert_true(site_table_add(&table, site_table_site(&table, frames, 1), block, 100, 1));
+    assert_true(site_table_add(&table, site_table_site(&table, frames, 1), block, 100, 1, 0));
     struct sampled_block removed = site_table_remove(&table, block);
     assert_true(table.live_bytes == 0);
     site_table_restore(&table, &removed);
     assert_true(table.live_bytes == 100 && table.sites[0].total.bytes == 100);
     assert_true(site_table_remove(&table, block).hidden == ~(uintptr_t)block);
+}
+
+static void test_ends_are_counted_by_age_and_as_temporary(void **state)
+{
+    (void)state;
+    static struct site_table table;
+    static const char blocks[2][16];
+    const void *frames[] = {"caller"};
+    uint32_t site = site_table_site(&table, frames, 1);
+    site_table_add(&table, site, blocks[0], 100, 2, 1000);
+    site_table_add(&table, site, blocks[1], 10, 3, 1000);
+    struct sampled_block first = site_table_remove(&table, blocks[0]);
+    site_table_count_end(&table, &first, 1000 + 1023, true);
+    struct sampled_block second = site_table_remove(&table, blocks[1]);
+    site_table_count_end(&table, &second, 1000, false); /* a clock that stood still */
+    assert_true(table.lifetimes[9].blocks == 2 && table.lifetimes[9].bytes == 200);
+    assert_true(table.lifetimes[0].blocks == 3);
+    assert_true(table.sites[0].temporary.blocks == 2 && table.sites[0].temporary.bytes == 200);
 }
 
 /* Return addresses that a program might have: one for each number. */
@@ -128,8 +146,8 @@ static void test_an_address_that_is_handed_out_again_replaces_its_block(void **s
     static const char block[16];
     const void *one = return_address(1), *two = return_address(2);
     uint32_t first = site_table_site(&table, &one, 1), second = site_table_site(&table, &two, 1);
-    assert_true(site_table_add(&table, first, block, 100, 1));
-    assert_false(site_table_add(&table, second, block, 50, 1)); /* its free went unseen */
+    assert_true(site_table_add(&table, first, block, 100, 1, 0));
+    assert_false(site_table_add(&table, second, block, 50, 1, 0)); /* its free went unseen */
     assert_true(table.sites[0].live.bytes == 0 && table.sites[1].live.bytes == 50);
     assert_true(site_at_peak(&table, &table.sites[0]).bytes == 100);
     assert_true(site_at_peak(&table, &table.sites[1]).bytes == 0);
@@ -141,7 +159,7 @@ static void test_a_sample_without_a_site_is_lost(void **state)
     (void)state;
     static struct site_table table;
     static const char block[16];
-    assert_false(site_table_add(&table, 0, block, 100, 1));
+    assert_false(site_table_add(&table, 0, block, 100, 1, 0));
     assert_int_equal(table.lost, 1);
     assert_false(site_table_may_hold(&table, block));
     assert_true(site_table_remove(&table, block).hidden == 0);
@@ -152,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_knows_each_site_at_the_peak),
         cmocka_unit_test(test_a_failed_resize_is_undone),
+        cmocka_unit_test(test_ends_are_counted_by_age_and_as_temporary),
         cmocka_unit_test(test_a_site_is_all_its_return_addresses),
         cmocka_unit_test(test_sites_keep_their_numbers_as_the_table_grows),
         cmocka_unit_test(test_an_address_that_is_handed_out_again_replaces_its_block),

@@ -2,7 +2,8 @@
 """Where a program allocates what it holds: what the library's sample of one run says, with names.
 
 A *site* is a stack of callers of malloc. Of each: what it held when the program held most
-("peak"), what it still held at the end ("exit"), and all that it ever allocated ("total").
+("peak"), what it still held at the end ("exit"), all that it ever allocated ("total"), and what of
+that was *temporary*: freed at once, with no other call of its thread between.
 """
 
 from dataclasses import dataclass, field
@@ -36,10 +37,12 @@ class Site:
     peak: Tally
     exit: Tally
     total: Tally
+    temporary: Tally = Tally()  # of the total, freed at once
 
     def at(self, moment: str) -> Tally:
-        """One of MOMENTS."""
-        return {"peak": self.peak, "exit": self.exit, "total": self.total}[moment]
+        """One of MOMENTS, or "temporary"."""
+        tally: Tally = getattr(self, moment)
+        return tally
 
     def places(self) -> list[Place]:
         """All callers, innermost first, those that were inlined among them."""
@@ -70,6 +73,9 @@ class Sites:
     def is_exact(self) -> bool:
         return bool(self.raw["rate_bytes"] == 1)
 
+    def sum(self, moment: str) -> Tally:
+        return sum((site.at(moment) for site in self.sites), Tally())
+
     def by_place(self, moment: str) -> list[tuple[str, Tally, Site]]:
         """Sums over sites that allocate at the same line, largest first, with the largest site
         of each."""
@@ -95,13 +101,18 @@ def read_sites(folder: Path, allocator: Allocator) -> Sites | None:
         return None
     raw = max(documents, key=lambda document: int(document["peak_bytes"]))
     raw |= {"allocator": allocator.name, "preset": allocator.preset}
+    return with_names(raw, len(documents))
+
+
+def with_names(raw: dict[str, Any], processes: int) -> Sites:
+    """What the library, or a look at a running process, says of one process."""
     symbols = Symbols(raw["maps"])
     places = symbols.find(address for site in raw["sites"] for address in site["frames"])
     sites = [
         Site(
             tuple(Frame(address, places[address]) for address in site["frames"]),
-            *(Tally(**site[moment]) for moment in MOMENTS),
+            *(Tally(**site[moment]) for moment in (*MOMENTS, "temporary")),
         )
         for site in raw["sites"]
     ]
-    return Sites(raw, sites, len(documents), symbols)
+    return Sites(raw, sites, processes, symbols)

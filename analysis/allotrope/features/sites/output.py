@@ -12,6 +12,8 @@ from .measure import MOMENTS, Site, Sites, Tally
 SCHEMA = "allotrope.site-report/1"
 SHOWN_CALLERS = 3
 SUMMARIZED = 8
+NOTICEABLE_TEMPORARIES = 0.1  # of all allocations
+AGES = ((1e3, "1 µs"), (1e6, "1 ms"), (1e9, "1 s"))
 
 
 def callers(site: Site, count: int = SHOWN_CALLERS) -> str:
@@ -41,6 +43,8 @@ def share(part: float, whole: float) -> str:
 
 def sentences(found: Sites) -> list[Sentence]:
     """What the figures say: where the peak comes from, and what was never freed."""
+    if found.raw.get("running"):
+        return []
     peak = found.raw["peak_bytes"]
     largest = found.by_place("peak")[:3]
     about = "" if found.is_exact else "about "
@@ -65,8 +69,57 @@ def sentences(found: Sites) -> list[Sentence]:
         if chain:
             text += f" Called by {chain}."
         words.append(Sentence("finding", "Never freed", text))
-    words += _limits(found)
-    return words
+    return [*words, *_mostly_leaked(found), *_temporaries(found), *_ages(found), *_limits(found)]
+
+
+def _mostly_leaked(found: Sites) -> list[Sentence]:
+    """Where no single place is worth a word, but the whole is."""
+    held, all_of_it = found.sum("exit"), found.sum("total")
+    if leaks(found) or not held.bytes or 2 * held.bytes <= all_of_it.bytes:
+        return []
+    text = (
+        f"{format_bytes(held.bytes)} in {held.blocks:,} blocks: "
+        f"{share(held.bytes, all_of_it.bytes)} of all that was allocated."
+    )
+    return [Sentence("finding", "Never freed", text)]
+
+
+def _temporaries(found: Sites) -> list[Sentence]:
+    count, whole = found.sum("temporary").blocks, found.sum("total").blocks
+    if not count or count < NOTICEABLE_TEMPORARIES * whole:
+        return []
+    about = "" if found.is_exact else "about "
+    places = sorted(found.by_place("temporary"), key=lambda one: -one[1].blocks)[:3]
+    named = ", ".join(
+        f"{share(tally.blocks, count)} at {name}"
+        for name, tally, _ in places
+        if tally.blocks * 20 >= count
+    )
+    text = (
+        f"{about}{count:,} of {whole:,} allocations ({share(count, whole)}) were freed at once, "
+        f"with no other call of their thread between: {named}. A buffer that is kept would save "
+        "them."
+    )
+    return [Sentence("finding", "Temporary", text)]
+
+
+def _ages(found: Sites) -> list[Sentence]:
+    """How long blocks lived, by count."""
+    ages, whole = found.raw.get("lifetimes", ()), found.sum("total").blocks
+    if not ages or not whole:
+        return []
+    parts = []
+    for limit, name in AGES:
+        # A bucket that the limit cuts counts in part, as if it were filled evenly.
+        count = sum(
+            row["blocks"] * min(1.0, max(0.0, 2 * limit / row["below_ns"] - 1)) for row in ages
+        )
+        parts.append(f"{share(count, whole)} less than {name}")
+        if count >= 0.995 * whole:
+            break
+    held = found.sum("exit").blocks
+    text = f"of all allocations {', '.join(parts)}; {share(held, whole)} to the end."
+    return [Sentence("note", "Lived", text)]
 
 
 def _limits(found: Sites) -> list[Sentence]:
@@ -102,7 +155,7 @@ def as_document(found: Sites) -> dict[str, Any]:
         "words": [str(sentence) for sentence in sentences(found)],
         "sites": [
             {
-                **{moment: vars(site.at(moment)) for moment in MOMENTS},
+                **{moment: vars(site.at(moment)) for moment in (*MOMENTS, "temporary")},
                 "frames": [
                     {
                         "address": frame.address,

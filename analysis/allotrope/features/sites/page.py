@@ -4,10 +4,12 @@
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from ...output.page import Figure, Page, Section, Table, layout
-from ...output.units import format_bytes
+from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain
+from ...output.plots import legend
+from ...output.units import MEBIBYTE, format_bytes
 from .measure import Site, Sites, Tally
 from .output import callers, sentences, share
+from .timeline import Part, Timeline, places_over_time, sizes_over_time
 
 MOST_ROWS = 30
 # A box of the flame graph that is less than this of the whole is not drawn by itself.
@@ -132,8 +134,8 @@ def sampling(found: Sites) -> str:
     return f"estimated from {found.raw['samples']:,} samples"
 
 
-def sites_page(found: Sites, command: str, date: str) -> Page:
-    sections = []
+def sites_page(found: Sites, command: str, date: str, over_time: Timeline | None = None) -> Page:
+    sections = timeline_sections(found, over_time) if over_time else []
     for moment, title in TITLES.items():
         figure = flame_graph(found, moment)
         if figure is None:
@@ -161,6 +163,83 @@ def sites_page(found: Sites, command: str, date: str) -> Page:
         sections=sections,
         command=command,
     )
+
+
+def timeline_sections(found: Sites, over_time: Timeline) -> list[Section]:
+    """What was held over time: by place of allocation, and by size."""
+    if len(over_time.seconds) < 2:
+        return []
+    by_place, by_size = places_over_time(found, over_time), sizes_over_time(over_time)
+    read = (
+        "Drag over a stretch of time to look into it, or move the ends of the strip below; "
+        "double-click to come back. Click a name to take it out, double-click it to see it alone."
+    )
+    figures = [
+        _areas("held-by-place", "By place of allocation", read, over_time.seconds, by_place),
+        _areas(
+            "held-by-size",
+            "By size of block",
+            f"Sizes are what was asked for, in powers of two. {read}",
+            over_time.seconds,
+            by_size,
+        ),
+    ]
+    return [
+        Section(
+            "Held over time",
+            [
+                "Seen from outside while the program ran; what it held for less than the time "
+                "between two looks may be missing."
+            ],
+            figures,
+            [_timeline_table(over_time.seconds, [*by_place, *by_size])],
+        )
+    ]
+
+
+def _areas(
+    name: str, title: str, caption: str, seconds: Sequence[float], parts: Sequence[Part]
+) -> Figure:
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": short(part.name),
+            "x": list(seconds),
+            "y": [round(value / MEBIBYTE, 4) for value in part.values],
+            "stackgroup": "held",
+            "line": {"width": 0.5, "color": colour(place)},
+            "fillcolor": colour(place),
+            "hovertemplate": f"<b>{plain(part.name)}</b><br>%{{x:.2f}} s: %{{y:.2f}} MiB"
+            "<extra></extra>",
+        }
+        for place, part in enumerate(parts)
+    ]
+    time = axis("s after the start", fixedrange=False, rangeslider={"thickness": 0.08})
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption,
+        data=data,
+        layout=layout(
+            xaxis=time,
+            yaxis=axis("MiB", rangemode="tozero"),
+            dragmode="zoom",
+            showlegend=True,
+            legend=legend(-0.45, traceorder="normal"),
+        ),
+        height=460,
+        wide=True,
+    )
+
+
+def _timeline_table(seconds: Sequence[float], parts: Sequence[Part]) -> Table:
+    """The figures behind the pictures, at tenths of the looks."""
+    last = len(seconds) - 1
+    places = [round(last * tenth / 10) for tenth in range(11)]
+    rows = [[part.name, *(format_bytes(part.values[place]) for place in places)] for part in parts]
+    header = ["held", *(f"{seconds[place]:.2f} s" for place in places)]
+    return Table("At tenths of the looks", header, rows, folded=True)
 
 
 def as_terminal_rows(found: Sites, moment: str, most: int) -> list[list[str]]:

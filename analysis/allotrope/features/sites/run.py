@@ -4,6 +4,7 @@
 import os
 import signal
 import subprocess
+from typing import Callable
 
 from ...system import allocators
 from ...system.errors import UserError
@@ -43,14 +44,19 @@ def check_rate(text: str) -> str:
     return text
 
 
-def run(command: tuple[str, ...], environment: dict[str, str]) -> int:
+def run(
+    command: tuple[str, ...],
+    environment: dict[str, str],
+    started: Callable[[int], None] = lambda pid: None,
+) -> int:
     """Runs it to its end, which an interruption from the terminal reaches by itself; the status
-    as a shell has it."""
+    as a shell has it. started: is told its process id."""
     try:
         child = subprocess.Popen(command, env=environment)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None
+    started(child.pid)
     while True:
         try:
             status = child.wait()

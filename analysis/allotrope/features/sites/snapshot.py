@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""The sites of a process that runs under `sites`, read from outside while it runs.
+
+The table lies in the library's data (shim/observers/site_table.h), and where it lies is published
+with the counters that `allotrope stats` reads. It is read through /proc/PID/mem: the process is not
+stopped, gets no signal, and does nothing for it, so an idle one answers too. A table that grows
+meanwhile is read again. Numbers are machine words; two of them may be of different moments.
+"""
+
+import os
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator
+
+from ...system.counters import Published, find_published
+from ...system.errors import UserError
+
+PUBLISHED = "site_table/1"
+HEAD = struct.Struct("<QQQQQQQddQQ")
+SITE = struct.Struct("<QQIIQdddddddd")
+BLOCK = struct.Struct("<QIIQdQ")
+MOST_FRAMES, ATTEMPTS = 64, 5
+SIZE_CLASSES = 48  # by powers of two
+
+
+class Unreadable(Exception):
+    """The process is gone, or its table was in motion at every attempt."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """As struct site_table begins."""
+
+    sites: int
+    site_room: int
+    site_count: int
+    slots: int
+    blocks: int
+    block_room: int
+    block_count: int
+    live_bytes: float
+    peak_bytes: float
+    epoch: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    """What one site has: blocks and bytes of each."""
+
+    frames: int  # where its addresses are
+    depth: int
+    total: tuple[float, float]
+    live: tuple[float, float]
+    peak: tuple[float, float]
+    temporary: tuple[float, float]
+
+
+class SiteTable:
+    """The table of one process."""
+
+    def __init__(self, pid: int, published: Published) -> None:
+        self.pid = pid
+        self.published = published
+        self.address = published.counters[PUBLISHED]
+        self.memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        self.frames: dict[int, tuple[int, ...]] = {}  # they are never moved
+
+    def close(self) -> None:
+        os.close(self.memory)
+
+    def _read(self, address: int, size: int) -> bytes:
+        if size == 0:
+            return b""
+        try:
+            data = os.pread(self.memory, size, address)
+        except OSError as error:
+            raise Unreadable(error.strerror) from None
+        if len(data) != size:
+            raise Unreadable("it has ended")
+        return data
+
+    def _head(self) -> Head:
+        return Head(*HEAD.unpack(self._read(self.address, HEAD.size)))
+
+    def _consistent(self, what: str) -> tuple[Head, bytes]:
+        """The table's head, and its sites or its blocks, which did not move meanwhile."""
+        for attempt in range(ATTEMPTS):
+            before = self._head()
+            room = SITE.size * before.site_count
+            if what == "blocks":
+                room = BLOCK.size * before.block_room
+            try:
+                data = self._read(getattr(before, what), room)
+            except Unreadable:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
+            after = self._head()
+            if (before.sites, before.blocks) == (after.sites, after.blocks):
+                return before, data
+        raise Unreadable("its table keeps growing")
+
+    def rows(self) -> tuple[Head, list[SiteRow]]:
+        head, data = self._consistent("sites")
+        rows = []
+        for _, frames, depth, _, epoch, *tallies in SITE.iter_unpack(data):
+            pairs = [(tallies[place], tallies[place + 1]) for place in (0, 2, 4, 6)]
+            total, live, peak, temporary = pairs
+            at_peak = peak if epoch == head.epoch else live
+            rows.append(SiteRow(frames, depth, total, live, at_peak, temporary))
+        return head, rows
+
+    def live_bytes(self) -> tuple[float, list[float]]:
+        """Of all sites, and of each in their order, which is for ever."""
+        head, data = self._consistent("sites")
+        return head.live_bytes, [row[8] for row in SITE.iter_unpack(data)]
+
+    def live_by_size(self) -> list[float]:
+        """Bytes of live blocks of at most 2^n bytes and more than 2^(n-1)."""
+        import numpy
+
+        _, data = self._consistent("blocks")
+        layout = [("hidden", "<u8"), ("site", "<u4"), ("_", "<u4"), ("bytes", "<u8")]
+        blocks = numpy.frombuffer(data, dtype=[*layout, ("weight", "<f8"), ("born", "<u8")])
+        used = blocks[blocks["hidden"] != 0]
+        sizes = numpy.maximum(used["bytes"], 1).astype(float)
+        classes = numpy.clip(numpy.ceil(numpy.log2(sizes)).astype(int), 0, SIZE_CLASSES - 1)
+        sums = numpy.bincount(classes, used["weight"] * used["bytes"], SIZE_CLASSES)
+        return [float(one) for one in sums]
+
+    def addresses(self, row: SiteRow) -> tuple[int, ...]:
+        """Return addresses, innermost first."""
+        if row.frames not in self.frames:
+            if row.depth > MOST_FRAMES:
+                raise Unreadable("its table is damaged")
+            data = self._read(row.frames, 8 * row.depth)
+            self.frames[row.frames] = struct.unpack(f"<{row.depth}Q", data)
+        return self.frames[row.frames]
+
+    def report(self) -> dict[str, Any]:
+        """As the library writes it at exit (allotrope.sites/1), of this moment."""
+        head, rows = self.rows()
+        maps = Path(f"/proc/{self.pid}/maps").read_text().splitlines()
+        return {
+            "schema": "allotrope.sites/1",
+            "running": True,
+            "pid": self.pid,
+            "command": Path(f"/proc/{self.pid}/comm").read_text().strip(),
+            "rate_bytes": None,
+            "frames": max((row.depth for row in rows), default=0),
+            "samples": None,
+            "lost_samples": head.lost,
+            "peak_bytes": round(max(head.peak_bytes, 0)),
+            "peak_seconds": None,
+            "exit_bytes": round(max(head.live_bytes, 0)),
+            "maps": [line for line in maps if "r-xp" in line],
+            "sites": [
+                {
+                    **{
+                        key: {"blocks": round(max(pair[0], 0)), "bytes": round(max(pair[1], 0))}
+                        for key, pair in (
+                            ("peak", row.peak),
+                            ("exit", row.live),
+                            ("total", row.total),
+                            ("temporary", row.temporary),
+                        )
+                    },
+                    "frames": list(self.addresses(row)),
+                }
+                for row in rows
+            ],
+        }
+
+
+def find_table(pid: int) -> SiteTable | None:
+    """None when the process does not run under `sites` (yet). Raises OSError where it may not be
+    read or is gone."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        published = find_published(pid, maps)
+    except struct.error:
+        return None
+    if published is None or PUBLISHED not in published.counters:
+        return None
+    return SiteTable(pid, published)
+
+
+def need_table(pid: int) -> SiteTable:
+    """Raises UserError for what speaks against it."""
+    if not Path(f"/proc/{pid}").is_dir():
+        raise UserError(f"--pid: there is no process {pid}")
+    try:
+        table = find_table(pid)
+    except PermissionError:
+        raise UserError(
+            f"--pid: process {pid} may not be read (another user's, or "
+            "kernel.yama.ptrace_scope); run this as that user or as root"
+        ) from None
+    except OSError:
+        raise UserError(f"--pid: process {pid} has ended", 1) from None
+    if table is None:
+        raise UserError(
+            f"--pid: process {pid} does not keep its sites; start it with `allotrope sites -- CMD`"
+        )
+    return table
+
+
+def every(seconds: float) -> Iterator[float]:
+    """Now, and then every so many seconds; how long ago the first was."""
+    began = time.monotonic()
+    number = 0
+    while True:
+        yield time.monotonic() - began
+        number += 1
+        time.sleep(max(0.0, began + number * seconds - time.monotonic()))
