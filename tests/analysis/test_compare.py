@@ -593,7 +593,8 @@ class TestWriting:
         files = {kind: tmp_path / kind for kind in ("json", "csv", "markdown", "hyperfine-json")}
         options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
         specs = ("-a", "glibc", "-a", "mock", "-a", "mock:crash")
-        done = mock.run("compare", "--rounds", "3", *specs, *options, "--", "echo", "a b")
+        words = ("compare", "--rounds", "3", *specs, *options, "--", "echo", "a b")
+        done = mock.run(*words, environment={"COLUMNS": "100"})
         assert done.returncode == 1, done.stderr
         (tmp_path / "table").write_text(done.stdout)
         return files | {"table": tmp_path / "table"}
@@ -624,7 +625,8 @@ class TestWriting:
         results = json.loads(files["hyperfine-json"].read_text())["results"]
         assert [result["parameters"]["allocator"] for result in results] == ["glibc", "mock"]
         for result in results:
-            assert result["command"] == "echo 'a b'"
+            spec = result["parameters"]["allocator"]
+            assert result["command"] == f"{spec}: echo 'a b'"
             assert len(result["times"]) == len(result["exit_codes"]) == 3
             assert result["min"] <= result["median"] <= result["max"]
             assert min(result["mean"], result["stddev"], result["user"]) >= 0

@@ -295,7 +295,7 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
             "--json": lambda: compare_output.as_json(document),
             "--html": lambda: as_html(compare_page(document)),
             "--csv": lambda: compare_output.as_csv(comparison),
-            "--markdown": lambda: compare_output.as_markdown(comparison),
+            "--markdown": lambda: compare_output.as_markdown(comparison, recommend(document)),
             "--hyperfine-json": lambda: compare_output.as_hyperfine_json(comparison),
         },
         lambda: show_results(terminal(stderr=outputs.takes_stdout), comparison, document, gate),

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from ...output import files
+from ...output.sentences import Sentence
 from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
 from ...output.units import (
     format_bytes,
@@ -298,7 +299,7 @@ def _what_went_wrong(comparison: Comparison) -> list[str]:
     return lines
 
 
-def as_markdown(comparison: Comparison) -> str:
+def as_markdown(comparison: Comparison, advice: Sequence[Sentence] = ()) -> str:
     header, *rows = table_rows(comparison)
     lines = [
         f"`{shlex.join(comparison.plan.command)}`",
@@ -307,6 +308,8 @@ def as_markdown(comparison: Comparison) -> str:
         "|---|" + "---:|" * (len(header) - 2) + "---|",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]
+    for sentence in advice:
+        lines += ["", f"**{sentence.title}:** {sentence.text}"]
     for line in legend(comparison, header):
         lines += ["", line]
     return "\n".join(lines) + "\n"

@@ -17,10 +17,12 @@ from ...output.units import (
     short_bytes,
 )
 from ...statistics.intervals import RANGE
+from ...statistics.verdicts import THRESHOLD
 from ...system.native import by_power
 from ..latency.page import latency_sections
+from . import served
 from .collector import causes_in_words, given_up_in_words
-from .recommendation import cpu_quantity, memory_quantity, recommend
+from .recommendation import cpu_quantity, memory_quantity, percent, recommend
 from .server_page import format_request_time, loaded_by, server_quantities, server_sections
 from .witness import witness_lines, witness_rows
 
@@ -83,6 +85,7 @@ def sections(document: Document, prefix: str = "") -> list[Section]:
         *sites_sections(document, prefix),
         *latency_sections(document, prefix),
         *witness_sections(document),
+        *served_sections(document),
         Section(
             "Figures",
             tables=[allocators_table(document), summary_table(document), rounds_table(document)],
@@ -597,6 +600,40 @@ def witness_sections(document: Document) -> list[Section]:
     return [Section("Independent witnesses", witness_lines(found), tables=tables)]
 
 
+# Who served whom
+
+
+def served_sections(document: Document) -> list[Section]:
+    """Of a document that knows it."""
+    known = [one for one in document["results"] if one.get("served")]
+    if not known:
+        return []
+    rows = []
+    for one in known:
+        for place, row in enumerate(one["served"]["rows"]):
+            count = row["allocations"]
+            rows.append(
+                [
+                    one["spec"] if place == 0 else "",
+                    row["command"],
+                    served.who(row),
+                    {True: "yes", False: "no", None: "unknown"}[row["in_reach"]],
+                    str(row["processes"]),
+                    _seconds(row["cpu_seconds"]),
+                    "–" if count is None else f"{count:,}",
+                ]
+            )
+    header = ["allocator", "command", "served by", "in reach", "processes", "CPU", "allocations"]
+    said = served.notes(document["results"])
+    said.append(
+        "Taken in one more run, untimed, in which every process is looked at when it ends: whose "
+        "malloc its loader found."
+    )
+    return [
+        Section("Who served", said, tables=[Table("By CPU time", header, rows, text_columns=3)])
+    ]
+
+
 # Tables
 
 
@@ -611,14 +648,17 @@ def summary_table(document: Document) -> Table:
                 for place, result in enumerate(document["results"])
             ]
     header = ["quantity", "allocator", "median", "interval", f"ratio to {document['baseline']}"]
+    within = percent(document.get("threshold", THRESHOLD))
+    header.append(f"verdict at {within}")
     return Table("Medians with their intervals", header, rows, text_columns=2)
 
 
 def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:
     if summary is None:
-        return ["–", "–", "–"]
+        return ["–", "–", "–", "–"]
     interval = f"{write(summary['low'])} to {write(summary['high'])}"
-    return [write(summary["median"]), interval, _ratio(summary) if summary["ratio"] else "–"]
+    ratio = _ratio(summary) if summary["ratio"] else "–"
+    return [write(summary["median"]), interval, ratio, summary.get("verdict") or "–"]
 
 
 def allocators_table(document: Document) -> Table:
