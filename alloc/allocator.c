@@ -6,7 +6,7 @@
 
 void (*allocator_thread_started)(void);
 void (*allocator_out_of_memory)(void);
-void (*allocator_needs_sites)(void);
+bool (*allocator_needs_sites)(void);
 
 __attribute__((weak)) void allocator_first_use(void)
 {

@@ -145,8 +145,8 @@ struct allocator {
 extern void (*allocator_thread_started)(void);
 
 /* Set by the shim: from now on allocated_by is to be called for each allocation. In init, or with
- * all other threads stopped. NULL: nobody can tell. */
-extern void (*allocator_needs_sites)(void);
+ * all other threads stopped. False: not yet, ask again. NULL: nobody can tell. */
+extern bool (*allocator_needs_sites)(void);
 
 /* Called at the first allocation of an allocator that has not been initialised: a library whose
  * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it

@@ -65,7 +65,8 @@ class Command:
         return [PYTHON, "-I", str(SOURCE / "analysis"), *arguments]
 
     def environment(self) -> dict[str, str]:
-        return plain_environment() | {"ALLOTROPE_BUILD_DIR": str(self.build)}
+        own = {"ALLOTROPE_BUILD_DIR": str(self.build), "LC_ALL": "C.UTF-8"}
+        return plain_environment() | own
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ static bool make_room(struct area *area, size_t bytes)
     /* An extent that adjoins adds to the room there is; one that does not must hold it all. */
     while ((size_t)(area->limit - area->brk) < bytes) {
         size_t least = round_up(bytes - (size_t)(area->limit - area->brk), WINDOW_STEP);
-        if (!take_extent(area, round_up(wanted > least ? wanted : least, WINDOW_STEP), least))
+        if (area->held || !take_extent(area, round_up(wanted > least ? wanted : least, WINDOW_STEP), least))
             return false;
     }
     return true;

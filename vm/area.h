@@ -32,6 +32,7 @@ enum { AREA_SEGMENTS = 1024 };
 
 struct area {
     char *base, *brk, *limit;
+    bool held;            /* while it is set the area asks the kernel for nothing */
     char *stale_end;      /* up to here lies what a refused discard left above the break */
     void *owner;          /* entered in the granule map */
     size_t bytes;         /* handed out in all segments */
@@ -43,7 +44,8 @@ struct area {
 void area_init(struct area *area, void *owner);
 
 /* Moves the break up by `bytes` and returns where it was; the memory between is zero unless it
- * was retracted before. NULL when the kernel refuses: nothing has changed. */
+ * was retracted before. NULL when the kernel refuses, or the area is held and
+ * has no room left: nothing has changed. */
 void *area_extend(struct area *area, size_t bytes);
 
 /* Moves the break down by `bytes`, at most to the segment's base; contents are given back to the

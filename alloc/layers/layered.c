@@ -35,7 +35,8 @@ static struct {
     const void *heap_options;
     _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
     size_t cache_bytes;
-    struct lock lock; /* of what follows */
+    _Atomic bool refused; /* the kernel gave no memory when it was last asked; a hint */
+    struct lock lock;     /* of what follows */
     unsigned arena_limit, arena_count;
     struct arena *arenas[MAX_ARENAS];
     struct thread_cache *caches, *unused_caches;
@@ -231,18 +232,40 @@ static bool is_large(size_t bytes)
 /* From and to the arenas. Blocks that come from a heap are marked live, those that go to it are
  * marked as nothing. */
 
+static bool is_refused(void)
+{
+    return atomic_load_explicit(&layers.refused, memory_order_relaxed);
+}
+
+static void set_refused(bool refused)
+{
+    atomic_store_explicit(&layers.refused, refused, memory_order_relaxed);
+}
+
+static void lock_arena(struct arena *arena, bool may_grow)
+{
+    lock_acquire(&arena->lock);
+    arena->source.area.held = !may_grow;
+}
+
+static void unlock_arena(struct arena *arena)
+{
+    arena->source.area.held = false;
+    lock_release(&arena->lock);
+}
+
 /* What is over-aligned has no bin: the next to take it would want it aligned as well. */
-static void *alloc_from(struct arena *arena, size_t alignment, size_t size)
+static void *alloc_from(struct arena *arena, size_t alignment, size_t size, bool may_grow)
 {
     bool aligned = alignment > BLOCK_ALIGNMENT;
-    lock_acquire(&arena->lock);
+    lock_arena(arena, may_grow);
     void *block = aligned ? heap_policy()->alloc_aligned(arena->heap, alignment, size)
                           : heap_policy()->alloc(arena->heap, size);
     if (block && aligned)
         set_live(block, UNBINNED);
     else if (block)
         mark_live(arena, block);
-    lock_release(&arena->lock);
+    unlock_arena(arena);
     return block;
 }
 
@@ -250,18 +273,6 @@ static void free_to(struct arena *arena, void *block)
 {
     *shadow_of(block) = 0;
     heap_policy()->free(arena->heap, block);
-}
-
-/* When one arena gets no more memory, another may still have free blocks. */
-static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
-{
-    void *block = alloc_from(first, alignment, size);
-    if (!block && large_trim(0) > 0)
-        block = alloc_from(first, alignment, size);
-    for (unsigned i = 0; !block && i < layers.arena_count; i++)
-        if (layers.arenas[i] != first)
-            block = alloc_from(layers.arenas[i], alignment, size);
-    return block;
 }
 
 /* Gives cached blocks back, taking each arena's lock once for a run of its blocks. */
@@ -309,13 +320,56 @@ static bool take_list(struct cache_bin *bin, unsigned bin_index)
     return chain.blocks != NULL;
 }
 
+static void *alloc_from_free(struct arena *first, size_t alignment, size_t size)
+{
+    void *block = alloc_from(first, alignment, size, false);
+    for (unsigned i = 0; !block && i < layers.arena_count; i++)
+        if (layers.arenas[i] != first)
+            block = alloc_from(layers.arenas[i], alignment, size, false);
+    return block;
+}
+
+static void empty_cache(struct thread_cache *cache);
+static void empty_depot(void);
+
+/* When the kernel gives no more memory, other arenas may still have free blocks, and the caches may
+ * have what merges to a larger one. The kernel is then asked last: to ask costs dozens of system
+ * calls, and that it refused is likely to be so still. */
+static void *alloc_from_any(struct arena *first, size_t alignment, size_t size)
+{
+    void *block = NULL;
+    if (!is_refused() && (block = alloc_from(first, alignment, size, true)))
+        return block;
+    if ((block = alloc_from_free(first, alignment, size)))
+        return block;
+    if (thread_cache->arena)
+        empty_cache(thread_cache);
+    empty_depot();
+    large_trim(0);
+    if (!(block = alloc_from_free(first, alignment, size)))
+        block = alloc_from(first, alignment, size, true);
+    set_refused(!block);
+    return block;
+}
+
+/* Where no mapping can be had the arenas may have room, if they have so much. */
+static void *alloc_large(size_t alignment, size_t size, bool zeroed)
+{
+    void *block = large_alloc(alignment, size, zeroed);
+    if (block || size > mapped_bytes() || alignment > mapped_bytes())
+        return block;
+    struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
+    block = alloc_from_any(arena, alignment, size);
+    return block && zeroed ? memset(block, 0, size) : block;
+}
+
 /* Takes a batch from the thread's arena: one block for the caller, the rest for the bin. */
 static void *take_batch(struct thread_cache *cache, unsigned bin_index)
 {
     struct cache_bin *bin = &cache->bins[bin_index];
     struct arena *arena = cache->arena;
     size_t request = layers.policy->bin_request(bin_index);
-    lock_acquire(&arena->lock);
+    lock_arena(arena, !is_refused());
     void *result = heap_policy()->alloc(arena->heap, request);
     if (result)
         mark_live(arena, result);
@@ -325,7 +379,7 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
             break;
         stock(cache, arena, block);
     }
-    lock_release(&arena->lock);
+    unlock_arena(arena);
     if (2 * bin->batch <= bin->capacity)
         bin->batch *= 2;
     return result ? result : alloc_from_any(arena, BLOCK_ALIGNMENT, request);
@@ -381,7 +435,7 @@ static void empty_cache(struct thread_cache *cache)
 static void *alloc_uncached(size_t size)
 {
     if (is_large(size))
-        return large_alloc(BLOCK_ALIGNMENT, size, false);
+        return alloc_large(BLOCK_ALIGNMENT, size, false);
     if (!thread_has_cache())
         return alloc_from_any(layers.arenas[0], BLOCK_ALIGNMENT, size);
     if (size > layers.policy->largest_binned)
@@ -403,7 +457,7 @@ void *layered_alloc_zeroed(size_t size)
 {
     ensure_ready();
     if (is_large(size))
-        return large_alloc(BLOCK_ALIGNMENT, size, true);
+        return alloc_large(BLOCK_ALIGNMENT, size, true);
     void *block = layered_alloc(layers.policy, size);
     return block ? memset(block, 0, size) : NULL;
 }
@@ -414,7 +468,7 @@ void *layered_alloc_aligned(size_t alignment, size_t size)
         return alloc_any_size(size);
     ensure_ready();
     if (is_large(size) || is_large(alignment))
-        return large_alloc(alignment, size, false);
+        return alloc_large(alignment, size, false);
     struct arena *arena = thread_has_cache() ? thread_cache->arena : layers.arenas[0];
     return alloc_from_any(arena, alignment, size);
 }

@@ -32,12 +32,17 @@
  * fragments too, four sizes to a doubling, in chunks of three, five or seven pages. By whole pages
  * a block of 4,400 bytes takes 8,192.
  *
+ * And where clusters=binned asks for it, free clusters are found in bins by size and by marks in
+ * the table (gnu_clusters.h), not in a list by address; the last one of memory is taken last; and a
+ * run that must grow is copied. Fragments are the same.
+ *
  * Source: M. Haertel, malloc of the GNU C library; as measured by B. Zorn, CU-CS-573-92, 2.1.
  */
 #include "alloc/policies/gnu.h"
 
 #include <string.h>
 
+#include "alloc/policies/gnu_clusters.h"
 #include "vm/message.h"
 #include "vm/pages.h"
 
@@ -55,6 +60,7 @@ static void gnu_init(void *state, struct page_source *pages, const void *options
     heap->least_log = (unsigned)chosen->least_log;
     heap->final_free_pages = chosen->final_free_pages;
     heap->parts = chosen->parts;
+    heap->binned = chosen->clusters == GNU_CLUSTERS_BINNED;
 }
 
 /* Page numbers. */
@@ -199,11 +205,66 @@ static size_t extend_last_cluster(struct gnu_heap *heap, size_t pages)
     return last;
 }
 
+/* Takes the low end of a cluster in a bin. */
+static void take_binned(struct gnu_heap *heap, size_t index, size_t pages)
+{
+    size_t found = cluster_remove(heap, index);
+    if (found > pages) {
+        cluster_add(heap, index + pages, found - pages);
+        count_split(&heap->counters);
+    }
+    set_run(heap, index, pages);
+}
+
+/* New pages for a run, with what is free at the end before them. The last cluster is set aside as a
+ * run meanwhile, for a cluster that ends where the memory ends is in no bin. What does not adjoin
+ * is freed, and the next attempt goes on from there. 0: refused. */
+static size_t grow_binned(struct gnu_heap *heap, size_t pages)
+{
+    enum { ATTEMPTS = 3 };
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        size_t last = cluster_last(heap), have = last != 0 ? cluster_pages(heap, last) : 0;
+        if (have >= pages) {
+            take_binned(heap, last, pages);
+            return last;
+        }
+        if (last != 0)
+            set_run(heap, last, cluster_remove(heap, last));
+        size_t added = more_core(heap, pages - have);
+        if (added != 0 && (last == 0 || added == last + have)) {
+            set_run(heap, added - have, pages);
+            return added - have;
+        }
+        if (added != 0)
+            set_run(heap, added, pages - have);
+        if (last != 0)
+            free_pages(heap, last, false);
+        if (added == 0)
+            return 0;
+        free_pages(heap, added, false);
+    }
+    return 0;
+}
+
+/* Best of the bins, then the last cluster, then new memory. 0: none. */
+static size_t alloc_binned(struct gnu_heap *heap, size_t pages)
+{
+    uint64_t length = 0;
+    size_t index = cluster_find(heap, pages, &length);
+    count_search(&heap->counters, length);
+    if (index == 0)
+        return grow_binned(heap, pages);
+    take_binned(heap, index, pages);
+    return index;
+}
+
 /* Circular next fit. 0: no memory. */
 static size_t alloc_pages(struct gnu_heap *heap, size_t pages)
 {
     if (!heap->table && !make_first_table(heap))
         return 0;
+    if (heap->binned)
+        return alloc_binned(heap, pages);
     const union gnu_page *table = heap->table;
     size_t start = heap->search_index, index = start;
     uint64_t length = 1;
@@ -249,9 +310,32 @@ static size_t cluster_before(const struct gnu_heap *heap, size_t index)
     return table[before].free.previous;
 }
 
+/* As free_pages, into the bins. */
+static void free_binned(struct gnu_heap *heap, size_t index, bool may_return)
+{
+    size_t pages = heap->table[index].busy.pages, end = index + pages;
+    if (cluster_is_at(heap, index - 1)) {
+        size_t lower = cluster_remove(heap, index - cluster_pages(heap, index - 1));
+        index -= lower;
+        pages += lower;
+        count_merge(&heap->counters);
+    }
+    if (cluster_is_at(heap, end)) {
+        pages += cluster_remove(heap, end);
+        count_merge(&heap->counters);
+    }
+    bool at_end = index + pages == heap->limit;
+    if (!may_return || !at_end || pages < heap->final_free_pages || !return_pages(heap, pages))
+        cluster_add(heap, index, pages);
+}
+
 /* may_return: whether the end of memory may go back to its source. */
 static void free_pages(struct gnu_heap *heap, size_t index, bool may_return)
 {
+    if (heap->binned) {
+        free_binned(heap, index, may_return);
+        return;
+    }
     union gnu_page *table = heap->table;
     size_t pages = table[index].busy.pages;
     size_t before = cluster_before(heap, index);
@@ -569,7 +653,7 @@ static void *gnu_move(void *state, void *block, size_t size)
     size_t kind = heap->table[index].busy.kind, old_pages = heap->table[index].busy.pages;
     if (kind > 0)
         return move_by_copy(heap, block, fragment_bytes(kind), size);
-    if (size <= LARGEST_FRAGMENT || part_kind(heap, size) > 0)
+    if (heap->binned || size <= LARGEST_FRAGMENT || part_kind(heap, size) > 0)
         return move_by_copy(heap, block, old_pages << GNU_PAGE_LOG, size);
     free_pages(heap, index, false);
     size_t new_index = alloc_pages(heap, pages_for(size));
@@ -601,12 +685,23 @@ static struct block_waste gnu_waste(void *state, const void *block)
     return (struct block_waste){0};
 }
 
+static size_t trim_binned(struct gnu_heap *heap)
+{
+    size_t last = cluster_last(heap), pages = last != 0 ? cluster_remove(heap, last) : 0;
+    if (pages == 0 || return_pages(heap, pages))
+        return pages << GNU_PAGE_LOG;
+    cluster_add(heap, last, pages);
+    return 0;
+}
+
 /* The cluster at the end, however small. */
 static size_t gnu_trim(void *state)
 {
     struct gnu_heap *heap = state;
     if (!heap->table)
         return 0;
+    if (heap->binned)
+        return trim_binned(heap);
     size_t last = heap->table[0].free.previous, pages = heap->table[last].free.pages;
     if (last == 0 || last + pages != heap->limit || !return_pages(heap, pages))
         return 0;
@@ -668,7 +763,7 @@ static size_t walk_index(const struct gnu_heap *heap, size_t index, bool is_free
     const union gnu_page *page = &heap->table[index];
     if (!is_free && page->busy.kind > 0)
         return walk_chunk(heap, index, visit, argument) ? chunk_pages(page->busy.kind) : 0;
-    size_t pages = is_free ? page->free.pages : page->busy.pages;
+    size_t pages = is_free ? cluster_pages(heap, index) : page->busy.pages;
     size_t bytes = pages << GNU_PAGE_LOG;
     struct block_info info = {start, bytes, bytes, is_free ? BLOCK_FREE : BLOCK_LIVE};
     if (visit)
@@ -684,11 +779,11 @@ static bool walk_segments(const struct gnu_heap *heap, heap_visitor *visit, void
     for (size_t i = 0; heap->table && heap->pages->segment(heap->pages, i, &start, &end); i++) {
         size_t index = index_of(heap, start), limit = index_of(heap, end);
         while (index < limit) {
-            bool is_free = index == next_free;
+            bool is_free = heap->binned ? cluster_is_at(heap, index) : index == next_free;
             size_t pages = walk_index(heap, index, is_free, visit, argument);
             if (pages == 0 || pages > limit - index)
                 return false;
-            if (is_free)
+            if (is_free && !heap->binned)
                 next_free = heap->table[index].free.next;
             index += pages;
         }
@@ -746,24 +841,34 @@ static size_t count_listed_fragments(const struct gnu_heap *heap, size_t limit)
     return count;
 }
 
-static void count_free_fragment(void *argument, const struct block_info *info)
+struct gnu_census {
+    size_t fragments, clusters;
+};
+
+static void count_free_block(void *argument, const struct block_info *info)
 {
-    size_t *count = argument;
-    *count += info->state == BLOCK_FREE && info->block_bytes % GNU_PAGE_BYTES != 0;
+    struct gnu_census *census = argument;
+    bool is_cluster = info->block_bytes % GNU_PAGE_BYTES == 0;
+    census->fragments += info->state == BLOCK_FREE && !is_cluster;
+    census->clusters += info->state == BLOCK_FREE && is_cluster;
 }
 
 static bool gnu_is_valid(void *state)
 {
     const struct gnu_heap *heap = state;
-    size_t fragments = 0;
+    struct gnu_census census = {0};
     if (!heap->table)
         return true;
-    return clusters_are_valid(heap) && walk_segments(heap, count_free_fragment, &fragments) &&
-           count_listed_fragments(heap, fragments) == fragments;
+    return walk_segments(heap, count_free_block, &census) &&
+           count_listed_fragments(heap, census.fragments) == census.fragments &&
+           (heap->binned ? clusters_are_whole(heap, census.clusters) : clusters_are_valid(heap));
 }
 
+const char *const gnu_cluster_orders[] = {
+    [GNU_CLUSTERS_PUBLISHED] = "published", [GNU_CLUSTERS_BINNED] = "binned", NULL};
+
 const struct option_description gnu_options[] = {
-    GNU_OPTIONS(0, false),
+    GNU_OPTIONS(0, GNU_CLUSTERS_PUBLISHED, false),
     GNU_FIXED_OPTIONS(0, GNU_MIN_FRAGMENT_LOG, 8, false),
     {0},
 };

@@ -6,6 +6,7 @@
 #define ALLOTROPE_ALLOC_POLICIES_GNU_H
 
 #include "alloc/policies/counters.h"
+#include "alloc/policies/free_bins.h"
 #include "alloc/heap.h"
 
 enum {
@@ -52,9 +53,15 @@ struct gnu_heap {
     bool parts;                               /* whether there are fragments above half a page */
     size_t final_free_pages;                  /* at the end, from which on they are returned */
     struct counters counters;
+    bool binned; /* the free clusters are in bins (gnu_clusters.h), not in the list by address */
+    struct free_bin_map bin_map;
+    size_t bins[FREE_BINS]; /* first pages of clusters; 0: none */
 };
 
+enum gnu_clusters { GNU_CLUSTERS_PUBLISHED, GNU_CLUSTERS_BINNED };
+
 struct gnu_options {
+    enum gnu_clusters clusters;
     bool counters;
     bool parts;                /* whether there are fragments above half a page */
     uint64_t least_log;        /* of a fragment */
@@ -63,9 +70,14 @@ struct gnu_options {
 
 extern const struct heap_policy gnu_policy;
 extern const struct option_description gnu_options[]; /* as published */
+extern const char *const gnu_cluster_orders[];
 
 /* Rows of a preset's table: what users choose, and what the preset fixes. */
-#define GNU_OPTIONS(at, initial_counters) COUNTERS_OPTION(at, struct gnu_options, initial_counters)
+#define GNU_OPTIONS(at, initial_clusters, initial_counters)                              \
+    {"clusters", "free pages in one list by address, as published, or in bins of sizes", \
+     KEYWORD_IN(at, struct gnu_options, clusters), .keywords = gnu_cluster_orders,       \
+     .initial = (initial_clusters)},                                                     \
+        COUNTERS_OPTION(at, struct gnu_options, initial_counters)
 #define GNU_FIXED_OPTIONS(at, initial_least_log, initial_final_free_pages, initial_parts) \
     {"least_log",                                                                         \
      "logarithm of the smallest fragment's size",                                         \

@@ -256,7 +256,8 @@ static void raise_bound(struct knuth_heap *heap, size_t bytes)
 /* Memory. */
 
 /* As release, into the bins. */
-static void release_to_bin(struct knuth_heap *heap, char *block, size_t bytes)
+static __attribute__((noinline)) void release_to_bin(struct knuth_heap *heap, char *block,
+                                                     size_t bytes)
 {
     uint64_t below = trusted_tag(block - TAG_BYTES), above = trusted_tag(block + bytes);
     heap->free_bytes += bytes;
@@ -312,7 +313,7 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
 }
 
 /* The wilderness is about to be none. */
-static void keep_wilderness(struct knuth_heap *heap)
+static __attribute__((noinline)) void keep_wilderness(struct knuth_heap *heap)
 {
     size_t bytes = wilderness_bytes(heap);
     raise_bound(heap, bytes);
@@ -406,8 +407,6 @@ static struct knuth_free_block *obtain_binned_room(struct knuth_heap *heap, size
  * NULL: refused. */
 static struct knuth_free_block *obtain_room(struct knuth_heap *heap, size_t bytes)
 {
-    if (heap->binned)
-        return obtain_binned_room(heap, bytes);
     struct knuth_free_block *block = NULL;
     bool hopeless = !heap->rover || bytes > heap->free_bytes;
     if (hopeless && !extend(heap, bytes))
@@ -439,7 +438,7 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t
     return taken;
 }
 
-/* As take, out of the bins, from the end if so asked. */
+/* Takes `bytes` out of a free block that has them and is in a bin, from its end if so asked. */
 static char *take_binned(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes,
                          bool from_end)
 {
@@ -465,8 +464,6 @@ static char *take_binned(struct knuth_heap *heap, struct knuth_free_block *block
 /* Takes `bytes` out of a free block that has them, and keeps the rover at the larger block. */
 static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
-    if (heap->binned)
-        return take_binned(heap, block, bytes, heap->cut_from_end);
     size_t found = free_block_bytes(block), rest = found - bytes;
     bool is_rover = block == heap->rover;
     size_t rover_bytes = is_rover ? found : free_block_bytes(heap->rover);
@@ -491,12 +488,20 @@ static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_
 
 /* The seam. */
 
+static __attribute__((noinline)) void *alloc_binned(struct knuth_heap *heap, size_t bytes)
+{
+    struct knuth_free_block *block = obtain_binned_room(heap, bytes);
+    return block ? payload_of(take_binned(heap, block, bytes, heap->cut_from_end)) : NULL;
+}
+
 static void *knuth_alloc(void *state, size_t size)
 {
     struct knuth_heap *heap = state;
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     size_t bytes = block_bytes(size);
+    if (heap->binned)
+        return alloc_binned(heap, bytes);
     struct knuth_free_block *block = obtain_room(heap, bytes);
     return block ? payload_of(take(heap, block, bytes)) : NULL;
 }

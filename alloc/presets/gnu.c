@@ -58,7 +58,7 @@ struct gnu_default_options {
 enum { FINAL_FREE_PAGES = (1 << 20) / GNU_PAGE_BYTES };
 
 static const struct option_description default_options[] = {
-    GNU_OPTIONS(offsetof(struct gnu_default_options, heap), true),
+    GNU_OPTIONS(offsetof(struct gnu_default_options, heap), GNU_CLUSTERS_BINNED, true),
     LAYERED_OPTIONS(offsetof(struct gnu_default_options, layers)),
     GNU_FIXED_OPTIONS(offsetof(struct gnu_default_options, heap), LEAST_LOG, FINAL_FREE_PAGES,
                       true),

@@ -43,7 +43,7 @@ static struct {
     struct collect_statistics statistics;
 } state = {.lock = LOCK_INITIALIZER(RANK_COLLECTOR), .statistics.driver = &state.driver.statistics};
 
-void (*collect_found_hider)(void);
+bool (*collect_found_hider)(void);
 void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
 /* In order of address: which of the two comes first is the linker's choice. */
@@ -75,7 +75,8 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
     if (!hiders_look(mappings, count))
         return;
     blocks_each_slab(pin_all, NULL);
-    collect_found_hider();
+    if (!collect_found_hider())
+        hiders_look_again();
 }
 
 /* On a stack a word may come back that was left there long ago. Elsewhere the program has written

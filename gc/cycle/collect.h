@@ -64,8 +64,9 @@ const struct collect_statistics *collect_statistics(void);
 extern void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
 /* Set before collect_init: called in a stopped world when a known hider was found. All blocks have
- * been pinned; from now on blocks are to be pinned by the return address of their allocation. */
-extern void (*collect_found_hider)(void);
+ * been pinned; from now on blocks are to be pinned by the return address of their allocation.
+ * False: not yet. */
+extern bool (*collect_found_hider)(void);
 
 void collect_fork_child(void);
 

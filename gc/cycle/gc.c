@@ -272,16 +272,15 @@ static void report_unavailable(void)
     message_send(&message);
 }
 
-static void need_sites(void)
+static bool need_sites(void)
 {
-    if (allocator_needs_sites)
-        allocator_needs_sites();
+    return allocator_needs_sites && allocator_needs_sites();
 }
 
-static void found_hider(void)
+static bool found_hider(void)
 {
     atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
-    need_sites();
+    return need_sites();
 }
 
 static bool init(const void *values)
@@ -391,17 +390,17 @@ static void *gc_alloc_aligned(size_t alignment, size_t size)
     return blocks_alloc_aligned(alignment, padded(size));
 }
 
+static inline bool was_pinned(const void *block)
+{
+    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
+           unpin(block);
+}
+
 /* The padding byte is not the program's: what points behind it would not keep the block. */
 static size_t gc_usable_size(const void *block)
 {
     size_t bytes = blocks_usable_size(block);
     return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
-}
-
-static inline bool was_pinned(const void *block)
-{
-    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
-           unpin(block);
 }
 
 static void gc_free(void *block)

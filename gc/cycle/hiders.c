@@ -82,6 +82,11 @@ bool hiders_look(const struct mapping *mappings, size_t count)
     return true;
 }
 
+void hiders_look_again(void)
+{
+    hiders.looks_left = LOOKS;
+}
+
 bool hiders_have(const void *site)
 {
     size_t count = atomic_load_explicit(&hiders.count, memory_order_relaxed);

@@ -25,6 +25,9 @@
  * is live is to be pinned. */
 bool hiders_look(const struct mapping *mappings, size_t count);
 
+/* What is allocated until the next look will not be told either. */
+void hiders_look_again(void);
+
 /* Whether a return address lies in a known hider. NULL, an address that could not be found out,
  * does if there is any. Any thread. */
 bool hiders_have(const void *site);

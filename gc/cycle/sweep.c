@@ -5,12 +5,21 @@
 #include "gc/cycle/sweep.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 
 struct sweep {
     enum sweep_leaks leaks;
     struct sweep_result *result;
 };
+
+static __attribute__((noinline)) void tell_recorder(const struct slab *slab, size_t word,
+                                                    uint64_t blocks)
+{
+    for (; blocks; blocks &= blocks - 1)
+        doorbell_suspect(
+            slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks)));
+}
 
 /* Of the dead blocks of a word, those that are not freed. */
 static uint64_t spared(enum sweep_leaks leaks, uint64_t leaked, uint64_t suspects)
@@ -38,6 +47,8 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
     if (freed | newly)
         blocks_clear_live(slab, index, freed | newly, (freed | newly) == was_live);
+    if (newly && doorbell_active())
+        tell_recorder(slab, index, newly);
     if (freed) {
         word->retired &= ~freed;
         slab_set_free(word, freed);

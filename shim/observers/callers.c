@@ -11,6 +11,7 @@
  */
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "shim/observers/unwind.h"
 #include "shim/route/observer.h"
@@ -73,20 +74,28 @@ static void *told_resize(void *block, size_t size)
     return tell(callers.inner.resize(block, size), observer_frame());
 }
 
-/* In a static program libc is the program, and nobody has been told yet what lies where. */
+/* Its own code and ours lie in one text: where the program begins nobody can tell. */
+static bool is_static_program(void)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    extern const char etext[] __attribute__((visibility("hidden")));
+    uintptr_t headers = getauxval(AT_PHDR);
+    return headers >= (uintptr_t)__ehdr_start && headers < (uintptr_t)etext;
+}
+
 static void find_libc(void)
 {
-#ifdef PIC
     struct dl_find_object libc;
     if (_dl_find_object && _dl_find_object((void *)strdup, &libc) == 0) {
         callers.libc_start = (uintptr_t)libc.dlfo_map_start;
         callers.libc_bytes = (uintptr_t)libc.dlfo_map_end - callers.libc_start;
     }
-#endif
 }
 
 struct route callers_route(struct route inner)
 {
+    if (is_static_program())
+        return inner;
     find_libc();
     struct route told = callers.inner = inner;
     told.alloc = told_alloc;

@@ -83,35 +83,19 @@ struct route route_to(const struct allocator *allocator)
 }
 
 static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
+static bool sites_are_needed, sites_are_told;
 
-static bool sites_are_needed;
-
-static void protect_route(int protection)
+static bool protect_route(int protection)
 {
-    SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection);
+    return !syscall_failed(SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection));
 }
-
-/* By an allocator's init, before there is a route, or when all other threads are stopped. A second
- * call changes nothing. */
-static void needs_sites(void)
-{
-    if (sites_are_needed)
-        return;
-    sites_are_needed = true;
-    if (!route_page.route.allocator)
-        return;
-    protect_route(PROT_READ | PROT_WRITE);
-    route_page.route = callers_route(route_page.route);
-    protect_route(PROT_READ);
-}
-
-void (*const route_needs_sites)(void) = needs_sites;
 
 static void resolve(void)
 {
     start_allocator(&configuration);
     struct route route = observers_start(&configuration, route_to(configuration.allocator));
-    route_page.route = sites_are_needed ? callers_route(route) : route;
+    sites_are_told = sites_are_needed;
+    route_page.route = sites_are_told ? callers_route(route) : route;
     protect_route(PROT_READ);
 }
 
@@ -137,16 +121,34 @@ static void replace(const struct route *route)
     __atomic_store_n(&table->usable_size, route->usable_size, __ATOMIC_RELEASE);
 }
 
+static bool put_in_front(struct route (*wrap)(struct route behind))
+{
+    if (!protect_route(PROT_READ | PROT_WRITE))
+        return false;
+    struct route wrapped = wrap(route_page.route);
+    replace(&wrapped);
+    protect_route(PROT_READ);
+    return true;
+}
+
 bool route_wrap(struct route (*wrap)(struct route behind))
 {
     route_resolve();
     lock_acquire(&lock);
-    long refused = SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ | PROT_WRITE);
-    if (!syscall_failed(refused)) {
-        struct route wrapped = wrap(route_page.route);
-        replace(&wrapped);
-        SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, PROT_READ);
-    }
+    bool wrapped = put_in_front(wrap);
     lock_release(&lock);
-    return !syscall_failed(refused);
+    return wrapped;
 }
+
+/* By an allocator's init, before there is a route, or with all other threads stopped: then a thread
+ * that has the lock is in the middle of a change, and nobody else can take it. */
+static bool needs_sites(void)
+{
+    sites_are_needed = true;
+    if (sites_are_told || !route_page.route.allocator)
+        return true;
+    sites_are_told = atomic_load(&lock.state) == 0 && put_in_front(callers_route);
+    return sites_are_told;
+}
+
+bool (*const route_needs_sites)(void) = needs_sites;

@@ -13,7 +13,7 @@ const struct allocator *const allocators[] = {&SINGLE_ALLOCATOR, NULL};
 
 const struct observer *const observers[] = {NULL}; /* there is no route to put one in */
 
-void (*const route_needs_sites)(void) = NULL;
+bool (*const route_needs_sites)(void) = NULL;
 const struct allocator *const pass_through = NULL;
 
 static struct configuration configuration;

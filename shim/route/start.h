@@ -11,7 +11,7 @@
 extern const struct allocator *const pass_through;
 
 /* What an allocator calls as allocator_needs_sites; NULL in a library that has no route. */
-extern void (*const route_needs_sites)(void);
+extern bool (*const route_needs_sites)(void);
 
 /* Reads the configuration from ALLOTROPE, initialises its allocator and attaches it to the process.
  * A value that cannot be understood, or no memory at all, ends the process with one line and exit

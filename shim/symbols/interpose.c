@@ -95,13 +95,12 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
     return memalign(alignment, size);
 }
 
+/* errno stays, but where there is no memory it says so too, as glibc's does. */
 EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
 {
     if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
-    int saved_errno = errno;
     void *block = alloc_aligned(alignment, size);
-    errno = saved_errno;
     if (!block)
         return ENOMEM;
     *result = block;

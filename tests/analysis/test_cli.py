@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import click
 import pytest
 from allotrope.system.allocators import PEERS, libc_version
 from conftest import Command
@@ -193,7 +194,7 @@ class TestList:
 
 BAD_QUESTIONS = [
     # of every word
-    (["bogus"], "No such command 'bogus'"),
+    (["bogus"], "there is no word 'bogus'"),
     (["list", "--bogus"], "No such option: --bogus"),
     # of -a
     (["run", "--", "true"], "Missing option '-a'"),
@@ -424,3 +425,85 @@ def test_a_tiny_heap_has_a_peak(real: Command, tmp_path: Path) -> None:
     assert 0 < most < 1 << 20
     assert 0.96 * most <= peak["requested_bytes"] <= most
     assert peak["requested_bytes"] > 0 and peak["mapped_bytes"] >= peak["requested_bytes"]
+
+
+def words_of(real: Command) -> list[list[str]]:
+    """Every word of the command line, and the words of words."""
+    from allotrope.commands.cli import cli
+
+    found: list[list[str]] = []
+
+    def visit(group: click.Group, path: list[str]) -> None:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            below = group.get_command(context, name)
+            found.append([*path, name])
+            if isinstance(below, click.Group):
+                visit(below, [*path, name])
+
+    visit(cli, [])
+    return found
+
+
+def test_every_help_has_an_example_and_help_shows_it(real: Command) -> None:
+    words = words_of(real)
+    assert ["trace", "info"] in words and len(words) > 15
+    for path in words:
+        if path == ["load"]:
+            continue  # it becomes allotrope-load, whose help it shows
+        shown = real.run(*path, "--help").stdout
+        assert f"\n  allotrope {' '.join(path)}" in shown or "| allotrope" in shown, path
+    assert real.run("help", "trace", "info").stdout == real.run("trace", "info", "--help").stdout
+    assert real.run("help").stdout == real.run("--help").stdout
+
+
+def test_summaries_are_whole_sentences(real: Command) -> None:
+    shown = real.run("--help").stdout
+    assert "..." not in shown.replace("[ARGS]...", "")
+    assert "Re-run B. Zorn's study of 1992 on today's programs, and judge its" in shown
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("comapre", "there is no word 'comapre'; did you mean compare?"),
+        ("xyzzy", "there is no word 'xyzzy'; see allotrope --help"),
+        ("trace inof", "there is no word 'inof'; did you mean info?"),
+        ("help stat", "there is no word 'stat'; did you mean stats?"),
+        ("run -a jemaloc -- true", "; did you mean jemalloc?"),
+        ("compare --round 3 -- true", "--rounds"),
+    ],
+)
+def test_what_was_meant_is_told(real: Command, words: str, said: str) -> None:
+    done = real.run(*words.split())
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "variables, ascii",
+    [
+        ({"LC_ALL": "C"}, True),
+        ({"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, False),
+        ({"LC_ALL": "C.UTF-8"}, False),
+    ],
+)
+def test_the_locale_c_is_spoken_to_in_ascii(
+    real: Command, variables: dict[str, str], ascii: bool
+) -> None:
+    done = real.run("compare", "--rounds", "1", "-a", "glibc", "--", "true", environment=variables)
+    assert done.returncode == 0 and done.stdout.isascii() == ascii
+    assert ("–" in done.stdout) != ascii
+
+
+def test_a_document_on_standard_output_is_no_speech(real: Command, tmp_path: Path) -> None:
+    words = ("compare", "--rounds", "1", "-a", "glibc", "--markdown", "-", "--", "true")
+    assert "–" in real.run(*words, environment={"LC_ALL": "C"}).stdout
+
+
+def test_without_a_terminal_rows_are_whole_lines(real: Command) -> None:
+    words = ("compare", "--rounds", "1", "-a", "glibc", "-a", "blocks", "--", "true")
+    environment = {"COLUMNS": ""}
+    lines = real.run(*words, environment=environment).stdout.splitlines()
+    assert lines[0].split()[-1] == "status" and "Left out" not in "\n".join(lines)
+    assert lines[2].startswith("blocks ") and lines[2].endswith(" ok")

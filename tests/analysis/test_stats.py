@@ -11,6 +11,7 @@ from typing import Any, Iterator
 import pytest
 from allotrope.features.stats.process import forbidden
 from allotrope.system.allocators import PEERS
+from allotrope.system.counters import _data_of_library
 from conftest import Command
 from under import BUILD, SOURCE
 
@@ -215,3 +216,15 @@ def test_without_proc_that_is_what_is_told(real: Command, tmp_path: Path, words:
         "(mount -t proc proc /proc)\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_counters_across_two_mappings_are_found() -> None:
+    """Where .data ends and .bss begins depends on the size of both."""
+    maps = [
+        "1000-2000 r--p 00000000 00:00 1 /lib/liballotrope.so",
+        "2000-3000 rw-p 00001000 00:00 1 /lib/liballotrope.so",
+        "3000-5000 rw-p 00000000 00:00 0",
+        "6000-7000 rw-p 00000000 00:00 0",
+        "8000-9000 rw-p 00000000 00:00 1 /lib/other.so",
+    ]
+    assert _data_of_library(maps, "/bin/program") == [(0x2000, 0x5000), (0x6000, 0x7000)]

@@ -2,10 +2,10 @@
  *
  * namespaces.c: memory that comes from glibc's own malloc in the same process.
  *
- * dlmopen loads a second libc with a heap of its own; with RTLD_DEEPBIND a library's calls of
- * malloc go to libc past the preloaded symbols. Blocks of either heap come to the other's
- * free. The first argument is "dlmopen" or "deepbind".
- * Seen: jemalloc 2419.
+ * dlmopen loads a second libc with a heap of its own, whose blocks come to ours' free. With
+ * RTLD_DEEPBIND a library's calls of malloc would go to libc past the preloaded symbols, and blocks
+ * of either heap come to the other's free. The first argument is "dlmopen" or "deepbind".
+ * Seen: jemalloc 2419; php with its extensions.
  */
 #include <dlfcn.h>
 
@@ -39,7 +39,7 @@ int main(int count, char **arguments)
             delete_block(theirs[i]);
     }
     if (strcmp(arguments[1], "deepbind") == 0)
-        free(opaque(theirs[0])); /* of glibc's heap, as libraries opened so do */
+        free(opaque(theirs[0])), delete_block(opaque(malloc(100)));
     exercise();
     return 0;
 }

@@ -37,6 +37,8 @@ def test_every_word_and_option_of_the_command_is_there() -> None:
     assert "run" in words and "compare" in words
     for word in words:
         assert f".Ss {word}\n" in text
+        if word == "load":
+            continue  # it becomes allotrope-load, whose --help has its options
         help_of = [*command, word, "--help"]
         told = subprocess.run(help_of, capture_output=True, text=True, check=True).stdout
         for option in re.findall(r"^  (?:-\w, )?--([\w-]+)", told, flags=re.MULTILINE):

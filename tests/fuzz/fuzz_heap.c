@@ -34,6 +34,8 @@ static const struct {
     {"gnu", {"counters=on", NULL}},
     {"gnu", {"least_log=5", "parts=on", NULL}},
     {"knuth", {"search=short", NULL}},
+    {"gnu", {"clusters=binned", "counters=on", NULL}},
+    {"gnu", {"clusters=binned", "parts=on", "least_log=5", NULL}},
     {"knuth", {"search=binned", "end=checked", NULL}},
     {"knuth", {"search=binned", "cut=end", NULL}},
 };

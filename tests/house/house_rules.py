@@ -43,7 +43,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "trace/protocol": set(),
     "trace/format": {"trace/base"},
     "trace/references": TRACE,
-    "trace/inspect": {"trace/base", "trace/format"},
+    "trace/inspect": {"trace/base", "trace/events", "trace/format", "trace/protocol"},
     "trace/events": TRACE,
     "trace/recorder": {"trace/protocol", "trace/format"},
     "analysis/launcher": {"trace/base"},
@@ -114,6 +114,7 @@ LAYERS = ("system", "statistics", "output", "features", "study", "commands")
 # In features a package is a room of its own: which others it may import from, all above it here.
 MAY_USE_FEATURES: dict[str, set[str]] = {
     "trace": set(),
+    "hidden": {"trace"},
     "events": set(),
     "stats": set(),
     "replay": set(),

@@ -26,6 +26,8 @@ const struct dump_format *inspect_dump_format(const char *name);
 int inspect_dump(struct trace_reader *reader, const struct dump_format *format);
 /* Prints a line for each event, CSV. */
 int inspect_events(struct trace_reader *reader);
+/* Prints as JSON what the program did with blocks that a collector holds for dead. */
+int inspect_unsafe(struct trace_reader *reader);
 /* Writes bare struct trace_reference, then struct trace_event, batch for batch, each batch behind
  * a header: what features/trace/reader.py reads. */
 int inspect_export(struct trace_reader *reader);

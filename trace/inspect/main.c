@@ -35,7 +35,7 @@ static int check(struct trace_reader *reader)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: allotrope-trace info|check|events|export FILE\n"
+    fprintf(stderr, "usage: allotrope-trace info|check|events|export|unsafe FILE\n"
                     "       allotrope-trace dump csv|din|lackey FILE\n"
                     "       allotrope-trace cut COUNT OUTPUT FILE\n"
                     "FILE is a trace; - is standard input (or output).\n");
@@ -60,6 +60,8 @@ static int run(int argc, char **argv, struct trace_reader *reader, int64_t file_
         return check(reader);
     if (strcmp(word, "events") == 0 && argc == 3)
         return inspect_events(reader);
+    if (strcmp(word, "unsafe") == 0 && argc == 3)
+        return inspect_unsafe(reader);
     if (strcmp(word, "export") == 0 && argc == 3)
         return inspect_export(reader);
     if (strcmp(word, "dump") == 0 && argc == 4 && inspect_dump_format(argv[2]))

@@ -153,11 +153,19 @@ DOORBELL_INLINE void doorbell_collection_end(uint64_t live_bytes)
         DOORBELL_STORE(DOORBELL_COLLECTION_END, live_bytes);
 }
 
-/* A mark of the caller's own, found again in `trace dump`. Values below 2^63. */
+/* A mark of the caller's own, found again in `trace dump`. Values below 2^62. */
 DOORBELL_INLINE void doorbell_mark(uint64_t value)
 {
     if (__builtin_expect(doorbell_active(), 0))
         DOORBELL_STORE(DOORBELL_MARK, value);
+}
+
+/* A collector has found a block dead and leaves it: a mark, with a bit set that addresses do not
+ * have. */
+#define DOORBELL_SUSPECT (UINT64_C(1) << 62)
+DOORBELL_INLINE void doorbell_suspect(const void *block)
+{
+    doorbell_mark((uint64_t)(uintptr_t)block | DOORBELL_SUSPECT);
 }
 
 /* Requests to the recorder, in Valgrind's numbering of a tool's client requests ('A', 'L'). */

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The command line as a whole: its words, and how it ends."""
 
+import codecs
 import errno
+import io
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import Mapping, NoReturn
 
 import click
 
@@ -13,6 +15,10 @@ from ..output.text import printable
 from .words import Words
 
 PROGRAM = "allotrope"
+# What stands for our signs where the locale has none but ASCII's. One for one, so that columns stay
+# below each other.
+ASCII = {"–": "-", "×": "x", "µ": "u", "·": "-", "…": "~", "←": "<", "→": ">", "⋮": ":"}
+ASCII |= {"─": "-", "━": "-", "█": "#", "▏": "|", "’": "'", "“": '"', "”": '"', "≤": "<", "≥": ">"}
 
 # The words in the order in which --help shows them, and the name of each in its module, which is
 # called as the word.
@@ -22,6 +28,7 @@ WORDS = {
     "compare": "compare_allocators",
     "load": "load",
     "doctor": "doctor",
+    "verify-gc": "verify_gc",
     "record": "record",
     "trace": "trace",
     "simulate": "simulate",
@@ -32,12 +39,15 @@ WORDS = {
     "replay": "replay",
     "lifetimes": "lifetimes",
     "zorn": "zorn",
+    "help": "show_help",
 }
 
 
 def main() -> NoReturn:
     """Runs the command line; what the user can mend is one line on standard error."""
     stand_in_for_closed_streams()
+    if locale_is_ascii(os.environ):
+        speak_ascii()
     # A TERM ends everything as Ctrl-C does, with what we have started and temporary files.
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -68,6 +78,30 @@ def stand_in_for_closed_streams() -> None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
+
+
+def locale_is_ascii(environment: Mapping[str, str]) -> bool:
+    """Whether the user's is C or POSIX. (Python itself takes these for UTF-8.)"""
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    chosen = next((environment[name] for name in names if environment.get(name)), "C")
+    return chosen in ("C", "POSIX")
+
+
+def speak_ascii() -> None:
+    """What we say has an ASCII sign for each other one. Bytes that are no text stay as they are."""
+    codecs.register_error(PROGRAM, in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="ascii", errors=PROGRAM)
+
+
+def in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """An error handler of codecs."""
+    assert isinstance(error, UnicodeEncodeError)
+    sign = error.object[error.start]
+    if "\udc80" <= sign <= "\udcff":
+        return bytes([ord(sign) - 0xDC00]), error.start + 1
+    return ASCII.get(sign) or sign.encode(errors="backslashreplace"), error.start + 1
 
 
 def end(status: int, message: str | None = None) -> NoReturn:

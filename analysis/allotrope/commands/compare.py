@@ -3,8 +3,9 @@
 
 import signal
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import click
 from rich.console import Console
@@ -42,6 +43,7 @@ from ..features.suite.measure import (
     read_suite,
 )
 from ..features.suite.page import suite_page
+from ..features.suite.scan import read_varied, scan
 from ..output.files import Files, Outputs, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
@@ -112,6 +114,13 @@ WRITTEN = {
     help="untimed runs of each allocator beforehand",
 )
 @click.option("--prepare", metavar="CMD", help="a shell command before every run")
+@click.option("--shell", metavar="STRING", help="compare what sh makes of this, instead of CMD")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="compare CMD for each value, which stands for {NAME} in it; repeatable: each combination",
+)
 @click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
 @click.option(
     "--timeout",
@@ -187,6 +196,8 @@ def compare_allocators(
     command: tuple[str, ...],
     files: Files,
     witness: bool,
+    shell: str | None,
+    vary: tuple[str, ...],
     server: ServerPlan | None,
     suite_file: str | None,
     only: tuple[str, ...],
@@ -202,44 +213,59 @@ def compare_allocators(
     them side by side.
 
     \b
-    Examples:
-      allotrope compare -- gawk -f report.awk data
-      allotrope compare -a glibc -a blocks --html page.html -- make -j4
-      allotrope compare --build old=./old/prog --build new=./prog -- {build} data
-      allotrope compare -a blocks --fail-if "blocks.cpu > 1.05" -- ./prog data
-      allotrope compare --from new.json --against old.json
-      allotrope compare -a glibc -a jemalloc --server "memcached -p {port}" \\
-        --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
+    allotrope compare -- ./program input
+    allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- make -j4
+    allotrope compare --until 2% -a glibc -a mimalloc -- ./program
+    allotrope compare --shell './program <input | sort'
+    allotrope compare --vary size=1,10,100 -- ./program --size {size}
+    allotrope compare --build old=./old/prog --build new=./prog -- {build} data
+    allotrope compare -a blocks --fail-if "blocks.cpu > 1.05" -- ./prog data
+    allotrope compare --from new.json --against old.json
+    allotrope compare --suite programs.toml --json result.json
+    allotrope compare -a glibc -a jemalloc --server "memcached -p {port}" \\
+      --load "allotrope-load --port {port} --protocol memcached 'get k{key}\\r\\n'"
     """
     gate = [parse_condition(text) for text in conditions]
     if source is not None:
         return show_again(context, source, against, gate, files["--html"])
     if against is not None:
         raise UserError("--against needs --from FILE, the later comparison")
+    if shell is not None and command:
+        raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
         state = Path(state_file or f"{Path(suite_file).stem}.state")
         return compare_suite(SuiteRun(*question, state), resume, files)
+    if shell is not None:
+        command = ("/bin/sh", "-c", shell)
     if server is not None:
         refuse_what_is_for_commands(given_options(context))
         settings["check"], command = "none", tuple(server.command())
     need_command(command, "compare [-a ALLOCATOR]...")
-    if settings["input"] is not None:
-        _need_readable("--input", settings["input"])
-    if builds:
-        contenders, baseline_index = choose_builds(builds, specs, baseline, command)
-    else:
-        contenders, baseline_index = choose_contenders(specs, baseline)
-    check_conditions(gate, [one.spec for one in contenders], settings["rounds"])
-    plan = Plan(
-        command=command,
-        allocators=contenders,
-        baseline=baseline_index,
-        server=server,
-        **settings,
-    )
+    _need_readable("--input", settings["input"])
+    if vary:
+        return compare_varied(context, command, vary, specs, baseline, settings, files)
+    plan = planned(specs, baseline, builds, command, server, settings)
+    check_conditions(gate, [one.spec for one in plan.allocators], settings["rounds"])
     return compare_command(plan, witness, files, gate)
+
+
+def planned(
+    specs: tuple[str, ...],
+    baseline: str,
+    builds: tuple[str, ...],
+    command: tuple[str, ...],
+    server: ServerPlan | None,
+    settings: Mapping[str, Any],
+) -> Plan:
+    """The comparison of a command, or of its builds, that the options describe."""
+    contenders, baseline_index = (
+        choose_builds(builds, specs, baseline, command)
+        if builds
+        else choose_contenders(specs, baseline)
+    )
+    return Plan(command, contenders, baseline_index, server=server, **settings)
 
 
 def show_again(
@@ -319,23 +345,43 @@ def read_comparison(file: str) -> dict[str, Any]:
 
 WITHOUT_SUITE = ("only", "state_file", "resume")
 # Options of one command, and what serves instead of them in a suite.
-WITH_COMMAND = dict.fromkeys(
-    ("prepare", "input", "check", "ignore_failure", "until", "most_rounds", "threshold"),
-    "the suite's file says it for each program",
-) | dict.fromkeys(
-    (
-        "markdown_file",
-        "hyperfine_json_file",
-        "witness",
-        "latency",
-        "builds",
-        "conditions",
-        "until",
-        "most_rounds",
-        "threshold",
-    ),
+FOR_ONE_COMMAND = dict.fromkeys(
+    ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
+    + ("threshold", "builds", "conditions"),
     "it is for one command; name one instead",
 )
+WITH_COMMAND = FOR_ONE_COMMAND | dict.fromkeys(
+    ("prepare", "input", "check", "ignore_failure", "shell", "vary"),
+    "the suite's file says it for each program",
+)
+
+
+def compare_varied(
+    context: click.Context,
+    command: tuple[str, ...],
+    vary: Sequence[str],
+    specs: tuple[str, ...],
+    baseline: str,
+    settings: dict[str, Any],
+    files: Files,
+) -> int:
+    """A parameter scan, which is shown and written as a suite."""
+    for name, written in given_options(context).items():
+        if name in FOR_ONE_COMMAND:
+            raise UserError(f"{written} does not go with --vary; {FOR_ONE_COMMAND[name]}")
+    contenders, place = choose_contenders(specs, baseline)
+    texts = {key: settings[key] for key in ("input", "prepare", "check")}
+    given = {key: settings[key] for key in ("rounds", "warmup", "timeout")}
+    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        run = scan(
+            command,
+            read_varied(vary),
+            texts,
+            Settings(allocators=contenders, baseline=place, **given),
+            Path(folder),
+            settings["ignore_failure"],
+        )
+        return compare_suite(run, False, files)
 
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
@@ -445,7 +491,10 @@ def choose_builds(
     return contenders, place
 
 
-def _need_readable(option: str, file: str) -> None:
+def _need_readable(option: str, file: str | None) -> None:
+    """Nothing was asked for where there is no file."""
+    if file is None:
+        return
     try:
         with open(file, "rb"):
             pass

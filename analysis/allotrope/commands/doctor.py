@@ -35,7 +35,12 @@ def as_lines(row: Row, widths: Sequence[int], width: int) -> list[str]:
 @click.command("doctor", cls=Word)
 @click.option("--json", "wants_json", is_flag=True, help="write JSON (allotrope.doctor/1)")
 def doctor(wants_json: bool) -> None:
-    """Show what this machine offers, and what is used instead of what is missing."""
+    """Show what this machine offers, and what is used instead of what is missing.
+
+    \b
+    allotrope doctor
+    allotrope doctor --json
+    """
     rows = examine()
     if wants_json:
         click.echo(as_json(rows), nl=False)

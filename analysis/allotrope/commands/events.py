@@ -40,7 +40,12 @@ def events(output: str, spec: str, level: int, frames: int, command: tuple[str, 
 
     The first process alone, unless %p stands in the name of the output. A program that replaces
     itself (exec) begins the recording anew, so `sh -c` and `env` do no harm. For `allotrope
-    lifetimes` and `allotrope replay`."""
+    lifetimes` and `allotrope replay`.
+
+    \b
+    allotrope events -o run.ale -- ./program
+    allotrope events -o 'run-%p.ale' --frames 8 -- make
+    """
     need_proc("events")
     check_output(output)
     line = recording_line(output, command, spec, level, frames)

@@ -25,7 +25,12 @@ from .words import RESULTS, Word, output_options
 def lifetimes(file: str, site_count: int, files: Files) -> int:
     """How long objects live, how large they are, and who asks for them. FILE is a recording of
     `allotrope events`, whose ages are in time, or a trace of `allotrope record`, whose ages are in
-    instructions; in bytes both."""
+    instructions; in bytes both.
+
+    \b
+    allotrope lifetimes run.ale
+    allotrope lifetimes --sites 50 --html page.html run.alt
+    """
     from ..features.lifetimes.measure import document, read_lives
 
     outputs = Outputs(files, [file])

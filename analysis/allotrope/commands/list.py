@@ -14,7 +14,12 @@ from .words import Word
 @click.command("list", cls=Word)
 @click.option("--json", "as_json", is_flag=True, help="write JSON (allotrope.list/1)")
 def list_allocators(as_json: bool) -> None:
-    """Show the allocators, their presets and options."""
+    """Show the allocators, their presets and options.
+
+    \b
+    allotrope list
+    allotrope list --json | jq -r '.allocators[].name'
+    """
     catalogue = allocators.own_catalogue()
     if as_json:
         click.echo(json.dumps(_listing(catalogue), indent=2))

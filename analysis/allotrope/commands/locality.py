@@ -45,7 +45,13 @@ def locality(
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
-    own goes to standard error."""
+    own goes to standard error.
+
+    \b
+    allotrope locality -- ./program
+    allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
+    allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
+    """
     need_proc("locality")
     outputs = Outputs(files)
     given = {"page-size": page_size, "block": block}

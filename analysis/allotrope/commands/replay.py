@@ -25,7 +25,12 @@ from .words import RESULTS, Word, allocators_option, output_options, rounds_opti
 @output_options(RESULTS)
 def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) -> int:
     """Play the allocations and frees of RECORDING (of `allotrope events` or `record`) under
-    several allocators: heap, memory and time."""
+    several allocators: heap, memory and time.
+
+    \b
+    allotrope replay run.ale
+    allotrope replay -a glibc -a blocks --rounds 11 --html page.html run.ale
+    """
     outputs = Outputs(files, [recording])
     chosen = choose_all(specs)
     with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:

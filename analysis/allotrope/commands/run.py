@@ -50,7 +50,13 @@ def from_anywhere(file: str) -> str:
     "FILE, as --stats",
 )
 def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, ...]) -> None:
-    """Run CMD under an allocator; nothing else changes for it."""
+    """Run CMD under an allocator; nothing else changes for it.
+
+    \b
+    allotrope run -a jemalloc -- ./program --its-own-option
+    allotrope run -a blocks --stats=stats-%p.json -- make
+    allotrope run -a glibc --latency -- ./program
+    """
     chosen = allocators.for_program(allocators.choose(spec), command[0])
     if stats is not None and not chosen.ours:
         raise UserError(f"--stats: {spec} keeps no statistics; only allotrope's own allocators do")

@@ -30,7 +30,12 @@ from .words import RESULTS, Group, Word, output_options
 
 @click.group(cls=Group)
 def simulate() -> None:
-    """Page faults and cache misses of a recorded run."""
+    """Page faults and cache misses of a recorded run.
+
+    \b
+    allotrope simulate pages run.alt
+    allotrope simulate caches --html page.html run.alt
+    """
 
 
 def common_options(command: Any) -> Any:
@@ -56,7 +61,12 @@ def common_options(command: Any) -> Any:
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
 def pages(trace: str, files: Files, **options: Any) -> int:
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
-    valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
+    valgrind --tool=lackey --trace-mem=yes, or - for standard input.
+
+    \b
+    allotrope simulate pages run.alt
+    allotrope simulate pages --page-size 4096,65536 --sample --csv - run.alt
+    """
     return simulated("pages", trace, options, files, page_rows, show_pages)
 
 
@@ -80,7 +90,12 @@ def pages(trace: str, files: Files, **options: Any) -> int:
 )
 def caches(trace: str, files: Files, **options: Any) -> int:
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
-    record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input."""
+    record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input.
+
+    \b
+    allotrope simulate caches run.alt
+    allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
+    """
     return simulated("caches", trace, options, files, cache_rows, show_caches)
 
 

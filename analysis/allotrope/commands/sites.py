@@ -89,7 +89,9 @@ def sites(
 
     \b
     Examples:
-      allotrope sites --html page.html -- ./prog data
+      allotrope sites -- ./prog data
+      allotrope sites --rate 1 --html page.html -- ./prog data
+      allotrope sites --pprof heap.pb.gz -- ./prog && pprof -http : heap.pb.gz
       allotrope sites --pid 4711 --json now.json       where it holds what, at this moment
       allotrope sites --pid 4711 --every 10s           what changes
       allotrope sites diff before.json after.json      two files of --json

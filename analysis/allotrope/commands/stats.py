@@ -26,7 +26,12 @@ from ..system.machine import need_proc
 )
 @click.pass_context
 def stats(context: click.Context, pid: int, as_json: bool, watch: bool, interval: float) -> int:
-    """Show the heap of the running process PID, which is under one of allotrope's allocators."""
+    """Show the heap of the running process PID, which is under one of allotrope's allocators.
+
+    \b
+    allotrope run -a blocks -- ./server & allotrope stats $!
+    allotrope stats --watch --interval 0.5 1234
+    """
     need_proc("stats")
     source = context.get_parameter_source("interval")
     if not watch and source == click.core.ParameterSource.COMMANDLINE:

@@ -33,6 +33,10 @@ def trace() -> None:
 
     What a damaged or truncated trace still holds is delivered, then the error says at which byte it
     ends; the status is 1. A file that is no trace: 2.
+
+    \b
+    allotrope trace info run.alt
+    allotrope trace dump run.alt | head
     """
 
 

@@ -2,10 +2,12 @@
 """What the words of the command have in common: how they are read, and the options that several
 of them have."""
 
+import difflib
 import functools
 import importlib
 import inspect
 import math
+import re
 from typing import Any, Callable, Mapping
 
 import click
@@ -33,10 +35,30 @@ class Word(click.Command):
         return super().parse_args(ctx, args)
 
 
+SENTENCE_END = re.compile(r"(?<=[a-z0-9)`'])\.(?=\s)")
+
+
 def summary(command: click.Command) -> str:
-    """The first paragraph of a word's help, whole: click cuts at the first full stop or where the
-    line ends."""
-    return " ".join(inspect.cleandoc(command.help or "").split("\n\n", 1)[0].split())
+    """The first sentence of a word's help, whole: click cuts it where the line ends, and takes an
+    initial for an end."""
+    first = " ".join(inspect.cleandoc(command.help or "").split("\n\n", 1)[0].split())
+    return SENTENCE_END.split(first, maxsplit=1)[0].rstrip(".") + "."
+
+
+def unknown_word(group: click.Group, ctx: click.Context, word: str) -> UserError:
+    """With the nearest word that there is."""
+    near = difflib.get_close_matches(word, group.list_commands(ctx), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
+    return UserError(f"there is no word '{word}'; {hint}")
+
+
+def resolve(
+    group: click.Group, ctx: click.Context, args: list[str]
+) -> tuple[str | None, click.Command | None, list[str]]:
+    """As click.Group.resolve_command, but for what is said of an unknown word."""
+    if args and not args[0].startswith("-") and group.get_command(ctx, args[0]) is None:
+        raise unknown_word(group, ctx, args[0])
+    return click.Group.resolve_command(group, ctx, args)
 
 
 def write_whole_summaries(
@@ -51,6 +73,11 @@ def write_whole_summaries(
 class Group(click.Group):
     """A word that has words of its own."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return resolve(self, ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_whole_summaries(self, ctx, formatter)
 
@@ -63,6 +90,11 @@ class Words(click.Group):
         super().__init__(**settings)
         self.where = where
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return resolve(self, ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_whole_summaries(self, ctx, formatter)
 
@@ -72,7 +104,7 @@ class Words(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.where:
             return None
-        module = importlib.import_module(f".{cmd_name}", __package__)
+        module = importlib.import_module("." + cmd_name.replace("-", "_"), __package__)
         command: click.Command = getattr(module, self.where[cmd_name])
         return command
 

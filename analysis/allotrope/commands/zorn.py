@@ -60,7 +60,12 @@ def zorn(
     DIR/study.html is the page, DIR/data/ and DIR/results.json what is behind it, and
     DIR/measurements.json what all of it is drawn from. The full study takes about an hour and
     needs ./bootstrap study once; it says beforehand how long. Each step's result is kept as it
-    comes, so that an interruption loses one step."""
+    comes, so that an interruption loses one step.
+
+    \b
+    allotrope zorn --quick
+    allotrope zorn --out study && xdg-open study/study.html
+    """
     if source is not None:
         only_draws(context, "out", "--out DIR")
         draw_again(Path(source), Path(out or ""))

@@ -56,7 +56,7 @@ class Outputs:
             try:
                 content = makers[option]()
                 if file == STDOUT:
-                    for_stdout = content
+                    for_stdout = as_bytes(content)
                 else:
                     write_file(file, content)
             except Exception as error:
@@ -68,12 +68,15 @@ class Outputs:
             raise failed[0]
 
 
+def as_bytes(content: str | bytes) -> bytes:
+    """What no text may hold (bytes of a command line that are no UTF-8) is written as escapes."""
+    return content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+
+
 def write_file(file: str, content: str | bytes) -> None:
-    """The file is the old one or the new one, whatever happens. What no text may hold (bytes of a
-    command line that are no UTF-8) is written as escapes."""
-    data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+    """The file is the old one or the new one, whatever happens."""
     with _named(file):
-        _replace(Path(os.path.realpath(file)), data)
+        _replace(Path(os.path.realpath(file)), as_bytes(content))
 
 
 def replace_file(file: Path, text: str) -> None:

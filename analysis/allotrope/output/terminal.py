@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Text on a terminal of any width: figures are never cut, and what is left out is named."""
 
+import os
 from typing import Sequence
 
 from rich.cells import cell_len
@@ -11,12 +12,21 @@ from .sentences import Sentence
 from .text import width_of, wrap
 
 GAP = "  "
+UNLIMITED = 1 << 20
 
 Rows = Sequence[Sequence[str]]
 
 
 def terminal(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width_of(2 if stderr else 1))
+
+
+def table_width(console: Console) -> int:
+    """What is no terminal has no right edge: there a row is a line, whole, for other programs and
+    for logs. COLUMNS may give it one."""
+    if console.is_terminal or os.environ.get("COLUMNS"):
+        return console.width
+    return UNLIMITED
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
@@ -82,7 +92,9 @@ def print_table(
     console: Console, rows: Rows, *, left: Sequence[int] = (0,), styles: Sequence[str] = ()
 ) -> None:
     """styles: of the rows behind the header."""
-    for lines, style in zip(lay_out(rows, console.width, left), ["bold", *styles] or ["bold"]):
+    for lines, style in zip(
+        lay_out(rows, table_width(console), left), ["bold", *styles] or ["bold"]
+    ):
         for line in lines:
             print_line(console, line, style)
 
@@ -91,12 +103,11 @@ def print_in_parts(console: Console, rows: Rows, title: str) -> None:
     """A table of many columns as several, below each other, each with the first column."""
     console.print(Text(title, "bold"))
     widths = _widths(rows)
+    width = table_width(console)
     first = 1
     while first < len(widths):
         last = first + 1
-        while (
-            last < len(widths) and _total([widths[0], *widths[first : last + 1]]) <= console.width
-        ):
+        while last < len(widths) and _total([widths[0], *widths[first : last + 1]]) <= width:
             last += 1
         part = [[row[0], *row[first:last]] for row in rows]
         print_table(console, part, styles=[""] * (len(rows) - 1))

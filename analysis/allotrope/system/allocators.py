@@ -11,6 +11,7 @@ very line that the library itself would print. Peers are found by file; their op
 
 import ctypes
 import dataclasses
+import difflib
 import json
 import os
 import re
@@ -286,11 +287,13 @@ def choose(spec: str) -> Allocator:
     names = [own["name"] for own in catalogue["allocators"]] if catalogue else []
     if catalogue is not None and name in names:
         return _choose_own(spec, catalogue["version"])
-    valid = ", ".join([*names, "glibc", *peers])
+    known = [*names, "glibc", *peers]
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
     hint = f" ({missing})" if (missing := own_missing()) else ""
     raise UserError(
-        f"unknown allocator '{name}'; valid are: {valid}, or a library's file, as ./libmine.so"
-        f"{hint}"
+        f"unknown allocator '{name}'; valid are: {', '.join(known)}, or a library's file, as "
+        f"./libmine.so{hint}{meant}"
     )
 
 

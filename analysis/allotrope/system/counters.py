@@ -53,7 +53,8 @@ def program_of(pid: int) -> str:
 def _data_of_library(maps: Sequence[str], program: str) -> list[tuple[int, int]]:
     """The writable mappings of our library, or of a static program that may hold it, and what
     lies behind each without a name (.bss)."""
-    ranges, was_ours = [], False
+    ranges: list[tuple[int, int]] = []
+    was_ours = False
     for line in maps:
         words = line.split(None, 5)
         path = words[5].removesuffix(" (deleted)") if len(words) == 6 else ""
@@ -61,7 +62,9 @@ def _data_of_library(maps: Sequence[str], program: str) -> list[tuple[int, int]]
         if path and is_named or (was_ours and not path):
             if words[1].startswith("rw"):
                 start, end = (int(word, 16) for word in words[0].split("-"))
-                ranges.append((start, end))
+                # The counters may lie across the end of .data, where .bss begins.
+                touches = bool(ranges) and ranges[-1][1] == start
+                ranges.append((ranges.pop()[0] if touches else start, end))
             was_ours = True
         else:
             was_ours = False

@@ -309,11 +309,11 @@ class Watcher:
 
 
 def command_of(pid: int) -> str:
-    """The name by which the process was called, without its folder; that of its file where the
-    kernel tells no other."""
+    """The name by which the process was called, without its folder and without what servers write
+    behind it ("redis-server *:6379"); the kernel's name for it where there is none."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        name = os.path.basename(os.fsdecode(words[0]))
+        name = os.path.basename(os.fsdecode(words[0])).split(" ")[0].rstrip(":")
         return name or Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "?"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from models.bsd import Bsd
 from models.cartesian import Cartesian
-from models.gnu import Gnu
+from models.gnu import BinnedGnu, Gnu
 from models.knuth import BinnedKnuth, Knuth
 from models.model import Model
 from under import BUILD
@@ -32,6 +32,11 @@ HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {
     "gnu": (("gnu",), Gnu),
     "gnu, least=32": (("gnu", "least_log=5", "counters=on"), lambda: Gnu(32)),
     "gnu, parts=on": (("gnu", "parts=on"), lambda: Gnu(parts=True)),
+    "gnu, clusters=binned": (("gnu", "clusters=binned"), BinnedGnu),
+    "gnu, clusters=binned,parts=on": (
+        ("gnu", "clusters=binned", "parts=on", "least_log=5"),
+        lambda: BinnedGnu(32, parts=True),
+    ),
 }
 
 Operation = tuple[str, int, int]
@@ -98,6 +103,17 @@ def crowded_sizes(blocks: int) -> Iterator[Operation]:
         yield "f", block, 0
     for block in range(blocks):
         yield "a", (1090, 5500, 1030)[block % 3], 0
+
+
+def crowded_runs(runs: int) -> Iterator[Operation]:
+    """As crowded_sizes, of whole pages; and the table of gnu's heap doubles."""
+    for block in range(runs):
+        yield "a", (65 if block % 67 else 70) * 4096, 0
+        yield "a", 4096, 0
+    for block in range(0, 2 * runs, 2):
+        yield "f", block, 0
+    for block in range(runs):
+        yield "a", (68, 3, 71, 64)[block % 4] * 4096, 0
 
 
 def recorded(path: Path) -> list[Operation]:
@@ -170,6 +186,7 @@ def test_thousands_of_free_blocks_lie_where_the_model_puts_them(name: str) -> No
 @pytest.mark.parametrize("name", HEAPS)
 def test_requests_that_most_free_blocks_just_miss_lie_where_the_model_puts_them(name: str) -> None:
     assert_same_addresses(name, list(crowded_sizes(1500)))
+    assert_same_addresses(name, list(crowded_runs(200)))
 
 
 @pytest.mark.parametrize("name", HEAPS)

@@ -10,6 +10,8 @@ static const struct heap_case plain = {&gnu_policy, {"counters=on"}};
 static const struct heap_case with_parts = {&gnu_policy,
                                             {"parts=on"}}; /* fragments above half a page */
 
+static const struct heap_case binned = {&gnu_policy, {"counters=on", "clusters=binned"}};
+
 static size_t offset(const void *block)
 {
     return (size_t)((const char *)block - heap.source.base);
@@ -296,6 +298,52 @@ static void test_gnu_parts_resize_while_more_than_half_is_needed(void **state)
         assert_int_equal(block[i], 7);
 }
 
+/* Runs of 65 to 70 pages fall into one bin. */
+static void test_gnu_looks_at_few_clusters_when_binned(void **state)
+{
+    (void)state;
+    enum { RUNS = 300 };
+    void *runs[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        runs[i] = take(65 * PAGE);
+        take(PAGE);
+    }
+    for (int i = 0; i < RUNS; i++)
+        give(runs[i]);
+    for (size_t pages = 2; pages < 140; pages++)
+        take(pages * PAGE);
+    struct heap_statistics found = statistics();
+    assert_true(found.searches > 0);
+    for (int i = 7; i < 16; i++) /* 2^6 is the limit */
+        assert_int_equal(found.search_lengths[i], 0);
+}
+
+static void test_gnu_takes_the_end_of_memory_last_when_binned(void **state)
+{
+    (void)state;
+    char *hole = take(3 * PAGE);
+    take(PAGE);
+    char *last = take(6 * PAGE);
+    give(hole);
+    give(last);
+    assert_ptr_equal(take(2 * PAGE), hole);
+    assert_ptr_equal(take(2 * PAGE), last);
+}
+
+static void test_gnu_takes_what_lies_before_a_gap_first_when_binned(void **state)
+{
+    (void)state;
+    void *before = take(2 * PAGE);
+    begin_test_segment(&heap.source, heap.source.base + (1 << 21));
+    void *after = take(2 * PAGE);
+    assert_int_equal(offset(after), 1 << 21);
+    give(before); /* ended where the memory ended, and does no more */
+    give(after);
+    assert_true(heap_is_valid());
+    assert_ptr_equal(take(2 * PAGE), before);
+    assert_ptr_equal(take(2 * PAGE), after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +364,17 @@ int main(void)
         HEAP_TEST(test_gnu_is_unchanged_when_memory_is_refused, plain),
         HEAP_TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs, plain),
         HEAP_TEST(test_gnu_numbers_pages_across_memory_that_does_not_adjoin, plain),
+        HEAP_TEST(test_gnu_looks_at_few_clusters_when_binned, binned),
+        HEAP_TEST(test_gnu_takes_the_end_of_memory_last_when_binned, binned),
+        HEAP_TEST(test_gnu_releases_a_chunk_when_its_last_fragment_is_freed, binned),
+        HEAP_TEST(test_gnu_merges_both_neighbours_on_free, binned),
+        HEAP_TEST(test_gnu_returns_eight_free_pages_at_the_end, binned),
+        HEAP_TEST(test_gnu_trim_returns_a_smaller_end, binned),
+        HEAP_TEST(test_gnu_doubles_the_table_and_frees_the_outgrown_one, binned),
+        HEAP_TEST(test_gnu_sheds_pages_at_the_end_of_a_run, binned),
+        HEAP_TEST(test_gnu_is_unchanged_when_memory_is_refused, binned),
+        HEAP_TEST(test_gnu_aligned_blocks_are_powers_of_two_or_trimmed_runs, binned),
+        HEAP_TEST(test_gnu_takes_what_lies_before_a_gap_first_when_binned, binned),
         HEAP_TEST(test_gnu_parts_serve_four_sizes_to_a_doubling_up_to_14_kib, with_parts),
         HEAP_TEST(test_gnu_parts_of_a_chunk_are_released_together, with_parts),
         HEAP_TEST(test_gnu_parts_are_found_from_any_page_of_their_chunk, with_parts),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The verdict of one contender in one quantity."""
 
+from ...output.sentences import NOTICEABLE_BYTES
+from ...output.units import format_bytes
 from ...statistics.intervals import ORDER_STATISTIC, Summary
 from ...statistics.verdicts import Outcome, judge
 from .measure import Comparison, Contender
@@ -17,3 +19,15 @@ def verdict_of(
     if summary.interval != ORDER_STATISTIC:
         return Outcome.NOT_DECIDED
     return judge(ratio, comparison.plan.threshold, more_is_better)
+
+
+def verdict_cell(
+    comparison: Comparison, contender: Contender, cpu: Summary | None, memory: Summary | None
+) -> str:
+    """For a table: on CPU, and on memory, where a difference of little is said to be little."""
+    words = [verdict_of(comparison, contender, one) or "–" for one in (cpu, memory) if one]
+    if memory and words[-1] in (Outcome.BETTER, Outcome.WORSE) and memory.ratio:
+        difference = abs(memory.median - memory.median / memory.ratio)
+        if difference < NOTICEABLE_BYTES:
+            words[-1] += f" by less than {format_bytes(NOTICEABLE_BYTES)}"
+    return ", ".join(words) if any(word != "–" for word in words) else "–"

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 from rich.console import Console
 
 from ...output import files
-from ...output.terminal import columns_that_fit, print_table, print_wrapped
+from ...output.terminal import columns_that_fit, print_table, print_wrapped, table_width
 from ...output.units import (
     format_bytes,
     format_count,
@@ -27,7 +27,7 @@ from ...system import capabilities
 from ...system.machine import machine_facts
 from . import served
 from .collector import collections_line
-from .judged import verdict_of
+from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
@@ -220,9 +220,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
-                ", ".join(
-                    verdict_of(comparison, contender, one) or "–" for one in (cpu, peak) if one
-                ).replace("–, –", "–"),
+                verdict_cell(comparison, contender, cpu, peak),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",
@@ -329,7 +327,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    kept = columns_that_fit(rows, console.width, _least_wanted(comparison, statuses))
+    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
     styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
     shown = [[row[column] for column in kept] for row in rows]

@@ -342,7 +342,7 @@ def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
     within = percent(evidence.threshold)
     parts = []
     if worse:
-        parts.append(f"{enumerate_names(worse)} {_is_are(worse)} worse")
+        parts.append(f"{enumerate_names(worse)} {_is_are(worse)} worse in CPU or memory")
     if same:
         parts.append(f"{enumerate_names(same)} {_is_are(same)} the same within {within}")
     parts += [
@@ -645,7 +645,8 @@ def _limits(document: Document) -> list[Sentence]:
         sentences.append(Sentence("note", "Incomplete", text))
     others = document.get("others_cpus")
     if others is not None and others >= LOADED_CPUS:
-        more = f", or take more rounds (--rounds {2 * document['rounds']}, or --until 2%)"
+        rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
+        more = f", or take more rounds (--rounds {rounds}, or --until 2%)"
         text = (
             f"other programs used {others:.1f} of {document['machine']['cpus']} processors while "
             "the rounds ran, which makes intervals wide and wall times theirs. Measure on a quiet "

@@ -11,7 +11,7 @@ from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
 from ..server.run import METRIC, ServerRun
 from . import served
-from .judged import verdict_of
+from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender
 
@@ -125,8 +125,7 @@ def _row(
     end = comparison.summary(contender, "memory_end_bytes")
     wall = comparison.summary(contender, "wall_seconds")
     heap = contender.heap and contender.heap["mapped_peak_bytes"]
-    verdicts = [verdict_of(comparison, contender, one) or "–" for one in (cpu, peak) if one]
-    cells = [contender.allocator.spec, "–", "–", ", ".join(verdicts).replace("–, –", "–")]
+    cells = [contender.allocator.spec, "–", "–", verdict_cell(comparison, contender, cpu, peak)]
     if cpu is not None:
         scaled = f"{1e6 * cpu.median:.4g}"
         cells[1] = scaled if quantity == PER_REQUEST else format_seconds(cpu.median)

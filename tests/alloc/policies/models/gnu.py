@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import lcm
 
-from models.model import PAGE, Model, round_up
+from models.model import BIN_STARTS, PAGE, SEARCH_LIMIT, Model, bin_of, round_up
 
 FIRST_TABLE_ENTRIES = 1024
 ENTRY_BYTES = 24
@@ -192,3 +192,61 @@ class Gnu(Model):
             return super().move(block, size)
         self.free_pages(page, self.runs.pop(page), False)
         return self.alloc_run(round_up(size, PAGE) // PAGE)
+
+
+class BinnedGnu(Gnu):
+    """clusters=binned: a list of clusters for each bin of sizes, the newest first; the last cluster
+    of memory is in none."""
+
+    def __init__(self, least: int = 16, parts: bool = False) -> None:
+        super().__init__(least, parts)
+        self.bins: list[list[int]] = [[] for _ in BIN_STARTS]
+
+    def enlist(self, page: int, pages: int) -> None:
+        if page + pages < len(self.used):
+            self.bins[bin_of(pages)].insert(0, page)
+
+    def delist(self, page: int, pages: int) -> None:
+        if page + pages < len(self.used):
+            self.bins[bin_of(pages)].remove(page)
+
+    def take(self, page: int, cluster_pages: int, pages: int) -> int:
+        self.delist(page, cluster_pages)
+        self.mark(page, pages, 1)
+        if cluster_pages > pages:
+            self.enlist(page + pages, cluster_pages - pages)
+        return page
+
+    def alloc_pages(self, pages: int) -> int:
+        if self.table_entries == 0:
+            self.table_entries = FIRST_TABLE_ENTRIES
+            self.extend_pages(self.table_pages())
+        size_of = dict(self.clusters())
+        for number in range(bin_of(pages), len(BIN_STARTS)):
+            for start in self.bins[number][:SEARCH_LIMIT]:
+                if size_of[start] >= pages:
+                    return self.take(start, size_of[start], pages)
+        last = [(start, size) for start, size in size_of.items() if start + size == len(self.used)]
+        if last and last[0][1] >= pages:
+            return self.take(*last[0], pages)
+        if not last:
+            return self.more_core(pages)
+        start, size = last[0]
+        self.mark(start, size, 1)
+        self.more_core(pages - size)
+        return start
+
+    def free_pages(self, page: int, pages: int, may_return: bool) -> None:
+        for start, size in self.clusters():
+            if start + size == page or start == page + pages:
+                self.delist(start, size)
+        self.mark(page, pages, 0)
+        start, size = next((s, n) for s, n in self.clusters() if s <= page < s + n)
+        if may_return and size >= FINAL_FREE_PAGES and start + size == len(self.used):
+            del self.used[start:]
+            self.end -= size * PAGE
+        else:
+            self.enlist(start, size)
+
+    def move(self, block: int, size: int) -> int:
+        return Model.move(self, block, size)

@@ -4,9 +4,9 @@ plain list of addresses that begins at the rover."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 
-from models.model import Model, round_up
+from models.model import BIN_STARTS, SEARCH_LIMIT, Model, bin_of, round_up
 
 TAGS = 16
 LEAST = 32
@@ -153,11 +153,6 @@ class Knuth(Model):
         return True
 
 
-# Where the bins of free blocks begin, in units of 16 bytes.
-BIN_STARTS = [*range(64)] + [(8 + step) << (log - 3) for log in range(6, 30) for step in range(8)]
-SEARCH_LIMIT = 64
-
-
 class BinnedKnuth(Knuth):
     """search=binned: the free list is one list for each bin, the newest block first; the
     wilderness is in none."""
@@ -167,18 +162,15 @@ class BinnedKnuth(Knuth):
         self.bins: dict[int, list[int]] = {bin: [] for bin in range(len(BIN_STARTS))}
         self.is_free: set[int] = set()
 
-    def bin_of(self, size: int) -> int:
-        return bisect_right(BIN_STARTS, size // 16) - 1
-
     def enlist(self, start: int) -> None:
         self.is_free.add(start)
         if not self.is_wilderness(start):
-            self.bins[self.bin_of(self.sizes[start])].insert(0, start)
+            self.bins[bin_of(self.sizes[start] // 16)].insert(0, start)
 
     def delist(self, start: int) -> None:
         self.is_free.remove(start)
         if not self.is_wilderness(start):
-            self.bins[self.bin_of(self.sizes[start])].remove(start)
+            self.bins[bin_of(self.sizes[start] // 16)].remove(start)
 
     def release(self, start: int) -> None:
         at = bisect_left(self.starts, start)
@@ -217,7 +209,7 @@ class BinnedKnuth(Knuth):
 
     def alloc(self, size: int) -> int:
         size = max(round_up(size + TAGS, 16), LEAST)
-        for number in range(self.bin_of(size), len(BIN_STARTS)):
+        for number in range(bin_of(size // 16), len(BIN_STARTS)):
             for start in self.bins[number][:SEARCH_LIMIT]:
                 if self.sizes[start] >= size:
                     return self.take(start, size) + 8

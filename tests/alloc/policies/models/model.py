@@ -9,8 +9,17 @@ that it is held against.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 
 PAGE = 4096
+
+# Where the bins of free blocks begin, in units; a search looks at so many blocks of a bin.
+BIN_STARTS = [*range(64)] + [(8 + step) << (log - 3) for log in range(6, 30) for step in range(8)]
+SEARCH_LIMIT = 64
+
+
+def bin_of(units: int) -> int:
+    return bisect_right(BIN_STARTS, units) - 1
 
 
 def round_up(number: int, unit: int) -> int:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Whether a program hides pointers from the collector."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Runs a program under the recorder and a collector that only watches, and judges what it did with
+blocks that the collector held for dead.
+
+The trace is not kept: it goes through a pipe to allotrope-trace, which looks for references to such
+blocks (trace/inspect/unsafe.c).
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+from ...system import allocators
+from ...system.native import last_line, without_name
+from ...system.places import PLACES, built
+from ..trace.record import recorder_line
+
+
+@dataclass(frozen=True)
+class Use:
+    """The first use of a block that was held for dead; one for each allocation site."""
+
+    block: int
+    bytes: int
+    site: str
+    use: str  # "load", "store", "free" or "realloc"
+    function: str | None
+    object: str | None
+
+    def __str__(self) -> str:
+        where = f" in {self.function}" if self.function not in (None, "?") else ""
+        what = f"block {self.block:#x} of {self.bytes} bytes, allocated at {self.site}"
+        return f"unsafe: {what}: {self.use}{where}"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    collections: int
+    suspects: int  # blocks that were found dead
+    uses: int
+    found: tuple[Use, ...]
+    status: int  # of the program
+    obstacle: str = ""  # why nothing can be said
+
+    @property
+    def verdict(self) -> str:
+        """Never "safe": what a run did not do, another may."""
+        if self.found:
+            return "unsafe"
+        return "not judged" if self.obstacle else "nothing found"
+
+    def __str__(self) -> str:
+        if self.found:
+            return "\n".join(map(str, self.found))
+        if self.obstacle:
+            return f"not judged: {self.obstacle}"
+        plural = "" if self.collections == 1 else "s"
+        return f"nothing found in {self.collections} collection{plural}"
+
+
+def obstacle(answer: dict[str, int], status: int) -> str:
+    if status == -1 or not answer:
+        return "the program could not be recorded"
+    if not answer["collections"]:
+        return (
+            "there was no collection: too few allocations are made in its first process (--every "
+            "asks for more collections), or they are served by another malloc"
+        )
+    if not answer["whole"]:
+        return "the recording ended early"
+    return ""
+
+
+def close_unopened(pipe: Path) -> None:
+    """The tracer waits for somebody to write, and the recorder has ended."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        pass
+
+
+def verify(command: Sequence[str], every: int) -> Judgement:
+    spec = f"gc:leaks=watch,every={every}"
+    environment = {
+        name: value for name, value in os.environ.items() if name not in allocators.OWN_VARIABLES
+    }
+    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+        pipe = Path(folder, "trace")
+        line = recorder_line(str(pipe), tuple(command), spec, 1, False)
+        os.mkfifo(pipe, 0o600)
+        tracer = [str(built(PLACES.tracer)), "unsafe", str(pipe)]
+        with subprocess.Popen(tracer, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+            status = subprocess.run(line, env=environment, check=False).returncode
+            close_unopened(pipe)
+            output, said = reader.communicate()
+    try:
+        answer = json.loads(output)
+    except ValueError:
+        why = without_name(last_line(said)) or "the program could not be recorded"
+        return Judgement(0, 0, 0, (), status, why)
+    found = tuple(Use(**use) for use in answer["found"])
+    return Judgement(
+        answer["collections"],
+        answer["suspects"],
+        answer["uses"],
+        found,
+        status,
+        obstacle(answer, status),
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""A parameter scan: one command with several values of its parameters, as a suite of programs.
+
+Each combination of values is a program of that suite, called by its values: "size=10 kind=map". So
+the combinations take turns, round by round. Other than a suite's programs they run here, in the
+user's own environment.
+"""
+
+import dataclasses
+import itertools
+import re
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ...system.errors import UserError
+from ..compare.measure import Plan
+from .measure import Program, Settings, Suite, SuiteRun
+
+VARIED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+Varied = Mapping[str, Sequence[str]]
+
+
+def read_varied(texts: Sequence[str]) -> dict[str, list[str]]:
+    """NAME=VALUE,VALUE,... by name."""
+    varied: dict[str, list[str]] = {}
+    for text in texts:
+        match = VARIED.fullmatch(text)
+        if match is None:
+            raise UserError(f"--vary: '{text}' is not of the form NAME=VALUE,VALUE,...")
+        if match[1] in varied:
+            raise UserError(f"--vary: {match[1]} is given twice; name all its values in one")
+        values = match[2].split(",")
+        if len(set(values)) < len(values):
+            raise UserError(f"--vary: {match[1]} has a value twice")
+        varied[match[1]] = values
+    return varied
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def programs(
+    command: Sequence[str], varied: Varied, settings: Mapping[str, str | None]
+) -> list[Program]:
+    """One for each combination of values. settings: `input`, `prepare` and `check`, in which values
+    are filled in too."""
+    texts = [*command, *(text for text in settings.values() if text)]
+    for name in varied:
+        if not any(f"{{{name}}}" in text for text in texts):
+            raise UserError(f"--vary: the command has no {{{name}}} where {name} could stand")
+    found = []
+    for combination in itertools.product(*varied.values()):
+        values = dict(zip(varied, combination))
+        filled: dict[str, Any] = {
+            key: text and _fill(text, values) for key, text in settings.items()
+        }
+        name = " ".join(f"{key}={value}" for key, value in values.items())
+        words = [_fill(word, values) for word in command]
+        found.append(Program(name=name, command=words, **filled))
+    return found
+
+
+class ScanRun(SuiteRun):
+    """A suite whose programs run where the user is."""
+
+    def __init__(self, suite: Suite, settings: Settings, state: Path, ignore_failure: bool) -> None:
+        super().__init__(suite, settings, state)
+        self.ignore_failure = ignore_failure
+
+    def plan(self, program: Program, folder: Path) -> Plan:
+        return dataclasses.replace(
+            super().plan(program, folder),
+            directory=None,
+            environment={},
+            unset=[],
+            ignore_failure=self.ignore_failure,
+        )
+
+
+def scan(
+    command: Sequence[str],
+    varied: Varied,
+    texts: Mapping[str, str | None],
+    settings: Settings,
+    folder: Path,
+    ignore_failure: bool = False,
+) -> ScanRun:
+    """folder: scratch space, for what a suite keeps in files."""
+    title = " × ".join(f"{name}={','.join(values)}" for name, values in varied.items())
+    file = folder / "scan"
+    file.write_text(f"{title}\n{list(command)}\n", errors="backslashreplace")
+    suite = Suite(file, title, programs(command, varied, texts))
+    return ScanRun(suite, settings, folder / "state", ignore_failure)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope verify-gc`: who hides pointers is found out, who does not is not accused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Command
+from under import BUILD
+
+TRAPS = BUILD / "tests" / "gc" / "traps"
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "trace" / "allotrope-trace-record").exists(), reason="the recorder is not built"
+)
+
+
+def hider(library: str, case: str) -> list[str]:
+    return [str(TRAPS / "hiders"), str(TRAPS / library), case]
+
+
+def test_a_load_of_a_dead_block_is_unsafe(real: Command) -> None:
+    """This program never frees what was found dead."""
+    done = real.run("verify-gc", "--", *hider("libunknown.so", "early"))
+    assert done.returncode == 1
+    line = next(line for line in done.stdout.splitlines() if "libunknown.so+0x" in line)
+    assert line.startswith("unsafe: block 0x")
+    assert "of 112 bytes, allocated at" in line and line.endswith(": load in pattern_is_whole")
+
+
+def test_what_known_hiders_hide_is_not_dead(real: Command) -> None:
+    done = real.run("verify-gc", "--", *hider("libfontconfig.so.1", "early"))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "nothing found in 4 collections")
+
+
+def test_leaks_are_not_accused(real: Command) -> None:
+    """Of 50 blocks to which nothing points none is used."""
+    done = real.run("verify-gc", "--json", "--", str(TRAPS / "places"), "data")
+    judgement = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert judgement["verdict"] == "nothing found" and judgement["uses"] == 0
+    assert judgement["suspects"] > 1000 and judgement["collections"] >= 2
+
+
+def test_a_free_of_a_dead_block_is_unsafe(real: Command) -> None:
+    done = real.run("verify-gc", "--json", "--", *hider("libunknown.so", "frees"))
+    judgement = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert judgement["schema"] == "allotrope.verify-gc/1" and judgement["verdict"] == "unsafe"
+    assert "free" in [use["use"] for use in judgement["found"]]
+    assert judgement["uses"] >= 25
+
+
+def test_vectors_that_reach_beyond_a_string_are_no_use(real: Command, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("a few words, " * 3000)
+    script = (
+        "{ n = split($0, w, /,/); for (i = 1; i <= n; i++) s[i] = tolower(w[i]) } END { print n }"
+    )
+    done = real.run("verify-gc", "--every", "300", "--", "gawk", script, str(text))
+    assert done.returncode == 0, done.stdout
+    assert "nothing found in" in done.stdout.splitlines()[-1]
+
+
+def test_nothing_is_said_of_a_program_without_collections(real: Command) -> None:
+    done = real.run("verify-gc", "--", "/bin/true")
+    assert (done.returncode, done.stdout[:37]) == (3, "not judged: there was no collection: ")
+
+
+def test_what_cannot_be_run_is_said(real: Command) -> None:
+    done = real.run("verify-gc", "--", "/nonexistent/program")
+    assert done.returncode == 127 and "not found" in done.stderr
