@@ -110,9 +110,12 @@ static enum reply_state http_state(const char *text, const char *end)
         return UNFINISHED;
     const char *body = blank + 4;
     const char *connection = header(text, body, "Connection:");
-    bool closes = begins(text, end, "HTTP/1.0")
-                      ? !connection || strncasecmp(connection, "keep", 4)
-                      : connection && !strncasecmp(connection, "close", 5);
+    bool is_old = begins(text, end, "HTTP/1.0");
+    bool closes = is_old && !connection;
+    if (connection && is_old)
+        closes = strncasecmp(connection, "keep", 4) != 0;
+    else if (connection)
+        closes = strncasecmp(connection, "close", 5) == 0;
     bool whole = false;
     const char *size = header(text, body, "Content-Length:");
     const char *status = text + strlen("HTTP/1.1 ");

@@ -27,8 +27,12 @@ void request_unescape(char *text)
         static const char letters[] = "rnt\\";
         static const char meanings[] = "\r\n\t\\";
         const char *letter = *from == '\\' && from[1] ? strchr(letters, from[1]) : NULL;
-        *to++ = letter ? meanings[letter - letters] : *from;
-        from += letter != NULL;
+        *to = *from;
+        if (letter) {
+            *to = meanings[letter - letters];
+            from++;
+        }
+        to++;
     }
     *to = '\0';
 }

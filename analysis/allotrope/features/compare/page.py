@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The page of one comparison, from its JSON (docs/compare-format.md)."""
 
-import shlex
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Page, Section, Table, axis, colour, layout, plain, symbol
@@ -23,7 +22,13 @@ from ..latency.page import latency_sections
 from . import served
 from .collector import causes_in_words, given_up_in_words
 from .recommendation import cpu_quantity, memory_quantity, percent, recommend
-from .server_page import format_request_time, loaded_by, server_quantities, server_sections
+from .server_page import (
+    command_line,
+    format_request_time,
+    loaded_by,
+    server_quantities,
+    server_sections,
+)
 from .witness import witness_lines, witness_rows
 
 Document = Mapping[str, Any]
@@ -64,7 +69,7 @@ def compare_page(document: Document) -> Page:
     rounds = document["rounds"]
     return Page(
         title="Allocators compared",
-        command=shlex.join(document["command"]) + loaded_by(document),
+        command=command_line(document),
         subtitle=f"{document['date']}, {rounds} round{'' if rounds == 1 else 's'} asked for, "
         f"ratios to {document['baseline']} in the same round",
         advice=recommend(document),

@@ -2,6 +2,7 @@
 """What the page of a comparison has only for a server: its quantities, its memory over time, and
 how it was loaded."""
 
+import shlex
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Section, Table, axis, colour, layout, plain
@@ -22,10 +23,12 @@ def _seconds(value: float) -> str:
     return f"{format_seconds(value)} s"
 
 
-def loaded_by(document: Document) -> str:
-    """What stands behind the command on top of the page."""
+def command_line(document: Document) -> str:
+    """The command on top of the page."""
     server = document.get("server")
-    return f"\nloaded by: {server['load']}" if server else ""
+    if not server:
+        return shlex.join(document["command"])
+    return f"{server['server']} · loaded by: {server['load']}"
 
 
 def server_quantities(document: Document) -> list[Quantity]:
