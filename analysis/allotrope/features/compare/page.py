@@ -25,7 +25,6 @@ from .recommendation import cpu_quantity, memory_quantity, percent, recommend
 from .server_page import (
     command_line,
     format_request_time,
-    loaded_by,
     server_quantities,
     server_sections,
 )
