@@ -16,6 +16,9 @@ LAUNCHER = BUILD / "allotrope-launch"
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 
+# Seconds. What takes longer hangs, however busy the machine is: a limit for hangs, never for speed.
+HANG = 1200
+
 
 def plain_environment() -> dict[str, str]:
     """Ours, but for what would choose an allocator for a program or tell it what to report."""
@@ -85,7 +88,7 @@ class Under:
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
         """Runs a command that must succeed. Returns the statistics that it wrote, too."""
         path = folder / "statistics.json"
-        result = self.run(command, {"ALLOTROPE_STATS": str(path)}, timeout=120)
+        result = self.run(command, {"ALLOTROPE_STATS": str(path)}, timeout=HANG)
         assert result.returncode == 0, result.stderr
         return result, json.loads(path.read_text())
 

@@ -35,7 +35,7 @@ from allotrope.output import units
 from allotrope.output.terminal import columns_that_fit, lay_out
 from allotrope.system.allocators import glibc
 from conftest import Command
-from under import SOURCE
+from under import HANG, SOURCE
 
 # docs/compare-format.md, by hand.
 NUMBER = {"type": "number"}
@@ -563,7 +563,7 @@ class TestInterruption:
             assert started.poll() is None
             time.sleep(0.02)
         started.send_signal(number)
-        shown, _ = started.communicate(timeout=30)
+        shown, _ = started.communicate(timeout=HANG)
         assert started.returncode == 130
         assert "Incomplete: interrupted" in shown
         document = read_json(file)
@@ -579,7 +579,7 @@ class TestInterruption:
         while not trace.exists():
             time.sleep(0.02)
         started.send_signal(signal.SIGINT)
-        started.communicate(timeout=30)
+        started.communicate(timeout=HANG)
         document = read_json(file)
         assert document["interrupted"] is True
         assert all(result["cpu_seconds"] is None for result in document["results"])
@@ -840,7 +840,7 @@ def test_demo_compares_gawk(real: Command) -> None:
         pytest.skip("the demo runs in a source tree that was built in place")
     words = ("--rounds", "1", "--warmup", "0", "-a", "glibc")
     done = subprocess.run(
-        [SOURCE / "tests" / "demo.sh", *words], capture_output=True, text=True, timeout=120
+        [SOURCE / "tests" / "demo.sh", *words], capture_output=True, text=True, timeout=HANG
     )
     assert done.returncode == 0, done.stderr
     assert "CPU to glibc's in the same round" in done.stdout

@@ -9,7 +9,7 @@ import pytest
 from allotrope.output.files import Outputs, as_csv, as_json, replace_file, write_file
 from allotrope.system.errors import UserError
 from conftest import Command
-from under import PYTHON, SOURCE
+from under import HANG, PYTHON, SOURCE
 
 
 def test_files_are_written_before_anything_is_shown(
@@ -80,7 +80,7 @@ class TestWhatCannotBeWritten:
         line = [PYTHON, "-c", limit + head + script]
         path = {"PYTHONPATH": str(SOURCE / "analysis")}
         return subprocess.run(
-            line, cwd=folder, env=os.environ | path, capture_output=True, text=True, timeout=60
+            line, cwd=folder, env=os.environ | path, capture_output=True, text=True, timeout=HANG
         )
 
     def test_a_full_disk_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:

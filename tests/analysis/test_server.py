@@ -17,7 +17,7 @@ from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
 from allotrope.system.errors import UserError
 from allotrope.system.process_tree import descendants, tree_usage
 from conftest import Command
-from under import BUILD, PYTHON
+from under import BUILD, HANG, PYTHON
 
 LOAD = BUILD / "allotrope-load"
 
@@ -337,7 +337,7 @@ class TestFaults:
             while not mark.exists() and time.monotonic() < deadline:
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+            process.communicate(timeout=HANG)
         assert process.returncode == 130
 
 
@@ -428,7 +428,7 @@ def line_server(tmp_path: Path) -> Iterator[int]:
 
 
 def load(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([str(LOAD), *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(LOAD), *words], capture_output=True, text=True, timeout=HANG)
 
 
 class TestOpenLoop:

@@ -16,7 +16,7 @@ from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import launch
 from allotrope.system.serving import Process, Serving, Watcher, look
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG
 
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 # Holds on to 1000 blocks for a moment.
@@ -72,7 +72,7 @@ def build(folder: Path, name: str, source: str, *options: str) -> str:
 
 def watch(command: Sequence[str], **environment: str) -> list[Process]:
     with Watcher() as watcher:
-        run = launch(command, environment=environment, watcher=watcher, timeout=60)
+        run = launch(command, environment=environment, watcher=watcher, timeout=HANG)
     assert run.exit_status == 0 and not watcher.forbidden
     return watcher.processes
 
@@ -174,7 +174,7 @@ class TestTree:
         watcher = Watcher()
         watcher.thread.start()
         watcher.ours.shutdown(2)
-        run = launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=60)
+        run = launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=HANG)
         watcher.launchers.close()
         assert run.exit_status == 0
 

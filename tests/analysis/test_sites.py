@@ -19,7 +19,7 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
 SPECS = (
@@ -455,7 +455,7 @@ class TestLooks:
             while not (tmp_path / "look-0001.json").exists() and time.monotonic() < deadline:
                 time.sleep(0.02)
             started.stdin.close()
-            _, errors = looking.communicate(timeout=60)
+            _, errors = looking.communicate(timeout=HANG)
         assert looking.returncode == 0, errors
 
     @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from allotrope.features.stats.process import forbidden
 from allotrope.system.allocators import PEERS
 from allotrope.system.counters import _data_of_library
 from conftest import Command
-from under import BUILD, SOURCE
+from under import BUILD, HANG, SOURCE
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -98,7 +98,7 @@ def test_table_and_watch_to_the_end(real: Command, program: Path) -> None:
         assert watch.stdout.readline().split()[:3] == ["time", "heap", "resident"]
         assert "MiB" in watch.stdout.readline()
         child.communicate()
-        _, errors = watch.communicate(timeout=30)
+        _, errors = watch.communicate(timeout=HANG)
     assert watch.returncode == 0
     assert f"process {child.pid} has ended" in errors
 
@@ -208,7 +208,7 @@ def test_without_proc_that_is_what_is_told(real: Command, tmp_path: Path, words:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert done.returncode == 2
     assert done.stderr == (

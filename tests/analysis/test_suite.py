@@ -19,7 +19,7 @@ from allotrope.output import page
 from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import SOURCE
+from under import HANG, SOURCE
 from test_compare import SCHEMA as COMPARISON
 from test_compare import closed, keys
 
@@ -264,7 +264,7 @@ class TestResuming:
         while started.poll() is None and (not trace.exists() or len(trace.read_text()) < 10):
             time.sleep(0.01)
         started.send_signal(signal.SIGINT)
-        out, error = started.communicate(timeout=60)
+        out, error = started.communicate(timeout=HANG)
         assert started.returncode == 130, error
         assert "--resume continues from" in error and "interrupted" in out
         return words

@@ -45,7 +45,7 @@ from allotrope.system.errors import UserError
 from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG
 
 TINY = """
 [[program]]
@@ -512,7 +512,7 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     kept = {path: path.read_bytes() for path in steps.glob("*/*.json")}
     assert kept and not (folder / "out" / "study.html").exists()
     # With the options it was begun with.
-    done = command.run("zorn", "--quick", "--out", words[-1], "--resume", timeout=300)
+    done = command.run("zorn", "--quick", "--out", words[-1], "--resume", timeout=HANG)
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in kept} == kept
     assert "done before" in done.stderr

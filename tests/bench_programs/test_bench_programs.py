@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from under import BUILD
+from under import BUILD, HANG
 
 PROGRAMS = BUILD / "bench_programs"
 
@@ -37,7 +37,7 @@ def run(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         [str(program), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG,
         env={**os.environ, **environment},
     )
 

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import pytest
-from under import BUILD
+from under import BUILD, HANG
 
 FOLDER = BUILD / "bench_programs" / "cfrac"
 PROGRAMS = ["cfrac", "cfrac_malloc", "cfrac_uncounted"]
@@ -19,7 +19,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = FOLDER / program
     if not path.exists():
         pytest.skip(f"{path} is not built: run make")
-    return subprocess.run([str(path), *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(path), *arguments], capture_output=True, text=True, timeout=HANG)
 
 
 def factors_of(output: str) -> tuple[int, list[int]]:
@@ -117,6 +117,6 @@ def test_program_without_leaks_of_numbers() -> None:
         [*command, "--error-exitcode=9", str(path), "1000036000099", "6340506366799890153072173"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG,
     )
     assert result.returncode == 0, result.stderr

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from under import BUILD, SOURCE
+from under import BUILD, HANG, SOURCE
 
 sys.path.insert(0, str(SOURCE / "bench_programs"))
 
@@ -32,7 +32,7 @@ def setup(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(SETUP), "--build", str(BUILD), *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
     )
 
 
@@ -107,7 +107,7 @@ def test_every_form_gives_the_same_output(program: study.Program, prepared: str)
             [sys.executable, str(SETUP), "--build", str(BUILD), "--study", prepared]
             + ["run", program.name, form],
             capture_output=True,
-            timeout=300,
+            timeout=HANG,
         )
         assert result.returncode == 0, result.stderr
         digests.add(hashlib.sha256(result.stdout).hexdigest())

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from under import BUILD, SOURCE
+from under import BUILD, HANG, SOURCE
 
 YACR = BUILD / "bench_programs" / "yacr" / "yacr"
 DEUTSCH = SOURCE / "bench_programs" / "yacr" / "deutsch.channel"
@@ -22,7 +22,7 @@ Rows = tuple[list[int], list[int]]
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     if not YACR.exists():
         pytest.skip(f"{YACR} is not built: run make")
-    return subprocess.run([str(YACR), *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(YACR), *arguments], capture_output=True, text=True, timeout=HANG)
 
 
 def write_channel(path: Path, top: list[int], bottom: list[int]) -> str:

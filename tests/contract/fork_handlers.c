@@ -34,7 +34,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-    alarm(20);
+    alarm(600);
     require(is_filled(prepared, 200));
     free(prepared);
     exercise();
@@ -43,7 +43,7 @@ static void in_child(void)
 static void register_early(int count, char **arguments, char **variables)
 {
     (void)variables;
-    alarm(60);
+    alarm(600);
     if (count == 2 && strcmp(arguments[1], "early") == 0)
         require(pthread_atfork(prepare, in_parent, in_child) == 0);
 }

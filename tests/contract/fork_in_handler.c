@@ -17,7 +17,7 @@
 
 #include "tests/contract/contract.h"
 
-enum { STEPS = 1500, STRIDE = 7, BLOCKS = 40, THREADS = 2, SECONDS = 20 };
+enum { STEPS = 1500, STRIDE = 7, BLOCKS = 40, THREADS = 2, SECONDS = 600 };
 enum { TRAP_FLAG = 0x100 };
 
 static int steps, forks;
@@ -127,7 +127,7 @@ static void end_child(void)
 int main(int count, char **arguments)
 {
     pthread_t threads[THREADS];
-    alarm(50);
+    alarm(900);
     require(count > 1);
     with_threads = count > 2 && strcmp(arguments[2], "threads") == 0;
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};

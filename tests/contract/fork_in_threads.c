@@ -47,7 +47,7 @@ static void *only_exercise(void *unused)
 
 static void in_child(void)
 {
-    alarm(20); /* a deadlock ends with SIGALRM */
+    alarm(600); /* a deadlock ends with SIGALRM */
     for (int i = 0; i < SHARED; i++) {
         require(is_filled(shared[i], 100));
         free(shared[i]);

@@ -131,7 +131,7 @@ static void fork_once(void)
     pid_t child = fork();
     require(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         use_what_was_kept();
         pthread_t thread;
         require(pthread_create(&thread, NULL, allocate_and_free, NULL) == 0);
@@ -148,7 +148,7 @@ static void fork_once(void)
 
 int main(void)
 {
-    alarm(50); /* a deadlock ends with SIGALRM */
+    alarm(900); /* a deadlock ends with SIGALRM */
     exercise();
     forking_thread = gettid();
     require(pthread_barrier_init(&in_write, NULL, 2) == 0);

@@ -79,7 +79,7 @@ static void fork_once(void)
     pid_t child = fork();
     require(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(600);
         free(malloc(5000));
         char *line = NULL;
         size_t capacity = 0;
@@ -114,7 +114,7 @@ int main(int count, char **arguments)
 {
     enum { FORKS = 50, MOST = 8 };
     pthread_t threads[MOST];
-    alarm(50); /* a deadlock ends with SIGALRM */
+    alarm(900); /* a deadlock ends with SIGALRM */
     require(count <= MOST);
     for (int i = 1; i < count; i++)
         require(pthread_create(&threads[i], NULL, work, arguments[i]) == 0);

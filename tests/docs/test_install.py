@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from under import BUILD, plain_environment
+from under import BUILD, HANG, plain_environment
 
 
 def make(target: str, folder: Path) -> None:
@@ -15,7 +15,7 @@ def make(target: str, folder: Path) -> None:
     environment = {
         name: value for name, value in plain_environment().items() if not name.startswith("MAKE")
     }
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
 
 

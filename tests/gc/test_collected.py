@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from under import BUILD, GLIBC, LIBRARY, Under
+from under import BUILD, GLIBC, HANG, LIBRARY, Under
 
 ARGUMENTS = {
     "binary_trees": ["depth=12"],
@@ -30,7 +30,7 @@ def line(name: str, under: Under = GLIBC, variant: str = "") -> str:
     program = BUILD / "bench_programs" / (name + variant)
     if not program.exists():
         pytest.skip("libgc-dev is not installed")
-    result = under.run([str(program), *ARGUMENTS[name]], timeout=120)
+    result = under.run([str(program), *ARGUMENTS[name]], timeout=HANG)
     assert result.returncode == 0, result.stderr
     assert name in result.stdout
     return result.stdout
@@ -52,9 +52,9 @@ def test_collected_program_computes_the_same(name: str, variant: str, under: Und
 def test_a_limit_is_kept_and_memory_comes_back() -> None:
     """4 MB live, some 400 MB allocated, at most 12 MB used; and far too little is refused."""
     program = [str(BUILD / "bench_programs" / "destroy_forgets"), "depth=16", "replace=50000"]
-    enough = Under("gc", LIBRARY, "gc:free=ignore,limit=12M").run(program, timeout=120)
-    assert enough.returncode == 0 and enough.stdout == GLIBC.run(program, timeout=120).stdout
-    scarce = Under("gc", LIBRARY, "gc:free=ignore,limit=2M").run(program, timeout=120)
+    enough = Under("gc", LIBRARY, "gc:free=ignore,limit=12M").run(program, timeout=HANG)
+    assert enough.returncode == 0 and enough.stdout == GLIBC.run(program, timeout=HANG).stdout
+    scarce = Under("gc", LIBRARY, "gc:free=ignore,limit=2M").run(program, timeout=HANG)
     assert scarce.returncode == 4 and "no memory for" in scarce.stderr
 
 

@@ -14,7 +14,7 @@ import re
 import subprocess
 
 import pytest
-from under import BUILD, allocators_under_test
+from under import BUILD, HANG, allocators_under_test
 
 INJECT = BUILD / "tests" / "stress" / "inject"
 STRESS = BUILD / "tests" / "stress" / "stress"
@@ -89,7 +89,7 @@ def inject(
         env=os.environ | {"ALLOTROPE": spec},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG,
         check=False,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from under import BUILD, SOURCE
+from under import BUILD, HANG, SOURCE
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def record(output: Path, *command: str | Path, options: tuple[str, ...] = ()) ->
     done = subprocess.run(
         [RECORDER, "-o", output, "-t", TOOLS, *options, "--", *command],
         stdout=subprocess.DEVNULL,
-        timeout=600,
+        timeout=HANG,
     )
     return done.returncode
 
@@ -68,7 +68,7 @@ def lackeys_references(log: Path, *command: str | Path) -> list[str]:
         env=SURROUNDINGS,
         stdout=subprocess.DEVNULL,
         check=True,
-        timeout=600,
+        timeout=HANG,
     )
     references = []
     for line in log.read_text().splitlines():
@@ -90,7 +90,7 @@ def test_references_equal_lackeys(program: str, tmp_path: Path) -> None:
         env=SURROUNDINGS,
         stdout=subprocess.DEVNULL,
         check=True,
-        timeout=600,
+        timeout=HANG,
     )
     got = dump(tmp_path / "run.alt", "lackey")
     assert len(got) == len(expected) > 50000
@@ -132,7 +132,7 @@ def test_faults_that_the_program_handles_change_no_reference(
     faults: an instruction that faulted has referred to nothing, and begins again."""
     trace = tmp_path / "run.alt"
     line = [RECORDER, "-o", trace, "-t", TOOLS, "--", PROGRAMS / "faulting", kind]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{faults} faults\n"
     assert references_of(trace)[1] is None
@@ -269,7 +269,7 @@ def under(allocator: str, *command: str | Path) -> subprocess.CompletedProcess[s
     """Runs natively; what the collector counted comes with the output."""
     settings = {"LD_PRELOAD": str(LIBRARY), "ALLOTROPE": allocator}
     return subprocess.run(
-        command, env=os.environ | settings, capture_output=True, text=True, check=True, timeout=600
+        command, env=os.environ | settings, capture_output=True, text=True, check=True, timeout=HANG
     )
 
 
@@ -277,7 +277,7 @@ def under_the_recorder(allocator: str, *command: str | Path) -> subprocess.Compl
     settings = {"LD_PRELOAD": LIBRARY, "ALLOTROPE": allocator}
     words = [word for item in settings.items() for word in ("-e", "{}={}".format(*item))]
     line = [RECORDER, "-o", "/dev/null", "-t", TOOLS, *words, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=600)
+    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=HANG)
 
 
 @pytest.mark.parametrize("allocator", [*own_allocators(), "next"])
@@ -425,7 +425,7 @@ def test_an_exec_ends_the_trace_and_is_told_with_the_remedy(
     trace = tmp_path / "run.alt"
     line = [RECORDER, "-o", trace, "-t", TOOLS, "--", "/usr/bin/env", program]
     settings = {"PATH": "/nowhere:/usr/bin"}
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=settings)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=HANG, env=settings)
     assert done.returncode == status
     assert ("env became another program (exec)" in done.stderr) == (status == 1)
     assert ("%p" in done.stderr) == (status == 1) and "killed" not in done.stderr
@@ -458,7 +458,7 @@ def test_a_trace_that_is_not_whole_does_not_say_that_it_is(
 ) -> None:
     trace = tmp_path / "run.alt"
     line = [RECORDER, "-o", trace, "-t", broken_recorder, "-e", f"BROKEN_RECORDER={way}"]
-    done = subprocess.run([*line, "--", "true"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*line, "--", "true"], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == status
     assert said in done.stderr and len(done.stderr.splitlines()) == 1
     told = subprocess.run([TRACER, "info", trace], capture_output=True, text=True)
@@ -474,7 +474,7 @@ def test_a_simulation_of_a_stream_that_breaks_ends_with_a_line(
     settings = os.environ | {"BROKEN_RECORDER": way}
     line = [SIMULATOR, "locality", f"--tools={broken_recorder}", f"--output={tmp_path / 'out'}"]
     done = subprocess.run(
-        [*line, "--", "true"], capture_output=True, text=True, timeout=60, env=settings
+        [*line, "--", "true"], capture_output=True, text=True, timeout=HANG, env=settings
     )
     assert done.returncode == 1
     assert said in done.stderr and len(done.stderr.splitlines()) == 1
@@ -570,7 +570,7 @@ def test_the_death_of_a_follower_ends_the_program_with_a_line(
         pattern = ["pgrep", "-s", str(process.pid), "-f", "--", "--consume="]
         done = subprocess.run(pattern, capture_output=True, text=True, check=True)
         os.kill(int(done.stdout), signal.SIGKILL)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HANG)
         assert process.returncode == 125
         assert "what takes a process's trace was killed" in said
         assert recorders_of(process) == []
@@ -603,7 +603,7 @@ def test_a_full_disk_stops_the_program_with_an_error() -> None:
         [RECORDER, "-o", "/dev/full", "-t", TOOLS, "--", PROGRAMS / "sorting"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert done.returncode == 125
     assert done.stderr == "allotrope: /dev/full: No space left on device\n"
@@ -619,7 +619,7 @@ def test_a_trace_can_go_through_a_pipe(tmp_path: Path) -> None:
 
 def test_what_the_program_says_does_not_end_up_in_the_pipe() -> None:
     line = [RECORDER, "-o", "-", "-t", TOOLS, "--", "/bin/echo", "heard"]
-    done = subprocess.run(line, capture_output=True, timeout=60)
+    done = subprocess.run(line, capture_output=True, timeout=HANG)
     assert done.stderr == b"heard\n" and b"heard" not in done.stdout
     assert subprocess.run([TRACER, "check", "-"], input=done.stdout).returncode == 0
 

@@ -157,7 +157,7 @@ static _Noreturn void go_on_in_child(const struct allocator *allocator)
 {
     static struct model model;
     make_model(&model, allocator, 9);
-    alarm(20); /* a lock that was left held would be waited for for ever */
+    alarm(600); /* a lock that was left held would be waited for for ever */
     const char *wrong = model_run(&model, 3000);
     if (!wrong)
         wrong = model_drop(&model);

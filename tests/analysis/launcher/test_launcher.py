@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
-from under import LAUNCHER, PYTHON
+from under import HANG, LAUNCHER, PYTHON
 
 MEGABYTE = 1 << 20
 
@@ -114,7 +114,7 @@ plain = os.wait4(pid, 0)[2].ru_maxrss * 1024
 subprocess.run(["{LAUNCHER}", "--report", "{tmp_path}/report", "--", "/bin/true"], check=True)
 print(plain)
 """
-        plain = int(subprocess.check_output(python(script), timeout=60))
+        plain = int(subprocess.check_output(python(script), timeout=HANG))
         report = json.loads((tmp_path / "report").read_text())
         assert plain > 300 * MEGABYTE, "the test shows nothing if a large parent does not"
         assert report["peak_rss_bytes"] < 5 * MEGABYTE
@@ -267,7 +267,7 @@ class TestStopping:
         )
         assert eventually(ready.exists)
         launcher.send_signal(number)
-        assert launcher.communicate(timeout=90)[0] == "caught\n"
+        assert launcher.communicate(timeout=HANG)[0] == "caught\n"
         assert launcher.returncode == 9
         assert json.loads(report.read_text())["interrupted_by"] == number
 
@@ -376,12 +376,12 @@ class TestOptions:
         ],
     )
     def test_what_is_wrong_is_named_in_one_line(self, arguments: list[str], words: str) -> None:
-        done = subprocess.run([LAUNCHER, *arguments], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([LAUNCHER, *arguments], capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 125
         assert words in done.stderr and done.stderr.count("\n") == 1
 
     def test_report_goes_to_standard_error_by_default(self) -> None:
-        done = subprocess.run([LAUNCHER, "true"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([LAUNCHER, "true"], capture_output=True, text=True, timeout=HANG)
         assert json.loads(done.stderr)["schema"] == "allotrope.launch/1"
 
     def test_options_of_the_command_are_its_own(self, launch: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG
 
 # Address, size, whether it stores.
 Reference = tuple[int, int, bool]
@@ -536,7 +536,7 @@ def test_an_interrupted_locality_keeps_what_was_measured(
 ) -> None:
     process = second_run(command, tmp_path)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=HANG)
     assert process.returncode == 128 + signal.SIGINT
     assert said == "allotrope: interrupted; allocators measured: glibc\n"
     document = json.loads((tmp_path / "out.json").read_text())
@@ -548,7 +548,7 @@ def test_a_killed_locality_leaves_no_program_behind(command: Command, tmp_path: 
     process = second_run(command, tmp_path)
     process.kill()
     # The pipe is shared with the program: it ends when the last that holds it has gone.
-    assert process.communicate(timeout=60)[0] == ""
+    assert process.communicate(timeout=HANG)[0] == ""
 
 
 def test_locality_tells_of_a_status_that_is_not_the_same(command: Command) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from under import BUILD, LIBRARY, Under
+from under import BUILD, HANG, LIBRARY, Under
 
 PROGRAMS = BUILD / "bench_programs"
 
@@ -88,7 +88,7 @@ def test_a_pointer_that_is_no_start_is_named(fault: str, size: int) -> None:
     program = BUILD / "tests" / "contract" / "bad_pointers"
     if not program.exists():
         pytest.skip(f"{program} is not built: run make check")
-    result = classic().run([str(program), fault, str(size)], timeout=60)
+    result = classic().run([str(program), fault, str(size)], timeout=HANG)
     assert result.returncode == -signal.SIGABRT
     lines = [line for line in result.stderr.splitlines() if line.startswith("allotrope:")]
     assert len(lines) == 1 and "not the start of a block" in lines[0]
@@ -97,5 +97,5 @@ def test_a_pointer_that_is_no_start_is_named(fault: str, size: int) -> None:
 def test_a_forked_child_reads_its_own_memory() -> None:
     """Not its parent's, through what the parent had open: what the child alone holds is kept."""
     traps = BUILD / "tests" / "gc" / "traps" / "world"
-    result = classic(",pointers=interior").run([str(traps), "mapped-after-fork"], timeout=120)
+    result = classic(",pointers=interior").run([str(traps), "mapped-after-fork"], timeout=HANG)
     assert result.returncode == 0, result.stderr

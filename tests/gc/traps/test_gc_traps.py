@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from under import BUILD, GLIBC, LIBRARY, Under
+from under import BUILD, GLIBC, HANG, LIBRARY, Under
 
 TIMEOUT = 900  # seconds; only for what hangs: the machine may be as busy as it likes
 PROGRAMS = BUILD / "tests" / "gc" / "traps"
@@ -131,7 +131,7 @@ def run_hider(
 ) -> subprocess.CompletedProcess[str]:
     command = [str(PROGRAMS / "hiders"), str(PROGRAMS / library), case]
     environment = {"ALLOTROPE_STATS": str(statistics)}
-    return Under("gc", LIBRARY, spec).run(command, environment, timeout=120)
+    return Under("gc", LIBRARY, spec).run(command, environment, timeout=HANG)
 
 
 @pytest.mark.parametrize(
