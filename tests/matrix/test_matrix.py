@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from under import GLIBC, Under, allocators_under_test
+from under import GLIBC, HANG, Under, allocators_under_test
 
 TESTS = Path(__file__).resolve().parent
 WHOLE = os.environ.get("ALLOTROPE_MATRIX") == "all"
-SECONDS = 600 if WHOLE else 120
 
 
 # What gc says of a program that hides pointers, before anything is lost.
@@ -83,7 +82,7 @@ def shell(under: Under, script: str, directory: Path) -> Behaviour:
         ["/bin/sh", "-eu", "-c", script],
         environment=environment,
         cwd=directory,
-        timeout=SECONDS,
+        timeout=HANG,
         stdin=subprocess.DEVNULL,
         errors="replace",
     )
