@@ -84,18 +84,22 @@ void observers_thread_end(void);
  * recursion. */
 void observer_watch_thread(void);
 
+/* Where the library's own text lies. Nothing in the archive: in a static program ours and the
+ * program's lie in one text, and the nearest frame counts. Not there in tests of one observer. */
+struct text_range {
+    const char *start, *end;
+};
+extern const struct text_range own_text __attribute__((weak, visibility("hidden")));
+
 /* The frame of our function that the program called, malloc or another of its names: [0] is the
  * program's rbp, [1] the return address, and the program's stack begins at [2]. For functions of a
  * route only. Our functions between here and there keep frame pointers (shim.am). */
 static inline __attribute__((always_inline)) const uintptr_t *observer_frame(void)
 {
     const uintptr_t *frame = __builtin_frame_address(0);
-#ifdef PIC /* in a static program ours and the program's lie in one text: the nearest */
-    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-    extern const char etext[] __attribute__((visibility("hidden")));
-    while (frame[1] >= (uintptr_t)__ehdr_start && frame[1] < (uintptr_t)etext)
-        frame = (const uintptr_t *)frame[0];
-#endif
+    if (&own_text)
+        while (frame[1] >= (uintptr_t)own_text.start && frame[1] < (uintptr_t)own_text.end)
+            frame = (const uintptr_t *)frame[0];
     return frame;
 }
 

@@ -637,6 +637,16 @@ def test_archive_replaces_all_of_libc_malloc() -> None:
     assert theirs - best == set()
 
 
+def test_sites_of_a_static_program(tmp_path: Path) -> None:
+    program = tmp_path / "static_program"
+    compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
+    sites = tmp_path / "sites.json"
+    environment = {"ALLOTROPE_SITES": str(sites), "ALLOTROPE_SITES_RATE": "1"}
+    result = subprocess.run([str(program)], env=environment, capture_output=True, timeout=HANG)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert sites.stat().st_size > 0
+
+
 @pytest.mark.parametrize("spec", ["", *(under.spec for under in OURS)])
 def test_a_static_program_uses_the_archive(spec: str, tmp_path: Path) -> None:
     program = tmp_path / "static_program"
