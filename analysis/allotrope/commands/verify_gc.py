@@ -34,6 +34,10 @@ def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     unsafe: BLOCK, SITE ...             status 1: run it with leaks=keep
     nothing found in N collections      status 0: another run may do more
     not judged: WHY                     status 3
+
+    \b
+    allotrope verify-gc -- ./program
+    allotrope verify-gc --every 500 -- ./program     more collections, so more to find
     """
     judgement = verify(command, every)
     if as_json:

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "alloc/policies/gnu.h"
+#include "alloc/policies/knuth.h"
 #include "shim/configuration/configuration.h"
 
 typedef void row_check(const struct allocator *allocator, const struct option_description *option);
@@ -94,12 +96,14 @@ static uint64_t value(const char *spec, const char *key)
 static void test_presets_of_a_heap_differ_in_what_is_not_said(void **state)
 {
     (void)state;
-    assert_int_equal(value("knuth", "search"), 1);
-    assert_int_equal(value("knuth:classic", "search"), 0);
+    assert_int_equal(value("knuth", "search"), KNUTH_SEARCH_BINNED);
+    assert_int_equal(value("knuth:classic", "search"), KNUTH_SEARCH_PUBLISHED);
     assert_int_equal(value("knuth", "end"), 1);
     assert_int_equal(value("knuth:classic", "end"), 0);
     assert_int_equal(value("cartesian", "least"), 32);
     assert_int_equal(value("cartesian:classic", "least"), 16);
+    assert_int_equal(value("gnu", "clusters"), GNU_CLUSTERS_BINNED);
+    assert_int_equal(value("gnu:classic", "clusters"), GNU_CLUSTERS_PUBLISHED);
     assert_int_equal(value("gnu", "parts"), true);
     assert_int_equal(value("gnu:classic", "parts"), false);
     assert_int_equal(value("gnu", "least_log"), 5);
