@@ -88,13 +88,12 @@ def sites(
     never freed. The report goes to standard error; standard output and the status are CMD's.
 
     \b
-    Examples:
-      allotrope sites -- ./prog data
-      allotrope sites --rate 1 --html page.html -- ./prog data
-      allotrope sites --pprof heap.pb.gz -- ./prog && pprof -http : heap.pb.gz
-      allotrope sites --pid 4711 --json now.json       where it holds what, at this moment
-      allotrope sites --pid 4711 --every 10s           what changes
-      allotrope sites diff before.json after.json      two files of --json
+    allotrope sites -- ./prog data
+    allotrope sites --rate 1 --html page.html -- ./prog data
+    allotrope sites --pprof heap.pb.gz -- ./prog && pprof -http : heap.pb.gz
+    allotrope sites --pid 4711 --json now.json       where it holds what, at this moment
+    allotrope sites --pid 4711 --every 10s           what changes
+    allotrope sites diff before.json after.json      two files of --json
     """
     if pid is not None:
         return look_at(context, pid, every, files["--json"])
