@@ -14,7 +14,7 @@ from allotrope.features.compare import served
 from allotrope.statistics.intervals import confidence_of_look, look_rounds
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import launch
-from allotrope.system.serving import Process, Serving, Watcher, look
+from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
 from under import BUILD, HANG
 
@@ -140,6 +140,13 @@ class TestWho:
         gone = subprocess.Popen(["true"])
         gone.wait()
         assert not look(gone.pid).is_known
+
+
+    def test_without_an_auxiliary_vector_there_is_no_loader(self) -> None:
+        ended = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert first_link(ended.pid, None) == 0
+        ended.wait()
 
 
 class TestTree:

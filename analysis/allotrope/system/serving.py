@@ -85,7 +85,7 @@ def look(thread: int) -> Serving:
                 return Serving(_own_name(published), name, allocations)
             return Serving("static", name, None)
         found, passed_on = _first_with_malloc(thread, name, published)
-    except (OSError, ValueError, struct.error):
+    except (OSError, ValueError, OverflowError, struct.error):
         return NOT_KNOWN
     if found is None:
         return NOT_KNOWN
@@ -144,7 +144,7 @@ def _objects(thread: int) -> Iterator[str]:
             memory.seek(address)
             return os.fsdecode(memory.read(4096).split(b"\0", 1)[0])
 
-        link = _first_link(thread, read)
+        link = first_link(thread, read)
         for number in range(MOST_OBJECTS):
             if link == 0:
                 return
@@ -153,10 +153,13 @@ def _objects(thread: int) -> Iterator[str]:
             link = link_after
 
 
-def _first_link(thread: int, read: Any) -> int:
-    """r_map of the loader's r_debug; 0 when the loader has not come so far."""
+def first_link(thread: int, read: Any) -> int:
+    """r_map of the loader's r_debug; 0 when the loader has not come so far. In the middle of an
+    exec, and when it has ended, a process has no auxiliary vector."""
     pairs = PAIR.iter_unpack(Path(f"/proc/{thread}/auxv").read_bytes())
     auxiliary = {key: value for key, value in pairs}
+    if AT_PHDR not in auxiliary:
+        return 0
     start, size, count = (auxiliary[key] for key in (AT_PHDR, AT_PHENT, AT_PHNUM))
     headers = [read(PROGRAM_HEADER, start + size * number) for number in range(count)]
     addresses = {header[0]: header[3] for header in headers}
