@@ -144,7 +144,7 @@ def _objects(thread: int) -> Iterator[str]:
             memory.seek(address)
             return os.fsdecode(memory.read(4096).split(b"\0", 1)[0])
 
-        link = first_link(thread, read)
+        link = first_link(Path(f"/proc/{thread}/auxv").read_bytes(), read)
         for number in range(MOST_OBJECTS):
             if link == 0:
                 return
@@ -153,11 +153,10 @@ def _objects(thread: int) -> Iterator[str]:
             link = link_after
 
 
-def first_link(thread: int, read: Any) -> int:
-    """r_map of the loader's r_debug; 0 when the loader has not come so far. In the middle of an
-    exec, and when it has ended, a process has no auxiliary vector."""
-    pairs = PAIR.iter_unpack(Path(f"/proc/{thread}/auxv").read_bytes())
-    auxiliary = {key: value for key, value in pairs}
+def first_link(vector: bytes, read: Any) -> int:
+    """r_map of the loader's r_debug; 0 when the loader has not come so far. `vector` is the
+    process's auxiliary vector, which is empty in the middle of an exec."""
+    auxiliary = {key: value for key, value in PAIR.iter_unpack(vector)}
     if AT_PHDR not in auxiliary:
         return 0
     start, size, count = (auxiliary[key] for key in (AT_PHDR, AT_PHENT, AT_PHNUM))
