@@ -141,7 +141,6 @@ class TestWho:
         gone.wait()
         assert not look(gone.pid).is_known
 
-
     def test_in_the_middle_of_an_exec_there_is_no_loader(self) -> None:
         assert first_link(b"", None) == 0
 

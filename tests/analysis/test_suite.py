@@ -103,7 +103,7 @@ class TestMeasuring:
             comparison = entry["comparison"]
             assert [one["status"] for one in comparison["results"]] == ["ok", "ok"]
             for result in comparison["results"]:
-                assert len(result["wall_seconds"]["rounds"]) == 7
+                assert len(result["wall_seconds"]["rounds"]) == 9
                 assert None not in result["wall_seconds"]["rounds"]
         assert document["means"]["mock"]["cpu_seconds"]["programs"] == 2
         assert document["means"]["glibc"]["cpu_seconds"]["ratio"] == 1
