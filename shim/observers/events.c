@@ -39,18 +39,15 @@ _Static_assert((int)EVENT_MOST_FRAMES <= (int)MOST_FRAMES, "as many as can be wa
 
 enum membership { NOT_JOINED, RECORDED, NOT_RECORDED }; /* the cleared page holds the first */
 
-struct thread_events {
-    uint64_t *next;  /* where the next word goes; NULL: the thread has no buffer */
-    uint64_t *limit; /* from here on a time stamp or another buffer is due */
-};
-
 static struct route inner;
 static struct event_pool *pool;
 static uint32_t *membership;    /* enum membership, in a page that the kernel clears at fork */
 static uint32_t process_number; /* of this process in the pool */
 static uint32_t frames_wanted;
 static _Atomic bool has_threads; /* a second thread has a buffer, or had one */
-static __thread struct thread_events this_thread;
+/* Of this thread. A structure of two words would be aligned to 16 bytes of its scarce memory. */
+static __thread uint64_t *next_word;  /* where the next word goes; NULL: there is no buffer */
+static __thread uint64_t *word_limit; /* from here on a time stamp or another buffer is due */
 
 /* The fence keeps the processor from reading the counter while earlier instructions still wait for
  * memory. Otherwise a block that another thread has just handed over could have a free with an
@@ -166,7 +163,7 @@ static void send_maps(void)
 /* At the first event of a process or of a forked child, which has one thread then. */
 static void join(void)
 {
-    this_thread = (struct thread_events){NULL, NULL};
+    next_word = word_limit = NULL;
     atomic_store(&has_threads, false);
     *membership = enter_process() ? RECORDED : NOT_RECORDED;
     if (*membership == RECORDED)
@@ -177,8 +174,8 @@ static void next_buffer(void)
 {
     uint32_t number, thread;
     uint64_t sequence = 0;
-    struct event_buffer *last = this_thread.next ? buffer_of(this_thread.next) : NULL;
-    this_thread = (struct thread_events){NULL, NULL};
+    struct event_buffer *last = next_word ? buffer_of(next_word) : NULL;
+    next_word = word_limit = NULL;
     if (last) {
         thread = last->thread;
         sequence = last->sequence + 1;
@@ -193,9 +190,9 @@ static void next_buffer(void)
         return;
     }
     label_buffer(number, EVENT_BUFFER_EVENTS, thread, sequence);
-    this_thread.next = event_buffer_words(pool, number);
+    next_word = event_buffer_words(pool, number);
     if (!last) {
-        this_thread.limit = this_thread.next + EVENT_STAMP_WORDS;
+        word_limit = next_word + EVENT_STAMP_WORDS;
         observer_watch_thread(); /* which may allocate */
     }
 }
@@ -206,28 +203,27 @@ static __attribute__((noinline)) bool make_room(void)
     if (*membership == NOT_JOINED)
         join();
     if (*membership == RECORDED &&
-        (!this_thread.next ||
-         this_thread.next > event_buffer_end(pool, this_thread.next) - 2 * MOST_EVENT_WORDS))
+        (!next_word || next_word > event_buffer_end(pool, next_word) - 2 * MOST_EVENT_WORDS))
         next_buffer();
     if (*membership != RECORDED)
         return false;
-    *this_thread.next++ = time_stamp();
-    uint64_t *due = this_thread.next + EVENT_STAMP_WORDS;
-    uint64_t *last = event_buffer_end(pool, this_thread.next) - MOST_EVENT_WORDS;
-    this_thread.limit = due < last ? due : last;
+    *next_word++ = time_stamp();
+    uint64_t *due = next_word + EVENT_STAMP_WORDS;
+    uint64_t *last = event_buffer_end(pool, next_word) - MOST_EVENT_WORDS;
+    word_limit = due < last ? due : last;
     return true;
 }
 
 /* Returns where the event's words go; NULL when it is not recorded. */
 static inline __attribute__((always_inline)) uint64_t *begin_event(void)
 {
-    if (__builtin_expect(*membership != RECORDED || this_thread.next >= this_thread.limit, 0)) {
+    if (__builtin_expect(*membership != RECORDED || next_word >= word_limit, 0)) {
         if (!make_room())
             return NULL;
     } else if (__builtin_expect(atomic_load_explicit(&has_threads, memory_order_relaxed), 0)) {
-        *this_thread.next++ = time_stamp();
+        *next_word++ = time_stamp();
     }
-    return this_thread.next;
+    return next_word;
 }
 
 static inline __attribute__((always_inline)) void note_pointer(enum event_type type,
@@ -237,7 +233,7 @@ static inline __attribute__((always_inline)) void note_pointer(enum event_type t
     if (!word)
         return;
     *word = UINT64_C(1) << EVENT_HIGH_SHIFT | ((uint64_t)block & EVENT_POINTER_MASK) | type;
-    this_thread.next = word + 1;
+    next_word = word + 1;
 }
 
 static inline __attribute__((always_inline)) uint64_t *put_block(uint64_t *word,
@@ -268,7 +264,7 @@ static __attribute__((noinline)) void note_block_and_stack(enum event_type type,
     for (uint64_t i = 1; i <= further; i++)
         *word++ = (uint64_t)EVENT_FLAG_ALWAYS << EVENT_HIGH_SHIFT |
                   ((uintptr_t)frames[i] & EVENT_ADDRESS_MASK);
-    this_thread.next = word;
+    next_word = word;
 }
 
 static inline __attribute__((always_inline)) void note_block(enum event_type type,
@@ -281,7 +277,7 @@ static inline __attribute__((always_inline)) void note_block(enum event_type typ
     }
     uint64_t *word = begin_event();
     if (word)
-        this_thread.next = put_block(word, type, block, size, flags, frame[1]);
+        next_word = put_block(word, type, block, size, flags, frame[1]);
 }
 
 /* The route. A call that fails is no event. */
@@ -387,9 +383,9 @@ static void at_exit(void)
 
 static void thread_end(void)
 {
-    if (*membership == RECORDED && this_thread.next)
-        hand_over(buffer_of(this_thread.next));
-    this_thread = (struct thread_events){NULL, NULL};
+    if (*membership == RECORDED && next_word)
+        hand_over(buffer_of(next_word));
+    next_word = word_limit = NULL;
 }
 
 const struct observer events_observer = {.variable = "ALLOTROPE_EVENTS",

@@ -88,11 +88,28 @@ static struct {
 
 static __thread struct {
     struct sampling sampling;
-    uint64_t random;       /* 0: the thread has not begun */
-    uintptr_t last_hidden; /* the last block that was sampled, as in struct sampled_block */
-    uint32_t last_left;    /* the countdown then */
     bool is_sampling;
-} thread __attribute__((tls_model("initial-exec")));
+    uint64_t last; /* last_word() of the last block that was sampled, and of the countdown then */
+} thread __attribute__((tls_model("initial-exec"), aligned(8)));
+
+/* One word, since the threads' memory is scarce. hidden: as in struct sampled_block. */
+static uint64_t last_word(uintptr_t hidden)
+{
+    return hidden ^ thread.sampling.left * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* The state of a generator that draws once: they differ from draw to draw, of any thread
+ * (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014, figure 13). */
+static uint64_t draw_seed(void)
+{
+    static _Atomic uint64_t count;
+    uint64_t word =
+        atomic_fetch_add_explicit(&count, UINT64_C(0x9E3779B97F4A7C15), memory_order_relaxed);
+    word += sites.started_ticks;
+    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (word ^ word >> 31) | 1;
+}
 
 static double between(double least, double number, double most)
 {
@@ -206,13 +223,11 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
     if (!block || thread.is_sampling)
         return;
     thread.is_sampling = true;
-    if (thread.random == 0)
-        thread.random = (current_thread() ^ monotonic_ns() * UINT64_C(0x9E3779B97F4A7C15)) | 1;
-    double weight = sampling_weight(&thread.sampling, size, sites.rate, &thread.random);
+    uint64_t random = draw_seed();
+    double weight = sampling_weight(&thread.sampling, size, sites.rate, &random);
     if (weight > 0) {
         take_sample(block, size, weight, frame);
-        thread.last_hidden = ~(uintptr_t)block;
-        thread.last_left = thread.sampling.left;
+        thread.last = last_word(~(uintptr_t)block);
     }
     thread.is_sampling = false;
 }
@@ -269,7 +284,7 @@ static __attribute__((noinline)) struct sampled_block forget(const void *block)
 
 static bool is_temporary(const struct sampled_block *freed)
 {
-    return freed->hidden == thread.last_hidden && thread.sampling.left == thread.last_left;
+    return last_word(freed->hidden) == thread.last;
 }
 
 static void count_end(const uintptr_t *words)
@@ -298,7 +313,7 @@ static void observed_free(void *block)
     if (__builtin_expect(site_table_may_hold(&sites.table, block), 0))
         count_free(block);
     if (block)
-        thread.last_hidden = 0;
+        thread.last = 0;
     sites.inner.free(block);
 }
 

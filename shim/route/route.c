@@ -4,12 +4,14 @@
  */
 #include "shim/route/route.h"
 
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "shim/route/calls.h"
 #include "shim/route/next.h"
 #include "shim/route/observer.h"
 #include "shim/route/start.h"
+#include "vm/fork_chain.h"
 #include "vm/lock.h"
 #include "vm/syscall.h"
 
@@ -84,6 +86,7 @@ struct route route_to(const struct allocator *allocator)
 
 static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
 static bool sites_are_needed, sites_are_told;
+static _Atomic bool is_resolved;
 
 static bool protect_route(int protection)
 {
@@ -97,10 +100,17 @@ static void resolve(void)
     sites_are_told = sites_are_needed;
     route_page.route = sites_are_told ? callers_route(route) : route;
     protect_route(PROT_READ);
+    fork_chain_add(&lock);
+    atomic_store_explicit(&is_resolved, true, memory_order_release);
 }
 
+/* Without the lock from the second call on: signal handlers and forked children come here, by any
+ * of the functions that the library wraps, and the lock's holder may be what the handler
+ * interrupted, or a thread that the child does not have. */
 const struct configuration *route_resolve(void)
 {
+    if (atomic_load_explicit(&is_resolved, memory_order_acquire))
+        return &configuration;
     lock_acquire(&lock);
     if (!route_page.route.allocator)
         resolve();

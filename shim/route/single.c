@@ -21,9 +21,13 @@ static struct configuration configuration;
 const struct configuration *route_resolve(void)
 {
     static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
+    static _Atomic bool is_resolved;
+    if (atomic_load_explicit(&is_resolved, memory_order_acquire))
+        return &configuration;
     lock_acquire(&lock);
     if (!configuration.allocator)
         start_allocator(&configuration);
+    atomic_store_explicit(&is_resolved, true, memory_order_release);
     lock_release(&lock);
     return &configuration;
 }

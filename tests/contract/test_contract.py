@@ -96,6 +96,8 @@ PLAIN = [
     f"namespaces dlmopen {PLUGIN}",
     # kernel
     "map_count",
+    "wrapped_calls handler",
+    "wrapped_calls fork",
     *(f"refused_calls {call}" for call in ("large", "munmap", "madvise", "mremap", "mmap")),
     *(f"address_limit {kind} {size}" for kind in ("as", "data") for size in (40, 1000, 30000)),
 ]
@@ -104,7 +106,11 @@ PLAIN = [
 @each_allocator
 @pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
 def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
-    require_success(run(under, *program.split()))
+    result = run(under, *program.split())
+    if under.name == "gc" and program == "refused_calls large":  # it runs behind a filter
+        assert "a filter of system calls was there before" in result.stderr
+        result.stderr = ""
+    require_success(result)
 
 
 @each_of_ours
@@ -478,6 +484,7 @@ def test_setuid_program_ignores_the_variables_silently(text: str) -> None:
     directory.mkdir(mode=0o755)
     try:
         shutil.copy(LIBRARY, directory)
+        (directory / "liballotrope.so.0").symlink_to("liballotrope.so")  # its soname
         program = directory / "privileged"
         compile_and_link(
             "print_main", program, f"-L{directory}", "-lallotrope", f"-Wl,-rpath,{directory}"
