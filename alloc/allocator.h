@@ -121,6 +121,9 @@ struct allocator {
     /* The kernel has been handed `address`: if it points into a block, the block stays until it is
      * freed, since the kernel's pointer to it cannot be seen. address: any word. */
     void (*pin)(const void *address);
+    /* With pin. False: there are no collections now, so nothing is lost that is not pinned. Any
+     * thread, without a lock. */
+    bool (*needs_pins)(void);
     /* A block was handed out to the code at `site`, its return address. Called only once the
      * allocator has called allocator_needs_sites(). Of a call of libc's, strdup for one, the site
      * is that of its caller. */

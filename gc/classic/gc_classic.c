@@ -358,6 +358,11 @@ static void pin(const void *address)
     lock_release(&lock);
 }
 
+static bool needs_pins(void)
+{
+    return classic && collection_is_available(&classic->driver);
+}
+
 static void before_exec(void)
 {
     collection_before_exec(&classic->driver);
@@ -514,6 +519,7 @@ const struct allocator gc_classic = {
     .is_valid = is_valid,
     .more_statistics = more_statistics,
     .pin = pin,
+    .needs_pins = needs_pins,
     .stacks_are_given = roots_stacks_are_given,
     .code_is_written = roots_code_is_written,
     .before_exec = before_exec,

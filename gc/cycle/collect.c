@@ -248,6 +248,11 @@ void collect_before_hiding(void)
     lock_release(&state.lock);
 }
 
+bool collect_is_available(void)
+{
+    return collection_is_available(&state.driver);
+}
+
 void collect_never_again(void)
 {
     lock_acquire(&state.lock);

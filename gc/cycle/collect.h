@@ -52,6 +52,9 @@ bool collect(enum collect_cause cause, size_t requested);
 /* False: collections are given up, now and for as long as nothing changes. */
 bool collect_works(void);
 
+/* False: there are no collections, for good. */
+bool collect_is_available(void);
+
 /* Around an execve; see struct allocator. */
 void collect_before_exec(void);
 void collect_after_exec(void);

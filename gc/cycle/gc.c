@@ -548,6 +548,7 @@ const struct allocator gc_default = {
     .trim = gc_trim,
     .more_statistics = gc_statistics,
     .pin = gc_pin,
+    .needs_pins = collect_is_available,
     .allocated_by = gc_allocated_by,
     .enter_sandbox = gc_enter_sandbox,
     .before_hiding = collect_before_hiding,

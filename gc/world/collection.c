@@ -228,6 +228,11 @@ bool collection_works(const struct collection_driver *driver)
     return atomic_load(&driver->available) && atomic_load(&driver->failures) < HOPELESS;
 }
 
+bool collection_is_available(const struct collection_driver *driver)
+{
+    return atomic_load_explicit(&driver->available, memory_order_relaxed);
+}
+
 void collection_never_again(struct collection_driver *driver)
 {
     if (driver->available)

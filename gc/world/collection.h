@@ -114,6 +114,9 @@ bool collection_run(struct collection_driver *driver);
  * none any more. Any thread. */
 bool collection_works(const struct collection_driver *driver);
 
+/* False: there are none, and there will be none. Any thread. */
+bool collection_is_available(const struct collection_driver *driver);
+
 /* From now on there are none: for a sandbox. */
 void collection_never_again(struct collection_driver *driver);
 

@@ -4,8 +4,10 @@
  *
  * The only pointer to a block may be in the kernel: in the data of an epoll event, in the value of
  * a timer or of a queued signal, in a pipe from one thread to another (messages.c, requests.c).
- * These functions pin the block that they are given a pointer to: it stays until it is freed. Where
- * glibc's function is a plain system call, that is made here, and no other library is asked for its
+ * These functions pin the block that they are given a pointer to: it stays until it is freed. They
+ * do so before the call: after it another thread may have received the message, and unmapped it.
+ * What a call is given need not be memory at all, so it is read by the kernel. Where glibc's
+ * function is a plain system call, that is made here, and no other library is asked for its
  * function.
  *
  * A program that gives up privileges for good is about to enter a sandbox. The sandbox may kill it
@@ -44,35 +46,81 @@ static bool may_be_address(uint64_t word)
     return word >> 47 == 0 && word >> 16 != 0;
 }
 
-void pin_message(const void *message, ssize_t bytes)
+/* Without collections nothing is pinned, and nothing asked of the kernel: it may be a sandbox. */
+static const struct allocator *allocator_to_pin_in(void)
 {
-    enum { LONGEST = 256 };
     const struct allocator *allocator = route_resolve()->allocator;
-    if (!allocator->pin || bytes > LONGEST)
+    return allocator->pin && allocator->needs_pins() ? allocator : NULL;
+}
+
+/* Whether all of it is memory for sure: on the caller's stack, or in a block. */
+static bool is_known(const struct allocator *allocator, const char *start, size_t bytes)
+{
+    enum { FRAMES_BYTES = 64 << 10 };
+    const char *frame = __builtin_frame_address(0);
+    return (start > frame && start + bytes < frame + FRAMES_BYTES) ||
+           (allocator->owns(start) && allocator->usable_size(start) >= bytes);
+}
+
+size_t read_program(void *copy, const void *start, size_t bytes)
+{
+    const struct allocator *allocator = allocator_to_pin_in();
+    if (!allocator)
+        return 0;
+    struct iovec to = {copy, bytes}, from = {(void *)start, bytes};
+    long process = SYSCALL_0(SYS_getpid);
+    long done = SYSCALL_6(SYS_process_vm_readv, process, &to, 1, &from, 1, 0);
+    if (!syscall_failed(done))
+        return (size_t)done;
+    if (done == -EFAULT || !is_known(allocator, start, bytes))
+        return 0;
+    memcpy(copy, start, bytes);
+    return bytes;
+}
+
+void pin_message(const void *message, size_t bytes)
+{
+    char copy[LONGEST_MESSAGE];
+    const struct allocator *allocator = allocator_to_pin_in();
+    uint64_t word;
+    if (!allocator || bytes < sizeof word || bytes > sizeof copy)
         return;
-    for (ssize_t at = 0; at + (ssize_t)sizeof(uint64_t) <= bytes; at++) {
-        uint64_t word;
-        memcpy(&word, (const char *)message + at, sizeof word);
+    bytes = read_program(copy, message, bytes);
+    for (size_t at = 0; at + sizeof word <= bytes; at++) {
+        memcpy(&word, copy + at, sizeof word);
         if (may_be_address(word) && allocator->owns((const void *)word))
             allocator->pin((const void *)word);
     }
 }
 
-void pin_parts(const struct iovec *parts, size_t count, ssize_t bytes)
+void pin_parts(const struct iovec *parts, size_t count)
 {
-    for (size_t i = 0; i < count && bytes > 0; i++) {
-        ssize_t part = (ssize_t)parts[i].iov_len < bytes ? (ssize_t)parts[i].iov_len : bytes;
-        pin_message(parts[i].iov_base, part);
-        bytes -= part;
+    struct iovec some[16];
+    if (!allocator_to_pin_in() || count > MOST_PARTS)
+        return;
+    for (size_t found; count > 0; count -= found, parts += found) {
+        size_t wanted = count < 16 ? count : 16;
+        found = read_program(some, parts, wanted * sizeof *some) / sizeof *some;
+        for (size_t i = 0; i < found; i++)
+            pin_message(some[i].iov_base, some[i].iov_len);
+        if (found < wanted)
+            return;
     }
+}
+
+void pin_header(const struct msghdr *header)
+{
+    struct msghdr copy;
+    if (read_program(&copy, header, sizeof copy) == sizeof copy)
+        pin_parts(copy.msg_iov, copy.msg_iovlen);
 }
 
 EXPORT int epoll_ctl(int descriptor, int operation, int target, struct epoll_event *event)
 {
-    int result = (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
-    if (result == 0 && operation != EPOLL_CTL_DEL)
-        pin_address(event->data.ptr);
-    return result;
+    struct epoll_event copy;
+    if (operation != EPOLL_CTL_DEL && read_program(&copy, event, sizeof copy) == sizeof copy)
+        pin_address(copy.data.ptr);
+    return (int)libc_result(SYSCALL_4(SYS_epoll_ctl, descriptor, operation, target, event));
 }
 
 EXPORT int sigqueue(pid_t process, int number, const union sigval value)

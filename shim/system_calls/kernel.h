@@ -6,19 +6,32 @@
 #ifndef ALLOTROPE_SHIM_SYSTEM_CALLS_KERNEL_H
 #define ALLOTROPE_SHIM_SYSTEM_CALLS_KERNEL_H
 
-#include <sys/types.h>
+#include <stddef.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 /* The kernel has been handed a word: pins the block that it points into, if it does. */
 void pin_address(const void *word);
 
-/* The kernel has taken bytes that may be a message of pointers between threads, or come back with
- * an answer: pins the blocks that words in them point to, at any offset, if they are few. bytes:
- * what the call has returned; of a failure nothing is pinned. */
-void pin_message(const void *message, ssize_t bytes);
+enum {
+    LONGEST_MESSAGE = 256,
+    MOST_PARTS = 1024, /* UIO_MAXIOV: with more a call fails */
+};
+
+/* The following are called before the system call that is given the memory. A failed call has
+ * pinned too much, which harms nobody: it lasts until the block is freed. */
+
+/* Copies memory that the program says it has. Returns how many bytes could be read; 0 where
+ * nothing need be pinned. */
+size_t read_program(void *copy, const void *start, size_t bytes);
+
+/* The kernel is handed bytes that may be a message of pointers between threads, or come back with
+ * an answer: pins the blocks that words in them point to, at any offset, if they are few. */
+void pin_message(const void *message, size_t bytes);
 
 /* The same of a message in parts, each of which may be a message. */
-void pin_parts(const struct iovec *parts, size_t count, ssize_t bytes);
+void pin_parts(const struct iovec *parts, size_t count);
+void pin_header(const struct msghdr *header);
 
 /* Pages are about to be made that nobody may touch; see struct allocator. */
 void tell_pages_may_fault(void);

@@ -166,13 +166,13 @@ static ssize_t write_some(int descriptor, const void *buffer, size_t bytes)
 
 EXPORT ssize_t write(int descriptor, const void *buffer, size_t bytes)
 {
+    pin_message(buffer, bytes);
     struct transfer transfer = begin_transfer(bytes);
     ssize_t done = write_some(descriptor, buffer, bytes), more = done;
     while (more > 0 && was_cut_short(&transfer, done, bytes)) {
         more = write_some(descriptor, (const char *)buffer + done, bytes - (size_t)done);
         done += more > 0 ? more : 0;
     }
-    pin_message(buffer, done);
     return done;
 }
 
@@ -244,11 +244,10 @@ static ssize_t write_part(int descriptor, char *start, size_t bytes, int flags)
 
 EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int count)
 {
+    pin_parts(parts, (size_t)count);
     struct transfer transfer = begin_transfer(SIZE_MAX);
     ssize_t done = write_parts(descriptor, parts, count);
-    done = complete(&transfer, descriptor, parts, (size_t)count, done, 0, write_part);
-    pin_parts(parts, (size_t)count, done);
-    return done;
+    return complete(&transfer, descriptor, parts, (size_t)count, done, 0, write_part);
 }
 
 /* The kernel restarts a sleep by itself if it can store the remaining time: so it always can. */
@@ -425,9 +424,8 @@ EXPORT ssize_t sendto(int descriptor, const void *buffer, size_t bytes, int flag
 {
     if (!address)
         return send(descriptor, buffer, bytes, flags);
-    ssize_t done = send_to(descriptor, buffer, bytes, flags, address, length);
-    pin_message(buffer, done);
-    return done;
+    pin_message(buffer, bytes);
+    return send_to(descriptor, buffer, bytes, flags, address, length);
 }
 
 static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int flags)
@@ -438,13 +436,13 @@ static ssize_t send_some(int descriptor, const void *buffer, size_t bytes, int f
 
 EXPORT ssize_t send(int descriptor, const void *buffer, size_t bytes, int flags)
 {
+    pin_message(buffer, bytes);
     struct transfer transfer = begin_transfer(bytes);
     ssize_t done = send_some(descriptor, buffer, bytes, flags), more = done;
     while (more > 0 && was_cut_short(&transfer, done, bytes)) {
         more = send_some(descriptor, (const char *)buffer + done, bytes - (size_t)done, flags);
         done += more > 0 ? more : 0;
     }
-    pin_message(buffer, done);
     return done;
 }
 
@@ -462,14 +460,12 @@ static ssize_t send_part(int descriptor, char *start, size_t bytes, int flags)
 /* What belongs to the message as a whole went with its first bytes. */
 EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
+    pin_header(message);
     struct transfer transfer = begin_transfer(SIZE_MAX);
     ssize_t done = send_message(descriptor, message, flags);
-    if (done <= 0)
-        return done;
-    done = complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done, flags,
-                    send_part);
-    pin_parts(message->msg_iov, message->msg_iovlen, done);
-    return done;
+    return done <= 0 ? done
+                     : complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done,
+                                flags, send_part);
 }
 
 /* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */

@@ -10,6 +10,7 @@
 #include <mqueue.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -469,6 +470,62 @@ static void driver(void)
     require(is_kept(block));
 }
 
+/* The kernel looks at no byte of what goes to /dev/null, and tells of bad addresses elsewhere. */
+static void no_memory(void)
+{
+    void *volatile at = (void *)8;
+    volatile int negative = -1;
+    void *nowhere = at;
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC), epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct iovec part = {nowhere, 100};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    make_sockets(SOCK_DGRAM);
+    require(write(null, nowhere, 100) == 100);
+    require(writev(null, &part, 1) == 100);
+    require(write(ends[1], nowhere, 100) == -1 && errno == EFAULT);
+    require(writev(ends[1], nowhere, 3) == -1 && errno == EFAULT);
+    require(writev(ends[1], &part, negative) == -1 && errno == EINVAL);
+    require(sendmsg(ends[1], &header, 0) == -1 && errno == EFAULT);
+    require(sendmsg(ends[1], nowhere, 0) == -1 && errno == EFAULT);
+    require(sendmmsg(ends[1], nowhere, 2, 0) == -1 && errno == EFAULT);
+    require(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], nowhere) == -1 && errno == EFAULT);
+    require(ioctl(0, _IOWR('T', 250, char[64]), nowhere) == -1);
+    collect();
+}
+
+/* Who receives a message may unmap its memory before the sender's call has returned. Here he does:
+ * both share a processor, and the sender has the lower priority. */
+enum { GIVEN_MESSAGES = 20 };
+
+static void *unmap_what_comes(void *unused)
+{
+    void *pages[2];
+    while (read(ends[0], pages, sizeof pages) == (ssize_t)sizeof pages)
+        require(munmap(pages[0], PAGE) == 0);
+    return unused;
+}
+
+static void unmapped_by_receiver(void)
+{
+    pthread_t thread;
+    cpu_set_t one;
+    struct sched_param parameter = {0};
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    make_pipe();
+    require(sched_setaffinity(0, sizeof one, &one) == 0);
+    require(pthread_create(&thread, NULL, unmap_what_comes, NULL) == 0);
+    require(sched_setscheduler(0, SCHED_IDLE, &parameter) == 0);
+    for (int i = 0; i < GIVEN_MESSAGES; i++) {
+        void **page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        require(page != MAP_FAILED);
+        page[0] = page;
+        require(write(ends[1], page, 2 * sizeof *page) == 2 * sizeof *page);
+    }
+    require(close(ends[1]) == 0 && pthread_join(thread, NULL) == 0);
+    collect();
+}
+
 int main(int count, char **arguments)
 {
     require(count == 2);
@@ -484,6 +541,10 @@ int main(int count, char **arguments)
         gs_base(way);
     else if (!strcmp(way, "driver"))
         driver();
+    else if (!strcmp(way, "no-memory"))
+        no_memory();
+    else if (!strcmp(way, "unmapped-by-receiver"))
+        unmapped_by_receiver();
     else
         message(way);
     return 0;

@@ -50,7 +50,8 @@ KERNEL = (
     "odd-size odd-offset sendto sendmsg sendmmsg writev pwrite pwrite64 unbuffered "
     "unbuffered-unlocked eventfd mq-send mq-timedsend msgsnd vmsplice driver "
     "aio-read aio-read64 aio-write aio-write64 aio-fsync aio-fsync64 lio-listio lio-listio64 "
-    "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread"
+    "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread "
+    "no-memory unmapped-by-receiver"
 )
 PAGES = (
     "below-given-stack protection-key user-faults user-faults-shared guard-in-block "
