@@ -613,6 +613,8 @@ static void free_large_deferred(const uintptr_t *words)
     large_free(block, block->payload);
 }
 
+/* While the heap is frozen the block leaves the map at once, as by large_free, so that a second
+ * free is one of a stranger: deferred as well, it would take the block out of its list twice. */
 static void free_large(struct large_block *large, void *block)
 {
     large_check_start(large, "free", block);
@@ -620,6 +622,7 @@ static void free_large(struct large_block *large, void *block)
         large_free(large, block);
         operation_end();
     } else {
+        granule_map_set(block, large->usable_bytes, NULL);
         defer_one(free_large_deferred, large);
         frozen_end();
     }

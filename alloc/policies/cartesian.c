@@ -37,7 +37,7 @@
 #include "vm/metadata.h"
 #include "vm/pages.h"
 
-enum { ARRAY_NODES = 512, HASH_BITS = 16 };
+enum { ARRAY_NODES = 512, HASH_BITS = 16, LAST_BIN_STEP_BITS = TAG_SIZE_BITS - HASH_BITS };
 
 /* Memory for nodes that was refused is not asked for again before so many requests, and as many
  * more as blocks wait, so that they are gone through at a constant cost for each request. */
@@ -150,7 +150,10 @@ static size_t weight(const struct cartesian_node *node)
  * which there are few, and equals by a hash of their address: among them the tree is one of random
  * priorities, which is shallow (Seidel and Aragon, Randomized Search Trees, 1996). The hash stays
  * with the node, so that a block which grows or shrinks within its bin keeps its place. The address
- * counts from the heap's start, so that a heap is the same wherever the kernel puts it. */
+ * counts from the heap's start, so that a heap is the same wherever the kernel puts it.
+ *
+ * The last bin has no end (it starts at 15 GiB), so no larger bin serves what falls into it. In
+ * the hash's place its ranks have the size itself, in steps of 16 MiB. */
 static uint64_t hash_of(const struct cartesian_heap *heap, const char *block)
 {
     return ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HASH_BITS);
@@ -158,7 +161,8 @@ static uint64_t hash_of(const struct cartesian_heap *heap, const char *block)
 
 static uint64_t fast_rank(size_t bytes, uint64_t hash)
 {
-    return (uint64_t)free_bin_of(bytes / BLOCK_ALIGNMENT) << HASH_BITS | hash;
+    uint64_t bin = free_bin_of(bytes / BLOCK_ALIGNMENT);
+    return bin << HASH_BITS | (bin == FREE_BINS - 1 ? bytes >> LAST_BIN_STEP_BITS : hash);
 }
 
 /* Of a block that is to be put in. */
@@ -262,13 +266,16 @@ static struct cartesian_node **find_block(struct cartesian_heap *heap, const cha
     return *link ? link : NULL;
 }
 
-/* The size from which on no block has a smaller one above it. In a tree ranked by bins that is
- * where a bin starts; sizes that the layers above ask for are such. */
+/* The size, no smaller than `bytes`, from which on no block has a smaller one above it. In a tree
+ * ranked by bins that is where a bin starts, or a step of the last one; sizes that the layers above
+ * ask for are such. */
 static size_t ranked_bytes(const struct cartesian_heap *heap, size_t bytes)
 {
     if (!heap->fast)
         return bytes;
     unsigned bin = free_bin_of(bytes / BLOCK_ALIGNMENT);
+    if (bin == FREE_BINS - 1)
+        return round_up(bytes, (size_t)1 << LAST_BIN_STEP_BITS);
     size_t start = free_bin_start(bin) * BLOCK_ALIGNMENT;
     return start >= bytes ? start : free_bin_start(bin + 1) * BLOCK_ALIGNMENT;
 }

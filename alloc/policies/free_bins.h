@@ -5,9 +5,10 @@
  * Sizes are counted in units (of 16 bytes, of pages: the heap's own). Up to 64 units each size has
  * a bin; beyond, every doubling has eight:
  *
- *   0 1 2 ... 63 | 64-71 72-79 ... 120-127 | 128-143 ... | ... | 2^30 and more
+ *   0 1 2 ... 63 | 64-71 72-79 ... 120-127 | 128-143 ... | ... | 15 * 2^26 and more
  *
  * A bin's first size is exact, so every block in a bin that starts at or above a request serves it.
+ * The last bin has no end: what falls into it no larger bin serves.
  * Only the one bin that the request itself falls into can hold both sizes that do and sizes that do
  * not; a heap looks at BINNED_SEARCH_LIMIT blocks of it at most and then goes on to the next bin
  * that is not empty, which a bitmap tells. So a search has a constant bound. How the blocks of a
@@ -29,7 +30,8 @@ enum {
     BINS_A_DOUBLING_LOG = 3,
     FREE_BINS = 256,
     FREE_BIN_WORDS = FREE_BINS / 64,
-    /* So many blocks of the last bin's least size, 2^30 units of 16 bytes, fill the window. */
+    /* Of the last bin's least size, 15 * 2^26 units of 16 bytes, the window of 1 TiB has room for
+     * 68: a search sees nearly all. */
     BINNED_SEARCH_LIMIT = 64,
 };
 

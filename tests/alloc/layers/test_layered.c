@@ -11,6 +11,8 @@
 
 #include "alloc/presets/historic.h"
 #include "alloc/layers/layered.h"
+#include "vm/fork_chain.h"
+#include "vm/message.h"
 #include "vm/pages.h"
 
 static const struct allocator *const heap = &bsd_default;
@@ -364,6 +366,38 @@ static void test_bad_pointers_are_found_in_every_layer(void **state)
     }
 }
 
+static void free_twice_while_frozen(void *block)
+{
+    fork_chain_prepare();
+    free_twice(block);
+    fork_chain_parent();
+}
+
+/* A large block is a stranger's from its first free on. */
+static void free_large_twice_while_frozen(void *block)
+{
+    struct allocator_statistics before, after;
+    heap->statistics(&before);
+    uint64_t faults = pointer_faults();
+    free_twice_while_frozen(block);
+    require(pointer_faults() == faults + 1);
+    heap->statistics(&after);
+    require(after.large_blocks == before.large_blocks - 1);
+    require(after.large_bytes == before.large_bytes - LARGE_BYTES);
+    void *first = heap->alloc(LARGE_BYTES), *second = heap->alloc(LARGE_BYTES);
+    require(first != second && heap->is_valid());
+}
+
+static void test_a_second_free_is_found_while_the_heap_is_frozen(void **state)
+{
+    (void)state;
+    void *small = heap->alloc(100000), *large = heap->alloc(LARGE_BYTES);
+    assert_aborts(free_twice_while_frozen, small, "): not a live block (freed twice");
+    assert_child_succeeds(free_large_twice_while_frozen, large);
+    heap->free(small);
+    heap->free(large);
+}
+
 /* The kernel moves only whole mappings, and the program may have split one. */
 static void test_a_large_block_whose_mapping_was_split_still_grows(void **state)
 {
@@ -414,6 +448,7 @@ int main(void)
         ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
         cmocka_unit_test(test_bad_pointers_are_found_in_every_layer),
         ALLOCATOR_TEST(test_foreign_pointers_are_reported_and_ignored, whole),
+        cmocka_unit_test(test_a_second_free_is_found_while_the_heap_is_frozen),
         cmocka_unit_test(test_a_large_block_whose_mapping_was_split_still_grows),
         cmocka_unit_test(test_blocks_move_between_the_layers_with_their_contents),
     };

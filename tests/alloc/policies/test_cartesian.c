@@ -194,6 +194,54 @@ static void test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies(void *
     test_heap_init(&heap, fast_tree.policy, fast_tree.options);
 }
 
+/* Address space for a heap of hundreds of GiB, of which a few pages are touched. */
+static void widen_source(void)
+{
+    static const size_t WIDE_BYTES = (size_t)256 << 30;
+    void *base = mmap(NULL, WIDE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        skip(); /* this process may not have so much address space */
+    munmap(heap.source.base, SOURCE_BYTES);
+    heap.source.base = base;
+    heap.source.end = heap.source.base + WIDE_BYTES;
+}
+
+/* The last bin of free_bins.h starts at 15 GiB and has no end. */
+static void test_cartesian_blocks_of_the_last_bin_do_not_overlap(void **state)
+{
+    (void)state;
+    widen_source();
+    for (size_t gib = 14; gib < 20; gib++) {
+        size_t size = (gib << 30) + 100;
+        char *block = take(size), *next = take(8);
+        assert_in_range(usable(block), size, size + 64);
+        assert_true(next < block || next >= block + size);
+    }
+}
+
+static void test_cartesian_holes_of_the_last_bin_serve_what_fits(void **state)
+{
+    (void)state;
+    void *holes[5];
+    widen_source();
+    make_holes((const size_t[]){(size_t)18 << 30, (size_t)16 << 30, (size_t)20 << 30,
+                                (size_t)17 << 30, (size_t)19 << 30},
+               5, holes);
+    assert_true(heap_is_valid());
+    heap.source.decide = refuse_all;
+    assert_null(heap_alloc((size_t)21 << 30));
+    assert_ptr_equal(take(((size_t)19 << 30) + (1 << 29)), holes[2]);
+    assert_ptr_equal(take(((size_t)18 << 30) + (1 << 29)), holes[4]);
+    assert_null(heap_alloc((size_t)19 << 30));
+    assert_ptr_equal(take(((size_t)17 << 30) + (1 << 29)), holes[0]);
+    assert_ptr_equal(take(((size_t)16 << 30) + (1 << 29)), holes[3]);
+    assert_ptr_equal(take(((size_t)15 << 30) + (1 << 29)), holes[1]);
+    for (int i = 0; i < 5; i++)
+        give(holes[i]);
+    assert_true(heap_is_valid());
+}
+
 static void test_cartesian_resizes_into_a_free_upper_neighbour(void **state)
 {
     (void)state;
@@ -247,6 +295,10 @@ int main(void)
         HEAP_TEST(test_cartesian_fast_tree_of_equal_blocks_is_shallow, fast_tree),
         HEAP_TEST(test_cartesian_fast_tree_of_increasing_blocks_is_shallow, fast_tree),
         HEAP_TEST(test_cartesian_fast_tree_is_the_same_wherever_its_memory_lies, fast_tree),
+        HEAP_TEST(test_cartesian_blocks_of_the_last_bin_do_not_overlap, plain),
+        HEAP_TEST(test_cartesian_blocks_of_the_last_bin_do_not_overlap, fast_tree),
+        HEAP_TEST(test_cartesian_holes_of_the_last_bin_serve_what_fits, plain),
+        HEAP_TEST(test_cartesian_holes_of_the_last_bin_serve_what_fits, fast_tree),
         HEAP_TEST(test_cartesian_resizes_into_a_free_upper_neighbour, plain),
         HEAP_TEST(test_cartesian_gives_back_the_ends_of_an_aligned_block, plain),
         HEAP_TEST(test_cartesian_is_unchanged_when_memory_is_refused, plain),
