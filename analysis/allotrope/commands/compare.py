@@ -23,6 +23,7 @@ from ..features.compare.gate import (
     Condition,
     Judgement,
     check_conditions,
+    check_quantities,
     gate_lines,
     judge,
     parse_condition,
@@ -247,7 +248,9 @@ def compare_allocators(
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files)
     plan = planned(specs, baseline, builds, command, server, settings)
-    check_conditions(gate, [one.spec for one in plan.allocators], settings["rounds"])
+    chosen = [one.spec for one in plan.allocators]
+    check_conditions(gate, chosen, settings["rounds"])
+    check_quantities(gate, chosen, chosen[plan.baseline], server is not None)
     return compare_command(plan, witness, files, gate)
 
 
