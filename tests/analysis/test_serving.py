@@ -278,6 +278,11 @@ class TestUntil:
         done = real.run("compare", *words.split(), "--", "true")
         assert done.returncode == 2 and "is no share between 0% and 100%" in done.stderr
 
+    def test_more_rounds_than_the_limit_are_refused(self, real: Command) -> None:
+        words = "--rounds 20 --until 2% --most-rounds 19 -- true".split()
+        done = real.run("compare", *words)
+        assert done.returncode == 2 and "--rounds 20 is more than --most-rounds 19" in done.stderr
+
     def test_a_limit_without_until_is_refused(self, real: Command) -> None:
         done = real.run("compare", "--most-rounds", "20", "--", "true")
         assert done.returncode == 2 and "--most-rounds needs --until" in done.stderr

@@ -109,6 +109,20 @@ class Words(click.Group):
         return command
 
 
+class Seconds(click.FloatRange):
+    """A time. click takes "nan" and "inf" for numbers, and finds nan in every range."""
+
+    name = "number of seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"'{value}' is no number of seconds", param, ctx)
+        return seconds
+
+
 class Percent(click.ParamType):
     """A share of 1, written with a percent sign: 2% is 0.02."""
 
