@@ -137,7 +137,9 @@ class Percent(click.ParamType):
             share = float(str(value).removesuffix("%")) / 100
         except ValueError:
             share = math.nan
-        if not str(value).endswith("%") or not 0 < share < 1:
+        if not str(value).endswith("%") and not math.isnan(share):
+            self.fail(f"'{value}': write it with %, such as 2%", param, ctx)
+        if not 0 < share < 1:
             self.fail(f"'{value}' is no share between 0% and 100%, such as 2%", param, ctx)
         return share
 
