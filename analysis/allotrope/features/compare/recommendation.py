@@ -669,8 +669,8 @@ def _limits(document: Document) -> list[Sentence]:
         sentences.append(Sentence("note", "Short", text))
     elif cpu and max(cpu) < SHORT_RUN_SECONDS:
         text = (
-            f"a run takes {1000 * max(cpu):.0f} ms of CPU, most of which goes into starting the "
-            "program; give it more to do."
+            f"a run takes at most {1000 * max(cpu):.0f} ms of CPU, much of which may be the "
+            "program's start; give it more to do."
         )
         sentences.append(Sentence("note", "Short", text))
     return sentences
