@@ -537,6 +537,15 @@ class TestJudging:
         words = ("-a", "mock", "--ignore-failure", "--", "sh", "-c", script)
         assert by_spec(measure(mock, tmp_path, *words, status=1))["mock"]["status"] == "failed"
 
+    @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "soon"])
+    def test_a_timeout_is_a_time(self, mock: Command, seconds: str) -> None:
+        done = mock.run("compare", "-a", "mock", "--timeout", seconds, "--", "true")
+        assert done.returncode == 2 and "Invalid value for '--timeout'" in done.stderr
+
+    def test_an_empty_shell_command_is_refused(self, mock: Command) -> None:
+        done = mock.run("compare", "-a", "mock", "--shell", " ")
+        assert done.returncode == 2 and "--shell is empty" in done.stderr
+
     def test_timeout_is_a_failure(self, mock: Command, tmp_path: Path) -> None:
         script = 'test -z "$ALLOTROPE" || sleep 60'
         words = ("-a", "mock", "--timeout", "1", "--", "sh", "-c", script)

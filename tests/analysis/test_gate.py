@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 from allotrope.features.compare.difference import check_pair, difference_rows, quotient
-from allotrope.features.compare.gate import check_conditions, judge, parse_condition
+from allotrope.features.compare.gate import (
+    check_conditions,
+    check_quantities,
+    judge,
+    parse_condition,
+)
 from allotrope.statistics.intervals import Estimate
 from allotrope.system.errors import UserError
 from conftest import Command
@@ -94,6 +99,40 @@ class TestConditions:
             parse_condition("blocks.rss > 5MB")
         with pytest.raises(UserError, match="no quantity 'pages'.*cpu_seconds"):
             judge([parse_condition("any.pages > 1")], document((1, 1, 1)))
+
+    @pytest.mark.parametrize(
+        "text, why",
+        [
+            ("any.rss > 5s", "peak_rss_bytes is not in s; valid are %, B, KiB"),
+            ("any.cpu > 5MiB", "cpu_seconds is not in MiB; valid are %, us"),
+            ("any.faults > 5B", "minor_faults is not in B; valid are a ratio"),
+            ("glibc.cpu > 1.05", "glibc is the baseline, whose ratio to itself is 1"),
+        ],
+    )
+    def test_units_and_ratios_that_mean_nothing(self, text: str, why: str) -> None:
+        """Before it is measured, and of a document."""
+        condition = parse_condition(text)
+        with pytest.raises(UserError, match=why):
+            judge([condition], document((1, 1, 1)))
+        with pytest.raises(UserError, match=why):
+            check_quantities([condition], ["glibc", "blocks"], "glibc", server=True)
+
+    def test_a_time_is_held_against_microseconds(self) -> None:
+        with_load = document((1, 1, 1))
+        for result in with_load["results"]:
+            result["metric:p99_us"] = quantity(2000, (1, 1, 1))
+        for bound, met in (("1.5ms", True), ("1500us", True), ("2ms", None), ("0.003s", False)):
+            (judgement,) = judge([parse_condition(f"any.p99_us > {bound}")], with_load)
+            assert judgement.met is met, judgement.line
+        with pytest.raises(UserError, match="p99_us is not in KiB"):
+            judge([parse_condition("any.p99_us > 1KiB")], with_load)
+
+    def test_what_only_a_load_tells_is_known_afterwards(self) -> None:
+        for name in ("p99_us", "mean"):
+            condition = parse_condition(f"any.{name} > 2")
+            check_quantities([condition], ["glibc", "blocks"], "glibc", server=True)
+            with pytest.raises(UserError, match=f"no quantity '{name}'"):
+                check_quantities([condition], ["glibc", "blocks"], "glibc", server=False)
 
 
 class TestDifference:

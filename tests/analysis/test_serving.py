@@ -273,10 +273,20 @@ class TestUntil:
     def test_all_looks_together_are_wrong_as_often_as_one(self) -> None:
         assert sum(1 - confidence_of_look(look) for look in range(1, 10_000)) < 0.005
 
-    @pytest.mark.parametrize("words", ["--until 2", "--until 0%", "--until 100%", "--until x%"])
+    @pytest.mark.parametrize("words", ["--until 0%", "--until 100%", "--until x%"])
     def test_a_share_is_written_as_such(self, real: Command, words: str) -> None:
         done = real.run("compare", *words.split(), "--", "true")
         assert done.returncode == 2 and "is no share between 0% and 100%" in done.stderr
+
+    @pytest.mark.parametrize("words", ["--until 2", "--threshold 0.02"])
+    def test_a_number_needs_its_percent_sign(self, real: Command, words: str) -> None:
+        done = real.run("compare", *words.split(), "--", "true")
+        assert done.returncode == 2 and "write it with %, such as 2%" in done.stderr
+
+    def test_more_rounds_than_the_limit_are_refused(self, real: Command) -> None:
+        words = "--rounds 20 --until 2% --most-rounds 19 -- true".split()
+        done = real.run("compare", *words)
+        assert done.returncode == 2 and "--rounds 20 is more than --most-rounds 19" in done.stderr
 
     def test_a_limit_without_until_is_refused(self, real: Command) -> None:
         done = real.run("compare", "--most-rounds", "20", "--", "true")

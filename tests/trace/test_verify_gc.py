@@ -66,6 +66,23 @@ def test_nothing_is_said_of_a_program_without_collections(real: Command) -> None
     assert (done.returncode, done.stdout[:37]) == (3, "not judged: there was no collection: ")
 
 
+COUNT = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); a=$a$i; done; "
+
+
+def test_a_program_that_is_killed_is_not_judged(real: Command) -> None:
+    """Without the signal this shell is judged: nothing is found."""
+    done = real.run("verify-gc", "--every", "100", "--", "/bin/sh", "-c", COUNT + "kill -ABRT $$")
+    told = "not judged: CMD was killed by SIGABRT: only what it did until then was seen"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, told)
+
+
+def test_a_status_stands_beside_the_judgement(real: Command) -> None:
+    done = real.run("verify-gc", "--every", "100", "--", "/bin/sh", "-c", COUNT + "exit 3")
+    line = done.stdout.splitlines()[-1]
+    assert done.returncode == 0 and line.startswith("nothing found in ")
+    assert line.endswith(" collections; CMD ended with status 3")
+
+
 def test_what_cannot_be_run_is_said(real: Command) -> None:
     done = real.run("verify-gc", "--", "/nonexistent/program")
     assert done.returncode == 127 and "not found" in done.stderr

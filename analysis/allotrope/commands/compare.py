@@ -23,6 +23,7 @@ from ..features.compare.gate import (
     Condition,
     Judgement,
     check_conditions,
+    check_quantities,
     gate_lines,
     judge,
     parse_condition,
@@ -51,7 +52,7 @@ from ..statistics.intervals import JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
-from .server_options import refuse_what_is_for_commands, server_options
+from .server_options import SECONDS, refuse_what_is_for_commands, server_options
 from .words import (
     Percent,
     allocators_option,
@@ -124,7 +125,7 @@ WRITTEN = {
 @click.option("--input", metavar="FILE", help="CMD's standard input (default: nothing)")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="stop a run that takes longer; it has then failed",
 )
@@ -232,6 +233,8 @@ def compare_allocators(
         raise UserError("--against needs --from FILE, the later comparison")
     if shell is not None and command:
         raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
+    if shell is not None and not shell.strip():
+        raise UserError("--shell is empty; give the command that sh is to run")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
@@ -247,7 +250,9 @@ def compare_allocators(
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files)
     plan = planned(specs, baseline, builds, command, server, settings)
-    check_conditions(gate, [one.spec for one in plan.allocators], settings["rounds"])
+    chosen = [one.spec for one in plan.allocators]
+    check_conditions(gate, chosen, settings["rounds"])
+    check_quantities(gate, chosen, chosen[plan.baseline], server is not None)
     return compare_command(plan, witness, files, gate)
 
 
@@ -395,6 +400,12 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
             raise UserError(f"{written} needs --until")
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
+    if {"rounds", "until"} <= given_options(context).keys():
+        first, most = context.params["rounds"], context.params["most_rounds"]
+        if first > most:
+            raise UserError(
+                f"--rounds {first} is more than --most-rounds {most}, the end of --until"
+            )
 
 
 def read_question(

@@ -9,9 +9,9 @@ import click
 from ..features.server.metrics import metrics
 from ..features.server.plan import ServerPlan
 from ..system.errors import UserError
-from .words import Function
+from .words import Function, Seconds
 
-SECONDS = click.FloatRange(min=0, min_open=True)
+SECONDS = Seconds(min=0, min_open=True)
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "--server",
@@ -75,6 +75,8 @@ NAMES = tuple(option.strip("-").replace("-", "_") for option, _ in OPTIONS)
 # Options of compare that have no meaning for a server, and what serves instead.
 WITH_SERVER = {
     "command": "the server's command is --server's",
+    "shell": "the server's command is --server's",
+    "vary": "a scan is made of commands",
     "prepare": "use --setup",
     "input": "a server reads none",
     "check": "the status of --load judges",

@@ -10,6 +10,7 @@ from ..features.stats.output import WATCH_HEADER, as_lines, watch_line
 from ..features.stats.process import SCHEMA, find
 from ..system.errors import UserError
 from ..system.machine import need_proc
+from .words import Seconds
 
 
 @click.command("stats")
@@ -18,7 +19,7 @@ from ..system.machine import need_proc
 @click.option("--watch", is_flag=True, help="a line every --interval until it ends or Ctrl-C")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.01),
+    type=Seconds(min=0.01),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

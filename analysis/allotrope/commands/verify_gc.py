@@ -33,7 +33,7 @@ def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     \b
     unsafe: BLOCK, SITE ...             status 1: run it with leaks=keep
     nothing found in N collections      status 0: another run may do more
-    not judged: WHY                     status 3
+    not judged: WHY                     status 3, as when CMD is killed
 
     \b
     allotrope verify-gc -- ./program

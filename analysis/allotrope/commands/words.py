@@ -109,6 +109,20 @@ class Words(click.Group):
         return command
 
 
+class Seconds(click.FloatRange):
+    """A time. click takes "nan" and "inf" for numbers, and finds nan in every range."""
+
+    name = "number of seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"'{value}' is no number of seconds", param, ctx)
+        return seconds
+
+
 class Percent(click.ParamType):
     """A share of 1, written with a percent sign: 2% is 0.02."""
 
@@ -123,7 +137,9 @@ class Percent(click.ParamType):
             share = float(str(value).removesuffix("%")) / 100
         except ValueError:
             share = math.nan
-        if not str(value).endswith("%") or not 0 < share < 1:
+        if not str(value).endswith("%") and not math.isnan(share):
+            self.fail(f"'{value}': write it with %, such as 2%", param, ctx)
+        if not 0 < share < 1:
             self.fail(f"'{value}' is no share between 0% and 100%, such as 2%", param, ctx)
         return share
 

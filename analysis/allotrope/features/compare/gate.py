@@ -8,21 +8,29 @@ sides it is not decided, which is said and fails nothing: chance must not break 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...system.errors import UserError
+from ..server.run import QUANTITIES as SERVER_QUANTITIES
+from .measure import QUANTITIES
 from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
 STATUS = 3  # of a comparison that meets a condition
 ANY = "any"
 CONDITION = re.compile(r"(.+?)\s*(>=|<=|>|<)\s*([+-]?\d+(?:\.\d+)?)\s*(%|[A-Za-zµ]*)")
-UNITS = {
-    **{"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0},
-    **{"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30},
+TIME_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+BYTE_UNITS = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+UNITS = TIME_UNITS | BYTE_UNITS
+# How a quantity's key ends, the units that fit it, and how many of its own make a second or a byte.
+ENDINGS: dict[str, tuple[Mapping[str, float], float]] = {
+    "_seconds": (TIME_UNITS, 1.0),
+    "_ms": (TIME_UNITS, 1e3),
+    "_us": (TIME_UNITS, 1e6),
+    "_bytes": (BYTE_UNITS, 1.0),
 }
 SHORT_NAMES = {
     "wall": "wall_seconds",
@@ -44,6 +52,28 @@ class Condition:
     operator: str
     bound: float
     unit: str | None  # None: the bound is a ratio
+
+    def about(self, key: str) -> "Condition":
+        """With the bound in the quantity's own unit; raises UserError where the unit is another
+        quantity's."""
+        if self.unit is None:
+            return self
+        units, scale = next(
+            (found for ending, found in ENDINGS.items() if key.endswith(ending)), ({}, 1.0)
+        )
+        if self.unit not in units:
+            valid = f"%, {', '.join(units)}" if units else "a ratio or a percentage"
+            raise UserError(
+                f"--fail-if: '{self.text}': {key.removeprefix('metric:')} is not in {self.unit}; "
+                f"valid are {valid}"
+            )
+        return replace(self, bound=self.bound * scale)
+
+    def named(self, specs: Sequence[str]) -> tuple[str, str]:
+        """The allocator, or "any", and what the quantity is called."""
+        found = [spec for spec in specs if self.subject.startswith(f"{spec}.")]
+        subject = max(found, key=len) if found else ANY
+        return subject, self.subject.removeprefix(f"{subject}.")
 
     def meets(self, interval: Estimate) -> bool | None:
         """None: not decided."""
@@ -85,13 +115,48 @@ def check_conditions(conditions: Sequence[Condition], specs: Sequence[str], roun
             )
 
 
+def check_quantities(
+    conditions: Sequence[Condition], specs: Sequence[str], baseline: str, server: bool
+) -> None:
+    """Before anything is measured, as far as it is known then: what a server's load prints is
+    not."""
+    keys = (*QUANTITIES, *(SERVER_QUANTITIES if server else ()))
+    known = _names(keys) | {"cpu": "cpu_seconds", "memory": "peak_rss_bytes"}
+    for condition in conditions:
+        subject, name = condition.named(specs)
+        if name in known:
+            condition.about(known[name])
+        elif not server:
+            raise _no_quantity(condition, name, known)
+        _refuse_ratio_to_itself(condition, subject, baseline)
+
+
+def _no_quantity(condition: Condition, name: str, known: Mapping[str, str]) -> UserError:
+    return UserError(
+        f"--fail-if: '{condition.text}': there is no quantity '{name}'; valid are: "
+        f"{', '.join(sorted(known))}"
+    )
+
+
+def _refuse_ratio_to_itself(condition: Condition, subject: str, baseline: str) -> None:
+    if condition.unit is None and subject == baseline:
+        raise UserError(
+            f"--fail-if: '{condition.text}': {baseline} is the baseline, whose ratio to itself is "
+            "1; give a number with a unit, or name another allocator"
+        )
+
+
+def _names(keys: Sequence[str]) -> dict[str, str]:
+    metrics = {key.removeprefix("metric:"): key for key in keys if key.startswith("metric:")}
+    short = {name: key for name, key in SHORT_NAMES.items() if key in keys}
+    return {key: key for key in keys} | metrics | short
+
+
 def quantities(document: Document) -> dict[str, str]:
     """What a condition may call each quantity, and its key."""
     keys = [key for result in document["results"] for key, one in result.items() if _is_one(one)]
-    metrics = {key.removeprefix("metric:"): key for key in keys if key.startswith("metric:")}
-    known = {key: key for key in keys} | metrics | {"cpu": cpu_quantity(document)}
-    known["memory"] = memory_quantity(document)
-    return known | {name: key for name, key in SHORT_NAMES.items() if key in keys}
+    meant = {"cpu": cpu_quantity(document), "memory": memory_quantity(document)}
+    return _names(keys) | meant
 
 
 def _is_one(value: Any) -> bool:
@@ -102,18 +167,11 @@ def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]
     """The allocators and the quantity's key that a condition is about."""
     known = quantities(document)
     specs = [str(result["spec"]) for result in document["results"]]
-    found = [spec for spec in specs if condition.subject.startswith(f"{spec}.")]
-    if found:
-        spec = max(found, key=len)
-        name, about = condition.subject.removeprefix(f"{spec}."), [spec]
-    else:
-        name = condition.subject.removeprefix(f"{ANY}.")
-        about = [spec for spec in specs if spec != document["baseline"]]
+    subject, name = condition.named(specs)
+    others = [spec for spec in specs if spec != document["baseline"]]
+    about = [subject] if subject in specs else others
     if name not in known:
-        raise UserError(
-            f"--fail-if: '{condition.text}': there is no quantity '{name}'; valid are: "
-            f"{', '.join(sorted(known))}"
-        )
+        raise _no_quantity(condition, name, known)
     return [(spec, known[name]) for spec in about]
 
 
@@ -142,8 +200,11 @@ def judge(
     a quantity's key, where it is not the document's own."""
     results = {result["spec"]: result for result in document["results"]}
     judgements = []
-    for condition in conditions:
-        for spec, key in _subjects(condition, document):
+    for given in conditions:
+        for spec, key in _subjects(given, document):
+            condition = given.about(key)
+            if interval_of is None:
+                _refuse_ratio_to_itself(condition, spec, document["baseline"])
             interval = (
                 interval_of(condition, spec, key)
                 if interval_of

@@ -29,6 +29,7 @@ from ...statistics.intervals import (
 )
 from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from . import served
+from .measure import BUILD
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
@@ -473,12 +474,32 @@ def _refused(document: Document) -> list[Sentence]:
             text = f"{name} failed in {failure['when']}: {failure['ending']}{said}."
             sentences.append(Sentence("refused", "Not for this program", text))
         elif result["status"] == "different-output":
-            text = (
-                f"under {name} the command writes something else than under glibc. Either the "
-                "allocator is at fault or the program depends on where its memory lies."
-            )
+            text = _other_output(document, name)
             sentences.append(Sentence("refused", "Not for this program", text))
     return [*sentences, *_out_of_reach(document)]
+
+
+def _other_output(document: Document, name: str) -> str:
+    if _build_is_another(document, name):
+        return (
+            f"under {name} the command writes something else than under {document['baseline']}. "
+            "Either the builds do not do the same or the program depends on where its memory lies."
+        )
+    return (
+        f"under {name} the command writes something else than under glibc. Either the allocator is "
+        "at fault or the program depends on where its memory lies."
+    )
+
+
+def _build_is_another(document: Document, name: str) -> bool:
+    """Whether it can be the build that writes something else: it does so under every allocator,
+    and the baseline's build does not. A spec is BUILD or BUILD/ALLOCATOR."""
+    if not any(BUILD in word for word in document.get("command", ())):
+        return False
+    statuses = {str(one["spec"]): one["status"] for one in document["results"]}
+    build = name.partition("/")[0]
+    same = [status for spec, status in statuses.items() if spec.partition("/")[0] == build]
+    return "ok" not in same and statuses[document["baseline"]] == "ok"
 
 
 def _out_of_reach(document: Document) -> list[Sentence]:
@@ -669,8 +690,8 @@ def _limits(document: Document) -> list[Sentence]:
         sentences.append(Sentence("note", "Short", text))
     elif cpu and max(cpu) < SHORT_RUN_SECONDS:
         text = (
-            f"a run takes {1000 * max(cpu):.0f} ms of CPU, most of which goes into starting the "
-            "program; give it more to do."
+            f"a run takes at most {1000 * max(cpu):.0f} ms of CPU, much of which may be the "
+            "program's start; give it more to do."
         )
         sentences.append(Sentence("note", "Short", text))
     return sentences

@@ -8,6 +8,7 @@ blocks (trace/inspect/unsafe.c).
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -15,9 +16,12 @@ from pathlib import Path
 from typing import Sequence
 
 from ...system import allocators
+from ...system.launch import signal_name
 from ...system.native import last_line, without_name
 from ...system.places import PLACES, built
 from ..trace.record import recorder_line
+
+SIGNALLED = range(128 + 1, 128 + signal.NSIG)  # the recorder's status for a killed program
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,16 @@ class Judgement:
         if self.obstacle:
             return f"not judged: {self.obstacle}"
         plural = "" if self.collections == 1 else "s"
-        return f"nothing found in {self.collections} collection{plural}"
+        ended = f"; CMD ended with status {self.status}" if self.status else ""
+        return f"nothing found in {self.collections} collection{plural}{ended}"
 
 
 def obstacle(answer: dict[str, int], status: int) -> str:
     if status == -1 or not answer:
         return "the program could not be recorded"
+    if status in SIGNALLED:
+        name = signal_name(status - 128)
+        return f"CMD was killed by {name}: only what it did until then was seen"
     if not answer["collections"]:
         return (
             "there was no collection: too few allocations are made in its first process (--every "
