@@ -46,6 +46,7 @@ void fork_mapping_drop(const struct fork_mapping *mapping)
 struct fork_block {
     struct owner owner;
     _Atomic bool is_freed; /* by the program */
+    bool is_entered;       /* false for good where there was no memory to note that it should be */
     struct fork_mapping mapping;
     struct fork_block *next, *previous;
 };
@@ -73,14 +74,15 @@ static void enter(const uintptr_t *words)
     if (list)
         list->previous = block;
     list = block;
+    block->is_entered = true;
     blocks++;
     bytes += block->mapping.usable;
     lock_release(&lock);
     account_mapped((ptrdiff_t)block->mapping.usable);
 }
 
-/* With the lock held, which it gives back. */
-static void remove_and_unlock(struct fork_block *block)
+/* With the lock held. */
+static void leave(struct fork_block *block)
 {
     if (block->previous)
         block->previous->next = block->next;
@@ -90,8 +92,15 @@ static void remove_and_unlock(struct fork_block *block)
         block->next->previous = block->previous;
     blocks--;
     bytes -= block->mapping.usable;
-    lock_release(&lock);
     account_mapped(-(ptrdiff_t)block->mapping.usable);
+}
+
+/* With the lock held, which it gives back. */
+static void remove_and_unlock(struct fork_block *block)
+{
+    if (block->is_entered)
+        leave(block);
+    lock_release(&lock);
     drop(block);
 }
 

@@ -189,6 +189,7 @@ static void list_fork_slab(struct slab *slab)
     if (slab->next)
         slab->next->previous = slab;
     blocks_heap.fork_slabs = slab;
+    slab->is_listed = true;
     count_large(1, (ptrdiff_t)slab->block_bytes);
     blocks_heap.mapped_granules += slab->granules;
     account_mapped((ptrdiff_t)(slab->granules * GRANULE_BYTES));
@@ -224,7 +225,7 @@ void *large_block_alloc_frozen(size_t alignment, size_t size)
     return mapping.payload;
 }
 
-static void free_fork_slab(struct slab *slab)
+static void unlist_fork_slab(struct slab *slab)
 {
     if (slab->previous)
         slab->previous->next = slab->next;
@@ -235,6 +236,12 @@ static void free_fork_slab(struct slab *slab)
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
     blocks_heap.mapped_granules -= slab->granules;
     account_mapped(-(ptrdiff_t)(slab->granules * GRANULE_BYTES));
+}
+
+static void free_fork_slab(struct slab *slab)
+{
+    if (slab->is_listed)
+        unlist_fork_slab(slab);
     drop_fork_slab(slab);
 }
 

@@ -102,6 +102,7 @@ struct slab {
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
+    bool is_listed;               /* of such: false for good where there was no memory to note it */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */

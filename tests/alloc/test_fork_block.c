@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_fork_block.c: blocks that are made while the heap is frozen, when there is no memory to note
+ * that they are to be entered. What defers is this file's own.
+ */
+#include "tests/unit/unit.h"
+
+#include "alloc/blocks/blocks.h"
+#include "alloc/blocks/large.h"
+#include "alloc/fork_block.h"
+#include "vm/deferred.h"
+
+static bool is_lost; /* what is deferred, for want of memory; else it is done at once */
+
+void defer_one(deferred_call *call, const void *word)
+{
+    if (!is_lost)
+        call((const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
+}
+
+void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS])
+{
+    if (!is_lost)
+        call(words);
+}
+
+void deferred_run(void)
+{
+}
+
+static void *block_of_fork(bool lost)
+{
+    is_lost = lost;
+    void *block = fork_block_alloc(BLOCK_ALIGNMENT, 5000);
+    is_lost = false;
+    assert_non_null(block);
+    return block;
+}
+
+static void count_visit(void *argument, const struct block_info *info)
+{
+    (void)info;
+    ++*(uint64_t *)argument;
+}
+
+static void assert_entered(uint64_t expected)
+{
+    uint64_t blocks = 0, bytes = 0, listed = 0;
+    fork_blocks_count(&blocks, &bytes);
+    fork_blocks_each(count_visit, &listed);
+    assert_int_equal(blocks, expected);
+    assert_int_equal(bytes, expected * 8192);
+    assert_int_equal(listed, expected);
+}
+
+static void test_a_block_that_was_never_entered_leaves_the_others_in_the_list(void **state)
+{
+    (void)state;
+    void *first = block_of_fork(false), *lost = block_of_fork(true), *last = block_of_fork(false);
+    assert_entered(2);
+    fork_block_free(fork_block_at(lost), lost);
+    assert_null(fork_block_at(lost));
+    assert_entered(2);
+    fork_block_free(fork_block_at(first), first);
+    fork_block_free(fork_block_at(last), last);
+    assert_entered(0);
+}
+
+static void test_a_slab_that_was_never_entered_leaves_the_others_in_the_list(void **state)
+{
+    (void)state;
+    struct allocator_statistics statistics;
+    assert_true(blocks_init(25, NULL));
+    void *listed = large_block_alloc_frozen(BLOCK_ALIGNMENT, 5000);
+    is_lost = true;
+    void *lost = large_block_alloc_frozen(BLOCK_ALIGNMENT, 5000);
+    is_lost = false;
+    blocks_free(lost);
+    assert_true(blocks_is_valid());
+    blocks_statistics(&statistics);
+    assert_int_equal(statistics.large_blocks, 1);
+    blocks_free(listed);
+    assert_true(blocks_is_valid());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_block_that_was_never_entered_leaves_the_others_in_the_list),
+        cmocka_unit_test(test_a_slab_that_was_never_entered_leaves_the_others_in_the_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
