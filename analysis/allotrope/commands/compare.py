@@ -231,10 +231,6 @@ def compare_allocators(
         return show_again(context, source, against, gate, files["--html"])
     if against is not None:
         raise UserError("--against needs --from FILE, the later comparison")
-    if shell is not None and command:
-        raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
-    if shell is not None and not shell.strip():
-        raise UserError("--shell is empty; give the command that sh is to run")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
@@ -391,6 +387,11 @@ def compare_varied(
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
     """Options that would be ignored are refused."""
+    shell = context.params["shell"]
+    if shell is not None and command:
+        raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
+    if shell is not None and not shell.strip():
+        raise UserError("--shell is empty; give the command that sh is to run")
     if suite and command:
         raise UserError(f"--suite brings its own commands; leave out '{command[0]}'")
     for name, written in given_options(context).items():
