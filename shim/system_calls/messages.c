@@ -123,7 +123,7 @@ EXPORT ssize_t vmsplice(int descriptor, const struct iovec *parts, size_t count,
 /* Whether the pages of what is asked for may not be touched afterwards. */
 static bool makes_pages_fault(unsigned long request)
 {
-    return request == UFFDIO_REGISTER;
+    return (unsigned)request == (unsigned)UFFDIO_REGISTER; /* the kernel looks at no more */
 }
 
 /* Some requests take a number where their code promises an address. */

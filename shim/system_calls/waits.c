@@ -370,8 +370,9 @@ EXPORT ssize_t recv(int descriptor, void *buffer, size_t bytes, int flags)
     struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
     ssize_t done = receive_some(descriptor, buffer, bytes, flags), more = done;
     while (more > 0 && was_cut_short(&transfer, done, bytes)) {
-        more = receive_some(descriptor, (char *)buffer + done, bytes - (size_t)done, flags);
-        done += more > 0 ? more : 0;
+        size_t kept = flags & MSG_PEEK ? 0 : (size_t)done; /* a peek begins where it began */
+        more = receive_some(descriptor, (char *)buffer + kept, bytes - kept, flags);
+        done = more > 0 ? (ssize_t)kept + more : done;
     }
     return done;
 }
@@ -387,9 +388,26 @@ static ssize_t receive_part(int descriptor, char *start, size_t bytes, int flags
     return receive_some(descriptor, start, bytes, flags);
 }
 
+/* A peek that was cut short begins again, with the header that was given. */
+static ssize_t peek_whole_message(int descriptor, struct msghdr *message, int flags)
+{
+    struct transfer transfer = begin_transfer(SIZE_MAX);
+    struct msghdr given;
+    bool is_known = read_program(&given, message, sizeof given) == sizeof given;
+    ssize_t done = receive_message(descriptor, message, flags);
+    while (is_known && done > 0 &&
+           was_cut_short(&transfer, done, bytes_of_parts(given.msg_iov, given.msg_iovlen))) {
+        *message = given;
+        done = receive_message(descriptor, message, flags);
+    }
+    return done;
+}
+
 /* What belongs to the message as a whole came with its first bytes. */
 EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
+    if (flags & MSG_PEEK && flags & MSG_WAITALL)
+        return peek_whole_message(descriptor, message, flags);
     struct transfer transfer = begin_transfer(flags & MSG_WAITALL ? SIZE_MAX : 0);
     ssize_t done = receive_message(descriptor, message, flags);
     return done <= 0 ? done

@@ -106,6 +106,7 @@ static void protection_key(void)
 /* Pages that a thread of the program fills when they are first touched. It cannot while it is
  * stopped. */
 static int faults;
+static unsigned long register_request = UFFDIO_REGISTER;
 
 static void *fill_pages(void *unused)
 {
@@ -134,7 +135,7 @@ static void user_faults(bool shared)
     struct uffdio_register range = {
         .range = {.start = (uintptr_t)block + PAGE, .len = bytes - PAGE},
         .mode = UFFDIO_REGISTER_MODE_MISSING};
-    require(ioctl(faults, UFFDIO_REGISTER, &range) == 0);
+    require(ioctl(faults, register_request, &range) == 0);
     require(pthread_create(&thread, NULL, fill_pages, NULL) == 0);
     collect_and_look();
     require(*(volatile char *)(block + PAGE) == 0);
@@ -144,6 +145,13 @@ static void user_faults(bool shared)
 
 static void user_faults_in_block(void)
 {
+    user_faults(false);
+}
+
+/* The request as one that keeps it in an int gives it: the kernel looks at the low half. */
+static void user_faults_signed(void)
+{
+    register_request = (unsigned long)(int)UFFDIO_REGISTER;
     user_faults(false);
 }
 
@@ -315,6 +323,7 @@ int main(int count, char **arguments)
         {"below-given-stack", below_given_stack},
         {"protection-key", protection_key},
         {"user-faults", user_faults_in_block},
+        {"user-faults-signed", user_faults_signed},
         {"user-faults-shared", user_faults_in_shared},
         {"guard-in-block", guard_in_block},
         {"guard-in-large", guard_in_large},

@@ -36,7 +36,8 @@ WAITS = (
     "nanosleep nanosleep-no-rest clock-nanosleep "
     "clock-nanosleep-no-rest usleep poll-limit ppoll-limit select-limit epoll-limit "
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
-    "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit signals"
+    "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit signals "
+    "peek peek-message"
 )
 WORLD = (
     "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
@@ -54,8 +55,8 @@ KERNEL = (
     "no-memory unmapped-by-receiver"
 )
 PAGES = (
-    "below-given-stack protection-key user-faults user-faults-shared guard-in-block "
-    "guard-in-large below-dev below-dev-deleted written-text file-for-code low-mappings "
+    "below-given-stack protection-key user-faults user-faults-signed user-faults-shared "
+    "guard-in-block guard-in-large below-dev below-dev-deleted written-text file-for-code low-mappings "
     "truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large secret "
     "other-view system-v"
 )

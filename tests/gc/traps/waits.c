@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -376,6 +377,51 @@ static void *receive_many(void *unused)
     return unused;
 }
 
+/* A peek for more than is there: pairs of Unix do not wait for it, so TCP. */
+static void connect_by_tcp(void)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof name;
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+    require(bind(listening, (struct sockaddr *)&name, bytes) == 0 && listen(listening, 1) == 0);
+    require(getsockname(listening, (struct sockaddr *)&name, &bytes) == 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+    require(connect(ends[0], (struct sockaddr *)&name, bytes) == 0);
+    ends[1] = accept(listening, NULL, NULL);
+    require(ends[1] >= 0);
+}
+
+enum { PEEKED_BYTES = 20000, SENT_BYTES = 200 };
+
+static void *peek(void *unused)
+{
+    char *bytes = calloc(1, PEEKED_BYTES);
+    struct iovec parts[] = {{bytes, 777}, {bytes + 777, PEEKED_BYTES - 777}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    require((!strcmp(wait_name, "peek")
+                 ? recv(ends[1], bytes, PEEKED_BYTES, MSG_WAITALL | MSG_PEEK)
+                 : recvmsg(ends[1], &message, MSG_WAITALL | MSG_PEEK)) == PEEKED_BYTES);
+    for (long i = 0; i < PEEKED_BYTES; i++)
+        require(bytes[i] == byte_at(i));
+    return unused;
+}
+
+static void peek_while_collecting(void)
+{
+    char bytes[SENT_BYTES];
+    pthread_t thread;
+    connect_by_tcp();
+    require(pthread_create(&thread, NULL, peek, NULL) == 0);
+    for (long sent = 0; sent < PEEKED_BYTES; sent += SENT_BYTES) {
+        for (long i = 0; i < SENT_BYTES; i++)
+            bytes[i] = byte_at(sent + i);
+        require(send(ends[0], bytes, SENT_BYTES, 0) == SENT_BYTES);
+        usleep(1000);
+        malloc_trim(0);
+    }
+    require(pthread_join(thread, NULL) == 0);
+}
+
 static long pass_some(bool receives, long offset)
 {
     static char bytes[16384];
@@ -412,6 +458,10 @@ int main(int count, char **arguments)
     wait_name = arguments[1];
     if (!strncmp(wait_name, "long-", 5)) {
         long_transfer();
+        return 0;
+    }
+    if (!strncmp(wait_name, "peek", 4)) {
+        peek_while_collecting();
         return 0;
     }
     if (!strcmp(wait_name, "signals")) {
