@@ -56,19 +56,6 @@ static void handler(int number, siginfo_t *information, void *context)
     forks++;
 }
 
-/* Below the red zone, which the compiler may be using. */
-static inline void step(bool on)
-{
-    if (on)
-        __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq;"
-                         "lea 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-    else
-        __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq;"
-                         "lea 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-}
-
 static void *hammer(void *unused)
 {
     while (!stop)

@@ -37,19 +37,6 @@ static void handler(int number)
     told += aborted;
 }
 
-/* Below the red zone, which the compiler may be using. */
-static inline void step(bool on)
-{
-    if (on)
-        __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq;"
-                         "lea 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-    else
-        __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq;"
-                         "lea 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-}
-
 int main(void)
 {
     struct sigaction action = {.sa_handler = handler};
