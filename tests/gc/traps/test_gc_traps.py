@@ -56,9 +56,9 @@ KERNEL = (
 )
 PAGES = (
     "below-given-stack protection-key user-faults user-faults-signed user-faults-shared "
-    "guard-in-block guard-in-large below-dev below-dev-deleted written-text file-for-code low-mappings "
-    "truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large secret "
-    "other-view system-v"
+    "guard-in-block guard-in-large below-dev below-dev-deleted written-text file-for-code "
+    "low-mappings truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large "
+    "secret other-view system-v"
 )
 EXECS = (
     "exec exec-in-thread exec-in-handler exec-fails exec-in-borrowed exec-kinds starved "
