@@ -3,7 +3,7 @@
  * known size can be planted: 1050 is 5% more than 1000. What the start costs is far below that. */
 #include <stdlib.h>
 
-enum { UNIT = 120, BLOCKS = 64 };
+enum { UNIT = 2400, BLOCKS = 64 };
 
 int main(void)
 {
