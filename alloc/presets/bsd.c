@@ -2,11 +2,9 @@
  *
  * bsd.c: Kingsley's heap as published, and under the layers of today.
  */
-#include "alloc/presets/historic.h"
+#include "alloc/presets/define_presets.h"
 
 #include "alloc/policies/bsd.h"
-#include "alloc/layers/classic.h"
-#include "alloc/layers/layered.h"
 
 #define TITLE "powers of two, never merged (Kingsley, 4.2BSD)"
 #define SOURCE "C. Kingsley, malloc.c of 4.2BSD, 1982"
@@ -38,43 +36,6 @@ static bool default_init(const void *options)
     return layered_init(&layers, NULL, options);
 }
 
-void *bsd_default_alloc(size_t size)
-{
-    return layered_alloc(&layers, size);
-}
-
-void bsd_default_free(void *block)
-{
-    layered_free(&layers, block);
-}
-
 static const struct option_description default_options[] = {LAYERED_OPTIONS(0), {0}};
 
-const struct allocator bsd_default = {
-    .name = "bsd",
-    .preset = "default",
-    .preset_title = LAYERED_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = default_options,
-    .init = default_init,
-    .alloc = bsd_default_alloc,
-    .free = bsd_default_free,
-    LAYERED_FUNCTIONS,
-};
-
-static bool init_classic(const void *options)
-{
-    (void)options;
-    return classic_init(&bsd_policy, NULL);
-}
-
-const struct allocator bsd_classic = {
-    .name = "bsd",
-    .preset = "classic",
-    .preset_title = CLASSIC_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .init = init_classic,
-    CLASSIC_FUNCTIONS,
-};
+DEFINE_PRESETS(bsd, NULL);

@@ -2,11 +2,9 @@
  *
  * cartesian.c: Stephenson's better fit as published, and under the layers of today.
  */
-#include "alloc/presets/historic.h"
+#include "alloc/presets/define_presets.h"
 
 #include "alloc/policies/cartesian.h"
-#include "alloc/layers/classic.h"
-#include "alloc/layers/layered.h"
 #include "alloc/presets/size_bins.h"
 
 #define TITLE "better fit in a Cartesian tree (Stephenson, SunOS)"
@@ -54,41 +52,4 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-void *cartesian_default_alloc(size_t size)
-{
-    return layered_alloc(&layers, size);
-}
-
-void cartesian_default_free(void *block)
-{
-    layered_free(&layers, block);
-}
-
-const struct allocator cartesian_default = {
-    .name = "cartesian",
-    .preset = "default",
-    .preset_title = LAYERED_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = default_options,
-    .init = default_init,
-    .alloc = cartesian_default_alloc,
-    .free = cartesian_default_free,
-    LAYERED_FUNCTIONS,
-};
-
-static bool init_classic(const void *options)
-{
-    return classic_init(&cartesian_policy, options);
-}
-
-const struct allocator cartesian_classic = {
-    .name = "cartesian",
-    .preset = "classic",
-    .preset_title = CLASSIC_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = cartesian_options,
-    .init = init_classic,
-    CLASSIC_FUNCTIONS,
-};
+DEFINE_PRESETS(cartesian, cartesian_options);

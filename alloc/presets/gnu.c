@@ -2,11 +2,9 @@
  *
  * gnu.c: Haertel's hybrid as published, and under the layers of today.
  */
-#include "alloc/presets/historic.h"
+#include "alloc/presets/define_presets.h"
 
-#include "alloc/layers/classic.h"
 #include "alloc/policies/gnu.h"
-#include "alloc/layers/layered.h"
 
 #define TITLE "fragments of powers of two in pages, next fit over pages (Haertel)"
 #define SOURCE "M. Haertel, malloc of the GNU C library, 1988"
@@ -71,41 +69,4 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-void *gnu_default_alloc(size_t size)
-{
-    return layered_alloc(&layers, size);
-}
-
-void gnu_default_free(void *block)
-{
-    layered_free(&layers, block);
-}
-
-const struct allocator gnu_default = {
-    .name = "gnu",
-    .preset = "default",
-    .preset_title = LAYERED_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = default_options,
-    .init = default_init,
-    .alloc = gnu_default_alloc,
-    .free = gnu_default_free,
-    LAYERED_FUNCTIONS,
-};
-
-static bool init_classic(const void *options)
-{
-    return classic_init(&gnu_policy, options);
-}
-
-const struct allocator gnu_classic = {
-    .name = "gnu",
-    .preset = "classic",
-    .preset_title = CLASSIC_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = gnu_options,
-    .init = init_classic,
-    CLASSIC_FUNCTIONS,
-};
+DEFINE_PRESETS(gnu, gnu_options);

@@ -2,11 +2,9 @@
  *
  * knuth.c: boundary-tag first fit as published, and under the layers of today.
  */
-#include "alloc/presets/historic.h"
+#include "alloc/presets/define_presets.h"
 
-#include "alloc/layers/classic.h"
 #include "alloc/policies/knuth.h"
-#include "alloc/layers/layered.h"
 #include "alloc/presets/size_bins.h"
 
 #define TITLE "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)"
@@ -50,41 +48,4 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-void *knuth_default_alloc(size_t size)
-{
-    return layered_alloc(&layers, size);
-}
-
-void knuth_default_free(void *block)
-{
-    layered_free(&layers, block);
-}
-
-const struct allocator knuth_default = {
-    .name = "knuth",
-    .preset = "default",
-    .preset_title = LAYERED_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = default_options,
-    .init = default_init,
-    .alloc = knuth_default_alloc,
-    .free = knuth_default_free,
-    LAYERED_FUNCTIONS,
-};
-
-static bool init_classic(const void *options)
-{
-    return classic_init(&knuth_policy, options);
-}
-
-const struct allocator knuth_classic = {
-    .name = "knuth",
-    .preset = "classic",
-    .preset_title = CLASSIC_TITLE,
-    .title = TITLE,
-    .source = SOURCE,
-    .options = knuth_options,
-    .init = init_classic,
-    CLASSIC_FUNCTIONS,
-};
+DEFINE_PRESETS(knuth, knuth_options);
