@@ -20,13 +20,13 @@
  *                address but NULL, alloc for any size.
  *   shim-errno   The shim sets errno. An allocator never does, not even on the way: it calls the
  *                kernel by vm/syscall.h. So free keeps errno, as glibc's does.
- *   fork         A fork freezes the heap (vm/freeze.h) and takes the locks of vm/fork_chain.h. Until
- *                it is over any thread may call any function, the one that forks among them: the
- *                program's own fork handlers do. alloc, free, resize, usable_size, waste, owns and
- *                thread_exit wait for nobody then. A process that was made by vfork or clone gets
- *                no such care.
- *   no-end       Nothing is called at the end of the process: destructors of the program may run
- *                after ours, and allocate.
+ *   fork         A fork freezes the heap (vm/freeze.h) and takes the locks of vm/fork_chain.h.
+ *                Until it is over any thread may call any function, the one that forks among
+ *                them: the program's own fork handlers do. alloc, free, resize, usable_size,
+ *                waste, owns and thread_exit wait for nobody then. A process that was made by
+ *                vfork or clone gets no such care.
+ *   no-end       Nothing is called at the end of the process: destructors of the program may
+ *                run after ours, and allocate.
  */
 #ifndef ALLOTROPE_ALLOC_ALLOCATOR_H
 #define ALLOTROPE_ALLOC_ALLOCATOR_H
