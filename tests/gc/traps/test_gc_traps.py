@@ -195,6 +195,16 @@ def test_who_uses_what_was_found_dead_keeps_its_leaks(
     assert explicit.returncode != 0 and "leaks are kept" not in explicit.stderr
 
 
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=watch"))
+def test_what_an_ended_thread_left_on_its_stack_proves_nothing(spec: str, tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    result = run_hider(spec, "libunknown.so", "thread-ended", path)
+    assert (result.returncode, result.stderr) == (0, "")
+    hidden = figures(path)["gc_hidden"]
+    assert hidden["suspected_blocks"] >= 50 and hidden["pointed_to_again"] >= 30
+    assert hidden["used_again"] == 0
+
+
 def test_watching_tells_the_site(tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
     result = run_hider("gc:leaks=watch", "libunknown.so", "frees", path)
