@@ -58,12 +58,17 @@ void defer_one(deferred_call *call, const void *word)
     defer(call, (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
 }
 
+/* The words are cleared after each call: in `first` they would be roots for as long as no other
+ * call takes the place. */
 static void run_extent(struct extent *extent, size_t calls)
 {
     for (size_t i = 0; i < calls; i++) {
-        deferred_call *call = atomic_exchange(&extent->calls[i].call, NULL);
+        struct noted_call *noted = &extent->calls[i];
+        deferred_call *call = atomic_exchange(&noted->call, NULL);
         if (call)
-            call(extent->calls[i].words);
+            call(noted->words);
+        for (size_t word = 0; word < DEFERRED_WORDS; word++)
+            noted->words[word] = 0;
     }
 }
 

@@ -4,10 +4,12 @@
  */
 #include "vm/fork_chain.h"
 
+#include <signal.h>
 #include <stddef.h>
 
 #include "vm/deferred.h"
 #include "vm/freeze.h"
+#include "vm/syscall.h"
 
 /* By rank. Beside the locks, which are initialised data: what fork writes is on one page. */
 static struct lock *_Atomic chain[LOCK_RANKS] __attribute__((section(".data")));
@@ -53,6 +55,23 @@ static bool holds_a_lock(void)
     return false;
 }
 
+/* own-handlers: blocked are all signals but those of faults, and the two of libc's own. By one of
+ * these the collector stops threads, and this thread waits for operations that may wait for it. */
+static uint64_t block_signals(void)
+{
+    static const int left[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 32, 33};
+    uint64_t blocked = ~UINT64_C(0), before;
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        blocked &= ~(UINT64_C(1) << (left[i] - 1));
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &before, sizeof before);
+    return before;
+}
+
+static void unblock_signals(uint64_t before)
+{
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
 /* Before the fork. */
 
 static void take(struct lock *lock)
@@ -70,10 +89,12 @@ void fork_chain_prepare(void)
     is_prepared = !operation_is_interrupted() && !holds_a_lock(); /* own-operation */
     if (!is_prepared)
         return;
+    uint64_t signals = block_signals();
     freeze_begin();
     for (enum lock_rank rank = 0; rank < LOCK_RANKS; rank++)
         for_each(rank, take);
     freeze_end();
+    unblock_signals(signals);
 }
 
 /* After it. */
@@ -83,10 +104,12 @@ void fork_chain_parent(void)
     if (nested > 0) {
         nested--;
     } else if (is_prepared) {
+        uint64_t signals = block_signals();
         thaw_begin();
         deferred_run();
         for_all_downwards(lock_release);
         thaw_end();
+        unblock_signals(signals);
     }
 }
 
@@ -104,12 +127,14 @@ void fork_chain_child(void (*repair)(void))
         nested--;
         for_all_downwards(take_from_others);
     } else if (is_prepared) {
+        uint64_t signals = block_signals();
         thaw_begin();
         if (repair)
             repair();
         deferred_run();
         for_all_downwards(lock_reset);
         thaw_end();
+        unblock_signals(signals);
     } else {
         for_all_downwards(take_from_others);
         thaw_end();

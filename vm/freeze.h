@@ -54,6 +54,11 @@
  *                    what the operation has: it goes on when the handler returns, in both. A
  *                    process with one thread gets a whole heap so. In the child of one with several
  *                    what the others were changing is not whole; it can exec.
+ *   own-handlers     A signal handler may call malloc while it interrupts fork. It meets the heap
+ *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
+ *                    forking thread has locks and changes the heap, its signals are blocked
+ *                    (vm/fork_chain.c). No code of the program runs meanwhile, so it never sees
+ *                    another mask than its own.
  *
  * What looks in from outside (statistics, trim, walks) may wait for the end of a fork.
  */

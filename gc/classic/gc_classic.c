@@ -19,8 +19,9 @@
  * and a compiler may leave the inside alone in a register. It reproduces the study for programs
  * whose output has been checked under it; any other needs pointers=interior.
  *
- * Of the drop-in's care for today's programs it has what the kernel alone knows (pins), but marks
- * its objects where they lie: a program that takes away the right to touch pages of a block ends.
+ * Of the drop-in's care for today's programs it has what the kernel alone knows (pins), and ends
+ * collections before a sandbox. But it marks its objects where they lie: a program that takes away
+ * the right to touch pages of a block ends.
  *
  * Whatever goes wrong before the sweep, nothing is reclaimed and the heap grows.
  */
@@ -36,6 +37,7 @@
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/private_memory.h"
+#include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
 #include "vm/lock.h"
@@ -324,6 +326,12 @@ static void end_reading(bool is_locked)
         frozen_end();
 }
 
+/* Calls that were noted while the heap was frozen are made by the thread that holds its lock. */
+static void remove_pin_deferred(const uintptr_t *words)
+{
+    remove_pin(&classic->pins, (const void *)words[0]);
+}
+
 /* That an object is freed twice cannot be seen: it never was. What was made during a fork is never
  * collected, so its free counts. */
 static void ignore_free(void *block)
@@ -341,26 +349,56 @@ static void ignore_free(void *block)
     bool found = is_object(block);
     if (found && is_locked)
         remove_pin(&classic->pins, block);
+    else if (found)
+        defer_one(remove_pin_deferred, block);
     end_reading(is_locked);
     if (!found)
         abort_on_pointer_fault("free", block, "not the start of a block");
 }
 
-/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. */
-static void pin(const void *address)
+static void pin_object(const void *address)
 {
-    if (!owns(address) || lock_is_own(&lock))
-        return;
-    lock_acquire(&lock);
     void *object = classic_heap_find(&classic->heap, (uintptr_t)address);
     if (object)
         add_pin(&classic->pins, object);
-    lock_release(&lock);
+}
+
+static void pin_deferred(const uintptr_t *words)
+{
+    pin_object((const void *)words[0]);
+}
+
+/* A signal handler that interrupted the heap pins nothing: it cannot be waited for. */
+static void pin(const void *address)
+{
+    if (!is_in_heap(address) || lock_is_own(&lock))
+        return;
+    if (lock_enter(&lock)) {
+        pin_object(address);
+        lock_release(&lock);
+    } else {
+        defer_one(pin_deferred, address);
+        frozen_end();
+    }
 }
 
 static bool needs_pins(void)
 {
     return classic && collection_is_available(&classic->driver);
+}
+
+static void before_hiding(void)
+{
+    lock_acquire(&lock);
+    collection_before_hiding(&classic->driver);
+    lock_release(&lock);
+}
+
+static void enter_sandbox(void)
+{
+    lock_acquire(&lock);
+    collection_never_again(&classic->driver);
+    lock_release(&lock);
 }
 
 static void before_exec(void)
@@ -520,6 +558,8 @@ const struct allocator gc_classic = {
     .more_statistics = more_statistics,
     .pin = pin,
     .needs_pins = needs_pins,
+    .enter_sandbox = enter_sandbox,
+    .before_hiding = before_hiding,
     .stacks_are_given = roots_stacks_are_given,
     .code_is_written = roots_code_is_written,
     .before_exec = before_exec,

@@ -23,7 +23,6 @@
 #include "gc/cycle/pace.h"
 #include "gc/mark/mark.h"
 #include "vm/fork_chain.h"
-#include "vm/kernel/process.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
 
@@ -79,7 +78,8 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
         hiders_look_again();
 }
 
-/* On a stack a word may come back that was left there long ago. Elsewhere the program has written
+/* On a stack a word may come back that was left there long ago, and when its thread has ended, too.
+ * Elsewhere the program has written
  * it since the last collection. */
 static void next_mapping(bool has_stack)
 {
@@ -243,8 +243,7 @@ void collect_after_exec(void)
 void collect_before_hiding(void)
 {
     lock_acquire(&state.lock);
-    if (state.driver.available)
-        process_keep_files();
+    collection_before_hiding(&state.driver);
     lock_release(&state.lock);
 }
 
@@ -253,11 +252,12 @@ bool collect_is_available(void)
     return collection_is_available(&state.driver);
 }
 
-void collect_never_again(void)
+bool collect_never_again(void)
 {
     lock_acquire(&state.lock);
-    collection_never_again(&state.driver);
+    bool changed = collection_never_again(&state.driver);
     lock_release(&state.lock);
+    return changed;
 }
 
 const struct collect_statistics *collect_statistics(void)

@@ -62,8 +62,8 @@ void collect_after_exec(void);
 /* The kernel is about to refuse the process what it tells of it. */
 void collect_before_hiding(void);
 
-/* Every collection from now on is given up: for a sandbox. */
-void collect_never_again(void);
+/* Every collection from now on is given up: for a sandbox. False: nothing has changed. */
+bool collect_never_again(void);
 
 const struct collect_statistics *collect_statistics(void);
 

@@ -446,7 +446,8 @@ static void *gc_resize(void *block, size_t size)
 /* Without collections nothing else gives memory back: frees count from here on. */
 static void gc_enter_sandbox(void)
 {
-    collect_never_again();
+    if (!collect_never_again())
+        return;
     pace_without_clock();
     gc.ignores_frees = gc.free_ignored = false;
 }

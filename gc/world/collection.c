@@ -233,11 +233,19 @@ bool collection_is_available(const struct collection_driver *driver)
     return atomic_load_explicit(&driver->available, memory_order_relaxed);
 }
 
-void collection_never_again(struct collection_driver *driver)
+bool collection_never_again(struct collection_driver *driver)
 {
-    if (driver->available)
-        wait_for_resumed();
+    if (!driver->available || !is_own_process(driver))
+        return false;
+    wait_for_resumed();
     driver->available = false;
+    return true;
+}
+
+void collection_before_hiding(const struct collection_driver *driver)
+{
+    if (driver->available && is_own_process(driver))
+        process_keep_files();
 }
 
 void collection_forked(struct collection_driver *driver)

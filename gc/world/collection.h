@@ -117,8 +117,12 @@ bool collection_works(const struct collection_driver *driver);
 /* False: there are none, and there will be none. Any thread. */
 bool collection_is_available(const struct collection_driver *driver);
 
-/* From now on there are none: for a sandbox. */
-void collection_never_again(struct collection_driver *driver);
+/* From now on there are none: for a sandbox. False: nothing has changed, because there were none,
+ * or because it is a vfork child that enters one. */
+bool collection_never_again(struct collection_driver *driver);
+
+/* The kernel is about to refuse the process what it tells of it. */
+void collection_before_hiding(const struct collection_driver *driver);
 
 /* In the child of a fork. */
 void collection_forked(struct collection_driver *driver);

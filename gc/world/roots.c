@@ -57,6 +57,7 @@
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
 #include "vm/kernel/io_uring.h"
+#include "gc/world/half_seen_stacks.h"
 #include "gc/world/stop.h"
 #include "gc/world/recorder.h"
 #include "vm/granule_map.h"
@@ -108,7 +109,7 @@ bool roots_init(void)
     roots.memory_bytes = SIZE_MAX;
     if (!syscall_failed(SYSCALL_1(SYS_sysinfo, &information)))
         roots.memory_bytes = information.totalram * information.mem_unit;
-    return roots.buffer && recorder_init();
+    return roots.buffer && half_seen_init() && recorder_init();
 }
 
 static void scan_words(uintptr_t start, uintptr_t end)
@@ -430,14 +431,15 @@ static bool scan_mapping(const struct mapping *mapping, const struct mapping *be
     if (holds_no_roots(mapping))
         return true;
     roots.result->mappings++;
+    uintptr_t start = mapping->shared ? mapping->start : lowest_in_use(mapping, below, self);
+    bool half_seen = half_seen_note(mapping->start, mapping->end, start > mapping->start);
     if (roots.visitor->next_mapping)
-        roots.visitor->next_mapping(has_stack(mapping, self));
+        roots.visitor->next_mapping(half_seen || has_stack(mapping, self));
     roots.code = mapping->executable;
     roots.has_rings |= mapping_is_named(mapping, "anon_inode:[io_uring]");
     if (mapping->shared)
         return scan_shared_mapping(mapping);
     roots.through_file = !mapping->readable || is_file(mapping);
-    uintptr_t start = lowest_in_use(mapping, below, self);
     uintptr_t first_page = round_down(start, PAGE_BYTES);
     if (start > first_page) { /* the page that the stack pointer is in, which is there */
         scan_in_place(start, first_page + PAGE_BYTES);
@@ -511,8 +513,10 @@ bool roots_visit(uintptr_t stack_pointer, const struct root_visitor *visitor,
     bool beware = atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
     if (read && visitor->unreadable_blocks && (beware || any_block_is_untouchable(mappings, count)))
         visitor->unreadable_blocks(beware);
+    half_seen_begin();
     for (size_t i = 0; read && i < count; i++)
         read = scan_but_recorder(&mappings[i], i > 0 ? &mappings[i - 1] : NULL, &self);
+    half_seen_end(read);
     if (read && roots.has_rings)
         read = io_uring_each_buffer(roots.buffer, BUFFER_BYTES, keep_buffer);
     return read;

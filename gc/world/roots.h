@@ -31,8 +31,9 @@ struct root_visitor {
     void (*words_in_code)(const void *start, const void *end);
     /* Called before any word with what the process has mapped. NULL: it need not be known. */
     void (*mapped)(const struct mapping *mappings, size_t count);
-    /* Called before the words of each mapping: whether a thread's stack lies in it. There stand
-     * words that nobody has cleared, too. NULL: it need not be known. */
+    /* Called before the words of each mapping: whether a thread's stack lies in it, or did at an
+     * earlier collection. There stand words that nobody has cleared, too. NULL: it need not be
+     * known. */
     void (*next_mapping)(bool has_stack);
     /* Called before any word, where pages of blocks cannot be touched: what is in them is handed
      * over with the roots. only_resident: of the pages that can, those that are not in memory

@@ -67,6 +67,7 @@ PLAIN = [
     "fork_handlers early",
     "fork_kinds",
     "fork_in_handler 1900",
+    "fork_interrupted",
     "fork_list_lock",
     *(
         f"fork_stdio {threads}"
@@ -118,6 +119,11 @@ def test_handler_that_interrupted_a_large_block_forks(under: Under) -> None:
     if under.name == "gc:classic":
         pytest.skip("it collects, and cannot be stepped through with all signals blocked")
     require_success(run(under, "fork_in_handler", "500000"))
+
+
+@each_of_ours
+def test_handler_allocates_in_a_fork_while_threads_are_in_the_heap(under: Under) -> None:
+    require_success(run(under, "fork_interrupted", "threads"))
 
 
 @each_of_ours

@@ -99,3 +99,9 @@ def test_a_forked_child_reads_its_own_memory() -> None:
     traps = BUILD / "tests" / "gc" / "traps" / "world"
     result = classic(",pointers=interior").run([str(traps), "mapped-after-fork"], timeout=HANG)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_sandbox_that_kills_ends_collections() -> None:
+    program = BUILD / "tests" / "contract" / "seccomp"
+    result = classic(",pointers=interior").run([str(program)], timeout=HANG)
+    assert (result.returncode, result.stderr) == (0, "")

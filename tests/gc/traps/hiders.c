@@ -11,8 +11,11 @@
  *     returned           what it frees is used again
  *     frees              what a collection may have found dead is freed
  *     shown              or pointed to
+ *     thread-ended       nothing is hidden: an ended thread's stack, of which a collection has
+ *                        seen a part, still has the addresses of blocks that were forgotten
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "tests/gc/traps/trap.h"
@@ -90,10 +93,47 @@ static void collect_twice(void)
     collect();
 }
 
+/* Where the stack goes on being in memory when the thread has ended, and what it does until then
+ * writes nothing. */
+__attribute__((noinline)) static void leave_addresses(void)
+{
+    void *volatile deep[PATTERNS + 1000];
+    for (int i = 0; i < PATTERNS; i++)
+        deep[i] = signed_block();
+    __asm__ volatile("" ::"r"(deep) : "memory");
+}
+
+static pthread_barrier_t barrier;
+
+static void *forget(void *unused)
+{
+    leave_addresses();
+    pthread_barrier_wait(&barrier); /* forgotten */
+    pthread_barrier_wait(&barrier); /* found dead */
+    return unused;
+}
+
+static void thread_ended(void)
+{
+    pthread_t thread;
+    require(pthread_barrier_init(&barrier, NULL, 2) == 0);
+    require(pthread_create(&thread, NULL, forget, NULL) == 0);
+    pthread_barrier_wait(&barrier);
+    collect();
+    pthread_barrier_wait(&barrier);
+    require(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < 3; i++)
+        collect();
+}
+
 int main(int count, char **arguments)
 {
     require(count == 3);
     const char *path = arguments[1], *name = arguments[2];
+    if (!strcmp(name, "thread-ended")) {
+        thread_ended();
+        return 0;
+    }
     if (!strcmp(name, "opened"))
         collect_twice();
     open_library(path);

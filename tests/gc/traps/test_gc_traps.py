@@ -45,6 +45,7 @@ WORLD = (
     "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes "
     "descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
+    "hidden-from-user sandboxed-child "
     "libraries mappings"
 )
 KERNEL = (
@@ -104,6 +105,9 @@ GIVEN_UP = {
     "privileges-given-up-by-child",
 }
 
+# The filter forbids what they ask; the user may not write where they are wanted.
+WITHOUT_STATISTICS = {"inherited-filter", "hidden-from-user"}
+
 
 @pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
 @pytest.mark.parametrize("program, case", CASES)
@@ -111,7 +115,7 @@ def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
 ) -> None:
     """Nothing is lost, and not because nothing was collected."""
-    if case == "inherited-filter":  # which forbids what the statistics ask, too
+    if case in WITHOUT_STATISTICS:
         run(under, program, case)
         return
     run(under, program, case, tmp_path / "%p.json")
@@ -191,6 +195,16 @@ def test_who_uses_what_was_found_dead_keeps_its_leaks(
     assert explicit.returncode != 0 and "leaks are kept" not in explicit.stderr
 
 
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=watch"))
+def test_what_an_ended_thread_left_on_its_stack_proves_nothing(spec: str, tmp_path: Path) -> None:
+    path = tmp_path / "statistics.json"
+    result = run_hider(spec, "libunknown.so", "thread-ended", path)
+    assert (result.returncode, result.stderr) == (0, "")
+    hidden = figures(path)["gc_hidden"]
+    assert hidden["suspected_blocks"] >= 50 and hidden["pointed_to_again"] >= 30
+    assert hidden["used_again"] == 0
+
+
 def test_watching_tells_the_site(tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
     result = run_hider("gc:leaks=watch", "libunknown.so", "frees", path)
@@ -212,8 +226,11 @@ def test_leaks_that_are_kept_are_told_in_statistics(tmp_path: Path) -> None:
     assert figures(path)["gc"]["collections"] == 0
 
 
-@pytest.mark.parametrize("case", ("epoll", "signal-values", "streams", "pins-end"))
-def test_the_historic_collector_pins_too(case: str) -> None:
+@pytest.mark.parametrize(
+    "case",
+    ("epoll", "signal-values", "streams", "pins-end", "hidden-from-user", "sandboxed-child"),
+)
+def test_the_historic_collector_does_so_too(case: str) -> None:
     run(Under("classic", LIBRARY, "gc:classic,pointers=interior"), "world", case)
 
 

@@ -550,6 +550,27 @@ static void hidden(void)
     require_collections();
 }
 
+/* From the start as a user with no rights, of whom the kernel then keeps it. */
+static void hidden_from_user(void)
+{
+    if (getuid() != 0)
+        hidden();
+    require(setgid(65534) == 0 && setuid(65534) == 0);
+    execl("/proc/self/exe", "world", "hidden", NULL);
+    exit(77); /* this user may not read the program */
+}
+
+/* A vfork child has its parent's memory, but enters its sandbox alone. */
+static void sandboxed_child(void)
+{
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : 99);
+    int status;
+    require(waitpid(child, &status, 0) == child && status == 0);
+    require_collections();
+}
+
 /* Mappings that are not what they seem. */
 
 static void guard_pages(void)
@@ -696,6 +717,8 @@ int main(int count, char **arguments)
         {"privileges-given-up", privileges_given_up},
         {"privileges-given-up-by-child", privileges_given_up_by_child},
         {"hidden", hidden},
+        {"hidden-from-user", hidden_from_user},
+        {"sandboxed-child", sandboxed_child},
         {"guard-pages", guard_pages},
         {"reserved-terabytes", reserved_terabytes},
         {"shared-terabyte", shared_terabyte},

@@ -215,7 +215,11 @@ static void test_what_is_given_up_reclaims_nothing_and_three_in_a_row_are_no_acc
 static void refuse_after_never(void *unused)
 {
     (void)unused;
-    collection_never_again(&driver);
+    require(!collection_never_again(&driver)); /* a vfork child's sandbox is its own */
+    require(collection_works(&driver));
+    collection_forked(&driver);
+    require(collection_never_again(&driver));
+    require(!collection_never_again(&driver));
     require(!collection_works(&driver));
     require(!collect());
     require(driver.statistics.unavailable == 1);
