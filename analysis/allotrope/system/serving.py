@@ -321,7 +321,7 @@ class Watcher:
 def weigh(thread: int) -> tuple[int, int]:
     """Bytes of anonymous memory without the first stack: of the process, and of it our heap's. So
     the memory of allocators that call nobody's malloc is seen as well. Large blocks have mappings
-    of their own, which look like anybody's: as much counts as we mapped, touched or not."""
+    of their own, which look like anybody's: as much counts as is mapped for them, touched or not; and the tables of the statistics count for nobody."""
     window = elsewhere = large = 0
     try:
         maps = Path(f"/proc/{thread}/maps").read_text(errors="replace").splitlines()
@@ -334,7 +334,8 @@ def weigh(thread: int) -> tuple[int, int]:
             elif not name.startswith(("/", "[stack")):
                 elsewhere += size
         if values:
-            large = max(0, values["mapped_bytes"] - values["metadata_bytes"] - window)
+            elsewhere = max(0, elsewhere - values.get("account_bytes", 0))
+            large = max(0, values["mapped_bytes"] - values["metadata_bytes"] - values["area_bytes"])
     except (OSError, ValueError, OverflowError, struct.error, KeyError):
         return 0, 0
     return window + elsewhere, window + min(large, elsewhere)
