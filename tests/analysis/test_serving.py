@@ -31,7 +31,8 @@ int main(void)
     return blocks[999] == NULL;
 }
 """
-# Frees 32 MB in small blocks; then touches three times as many bytes that it maps itself as it has from malloc.
+# Frees 32 MB in small blocks. Then it touches three times as many bytes that it maps itself as it
+# has from malloc.
 MAPPER = """
 #include <stdlib.h>
 #include <string.h>

@@ -196,7 +196,9 @@ def shares(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print(f"\nserved by {allocators_under_test()[0]}:")
-        print("| program | allocations | processes | CPU | memory | of |\n|---|---|---|---|---|---|")
+        print(
+            "| program | allocations | processes | CPU | memory | of |\n|---|---|---|---|---|---|"
+        )
         print(*rows, sep="\n")
 
 

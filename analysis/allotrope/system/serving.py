@@ -321,7 +321,8 @@ class Watcher:
 def weigh(thread: int) -> tuple[int, int]:
     """Bytes of anonymous memory without the first stack: of the process, and of it our heap's. So
     the memory of allocators that call nobody's malloc is seen as well. Large blocks have mappings
-    of their own, which look like anybody's: as much counts as is mapped for them, touched or not; and the tables of the statistics count for nobody."""
+    of their own, which look like anybody's: as much counts as is mapped for them, touched or not.
+    The tables of the statistics count for nobody."""
     window = elsewhere = large = 0
     try:
         maps = Path(f"/proc/{thread}/maps").read_text(errors="replace").splitlines()
