@@ -13,11 +13,13 @@ first allocator, and a table at the end has the share that was served (`-k share
     CPU           of the served processes
     memory        of all anonymous memory of the processes at their ends, what lies in our heap: the
                   rest was handed out by other mallocs, or by allocators that call none
+    collections   that the processes report which end in order (gc alone has any)
 """
 
 import atexit
 import contextlib
 import functools
+import json
 import os
 import shutil
 import socket
@@ -175,7 +177,13 @@ def test_behaves_as_under_glibc(program: Program, under: Under) -> None:
     assert (found.status, found.stdout) == (expected.status, expected.stdout), found.stderr
 
 
-def share(processes: list[Process], under: Under) -> str:
+def collections_of(reports: Path) -> int:
+    """In all processes that wrote their statistics into the folder."""
+    documents = [json.loads(file.read_text() or "{}") for file in reports.iterdir()]
+    return sum(document.get("gc", {}).get("collections", 0) for document in documents)
+
+
+def share(processes: list[Process], under: Under, reports: Path) -> str:
     """A row of the table, without the program's name."""
     allocator = choose(under.allocator)
     served = [process for process in processes if is_served_by(process.serving, allocator)]
@@ -186,7 +194,7 @@ def share(processes: list[Process], under: Under) -> str:
     heap = sum(process.heap_bytes for process in served)
     shares = [f"{100 * seconds / max(whole, 1e-9):.0f}%", f"{100 * heap / max(memory, 1):.0f}%"]
     row = [f"{allocations:,}", f"{len(served)} of {len(processes)}", *shares]
-    return " | ".join([*row, f"{memory / 1e6:,.0f} MB"])
+    return " | ".join([*row, f"{memory / 1e6:,.0f} MB", f"{collections_of(reports):,}"])
 
 
 @pytest.fixture(scope="module")
@@ -196,9 +204,8 @@ def shares(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print(f"\nserved by {allocators_under_test()[0]}:")
-        print(
-            "| program | allocations | processes | CPU | memory | of |\n|---|---|---|---|---|---|"
-        )
+        heads = ["program", "allocations", "processes", "CPU", "memory", "of", "collections"]
+        print("|", " | ".join(heads), "|\n" + "|---" * len(heads) + "|")
         print(*rows, sep="\n")
 
 
@@ -211,7 +218,9 @@ def test_share_that_is_served(program: Program, shares: list[str]) -> None:
         pytest.skip("a program that traces others cannot be watched")
     under = allocators_under_test()[0]
     hidden = [name for name in os.environ if name not in plain_environment()]
-    counted = {"ALLOTROPE_STATS": os.devnull}
+    reports = Path(tempfile.mkdtemp(dir=scratch()))
+    reports.chmod(0o777)  # for servers that give up root
+    counted = {"ALLOTROPE_STATS": f"{reports}/%p.json"}
     with copy_of_prepared(program) as directory, Watcher(weighs=True) as watcher:
         run = launch(
             ["/bin/sh", "-eu", "-c", program.script],
@@ -227,4 +236,4 @@ def test_share_that_is_served(program: Program, shares: list[str]) -> None:
     if watcher.forbidden:
         pytest.skip("the kernel allows no ptrace")
     assert (run.exit_status, stdout) == (0, under_glibc(program).stdout)
-    shares.append(f"| {program} | {share(watcher.processes, under)} |")
+    shares.append(f"| {program} | {share(watcher.processes, under, reports)} |")
