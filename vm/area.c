@@ -80,7 +80,7 @@ static bool take_extent(struct area *area, size_t wanted, size_t least)
 /* What the area holds, and the part of the shadow that goes with it. */
 static void account(ptrdiff_t bytes)
 {
-    account_mapped(bytes);
+    account_areas(bytes);
     if (window.shadow_shift > 0)
         account_metadata(bytes / (1 << window.shadow_shift));
 }

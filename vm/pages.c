@@ -140,6 +140,12 @@ void account_mapped(ptrdiff_t change)
         ;
 }
 
+void account_areas(ptrdiff_t change)
+{
+    atomic_fetch_add_explicit(&heap_account.areas, (size_t)change, memory_order_relaxed);
+    account_mapped(change);
+}
+
 void account_metadata(ptrdiff_t change)
 {
     atomic_fetch_add_explicit(&heap_account.metadata, (size_t)change, memory_order_relaxed);

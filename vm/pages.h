@@ -71,11 +71,12 @@ struct page_calls {
 extern struct page_calls page_calls;
 
 /* The heap's own account of the memory that it holds, in bytes: what the areas have handed to
- * their heaps, large blocks and metadata; and its high-water mark. */
+ * their heaps (also by itself), large blocks and metadata; and its high-water mark. */
 extern struct heap_account {
-    _Atomic size_t mapped, peak, metadata;
+    _Atomic size_t mapped, peak, metadata, areas;
 } heap_account __attribute__((visibility("hidden")));
 void account_mapped(ptrdiff_t change);
+void account_areas(ptrdiff_t change);    /* a part of it */
 void account_metadata(ptrdiff_t change); /* a part of it that no block can use */
 size_t metadata_bytes(void);
 size_t mapped_bytes(void);

@@ -19,6 +19,7 @@
  */
 #include "shim/observers/statistics.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "shim/reports/emitter.h"
@@ -69,6 +70,7 @@ static struct {
     uint64_t sizes[65];  /* [i]: allocations above 2^(i-1) up to 2^i bytes; the first: up to 1 */
 } account;
 
+static _Atomic size_t slack_table_bytes;
 extern struct granule_map slack_tables;
 struct granule_map slack_tables __attribute__((common)); /* behind all other data, as `owners` is */
 
@@ -86,6 +88,8 @@ static uint32_t *slack_table(void *served)
     if (present != table) {
         granule_map_enter(&beside_heaps, table, GRANULE_BYTES, NULL);
         pages_unmap(table, GRANULE_BYTES);
+    } else {
+        atomic_fetch_add_explicit(&slack_table_bytes, GRANULE_BYTES, memory_order_relaxed);
     }
     return present;
 }
@@ -294,6 +298,7 @@ static struct route start(const struct configuration *configuration, struct rout
     account.configuration = configuration;
     account.started = monotonic_ns();
     strncpy(account.destination, destination, sizeof account.destination - 1);
+    publish_counter("account_bytes", &slack_table_bytes);
     publish_counter("live_blocks", &account.live.blocks);
     publish_counter("live_requested_bytes", &account.live.requested);
     publish_counter("live_usable_bytes", &account.live.usable);

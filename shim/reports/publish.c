@@ -33,6 +33,7 @@ void publish_start(const struct configuration *configuration)
     publish_counter("mapped_bytes", &heap_account.mapped);
     publish_counter("mapped_peak_bytes", &heap_account.peak);
     publish_counter("metadata_bytes", &heap_account.metadata);
+    publish_counter("area_bytes", &heap_account.areas);
     publish_counter("mmap", &page_calls.mmap);
     publish_counter("munmap", &page_calls.munmap);
     publish_counter("mremap", &page_calls.mremap);

@@ -13,8 +13,12 @@
  */
 #include "shim/route/process.h"
 
+#include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "shim/configuration/environment.h"
@@ -24,6 +28,8 @@
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
+
+extern __typeof__(dladdr1) dladdr1 __attribute__((weak)); /* a static program has none */
 
 static const struct allocator *attached;
 static pthread_key_t thread_end;
@@ -66,23 +72,48 @@ static void after_fork_in_child(void)
     fork_chain_child(attached->fork_child);
 }
 
-/* Another malloc may come before ours in ld.so's order of search: the program's own, as browsers
- * have, or that of a library preloaded before this one. It may pass calls on to ours or serve them
- * itself; only an allocation tells which. */
+static void say_other_malloc(const struct allocator *allocator, const char *whose)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, environment_program());
+    message_text(&message, " is served by another malloc (");
+    message_text(&message, whose);
+    message_text(&message, "), not by ");
+    message_text(&message, allocator->name);
+    message_send(&message);
+}
+
+/* Whether the program itself defines malloc. A program that is not position-independent and only
+ * takes malloc's address has a stub at that address, and no definition. */
+static bool is_malloc_programs_own(void)
+{
+    Dl_info found;
+    void *symbol = NULL, *object = NULL;
+    void *function = (void *)(uintptr_t)malloc;
+    if (!dladdr1 || !dladdr1(function, &found, &symbol, RTLD_DL_SYMENT) || !symbol ||
+        !dladdr1(function, &found, &object, RTLD_DL_LINKMAP) || !object)
+        return false;
+    return found.dli_saddr == function && ((ElfW(Sym) *)symbol)->st_shndx != SHN_UNDEF &&
+           ((struct link_map *)object)->l_prev == NULL;
+}
+
+/* Another malloc may come before ours in ld.so's order of search.
+ *   of a library preloaded before this one: it may pass calls on to ours or serve them itself; only
+ *     an allocation tells which
+ *   the program's own, as browsers have: it may need the program's main first (maxima's Lisp
+ *     crashes without), so it is not called. One that passes calls on is not told apart. */
 static void report_other_malloc(const struct allocator *allocator)
 {
     if (malloc == interposed_malloc)
         return;
-    void *block = malloc(1);
-    if (block && !allocator->owns(block)) {
-        struct message message;
-        message_begin(&message);
-        message_text(&message, environment_program());
-        message_text(&message, " is served by another malloc (its own, or one loaded before), not "
-                               "by ");
-        message_text(&message, allocator->name);
-        message_send(&message);
+    if (is_malloc_programs_own()) {
+        say_other_malloc(allocator, "its own");
+        return;
     }
+    void *block = malloc(1);
+    if (block && !allocator->owns(block))
+        say_other_malloc(allocator, "its own, or one loaded before");
     free(block);
 }
 

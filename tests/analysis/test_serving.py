@@ -31,6 +31,27 @@ int main(void)
     return blocks[999] == NULL;
 }
 """
+# Frees 32 MB in small blocks. Then it touches three times as many bytes that it maps itself as it
+# has from malloc.
+MAPPER = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+enum { SIZE = 8 << 20 };
+int main(void)
+{
+    static void *blocks[1 << 15];
+    for (size_t i = 0; i < 1 << 15; i++)
+        blocks[i] = memset(malloc(1000), 1, 1000);
+    for (size_t i = 0; i < 1 << 15; i++)
+        free(blocks[i]);
+    char *mine = mmap(NULL, 3 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *block = malloc(SIZE);
+    memset(mine, 1, 3 * SIZE);
+    memset(block, 1, SIZE);
+    return ((volatile char *)mine)[SIZE] == ((volatile char *)block)[9] ? 0 : 1;
+}
+"""
 # A malloc of the program's own, which no preloaded library comes before.
 OWN_MALLOC = """
 #include <stddef.h>
@@ -70,8 +91,8 @@ def build(folder: Path, name: str, source: str, *options: str) -> str:
     return str(folder / name)
 
 
-def watch(command: Sequence[str], **environment: str) -> list[Process]:
-    with Watcher() as watcher:
+def watch(command: Sequence[str], weighs: bool = False, **environment: str) -> list[Process]:
+    with Watcher(weighs) as watcher:
         run = launch(command, environment=environment, watcher=watcher, timeout=HANG)
     assert run.exit_status == 0 and not watcher.forbidden
     return watcher.processes
@@ -180,6 +201,25 @@ class TestTree:
         run = launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=HANG)
         watcher.launchers.close()
         assert run.exit_status == 0
+
+
+class TestWeight:
+    @pytest.mark.parametrize("choice", ["blocks", "gc", "bsd"])
+    def test_memory_that_no_malloc_gave_counts_against_the_share(
+        self, tmp_path: Path, choice: str
+    ) -> None:
+        (process,) = watch([build(tmp_path, "mapper", MAPPER)], weighs=True, **preloaded(choice))
+        assert 8 << 20 <= process.heap_bytes < 48 << 20
+        assert 24 << 20 <= process.anonymous_bytes - process.heap_bytes < 28 << 20
+
+    def test_a_malloc_of_the_programs_own_leaves_us_nothing(self, tmp_path: Path) -> None:
+        own = build(tmp_path, "own", PROGRAM + OWN_MALLOC)
+        (process,) = watch([own], weighs=True, **preloaded("blocks"))
+        assert process.heap_bytes < process.anonymous_bytes / 2
+
+    def test_it_is_weighed_only_when_asked(self, tmp_path: Path) -> None:
+        (process,) = watch([build(tmp_path, "mapper", MAPPER)], **preloaded("blocks"))
+        assert process.heap_bytes == process.anonymous_bytes == 0
 
 
 def row(allocator: str, cpu: float, command: str = "a", file: str = "/x") -> Process:

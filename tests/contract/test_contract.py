@@ -359,6 +359,12 @@ def test_program_with_its_own_malloc(under: Under) -> None:
 
 
 @each_of_ours
+def test_own_malloc_of_a_program_is_not_called_before_main(under: Under) -> None:
+    result = run(under, "second_malloc", "not-before-main")
+    assert result.returncode == 0, result.stderr
+
+
+@each_of_ours
 def test_own_malloc_of_a_program_is_announced(under: Under) -> None:
     lines = our_lines(run(under, "second_malloc"))
     assert len(lines) == 1 and "malloc" in lines[0] and "second_malloc" in lines[0]

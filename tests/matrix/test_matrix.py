@@ -4,10 +4,22 @@
 `make check` runs the light ones. ALLOTROPE_MATRIX=all runs all, ALLOTROPE_TEST_ALLOCATORS="bsd"
 chooses allocators, -k chooses programs. tests/matrix/install_matrix.py lists or installs the
 packages.
+
+With ALLOTROPE_MATRIX=all each program also runs once with all its processes watched, under the
+first allocator, and a table at the end has the share that was served (`-k share` makes only that):
+
+    allocations   that our allocator served, in the processes that it served
+    processes     that it served, of all; the others have another malloc, which nobody counts
+    CPU           of the served processes
+    memory        of all anonymous memory of the processes at their ends, what lies in our heap: the
+                  rest was handed out by other mallocs, or by allocators that call none
+    collections   that the processes report which end in order (gc alone has any)
 """
 
 import atexit
+import contextlib
 import functools
+import json
 import os
 import shutil
 import socket
@@ -16,9 +28,14 @@ import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Iterator
 
 import pytest
-from under import GLIBC, HANG, Under, allocators_under_test
+from allotrope.features.compare.served import is_served_by
+from allotrope.system.allocators import choose
+from allotrope.system.launch import launch
+from allotrope.system.serving import Process, Watcher
+from under import GLIBC, HANG, Under, allocators_under_test, plain_environment
 
 TESTS = Path(__file__).resolve().parent
 WHOLE = os.environ.get("ALLOTROPE_MATRIX") == "all"
@@ -36,6 +53,7 @@ class Program:
     prepare: str = ""
     light: bool = False
     own_malloc: bool = False
+    traces: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -69,8 +87,8 @@ def free_port() -> int:
         return port
 
 
-def shell(under: Under, script: str, directory: Path) -> Behaviour:
-    environment = {
+def script_environment(directory: Path) -> dict[str, str]:
+    return {
         "HOME": str(directory),
         "LC_ALL": "C",
         "MATRIX": str(TESTS),
@@ -78,9 +96,12 @@ def shell(under: Under, script: str, directory: Path) -> Behaviour:
         "PORT": str(free_port()),
         "TMPDIR": str(directory),
     }
+
+
+def shell(under: Under, script: str, directory: Path) -> Behaviour:
     result = under.run(
         ["/bin/sh", "-eu", "-c", script],
-        environment=environment,
+        environment=script_environment(directory),
         cwd=directory,
         timeout=HANG,
         stdin=subprocess.DEVNULL,
@@ -107,15 +128,21 @@ def prepared(program: Program) -> Path:
     return directory
 
 
-def behaviour(program: Program, under: Under) -> Behaviour:
-    """In a copy of the prepared directory; all paths have the same length, since some print it."""
+@contextlib.contextmanager
+def copy_of_prepared(program: Program) -> Iterator[Path]:
+    """All paths have the same length, since some programs print it."""
     directory = Path(tempfile.mkdtemp(dir=scratch()))
     shutil.copytree(prepared(program), directory, symlinks=True, dirs_exist_ok=True)
     directory.chmod(0o755)
     try:
-        return shell(under, program.script, directory)
+        yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def behaviour(program: Program, under: Under) -> Behaviour:
+    with copy_of_prepared(program) as directory:
+        return shell(under, program.script, directory)
 
 
 @functools.cache
@@ -148,3 +175,65 @@ def test_behaves_as_under_glibc(program: Program, under: Under) -> None:
     else:
         assert lines == []
     assert (found.status, found.stdout) == (expected.status, expected.stdout), found.stderr
+
+
+def collections_of(reports: Path) -> int:
+    """In all processes that wrote their statistics into the folder."""
+    documents = [json.loads(file.read_text() or "{}") for file in reports.iterdir()]
+    return sum(document.get("gc", {}).get("collections", 0) for document in documents)
+
+
+def share(processes: list[Process], under: Under, reports: Path) -> str:
+    """A row of the table, without the program's name."""
+    allocator = choose(under.allocator)
+    served = [process for process in processes if is_served_by(process.serving, allocator)]
+    allocations = sum(process.serving.allocations or 0 for process in served)
+    whole = sum(process.cpu_seconds for process in processes)
+    seconds = sum(process.cpu_seconds for process in served)
+    memory = sum(process.anonymous_bytes for process in processes)
+    heap = sum(process.heap_bytes for process in served)
+    shares = [f"{100 * seconds / max(whole, 1e-9):.0f}%", f"{100 * heap / max(memory, 1):.0f}%"]
+    row = [f"{allocations:,}", f"{len(served)} of {len(processes)}", *shares]
+    return " | ".join([*row, f"{memory / 1e6:,.0f} MB", f"{collections_of(reports):,}"])
+
+
+@pytest.fixture(scope="module")
+def shares(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    rows: list[str] = []
+    yield rows
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\nserved by {allocators_under_test()[0]}:")
+        heads = ["program", "allocations", "processes", "CPU", "memory", "of", "collections"]
+        print("|", " | ".join(heads), "|\n" + "|---" * len(heads) + "|")
+        print(*rows, sep="\n")
+
+
+@pytest.mark.parametrize("program", programs(), ids=str)
+def test_share_that_is_served(program: Program, shares: list[str]) -> None:
+    if not WHOLE:
+        pytest.skip("ALLOTROPE_MATRIX=all runs it")
+    skip_unless_possible(program)
+    if program.traces:
+        pytest.skip("a program that traces others cannot be watched")
+    under = allocators_under_test()[0]
+    hidden = [name for name in os.environ if name not in plain_environment()]
+    reports = Path(tempfile.mkdtemp(dir=scratch()))
+    reports.chmod(0o777)  # for servers that give up root
+    counted = {"ALLOTROPE_STATS": f"{reports}/%p.json"}
+    with copy_of_prepared(program) as directory, Watcher(weighs=True) as watcher:
+        run = launch(
+            ["/bin/sh", "-eu", "-c", program.script],
+            environment=under.environment() | script_environment(directory) | counted,
+            unset=[name for name in hidden if name not in under.environment() | counted],
+            stdout=directory / "stdout of the script",
+            stderr=directory / "stderr of the script",
+            directory=directory,
+            timeout=HANG,
+            watcher=watcher,
+        )
+        stdout = (directory / "stdout of the script").read_text(errors="replace")
+    if watcher.forbidden:
+        pytest.skip("the kernel allows no ptrace")
+    assert (run.exit_status, stdout) == (0, under_glibc(program).stdout)
+    shares.append(f"| {program} | {share(watcher.processes, under, reports)} |")

@@ -117,8 +117,9 @@ static void test_account_follows_the_break(void **state)
     (void)state;
     struct area area;
     area_init(&area, &owner);
-    size_t mapped = mapped_bytes(), metadata = metadata_bytes();
+    size_t mapped = mapped_bytes(), metadata = metadata_bytes(), areas = heap_account.areas;
     area_extend(&area, 160000);
+    assert_int_equal(heap_account.areas - areas, 160000);
     assert_int_equal(metadata_bytes() - metadata, 10000); /* its shadow */
     assert_int_equal(mapped_bytes() - mapped, 170000);
     area_retract(&area, 160000);

@@ -5,13 +5,14 @@ outside. The process is not stopped and does nothing for it."""
 import os
 import struct
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Iterator, Sequence
 
 MAGIC = b"allotrope-live/1"
 NAME_BYTES, MOST_COUNTERS = 24, 32
 HEAD = struct.Struct(f"<16s{NAME_BYTES}s{NAME_BYTES}sQ")
 COUNTER = struct.Struct(f"<{NAME_BYTES}sQ")
 WORD = struct.Struct("<Q")
+UNIT_BYTES = 16  # of window_units
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,26 @@ class Published:
                 memory.seek(address)
                 values[name] = WORD.unpack(memory.read(WORD.size))[0]
         return values
+
+
+def heap_range(values: dict[str, int]) -> range:
+    """The addresses of the window in which all heaps lie (vm/window.h)."""
+    first = values["window_start"]
+    return range(first, first + values["window_units"] * UNIT_BYTES)
+
+
+def mapped_memory(pid: int, field: str) -> Iterator[tuple[range, str, int]]:
+    """Of each mapping its addresses, its name (empty without one) and a field of /proc/PID/smaps
+    ("Rss") in bytes. Raises OSError when the process is gone."""
+    addresses, name = range(0), ""
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            words = line.split(None, 5)
+            if "-" in words[0]:
+                addresses = range(*(int(word, 16) for word in words[0].split("-")))
+                name = words[5].strip() if len(words) == 6 else ""
+            elif words[0] == f"{field}:":
+                yield addresses, name, int(words[1]) * 1024
 
 
 def find_published(pid: int, maps: Sequence[str]) -> Published | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
 
-from .counters import Published, find_published
+from .counters import Published, find_published, heap_range, mapped_memory
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -252,12 +252,18 @@ class Process:
     cpu_seconds: float = 0.0
     serving: Serving = NOT_KNOWN
     inherited: int = 0  # what its parent had counted when it was made
+    # At its end, where that was asked for: anonymous memory without the first stack, and how much
+    # of it lies in our heap.
+    anonymous_bytes: int = 0
+    heap_bytes: int = 0
 
 
 class Watcher:
-    """Sees every process of a run at its end. Its end of the socket is the launcher's --watch."""
+    """Sees every process of a run at its end. Its end of the socket is the launcher's --watch.
+    weighs: whether it also looks where the memory of each lies."""
 
-    def __init__(self) -> None:
+    def __init__(self, weighs: bool = False) -> None:
+        self.weighs = weighs
         self.ours, self.launchers = socket.socketpair()
         self.processes: list[Process] = []  # the command first
         self.forbidden = False
@@ -308,6 +314,32 @@ class Watcher:
         count = serving.allocations
         own = None if count is None else max(0, count - process.inherited)
         process.serving = Serving(serving.allocator, serving.object, own)
+        if self.weighs:
+            process.anonymous_bytes, process.heap_bytes = weigh(thread)
+
+
+def weigh(thread: int) -> tuple[int, int]:
+    """Bytes of anonymous memory without the first stack: of the process, and of it our heap's. So
+    the memory of allocators that call nobody's malloc is seen as well. Large blocks have mappings
+    of their own, which look like anybody's: as much counts as is mapped for them, touched or not.
+    The tables of the statistics count for nobody."""
+    window = elsewhere = large = 0
+    try:
+        maps = Path(f"/proc/{thread}/maps").read_text(errors="replace").splitlines()
+        published = find_published(thread, maps)
+        values = published.read(thread) if published is not None else {}
+        ours = heap_range(values) if values else range(0)
+        for addresses, name, size in mapped_memory(thread, "Anonymous"):
+            if addresses.start in ours:
+                window += size
+            elif not name.startswith(("/", "[stack")):
+                elsewhere += size
+        if values:
+            elsewhere = max(0, elsewhere - values.get("account_bytes", 0))
+            large = max(0, values["mapped_bytes"] - values["metadata_bytes"] - values["area_bytes"])
+    except (OSError, ValueError, OverflowError, struct.error, KeyError):
+        return 0, 0
+    return window + elsewhere, window + min(large, elsewhere)
 
 
 def command_of(pid: int) -> str:

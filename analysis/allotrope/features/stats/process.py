@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...system.counters import Published, find_published
+from ...system.counters import Published, find_published, heap_range, mapped_memory
 from ...system.errors import UserError
 
 SCHEMA = "allotrope.live/1"
-UNIT_BYTES = 16  # of window_units
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
 CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
 
@@ -129,20 +128,12 @@ def forbidden(pid: int) -> str:
 
 def _resident(pid: int, values: dict[str, int]) -> tuple[int, int]:
     """Resident bytes of the process, and of it the heap's: the mappings in the window."""
-    first = values["window_start"]
-    last = first + values["window_units"] * UNIT_BYTES
+    heap_addresses = heap_range(values)
     whole = heap = 0
-    inside = False
     try:
-        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("Rss:"):
-                    size = int(line.split()[1]) * 1024
-                    whole += size
-                    heap += size if inside else 0
-                elif "-" in line.split(" ", 1)[0]:
-                    start = int(line.partition("-")[0], 16)
-                    inside = first <= start < last
+        for addresses, _, size in mapped_memory(pid, "Rss"):
+            whole += size
+            heap += size if addresses.start in heap_addresses else 0
     except OSError:
         raise _ended(pid) from None
     return whole, heap
