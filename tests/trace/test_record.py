@@ -598,6 +598,24 @@ def test_forks_and_execs_are_followed_into_traces_of_their_own(tmp_path: Path) -
         assert sum(unmapped.values()) < 0.01 * facts["totals"]["references"]
 
 
+def test_each_image_of_a_process_is_described_by_its_own_command(tmp_path: Path) -> None:
+    """A fork's is its parent's; what an exec brings has its own, its words as they were."""
+    script = "/bin/echo 'a \"b' grün $(:) & wait; exec /bin/true last"
+    line = ("/bin/sh", "-c", script)
+    assert record(tmp_path / "run-%p.alt", *line, options=("-d", '{"x": 1}')) == 0
+    commands = []
+    for trace in sorted(tmp_path.iterdir()):
+        done = subprocess.run([TRACER, "info", trace], capture_output=True, check=True)
+        description = json.loads(done.stdout)["description"]
+        assert description["x"] == 1
+        commands.append(tuple(description["command"]))
+    words = tuple(os.fsencode(word).decode("latin-1") for word in line)
+    assert commands.count(words) >= 2
+    assert ("/bin/true", "last") in commands
+    assert ("/bin/echo", 'a "b', "grün".encode().decode("latin-1")) in commands
+    assert len(set(commands)) == 3
+
+
 def test_a_full_disk_stops_the_program_with_an_error() -> None:
     done = subprocess.run(
         [RECORDER, "-o", "/dev/full", "-t", TOOLS, "--", PROGRAMS / "sorting"],

@@ -5,34 +5,47 @@
 #include "trace/recorder/consumer.h"
 
 #include "pub_tool_aspacemgr.h"
+#include "pub_tool_clientstate.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
+#include "pub_tool_mallocfree.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "pub_tool_xarray.h"
 
 #include "trace/recorder/coregrind.h"
 #include "trace/recorder/options.h"
 #include "trace/recorder/ring.h"
 
+/* The consumer's line ends with the command that this image of the process was started by: after an
+ * exec that is another one than `record` was given. */
 static void become_consumer(Int ring_fd, Int consumer_fd, Int pid)
 {
     HChar consume[64], process[32], level[32];
     VG_(sprintf)(consume, "--consume=%d,%d", ring_fd, consumer_fd);
     VG_(sprintf)(process, "--pid=%d", pid);
     VG_(sprintf)(level, "--level=%d", options.follow_level);
-    const HChar *arguments[] = {options.follow,
-                                consume,
-                                process,
-                                "--output",
-                                options.follow_output,
-                                "--description",
-                                options.follow_description,
-                                level,
-                                NULL};
-    VG_(execv)(options.follow, arguments);
+    const HChar *fixed[] = {options.follow,
+                            consume,
+                            process,
+                            "--output",
+                            options.follow_output,
+                            "--description",
+                            options.follow_description,
+                            level,
+                            "--",
+                            VG_(args_the_exename)};
+    XArray *arguments = VG_(newXA)(VG_(malloc), "allotrope.consumer", VG_(free), sizeof *fixed);
+    for (UInt i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        VG_(addToXA)(arguments, &fixed[i]);
+    for (Int i = 0; i < VG_(sizeXA)(VG_(args_for_client)); i++)
+        VG_(addToXA)(arguments, VG_(indexXA)(VG_(args_for_client), i));
+    const HChar *end = NULL;
+    VG_(addToXA)(arguments, &end);
+    VG_(execv)(options.follow, VG_(indexXA)(arguments, 0));
     VG_(umsg)("error: the consumer %s cannot be run\n", options.follow);
     VG_(exit)(1);
 }

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/base/json.h"
 #include "trace/format/writer.h"
 #include "trace/references/raw.h"
 #include "trace/references/record_options.h"
@@ -162,6 +163,22 @@ static int open_followed(const char *pattern, const char *pid, char *name, size_
     return -1;
 }
 
+/* The description of a process's trace, with the command that its image was started by as a
+ * member. Returns NULL when memory is short. The text is never freed. */
+static const char *describe_image(const struct record_options *options)
+{
+    struct json_memory memory;
+    if (!json_memory_begin(&memory))
+        return NULL;
+    json_open_with(&memory.json, NULL, options->description);
+    json_open_list(&memory.json, "command");
+    for (char **word = options->command; *word; word++)
+        json_bytes(&memory.json, NULL, *word);
+    json_close_list(&memory.json);
+    json_close(&memory.json);
+    return json_memory_end(&memory);
+}
+
 /* A consumer that a recorder has started. It has inherited the program's descriptors, which would
  * keep pipes open, and its terminal, whose interrupts are the program's. */
 static int consume(struct record_options *options)
@@ -182,6 +199,11 @@ static int consume(struct record_options *options)
         return EXIT_FAILED;
     }
     options->output = name;
+    options->description = describe_image(options);
+    if (!options->description) {
+        fprintf(stderr, "allotrope: %s: %s\n", name, strerror(errno));
+        return EXIT_FAILED;
+    }
     return record(options, fd);
 }
 

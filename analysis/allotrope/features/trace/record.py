@@ -54,8 +54,9 @@ def recorder_line(
     recorder = built(PLACES.recorder)
     program = find_program(command[0])
     line = [str(recorder), "--tools", recorder_tools(), "--output", output]
-    description = {
-        "command": list(command),
+    # Of processes that are followed, each one's consumer says its own command.
+    own = {} if "%p" in output else {"command": list(command)}
+    description = own | {
         "allocator": spec or "glibc",
         "recorded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": os.uname().release,
