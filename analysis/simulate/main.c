@@ -4,7 +4,8 @@
  *
  *   allotrope-simulate pages    [options] TRACE            page faults for every memory size
  *   allotrope-simulate caches   [options] TRACE            misses for every cache size
- *   allotrope-simulate locality [options] -- COMMAND...    both, of a program that runs meanwhile
+ *   allotrope-simulate tlb      [options] TRACE            misses for every TLB size
+ *   allotrope-simulate locality [options] -- COMMAND...    all, of a program that runs meanwhile
  *
  * It reads references once, hands them to all simulators at the same time, and prints one JSON
  * object (docs/simulate-format.md). What is asked of it, and what is wrong with it, is settled
@@ -38,7 +39,8 @@ static struct reference_source *open_source(const struct simulate_options *optio
     return source;
 }
 
-static void put_locality(struct json *json, struct page_jobs *pages, struct cache_jobs *caches,
+static void put_locality(struct json *json, const struct simulate_options *options,
+                         struct page_jobs *pages, struct cache_jobs *caches,
                          struct reference_source *source)
 {
     json_open(json, NULL);
@@ -46,6 +48,8 @@ static void put_locality(struct json *json, struct page_jobs *pages, struct cach
     json_integer(json, "status", reference_source_status(source));
     page_jobs_put(json, "pages", pages, source);
     cache_jobs_put(json, "caches", caches, source);
+    if (options->tlbs.count > 0)
+        cache_jobs_put_tlbs(json, "tlb", caches, source);
     json_close(json);
 }
 
@@ -57,7 +61,8 @@ static const char *simulate(struct reference_source *source, const struct simula
     struct page_jobs *pages = NULL;
     struct cache_jobs *caches = NULL;
     if ((options->page_size_count > 0 && (pages = page_jobs_make(options, &simulations)) == NULL) ||
-        (options->block_count > 0 && (caches = cache_jobs_make(options, &simulations)) == NULL) ||
+        (options->blocks.count + options->tlbs.count > 0 &&
+         (caches = cache_jobs_make(options, &simulations)) == NULL) ||
         simulate_all(source, options->count, &simulations, options->threads) < 0)
         return "memory is short";
     const char *error = pages ? page_jobs_finish(pages) : NULL;
@@ -69,18 +74,20 @@ static const char *simulate(struct reference_source *source, const struct simula
         return error;
     struct json json = {.output = output};
     if (options->command)
-        put_locality(&json, pages, caches, source);
+        put_locality(&json, options, pages, caches, source);
     else if (pages)
         page_jobs_put(&json, NULL, pages, source);
-    else
+    else if (options->blocks.count > 0)
         cache_jobs_put(&json, NULL, caches, source);
+    else
+        cache_jobs_put_tlbs(&json, NULL, caches, source);
     fputs("\n", output);
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const words[] = {"pages", "caches", "locality"};
+    static const char *const words[] = {"pages", "caches", "tlb", "locality"};
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         simulate_usage();
         return 0;
@@ -89,7 +96,7 @@ int main(int argc, char **argv)
     while (argc > 1 && word <= SIMULATE_LOCALITY && strcmp(argv[1], words[word]) != 0)
         word++;
     if (argc < 2 || word > SIMULATE_LOCALITY)
-        refuse("the first word is pages, caches or locality; see allotrope-simulate --help");
+        refuse("the first word is pages, caches, tlb or locality; see allotrope-simulate --help");
     argv[1] = argv[0];
     struct simulate_options options = simulate_options_read(argc - 1, argv + 1, word);
     FILE *output = open_output(options.output);
