@@ -142,7 +142,7 @@ def tlb_table(document: Document, block: Document) -> list[list[str]]:
     rates = {(one["sets"] * one["ways"], one["ways"]): one["misses"] for one in of_block}
     table = [["entries", "fully associative", *(kind_of(way) for way in ways)]]
     for entries in tlb_entries(document, block["block"]):
-        cells = [misses_with(document, block["block"], entries)]
+        cells: list[int | None] = [misses_with(document, block["block"], entries)]
         cells += [rates.get((entries, way)) for way in ways]
         shown = ("" if cell is None else f"{cell / block['touches']:.4%}" for cell in cells)
         table.append([f"{entries:,}", *shown])
