@@ -408,6 +408,42 @@ def test_a_file_that_takes_no_more_is_named(command: Command, invented: Path) ->
         assert "cannot write /dev/full: No space left" in done.stderr
 
 
+def test_a_killed_simulator_leaves_the_earlier_result(invented: Path, tmp_path: Path) -> None:
+    program, result = BUILD / "allotrope-simulate", tmp_path / "result.json"
+    result.write_text("earlier")
+    words = [str(program), "pages", f"--output={result}", "-"]
+    # It reads until its input ends, which it does not: what has been written to it beyond what the
+    # pipe holds has been read, so it is at work.
+    simulator = subprocess.Popen(words, stdin=subprocess.PIPE)
+    assert simulator.stdin is not None
+    simulator.stdin.write(2 * invented.read_bytes())
+    simulator.stdin.flush()
+    simulator.kill()
+    simulator.communicate()
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert result.read_text() == "earlier"
+
+
+def test_a_result_replaces_the_file_that_a_link_names(invented: Path, tmp_path: Path) -> None:
+    program, result, link = BUILD / "allotrope-simulate", tmp_path / "result", tmp_path / "link"
+    result.write_text("earlier")
+    result.chmod(0o600)
+    link.symlink_to(result)
+    subprocess.run([program, "pages", f"--output={link}", invented], check=True)
+    assert link.is_symlink() and result.stat().st_mode & 0o777 == 0o600
+    assert json.loads(result.read_text())["references"] == 5000
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_result_that_cannot_be_written_is_told(invented: Path) -> None:
+    program = BUILD / "allotrope-simulate"
+    for place, status in (("/dev/full", 1), ("/nowhere/result", 2), ("/", 2)):
+        done = subprocess.run(
+            [program, "pages", f"--output={place}", invented], capture_output=True, text=True
+        )
+        assert done.returncode == status and len(done.stderr.splitlines()) == 1
+
+
 def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
     command: Command, tmp_path: Path
 ) -> None:
