@@ -87,9 +87,10 @@ static double run_pages(const struct input *input, unsigned page_bytes)
     return seconds;
 }
 
-static double run_caches(const struct input *input, unsigned block, unsigned ways, bool everything)
+static double run_caches(const struct input *input, unsigned block, unsigned ways, bool everything,
+                         unsigned fewest_sets_log2)
 {
-    struct caches_options options = {block, ways, everything, UINT32_MAX};
+    struct caches_options options = {block, ways, everything, UINT32_MAX, fewest_sets_log2};
     struct caches *caches = caches_new(&options);
     double start = processor_seconds();
     feed_all(input, feed_caches, caches);
@@ -166,7 +167,7 @@ static double run_one_by_one(const struct input *input, unsigned block_bytes, un
     return seconds;
 }
 
-enum kind { PAGES, CACHES_MISSES, CACHES_ALL, ONE_BY_ONE, SHAPE };
+enum kind { PAGES, CACHES_MISSES, CACHES_ALL, TLBS, ONE_BY_ONE, SHAPE };
 
 static const struct bench {
     const char *name;
@@ -185,6 +186,9 @@ static const struct bench {
     {"1-8 ways, 64 B, everything", CACHES_ALL, 64, 8, true},
     {"1-16 ways, 64 B, misses only", CACHES_MISSES, 64, 16, true},
     {"1-16 ways, 64 B, everything", CACHES_ALL, 64, 16, true},
+    {"TLBs of 1-4 ways, 4 KiB", TLBS, 4096, 4, true},
+    {"TLBs of 1-16 ways, 4 KiB", TLBS, 4096, 16, true},
+    {"TLBs of 1-4 ways, 2 MiB", TLBS, 2 << 20, 4, true},
     {"one by one: direct-mapped, 32 B", ONE_BY_ONE, 32, 1, false},
     {"one by one: 1-8 ways, 64 B", ONE_BY_ONE, 64, 8, false},
     {"one by one: 1-16 ways, 64 B", ONE_BY_ONE, 64, 16, false},
@@ -201,8 +205,11 @@ static double run(const struct bench *bench, const struct input *input)
         return run_one_by_one(input, bench->unit, bench->ways);
     case SHAPE:
         return run_shape(input, bench->unit, 64, bench->ways);
+    case TLBS:
+        return run_caches(input, bench->unit, bench->ways, true, TLBS_FEWEST_SETS_LOG2);
     default:
-        return run_caches(input, bench->unit, bench->ways, bench->kind == CACHES_ALL);
+        return run_caches(input, bench->unit, bench->ways, bench->kind == CACHES_ALL,
+                          CACHES_FEWEST_SETS_LOG2);
     }
 }
 

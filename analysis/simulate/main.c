@@ -4,27 +4,22 @@
  *
  *   allotrope-simulate pages    [options] TRACE            page faults for every memory size
  *   allotrope-simulate caches   [options] TRACE            misses for every cache size
- *   allotrope-simulate locality [options] -- COMMAND...    both, of a program that runs meanwhile
+ *   allotrope-simulate tlb      [options] TRACE            misses for every TLB size
+ *   allotrope-simulate locality [options] -- COMMAND...    all, of a program that runs meanwhile
  *
  * It reads references once, hands them to all simulators at the same time, and prints one JSON
  * object (docs/simulate-format.md). What is asked of it, and what is wrong with it, is settled
- * before anything is read.
+ * before anything is read. A result is written when it is whole, so that whoever kills the
+ * simulator finds none, or the one before.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/simulate/options.h"
+#include "analysis/simulate/output_file.h"
 #include "analysis/simulate/simulate_caches.h"
 #include "analysis/simulate/simulate_pages.h"
-
-static FILE *open_output(const char *path)
-{
-    FILE *output = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (!output)
-        refuse("cannot write %s: %s", path, strerror(errno));
-    return output;
-}
 
 static struct reference_source *open_source(const struct simulate_options *options)
 {
@@ -38,7 +33,8 @@ static struct reference_source *open_source(const struct simulate_options *optio
     return source;
 }
 
-static void put_locality(struct json *json, struct page_jobs *pages, struct cache_jobs *caches,
+static void put_locality(struct json *json, const struct simulate_options *options,
+                         struct page_jobs *pages, struct cache_jobs *caches,
                          struct reference_source *source)
 {
     json_open(json, NULL);
@@ -46,41 +42,58 @@ static void put_locality(struct json *json, struct page_jobs *pages, struct cach
     json_integer(json, "status", reference_source_status(source));
     page_jobs_put(json, "pages", pages, source);
     cache_jobs_put(json, "caches", caches, source);
+    if (options->tlbs.count > 0)
+        cache_jobs_put_tlbs(json, "tlb", caches, source);
     json_close(json);
 }
 
-/* Simulates and prints. Returns NULL, or one line that says why there is no result. */
+struct jobs {
+    struct page_jobs *pages;
+    struct cache_jobs *caches;
+};
+
+/* Returns NULL, or one line that says why there is no result. */
 static const char *simulate(struct reference_source *source, const struct simulate_options *options,
-                            FILE *output)
+                            struct jobs *jobs)
 {
     static struct simulations simulations;
-    struct page_jobs *pages = NULL;
-    struct cache_jobs *caches = NULL;
-    if ((options->page_size_count > 0 && (pages = page_jobs_make(options, &simulations)) == NULL) ||
-        (options->block_count > 0 && (caches = cache_jobs_make(options, &simulations)) == NULL) ||
+    if ((options->page_size_count > 0 &&
+         (jobs->pages = page_jobs_make(options, &simulations)) == NULL) ||
+        (options->blocks.count + options->tlbs.count > 0 &&
+         (jobs->caches = cache_jobs_make(options, &simulations)) == NULL) ||
         simulate_all(source, options->count, &simulations, options->threads) < 0)
         return "memory is short";
-    const char *error = pages ? page_jobs_finish(pages) : NULL;
-    if (!error && caches)
-        error = cache_jobs_finish(caches);
+    const char *error = jobs->pages ? page_jobs_finish(jobs->pages) : NULL;
+    if (!error && jobs->caches)
+        error = cache_jobs_finish(jobs->caches);
     for (size_t i = 0; i < simulations.count && !error; i++)
         error = simulations.list[i].failed ? "memory is short" : NULL;
-    if (error)
-        return error;
-    struct json json = {.output = output};
+    return error;
+}
+
+/* False: errno says why the result is not where it was to go. */
+static bool put_result(const struct jobs *jobs, const struct simulate_options *options,
+                       struct reference_source *source)
+{
+    struct output_file file;
+    if (!output_file_open(&file, options->output))
+        return false;
+    struct json json = {.output = file.stream};
     if (options->command)
-        put_locality(&json, pages, caches, source);
-    else if (pages)
-        page_jobs_put(&json, NULL, pages, source);
+        put_locality(&json, options, jobs->pages, jobs->caches, source);
+    else if (jobs->pages)
+        page_jobs_put(&json, NULL, jobs->pages, source);
+    else if (options->blocks.count > 0)
+        cache_jobs_put(&json, NULL, jobs->caches, source);
     else
-        cache_jobs_put(&json, NULL, caches, source);
-    fputs("\n", output);
-    return NULL;
+        cache_jobs_put_tlbs(&json, NULL, jobs->caches, source);
+    fputs("\n", file.stream);
+    return output_file_close(&file);
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const words[] = {"pages", "caches", "locality"};
+    static const char *const words[] = {"pages", "caches", "tlb", "locality"};
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         simulate_usage();
         return 0;
@@ -89,20 +102,22 @@ int main(int argc, char **argv)
     while (argc > 1 && word <= SIMULATE_LOCALITY && strcmp(argv[1], words[word]) != 0)
         word++;
     if (argc < 2 || word > SIMULATE_LOCALITY)
-        refuse("the first word is pages, caches or locality; see allotrope-simulate --help");
+        refuse("the first word is pages, caches, tlb or locality; see allotrope-simulate --help");
     argv[1] = argv[0];
     struct simulate_options options = simulate_options_read(argc - 1, argv + 1, word);
-    FILE *output = open_output(options.output);
+    if (!output_file_is_writable(options.output))
+        refuse("cannot write %s: %s", options.output, strerror(errno));
     struct reference_source *source = open_source(&options);
     const char *name = options.command ? options.command[0] : options.path;
-    const char *error = simulate(source, &options, output);
+    struct jobs jobs = {0};
+    const char *error = simulate(source, &options, &jobs);
     int status = 1;
     if (error)
         fprintf(stderr, "allotrope-simulate: %s\n", error);
+    else if (!put_result(&jobs, &options, source))
+        fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
     else if (reference_source_error(source))
         fprintf(stderr, "allotrope-simulate: %s: %s\n", name, reference_source_error(source));
-    else if (fflush(output) != 0)
-        fprintf(stderr, "allotrope-simulate: the result cannot be written: %s\n", strerror(errno));
     else
         status = 0;
     reference_source_close(source);

@@ -17,9 +17,11 @@
 static const char usage[] =
     "Usage: allotrope-simulate pages [OPTION]... TRACE\n"
     "       allotrope-simulate caches [OPTION]... TRACE\n"
+    "       allotrope-simulate tlb [OPTION]... TRACE\n"
     "       allotrope-simulate locality [OPTION]... -- COMMAND...\n"
     "Simulates the data references of TRACE (of `allotrope record`, or lackey's text; - for\n"
-    "standard input), or of COMMAND under the recorder, and prints JSON.\n\n"
+    "standard input), or of COMMAND under the recorder, and prints JSON. Sizes are in bytes, or\n"
+    "with a K, M or G: 4K is 4096.\n\n"
     "All:\n"
     "  --output=FILE         where the JSON goes (default -, standard output)\n"
     "  --count=N             the first N references only; of a trace\n"
@@ -27,19 +29,24 @@ static const char usage[] =
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
     "                        (default 100000000); of a trace\n"
     "Pages:\n"
-    "  --page-size=LIST      in bytes, powers of two from 64 on (default 4096,8192; locality:\n"
-    "                        4096)\n"
+    "  --page-size=LIST      powers of two from 64 on (default 4K,8K; locality: 4K)\n"
     "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
     "Caches:\n"
-    "  --block=LIST          block sizes in bytes, powers of two from 32 to 4096, each with the\n"
-    "                        largest associativity, 1 to 16, if not 16: BLOCK[:WAYS] (default\n"
-    "                        32,64; locality: 32:1,64:8)\n"
+    "  --block=LIST          block sizes, powers of two from 16 to 4096, each with the largest\n"
+    "                        associativity, 1 to 16, if not 16: BLOCK[:WAYS] (default 32,64;\n"
+    "                        locality: 32:1,64:8)\n"
     "  --sample=N            N of 32 slices of the sets, 1 to 31; of a trace\n"
     "  --no-causes           do not tell misses into cold, capacity and conflict: faster;\n"
     "                        locality does so only with --causes\n"
-    "  --shape=SHAPE         also this one, in detail: a name, or BLOCK:SETS:WAYS; repeatable\n"
+    "  --shape=SHAPE         also this cache or TLB, in detail: a name, or BLOCK:SETS:WAYS;\n"
+    "                        repeatable\n"
     "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
     "counts\n"
+    "TLBs:\n"
+    "  --tlb=LIST            page sizes, powers of two from 4K to 1G, each with the largest\n"
+    "                        associativity, 1 to 16: PAGE[:WAYS] (default 4K,2M; locality: none);\n"
+    "                        full associativity is always told\n"
+    "  --shape=SHAPE         as above: 4K:16:4 has 64 entries for pages of 4 KiB\n"
     "Locality:\n"
     "  --tools=DIRECTORY     of the recorder (default trace/recorder)\n"
     "  --env=NAME=VALUE      set for COMMAND alone; repeatable\n";
@@ -64,9 +71,38 @@ static uint64_t number(const char *option, const char *text, uint64_t least, uin
     return value;
 }
 
+/* Bytes: a number that K, M or G may follow. 0: it is none. */
+static uint64_t bytes_of(const char *text)
+{
+    char digits[32];
+    size_t length = strspn(text, "0123456789");
+    if (length == 0 || length >= sizeof digits || strlen(text + length) > 1)
+        return 0;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    unsigned shift = 0;
+    switch (text[length]) {
+    case 'G':
+        shift += 10; /* fallthrough */
+    case 'M':
+        shift += 10; /* fallthrough */
+    case 'K':
+        shift += 10; /* fallthrough */
+    case '\0':
+        break;
+    default:
+        return 0;
+    }
+    uint64_t value;
+    return number_parse(digits, 1, UINT64_MAX >> shift, &value) ? value << shift : 0;
+}
+
 static uint64_t power_of_two(const char *option, const char *text, uint64_t least, uint64_t most)
 {
-    uint64_t size = number(option, text, least, most);
+    uint64_t size = bytes_of(text);
+    if (size < least || size > most)
+        refuse("--%s: \"%s\" is not a number from %" PRIu64 " to %" PRIu64, option, text, least,
+               most);
     if ((size & (size - 1)) != 0)
         refuse("--%s: %" PRIu64 " is no power of two", option, size);
     return size;
@@ -86,23 +122,34 @@ static void take_page_sizes(struct simulate_options *options, char *text)
     }
 }
 
-static void take_blocks(struct simulate_options *options, char *text)
+static void take_blocks(struct simulate_blocks *blocks, const char *option, char *text,
+                        uint64_t least, uint64_t most)
 {
-    options->block_count = 0;
+    blocks->count = 0;
     for (char *item; (item = strsep(&text, ",")) != NULL;) {
-        if (options->block_count == SIMULATE_SIZES)
-            refuse("--block: more than %d sizes; run several times", SIMULATE_SIZES);
+        if (blocks->count == SIMULATE_SIZES)
+            refuse("--%s: more than %d sizes; run several times", option, SIMULATE_SIZES);
         char *size = strsep(&item, ":");
         struct simulate_block block = {
-            .bytes = (unsigned)power_of_two("block", size, 32, 4096),
-            .ways = item ? (unsigned)number("block", item, 1, CACHES_LARGEST_WAYS)
-                         : CACHES_LARGEST_WAYS,
+            .bytes = power_of_two(option, size, least, most),
+            .ways =
+                item ? (unsigned)number(option, item, 1, CACHES_LARGEST_WAYS) : CACHES_LARGEST_WAYS,
         };
-        for (size_t i = 0; i < options->block_count; i++)
-            if (options->blocks[i].bytes == block.bytes)
-                refuse("--block: %u is given twice", block.bytes);
-        options->blocks[options->block_count++] = block;
+        for (size_t i = 0; i < blocks->count; i++)
+            if (blocks->list[i].bytes == block.bytes)
+                refuse("--%s: %" PRIu64 " is given twice", option, block.bytes);
+        blocks->list[blocks->count++] = block;
     }
+}
+
+static void take_caches(struct simulate_options *options, char *text)
+{
+    take_blocks(&options->blocks, "block", text, CACHES_SMALLEST_BLOCK, 4096);
+}
+
+static void take_tlbs(struct simulate_options *options, char *text)
+{
+    take_blocks(&options->tlbs, "tlb", text, 4096, SHAPES_LARGEST_BLOCK);
 }
 
 static void refuse_shape(const char *text)
@@ -110,7 +157,7 @@ static void refuse_shape(const char *text)
     char names[512] = "";
     for (const struct shape *shape = shapes_named; shape->name; shape++)
         snprintf(names + strlen(names), sizeof names - strlen(names), " %s", shape->name);
-    refuse("--shape: \"%s\" is neither BLOCK:SETS:WAYS (block a power of two from 32 to 4096, sets "
+    refuse("--shape: \"%s\" is neither BLOCK:SETS:WAYS (block a power of two from 16 to 1G, sets "
            "1 to 4194304, ways 1 to 1024) nor one of:%s",
            text, names);
 }
@@ -121,11 +168,14 @@ static struct shape shape_of(const char *text)
         if (strcmp(shape->name, text) == 0)
             return *shape;
     struct shape shape = {.name = text};
+    char block[32] = "";
     int length = -1;
-    sscanf(text, "%u:%" SCNu64 ":%u%n", &shape.block_bytes, &shape.sets, &shape.ways, &length);
-    if (length < 0 || text[length] != '\0' || strchr(text, '-') || shape.block_bytes < 32 ||
-        shape.block_bytes > 4096 || (shape.block_bytes & (shape.block_bytes - 1)) != 0 ||
-        shape.sets < 1 || shape.sets > 1 << 22 || shape.ways < 1 || shape.ways > 1024)
+    sscanf(text, "%31[^:]:%" SCNu64 ":%u%n", block, &shape.sets, &shape.ways, &length);
+    shape.block_bytes = bytes_of(block);
+    if (length < 0 || text[length] != '\0' || strchr(text, '-') ||
+        shape.block_bytes < CACHES_SMALLEST_BLOCK || shape.block_bytes > SHAPES_LARGEST_BLOCK ||
+        (shape.block_bytes & (shape.block_bytes - 1)) != 0 || shape.sets < 1 ||
+        shape.sets > 1 << 22 || shape.ways < 1 || shape.ways > 1024)
         refuse_shape(text);
     return shape;
 }
@@ -142,10 +192,13 @@ static struct simulate_options defaults(enum simulate_word word)
         .causes = word == SIMULATE_CACHES,
     };
     char pages[] = "4096,8192", page[] = "4096", caches[] = "32,64", some_caches[] = "32:1,64:8";
-    if (word != SIMULATE_CACHES)
+    char tlbs[] = "4K,2M";
+    if (word == SIMULATE_PAGES || word == SIMULATE_LOCALITY)
         take_page_sizes(&options, word == SIMULATE_PAGES ? pages : page);
-    if (word != SIMULATE_PAGES)
-        take_blocks(&options, word == SIMULATE_CACHES ? caches : some_caches);
+    if (word == SIMULATE_CACHES || word == SIMULATE_LOCALITY)
+        take_caches(&options, word == SIMULATE_CACHES ? caches : some_caches);
+    if (word == SIMULATE_TLB)
+        take_tlbs(&options, tlbs);
     return options;
 }
 
@@ -157,6 +210,7 @@ enum {
     PAGE_SIZE,
     SAMPLE,
     BLOCK,
+    TLB,
     CAUSES,
     NO_CAUSES,
     SHAPE,
@@ -166,24 +220,31 @@ enum {
     HELP
 };
 
-enum { IN_PAGES = 1 << SIMULATE_PAGES, IN_CACHES = 1 << SIMULATE_CACHES };
-enum { IN_LOCALITY = 1 << SIMULATE_LOCALITY, IN_ALL = IN_PAGES | IN_CACHES | IN_LOCALITY };
+enum {
+    IN_PAGES = 1 << SIMULATE_PAGES,
+    IN_CACHES = 1 << SIMULATE_CACHES,
+    IN_TLB = 1 << SIMULATE_TLB,
+    IN_LOCALITY = 1 << SIMULATE_LOCALITY,
+    OF_A_TRACE = IN_PAGES | IN_CACHES | IN_TLB,
+    IN_ALL = OF_A_TRACE | IN_LOCALITY,
+};
 
 static const struct {
     struct option option;
     unsigned words; /* that know it */
 } known[] = {
     {{"output", required_argument, NULL, OUTPUT}, IN_ALL},
-    {{"count", required_argument, NULL, COUNT}, IN_PAGES | IN_CACHES},
+    {{"count", required_argument, NULL, COUNT}, OF_A_TRACE},
     {{"threads", required_argument, NULL, THREADS}, IN_ALL},
     {{"error-over", required_argument, NULL, ERROR_OVER}, IN_PAGES | IN_CACHES},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
+    {{"tlb", required_argument, NULL, TLB}, IN_TLB | IN_LOCALITY},
     {{"sample", required_argument, NULL, SAMPLE}, IN_CACHES},
     {{"no-causes", no_argument, NULL, NO_CAUSES}, IN_CACHES},
     {{"causes", no_argument, NULL, CAUSES}, IN_LOCALITY},
-    {{"shape", required_argument, NULL, SHAPE}, IN_CACHES | IN_LOCALITY},
+    {{"shape", required_argument, NULL, SHAPE}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_LOCALITY},
     {{"tools", required_argument, NULL, TOOLS}, IN_LOCALITY},
     {{"env", required_argument, NULL, ENVIRONMENT}, IN_LOCALITY},
@@ -219,7 +280,10 @@ static void take_option(struct simulate_options *options, int option, char *valu
         take_page_sizes(options, value);
         break;
     case BLOCK:
-        take_blocks(options, value);
+        take_caches(options, value);
+        break;
+    case TLB:
+        take_tlbs(options, value);
         break;
     case SAMPLE:
         options->sampled = true;

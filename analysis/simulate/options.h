@@ -12,11 +12,17 @@
 
 enum { SIMULATE_SIZES = 16, SIMULATE_SHAPES = 16, SIMULATE_SETTINGS = 64 };
 
-enum simulate_word { SIMULATE_PAGES, SIMULATE_CACHES, SIMULATE_LOCALITY };
+enum simulate_word { SIMULATE_PAGES, SIMULATE_CACHES, SIMULATE_TLB, SIMULATE_LOCALITY };
 
+/* A size of blocks, which are a cache's lines or a TLB's pages. */
 struct simulate_block {
-    unsigned bytes;
+    uint64_t bytes;
     unsigned ways; /* the largest associativity */
+};
+
+struct simulate_blocks {
+    struct simulate_block list[SIMULATE_SIZES];
+    size_t count;
 };
 
 struct simulate_options {
@@ -32,8 +38,8 @@ struct simulate_options {
     bool sampled;
     uint64_t page_sizes[SIMULATE_SIZES]; /* in bytes */
     size_t page_size_count;
-    struct simulate_block blocks[SIMULATE_SIZES];
-    size_t block_count;
+    struct simulate_blocks blocks; /* of caches */
+    struct simulate_blocks tlbs;
     unsigned slices; /* of CACHES_SLICES, when sampled */
     bool causes;
     struct shape shapes[SIMULATE_SHAPES];

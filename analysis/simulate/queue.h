@@ -22,7 +22,8 @@ struct simulation {
     uint64_t next; /* batch that it takes */
 };
 
-enum { SIMULATIONS_MOST = 64 };
+/* Of every size of pages one, of every size of blocks and TLBs two, and the shapes. */
+enum { SIMULATIONS_MOST = 96 };
 
 struct simulations {
     struct simulation list[SIMULATIONS_MOST];

@@ -3,6 +3,9 @@
  * simulate_caches.c: for each block size a simulator of all caches and, where causes are asked
  * for, an LRU stack over blocks: it knows what a fully associative cache of any size misses.
  *
+ * A TLB is a cache whose blocks are pages, so TLBs are simulated by the same two: with few sets,
+ * and always with the LRU stack, since many TLBs are fully associative.
+ *
  * Causes, after Hill and Smith 1989: cold misses are first touches of a block; capacity misses
  * are what a fully associative LRU cache of the same size misses beyond those; conflict misses
  * are the rest. They are negative where limited associativity does better than LRU over all, as
@@ -21,8 +24,9 @@
 #include "analysis/simulate/simulators/shapes.h"
 
 struct block_job {
-    unsigned block_bytes;
+    uint64_t block_bytes;
     unsigned ways; /* the largest associativity */
+    unsigned fewest_sets_log2;
     struct caches *caches;
     struct sample sample;
     double scale;         /* of a sample */
@@ -39,7 +43,8 @@ struct shape_job {
 
 struct cache_jobs {
     const struct simulate_options *options;
-    struct block_job blocks[SIMULATE_SIZES];
+    struct block_job blocks[SIMULATE_SIZES]; /* of caches */
+    struct block_job tlbs[SIMULATE_SIZES];
     struct shape_job shapes[SIMULATE_SHAPES];
 };
 
@@ -74,7 +79,8 @@ static bool compare(void *argument)
     struct caches *exact = job->sample.exact;
     struct class_totals totals = totals_of(exact);
     struct reference_totals sum = class_totals_sum(&totals);
-    for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
+    unsigned fewest = job->fewest_sets_log2;
+    for (unsigned sets = fewest; sets < fewest + CACHES_LEVELS; sets++)
         for (unsigned ways = 1; ways <= job->ways; ways++)
             sample_error_add(&job->sample.error,
                              job->scale * (double)misses_of_all(job->caches, sets, ways),
@@ -108,15 +114,17 @@ static bool feed_shape(void *argument, const struct references *references)
     return shape_cache_feed(job->cache, references);
 }
 
+/* whole: the caches, where nothing is sampled. causes: with an LRU stack. */
 static bool make_block_job(const struct simulate_options *options, struct block_job *job,
-                           struct simulate_block block, struct simulations *simulations)
+                           struct caches_options whole, bool causes,
+                           struct simulations *simulations)
 {
-    struct caches_options whole = {block.bytes, block.ways, true, UINT32_MAX};
     struct caches_options part = whole;
     if (options->sampled)
         part.slices = choose_slices(options->slices);
-    job->block_bytes = block.bytes;
-    job->ways = block.ways;
+    job->block_bytes = whole.block_bytes;
+    job->ways = whole.ways;
+    job->fewest_sets_log2 = whole.fewest_sets_log2;
     job->scale = options->sampled ? (double)CACHES_SLICES / options->slices : 1;
     job->caches = caches_new(&part);
     job->sample = (struct sample){
@@ -127,14 +135,13 @@ static bool make_block_job(const struct simulate_options *options, struct block_
         .exact = options->sampled ? caches_new(&whole) : NULL,
         .left = options->error_over,
     };
-    if (options->causes) {
-        struct pages_options blocks = {block.bytes, false};
+    if (causes) {
+        struct pages_options blocks = {whole.block_bytes, false};
         job->blocks = pages_new(&blocks);
         simulations_add(simulations, feed_blocks, job);
     }
     simulations_add(simulations, feed_job, job);
-    return job->caches && (job->sample.exact || !options->sampled) &&
-           (job->blocks || !options->causes);
+    return job->caches && (job->sample.exact || !options->sampled) && (job->blocks || !causes);
 }
 
 /* Sums up what fully associative caches of every size miss beyond cold misses. */
@@ -224,18 +231,43 @@ static void put_block(struct json *json, const struct block_job *job,
 
 static void put_results(struct json *json, const struct block_job *job)
 {
-    for (unsigned sets = CACHES_SMALLEST_SETS_LOG2; sets <= CACHES_LARGEST_SETS_LOG2; sets++)
+    unsigned fewest = job->fewest_sets_log2;
+    for (unsigned sets = fewest; sets < fewest + CACHES_LEVELS; sets++)
         for (unsigned ways = 1; ways <= job->ways; ways++) {
             json_new_line(json);
             put_cache(json, job, sets, ways);
         }
 }
 
-static const struct block_job *block_job_of(const struct cache_jobs *jobs, unsigned block_bytes)
+/* The misses of a fully associative cache of every size: a point wherever one block more saves
+ * misses, as in the curve of a page size. */
+static void put_fully_associative(struct json *json, const struct block_job *job)
 {
-    for (size_t i = 0; i < jobs->options->block_count; i++)
+    json_new_line(json);
+    json_open(json, NULL);
+    json_number(json, "block", job->block_bytes);
+    json_number(json, "cold", job->cold);
+    json_open_list(json, "curve");
+    for (size_t blocks = 1; blocks < job->sizes; blocks++) {
+        if (blocks > 1 && job->capacity[blocks] == job->capacity[blocks - 1])
+            continue;
+        json_open(json, NULL);
+        json_number(json, "blocks", blocks);
+        json_number(json, "misses", job->cold + job->capacity[blocks]);
+        json_close(json);
+    }
+    json_close_list(json);
+    json_close(json);
+}
+
+static const struct block_job *block_job_of(const struct cache_jobs *jobs, uint64_t block_bytes)
+{
+    for (size_t i = 0; i < jobs->options->blocks.count; i++)
         if (jobs->blocks[i].block_bytes == block_bytes)
             return &jobs->blocks[i];
+    for (size_t i = 0; i < jobs->options->tlbs.count; i++)
+        if (jobs->tlbs[i].block_bytes == block_bytes)
+            return &jobs->tlbs[i];
     return NULL;
 }
 
@@ -310,31 +342,62 @@ static void put_shape(struct json *json, const struct cache_jobs *jobs, const st
     json_close(json);
 }
 
-void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
-                    const struct reference_source *source)
+/* Opens the object; what all jobs of a kind have to tell. */
+static void put_jobs(struct json *json, const char *key, const char *schema,
+                     const struct block_job *list, size_t count,
+                     const struct simulate_options *options, const struct reference_source *source)
 {
-    const struct simulate_options *options = jobs->options;
-    struct class_totals totals = totals_of(jobs->blocks[0].caches);
+    struct class_totals totals = totals_of(list[0].caches);
     json_open(json, key);
-    put_head(json, "allotrope.simulate.caches/1", &totals, source);
+    put_head(json, schema, &totals, source);
     json_open_list(json, "blocks");
-    for (size_t i = 0; i < options->block_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         json_new_line(json);
-        put_block(json, &jobs->blocks[i], options);
+        put_block(json, &list[i], options);
     }
     json_close_list(json);
     json_new_line(json);
     json_open_list(json, "results");
-    for (size_t i = 0; i < options->block_count; i++)
-        put_results(json, &jobs->blocks[i]);
+    for (size_t i = 0; i < count; i++)
+        put_results(json, &list[i]);
     json_close_list(json);
+}
+
+static void put_shapes(struct json *json, const struct cache_jobs *jobs,
+                       const struct reference_source *source)
+{
     json_new_line(json);
     json_open_list(json, "shapes");
-    for (size_t i = 0; i < options->shape_count; i++) {
+    for (size_t i = 0; i < jobs->options->shape_count; i++) {
         json_new_line(json);
         put_shape(json, jobs, &jobs->shapes[i], source);
     }
     json_close_list(json);
+}
+
+void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
+                    const struct reference_source *source)
+{
+    const struct simulate_options *options = jobs->options;
+    put_jobs(json, key, "allotrope.simulate.caches/1", jobs->blocks, options->blocks.count, options,
+             source);
+    put_shapes(json, jobs, source);
+    json_close(json);
+}
+
+void cache_jobs_put_tlbs(struct json *json, const char *key, struct cache_jobs *jobs,
+                         const struct reference_source *source)
+{
+    const struct simulate_options *options = jobs->options;
+    put_jobs(json, key, "allotrope.simulate.tlb/1", jobs->tlbs, options->tlbs.count, options,
+             source);
+    json_new_line(json);
+    json_open_list(json, "fully_associative");
+    for (size_t i = 0; i < options->tlbs.count; i++)
+        put_fully_associative(json, &jobs->tlbs[i]);
+    json_close_list(json);
+    if (options->blocks.count == 0)
+        put_shapes(json, jobs, source);
     json_close(json);
 }
 
@@ -354,24 +417,42 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
         simulations_add(simulations, feed_shape, job);
         simulations->with_regions = true;
     }
-    for (size_t i = 0; i < options->block_count; i++)
-        if (!make_block_job(options, &jobs->blocks[i], options->blocks[i], simulations))
+    for (size_t i = 0; i < options->blocks.count; i++) {
+        const struct simulate_block *block = &options->blocks.list[i];
+        struct caches_options caches = {block->bytes, block->ways, true, UINT32_MAX,
+                                        CACHES_FEWEST_SETS_LOG2};
+        if (!make_block_job(options, &jobs->blocks[i], caches, options->causes, simulations))
             return NULL;
+    }
+    for (size_t i = 0; i < options->tlbs.count; i++) {
+        const struct simulate_block *page = &options->tlbs.list[i];
+        struct caches_options tlbs = {page->bytes, page->ways, true, UINT32_MAX,
+                                      TLBS_FEWEST_SETS_LOG2};
+        if (!make_block_job(options, &jobs->tlbs[i], tlbs, true, simulations))
+            return NULL;
+    }
     return jobs;
+}
+
+static const char *finish_job(struct block_job *job)
+{
+    if (caches_error(job->caches))
+        return caches_error(job->caches);
+    if (job->sample.exact)
+        compare(job);
+    if (job->blocks && pages_error(job->blocks))
+        return pages_error(job->blocks);
+    if (job->blocks && !sum_capacity(job))
+        return "memory is short";
+    return NULL;
 }
 
 const char *cache_jobs_finish(struct cache_jobs *jobs)
 {
-    for (size_t i = 0; i < jobs->options->block_count; i++) {
-        struct block_job *job = &jobs->blocks[i];
-        if (caches_error(job->caches))
-            return caches_error(job->caches);
-        if (job->sample.exact)
-            compare(job);
-        if (job->blocks && pages_error(job->blocks))
-            return pages_error(job->blocks);
-        if (job->blocks && !sum_capacity(job))
-            return "memory is short";
-    }
-    return NULL;
+    const char *error = NULL;
+    for (size_t i = 0; i < jobs->options->blocks.count && !error; i++)
+        error = finish_job(&jobs->blocks[i]);
+    for (size_t i = 0; i < jobs->options->tlbs.count && !error; i++)
+        error = finish_job(&jobs->tlbs[i]);
+    return error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * simulate_caches.h: cache misses and write-backs of a stream of references, as JSON.
+ * simulate_caches.h: misses and write-backs of caches and TLBs in a stream of references, as JSON.
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATE_CACHES_H
@@ -18,8 +18,11 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
 /* To be called once the stream has ended. Returns NULL, or one line that says why there is no
  * result. */
 const char *cache_jobs_finish(struct cache_jobs *jobs);
-/* Writes the result as an object, after finishing. */
+/* Write the result as an object, after finishing: of the caches and the shapes, and of the TLBs,
+ * with the shapes where there are no caches. */
 void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
                     const struct reference_source *source);
+void cache_jobs_put_tlbs(struct json *json, const char *key, struct cache_jobs *jobs,
+                         const struct reference_source *source);
 
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`allotrope locality`: a program's page faults and cache misses under several allocators, each
-recorded and simulated at the same time, without a trace on disk."""
+"""`allotrope locality`: a program's page faults, cache and TLB misses under several allocators,
+each recorded and simulated at the same time, without a trace on disk."""
 
 import signal
 import sys
@@ -21,23 +21,25 @@ SCHEMA = "allotrope.locality/1"
 
 @takes_command("locality", "[-a ALLOCATOR]...")
 @allocators_option("under this one; repeatable (default: glibc)")
-@click.option("--page-size", metavar="LIST", help="in bytes; default 4096")
+@click.option("--page-size", metavar="LIST", help="in bytes or as 64K; default 4K")
 @click.option(
     "--block", metavar="LIST", help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8"
 )
+@click.option("--tlb", metavar="LIST", help="TLBs too, for pages of PAGE[:WAYS], as in 4K:4,2M:4")
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
 @click.option(
     "--shape",
     "shapes",
     multiple=True,
     metavar="NAME|BLOCK:SETS:WAYS",
-    help="also this cache, by set, class, region and function; repeatable",
+    help="also this cache or TLB, by set, class, region and function; repeatable",
 )
 @output_options(RESULTS)
 def locality(
     specs: tuple[str, ...],
     page_size: str | None,
     block: str | None,
+    tlb: str | None,
     causes: bool,
     shapes: tuple[str, ...],
     files: Files,
@@ -50,11 +52,12 @@ def locality(
     \b
     allotrope locality -- ./program
     allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
+    allotrope locality -a glibc -a blocks --tlb 4K:4,2M:4 --html page.html -- ./program
     allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
     """
     need_proc("locality")
     outputs = Outputs(files)
-    given = {"page-size": page_size, "block": block}
+    given = {"page-size": page_size, "block": block, "tlb": tlb}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [*(["--causes"] * causes), *(f"--shape={shape}" for shape in shapes)]
     runs: list[Document] = []

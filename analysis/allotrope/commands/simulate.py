@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`allotrope simulate pages` and `allotrope simulate caches`, the commands."""
+"""`allotrope simulate pages`, `caches` and `tlb`, the commands."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +20,7 @@ from ..features.locality.simulate import (
     run_simulator,
     shape_table,
     simulate_words,
+    tlb_table,
 )
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
@@ -30,10 +31,11 @@ from .words import RESULTS, Group, Word, output_options
 
 @click.group(cls=Group)
 def simulate() -> None:
-    """Page faults and cache misses of a recorded run.
+    """Page faults, cache misses and TLB misses of a recorded run.
 
     \b
     allotrope simulate pages run.alt
+    allotrope simulate tlb --tlb 4K,2M run.alt
     allotrope simulate caches --html page.html run.alt
     """
 
@@ -55,9 +57,25 @@ def common_options(command: Any) -> Any:
     return command
 
 
+def shape_options(command: Any) -> Any:
+    for decorator in (
+        click.option(
+            "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
+        ),
+        click.option(
+            "--shape",
+            multiple=True,
+            metavar="NAME|BLOCK:SETS:WAYS",
+            help="also this cache or TLB, in detail; repeatable",
+        ),
+    ):
+        command = decorator(command)
+    return command
+
+
 @simulate.command(cls=Word)
 @common_options
-@click.option("--page-size", metavar="LIST", help="in bytes; default 4096,8192")
+@click.option("--page-size", metavar="LIST", help="in bytes or as 64K; default 4K,8K")
 @click.option("--sample", is_flag=True, help="follow 8192 to 17536 pages only, if there are more")
 def pages(trace: str, files: Files, **options: Any) -> int:
     """LRU page faults for every memory size. TRACE is a file of `allotrope record`, the text of
@@ -75,28 +93,41 @@ def pages(trace: str, files: Files, **options: Any) -> int:
 @click.option(
     "--block",
     metavar="LIST",
-    help="block sizes in bytes, BLOCK[:WAYS]; default 32,64, up to 16 ways",
+    help="block sizes from 16 to 4096, BLOCK[:WAYS]; default 32,64, up to 16 ways",
 )
 @click.option("--sample", type=int, metavar="N", help="simulate N of 32 slices of the sets")
 @click.option("--no-causes", is_flag=True, help="no cold, capacity and conflict misses: faster")
-@click.option(
-    "--shape",
-    multiple=True,
-    metavar="NAME|BLOCK:SETS:WAYS",
-    help="also this cache, in detail; repeatable",
-)
-@click.option(
-    "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
-)
+@shape_options
 def caches(trace: str, files: Files, **options: Any) -> int:
     """Misses and write-backs of every cache of 2^5 to 2^17 sets. TRACE is a file of `allotrope
     record`, the text of valgrind --tool=lackey --trace-mem=yes, or - for standard input.
 
     \b
     allotrope simulate caches run.alt
+    allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
     """
     return simulated("caches", trace, options, files, cache_rows, show_caches)
+
+
+@simulate.command(cls=Word)
+@common_options
+@click.option(
+    "--tlb",
+    metavar="LIST",
+    help="page sizes from 4K to 1G, PAGE[:WAYS]; default 4K,2M, up to 16 ways",
+)
+@shape_options
+def tlb(trace: str, files: Files, **options: Any) -> int:
+    """Misses of every TLB: fully associative ones of every size, and those of 4 to 16,384 sets. A
+    TLB is a cache whose blocks are pages. TRACE is as for `simulate caches`.
+
+    \b
+    allotrope simulate tlb run.alt
+    allotrope simulate tlb --tlb 4K:4,64K:4,2M:4 --json tlb.json run.alt
+    allotrope simulate tlb --shape 4K:16:4 --shape skylake-stlb --html page.html run.alt
+    """
+    return simulated("tlb", trace, options, files, cache_rows, show_tlbs)
 
 
 def simulated(
@@ -141,14 +172,27 @@ def say_error(console: Console, sample: Document, what: str) -> None:
         console.print(line)
 
 
+def show_tlbs(document: Document, console: Console) -> None:
+    for part in document["blocks"]:
+        title = f"Miss rate of TLBs, pages of {format_whole_bytes(part['block'])}"
+        print_in_parts(console, tlb_table(document, part), title)
+    show_shapes(document, console)
+    text = "rates are per touch of a page; each TLB stands alone."
+    console.print(closing_line(document, text))
+
+
+def show_shapes(document: Document, console: Console) -> None:
+    if document["shapes"]:
+        touches = {part["block"]: part["touches"] for part in document["blocks"]}
+        print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
+
+
 def show_caches(document: Document, console: Console) -> None:
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
         sample = part["sample"] or {}
         say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
-    if document["shapes"]:
-        touches = {part["block"]: part["touches"] for part in document["blocks"]}
-        print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
+    show_shapes(document, console)
     text = "rates are per touch of a block; each cache stands alone."
     console.print(closing_line(document, text))

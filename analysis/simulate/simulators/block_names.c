@@ -45,7 +45,7 @@ static bool begin_renaming(struct caches *caches)
     number_chunk_of_name(caches, 0);
     for (unsigned i = 0; i < CACHES_LEVELS; i++) {
         const struct level *level = &caches->levels[i];
-        size_t sets = (size_t)COARSE_SETS << i;
+        size_t sets = caches_sets(caches, i);
         for (size_t set = 0; set < sets; set++)
             number_chunk_of_name(caches, level->recent[set]);
         for (size_t entry = 0; entry < sets * caches->lanes; entry++)

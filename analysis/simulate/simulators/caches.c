@@ -38,11 +38,12 @@ struct caches *caches_new(const struct caches_options *options)
         return NULL;
     memset(caches, 0, sizeof *caches);
     caches->options = *options;
+    caches->name_shift = TAG_LOW_BITS - options->fewest_sets_log2;
     caches->lanes = options->ways == 1 ? 0 : options->ways <= 8 ? 8 : 16;
     touches_init(&caches->source, options->block_bytes, options->everything);
     bool made = true;
     for (unsigned i = 0; i < CACHES_LEVELS && made; i++)
-        made = make_level(&caches->levels[i], (size_t)COARSE_SETS << i, caches->lanes);
+        made = make_level(&caches->levels[i], caches_sets(caches, i), caches->lanes);
     if (!made) {
         caches_free(caches);
         return NULL;
@@ -80,9 +81,18 @@ static size_t select_slices(uint32_t slices, uint64_t *touches, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         touches[kept] = touches[i];
-        kept += slices >> (touches[i] % COARSE_SETS) & 1;
+        kept += slices >> (touches[i] % CACHES_SLICES) & 1;
     }
     return kept;
+}
+
+/* Shifts the blocks' numbers to where they stand in names. */
+static void shift_numbers(struct caches *caches, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t touch = caches->touches[i];
+        caches->touches[i] = (touch & ~TOUCH_UNIT_MASK) | touch_unit(touch) << caches->name_shift;
+    }
 }
 
 bool caches_feed(struct caches *caches, const struct references *references)
@@ -92,7 +102,9 @@ bool caches_feed(struct caches *caches, const struct references *references)
         size_t count = touches_take(&caches->source, references, &position, caches->touches);
         if (caches->options.slices != UINT32_MAX)
             count = select_slices(caches->options.slices, caches->touches, count);
-        if (caches->source.largest_unit + FIRST_NAME > UINT32_MAX &&
+        if (caches->name_shift != 0)
+            shift_numbers(caches, count);
+        if ((caches->source.largest_unit << caches->name_shift) + FIRST_NAME > UINT32_MAX &&
             !caches_name_blocks(caches, count))
             break;
         if (dispatch_avx512())
@@ -112,7 +124,7 @@ uint64_t caches_misses(const struct caches *caches, unsigned sets_log2, unsigned
                        unsigned class)
 {
     const uint64_t *outcomes =
-        &caches->levels[sets_log2 - CACHES_SMALLEST_SETS_LOG2].outcomes[class * OUTCOMES];
+        &caches->levels[sets_log2 - caches->options.fewest_sets_log2].outcomes[class * OUTCOMES];
     uint64_t misses = 0;
     for (unsigned dirty = 0; dirty < DEPTHS; dirty++)
         for (unsigned depth = ways; depth < DEPTHS; depth++)
@@ -124,7 +136,7 @@ uint64_t caches_misses(const struct caches *caches, unsigned sets_log2, unsigned
  * stand deeper than `ways` in their stack. */
 static uint64_t displaced_in_stacks(const struct caches *caches, unsigned level, unsigned ways)
 {
-    size_t entries = ((size_t)COARSE_SETS << level) * caches->lanes;
+    size_t entries = caches_sets(caches, level) * caches->lanes;
     uint64_t sum = 0;
     for (size_t entry = 0; entry < entries; entry++) {
         uint32_t dirty = caches->levels[level].stacks[entry] & ~TAG_MASK;
@@ -135,7 +147,7 @@ static uint64_t displaced_in_stacks(const struct caches *caches, unsigned level,
 
 uint64_t caches_write_backs(const struct caches *caches, unsigned sets_log2, unsigned ways)
 {
-    unsigned level = sets_log2 - CACHES_SMALLEST_SETS_LOG2;
+    unsigned level = sets_log2 - caches->options.fewest_sets_log2;
     if (caches->lanes == 0)
         return caches->levels[level].displaced_written;
     uint64_t sum = displaced_in_stacks(caches, level, ways);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * caches.h: misses and write-backs of every cache of 2^5 to 2^17 sets and 1 to 16 ways, in one
- * pass over the references: all-associativity simulation (Hill and Smith 1989).
+ * caches.h: misses and write-backs of every cache of 2^k to 2^(k+12) sets and 1 to 16 ways, in one
+ * pass over the references: all-associativity simulation (Hill and Smith 1989). A TLB is such a
+ * cache, of few sets, whose blocks are pages.
  *
  * All caches are LRU, write back, allocate on a write miss, and are indexed by the address's low
  * bits. Each stands alone: it sees every reference, as if it were the only cache. A reference
@@ -20,21 +21,24 @@
 #include "analysis/simulate/simulators/reference.h"
 
 enum {
-    CACHES_SMALLEST_SETS_LOG2 = 5,
-    CACHES_LARGEST_SETS_LOG2 = 17,
-    CACHES_LEVELS = CACHES_LARGEST_SETS_LOG2 - CACHES_SMALLEST_SETS_LOG2 + 1,
+    CACHES_FEWEST_SETS_LOG2 = 5, /* of caches */
+    TLBS_FEWEST_SETS_LOG2 = 2,
+    CACHES_LEVELS = 13, /* numbers of sets, each twice the one before */
     CACHES_LARGEST_WAYS = 16,
-    CACHES_SLICES = 1 << CACHES_SMALLEST_SETS_LOG2,
+    CACHES_SMALLEST_BLOCK = 16,
+    CACHES_SLICES = 32,
 };
 
 struct caches_options {
-    unsigned block_bytes; /* a power of two, 32 to 4096 */
+    uint64_t block_bytes; /* a power of two, 16 to 2^30 */
     unsigned ways;        /* the largest associativity wanted, 1 to 16 */
     bool everything;      /* write-backs and misses by class; otherwise misses alone */
     /* Which of the 32 slices (blocks with the same low five bits of block number: whole sets of
      * every cache) are simulated, as a bit mask: all ones for all. Slices are independent, so
-     * several simulators with disjoint masks share the work, and a part is a sample. */
+     * several simulators with disjoint masks share the work, and a part is a sample. All where
+     * there are caches of fewer than 32 sets. */
     uint32_t slices;
+    unsigned fewest_sets_log2; /* 0 to 5 */
 };
 
 struct caches;

@@ -77,13 +77,13 @@ AVX512 INLINE void count_direct_mapped_avx512(const struct caches *caches, struc
 }
 
 AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *level,
-                                    uint32_t set_mask, size_t count, bool everything)
+                                    struct indexing indexing, size_t count, bool everything)
 {
     const __m512i tag_mask = _mm512_set1_epi32((int)TAG_MASK);
     for (size_t i = 0; i < count; i++) {
         uint64_t touch = everything ? caches->touches[i] : caches->names[i];
         uint32_t name = (uint32_t)touch;
-        uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 16];
+        uint32_t *line = &level->stacks[(size_t)set_of(name, indexing) * 16];
         __m512i stack = _mm512_load_si512(line);
         __m512i wanted = _mm512_set1_epi32((int)name);
         __mmask16 other = _mm512_test_epi32_mask(_mm512_xor_si512(stack, wanted), tag_mask);
@@ -99,13 +99,13 @@ AVX512 INLINE void move_to_front_16(const struct caches *caches, struct level *l
 }
 
 AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *level,
-                                   uint32_t set_mask, size_t count, bool everything)
+                                   struct indexing indexing, size_t count, bool everything)
 {
     const __m256i tag_mask = _mm256_set1_epi32((int)TAG_MASK);
     for (size_t i = 0; i < count; i++) {
         uint64_t touch = everything ? caches->touches[i] : caches->names[i];
         uint32_t name = (uint32_t)touch;
-        uint32_t *line = &level->stacks[(size_t)(name & set_mask) * 8];
+        uint32_t *line = &level->stacks[(size_t)set_of(name, indexing) * 8];
         __m256i stack = _mm256_load_si256((const __m256i *)line);
         __m256i wanted = _mm256_set1_epi32((int)name);
         __mmask8 other = _mm256_test_epi32_mask(_mm256_xor_si256(stack, wanted), tag_mask);
@@ -121,16 +121,18 @@ AVX512 INLINE void move_to_front_8(const struct caches *caches, struct level *le
     }
 }
 
-AVX512 INLINE void run_avx512(struct caches *caches, size_t count, bool everything, unsigned lanes)
+AVX512 INLINE void run_avx512(struct caches *caches, size_t count, struct variant variant)
 {
+    bool everything = variant.everything;
     for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
         struct level *level = &caches->levels[i];
-        touch_fronts(caches, i, count, everything, lanes);
+        struct indexing indexing = indexing_of(caches, i, variant.shift);
+        touch_fronts(caches, level, indexing, count, everything, variant.lanes);
         count = keep_misses_avx512(caches, count, everything);
-        if (lanes == 16)
-            move_to_front_16(caches, level, set_mask_of(i), count, everything);
-        else if (lanes == 8)
-            move_to_front_8(caches, level, set_mask_of(i), count, everything);
+        if (variant.lanes == 16)
+            move_to_front_16(caches, level, indexing, count, everything);
+        else if (variant.lanes == 8)
+            move_to_front_8(caches, level, indexing, count, everything);
         else
             count_direct_mapped_avx512(caches, level, count, everything);
     }

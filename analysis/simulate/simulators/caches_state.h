@@ -14,10 +14,10 @@
 #include "analysis/simulate/simulators/touches.h"
 
 enum {
-    COARSE_SETS = 1 << CACHES_SMALLEST_SETS_LOG2,
-    TAG_LOW_BITS = CACHES_SMALLEST_SETS_LOG2,
+    TAG_LOW_BITS = 5,
     FIRST_NAME = 1 << TAG_LOW_BITS,
-    CHUNK_SHIFT = CACHES_LARGEST_SETS_LOG2,
+    /* The bits of a name that choose the set of the finest cache, in the low bits. */
+    CHUNK_SHIFT = TAG_LOW_BITS + CACHES_LEVELS - 1,
     CHUNKS_LARGEST = 1 << (32 - CHUNK_SHIFT),
     CHUNK_TABLE = 2 * CHUNKS_LARGEST,
     /* Dirty levels and depths, 0 to 16. */
@@ -39,7 +39,8 @@ struct level {
 struct caches {
     struct caches_options options;
     struct touch_source source;
-    unsigned lanes; /* ways that a stack holds: 0, 8 or 16 */
+    unsigned lanes;      /* ways that a stack holds: 0, 8 or 16 */
+    unsigned name_shift; /* zero bits below a block's number in its name */
     const char *error;
     char error_text[160];
     bool renames; /* some block's number is too large for a name */
@@ -56,6 +57,12 @@ struct caches {
     uint32_t names[TOUCH_CAPACITY] __attribute__((aligned(64)));
     uint32_t displaced[TOUCH_CAPACITY] __attribute__((aligned(64))); /* | tag 31..5 | written 0 | */
 };
+
+/* Sets of the caches of a level; level 0 has the fewest. */
+static inline size_t caches_sets(const struct caches *caches, unsigned level)
+{
+    return (size_t)1 << (caches->options.fewest_sets_log2 + level);
+}
 
 /* Notes why there is no result. */
 void caches_fail(struct caches *caches, const char *format, uint64_t value);

@@ -20,8 +20,10 @@
  *
  * A block's name has 32 bits: its number plus 32, so that no block has tag 0. That is enough for
  * all that a program touches under Valgrind; block_names.c gives names to blocks with larger
- * numbers. All blocks of a set share the low five bits, so a tag needs 27 and leaves five for the
- * dirty level. Where misses alone are counted, recent[set] holds the whole name.
+ * numbers. Where the coarsest caches have 2^k sets, fewer than 32, the number is shifted left by
+ * 5 - k first, so that in any case all blocks of a set share the low five bits of their names. A
+ * tag thus needs 27 bits and leaves five for the dirty level. Where misses alone are counted,
+ * recent[set] holds the whole name.
  *
  * Dirty levels (Thompson and Smith): a block is dirty in the caches of more than L ways, for one
  * L. A store makes L 0. A touch at depth D (blocks in front of it) finds it gone from caches of D
@@ -36,7 +38,8 @@
  * finer sets too the displaced block still stands in front.
  *
  * All of it is inline: run_specialised() compiles it for each number of ways that a stack may hold,
- * with and without what is counted beside misses. caches_avx512.c has other steps for some of it.
+ * with and without what is counted beside misses, with and without a shift. caches_avx512.c has
+ * other steps for some of it.
  */
 #ifndef ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_CASCADE_H
 #define ALLOTROPE_ANALYSIS_SIMULATE_SIMULATORS_CASCADE_H
@@ -46,39 +49,55 @@
 #include "analysis/simulate/simulators/caches_state.h"
 #include "analysis/simulate/simulators/dispatch.h"
 
-INLINE uint32_t set_mask_of(unsigned level)
+/* How a level finds the set of a name. */
+struct indexing {
+    uint32_t mask;
+    unsigned shift;
+    bool coarsest;
+};
+
+INLINE struct indexing indexing_of(const struct caches *caches, unsigned level, unsigned shift)
 {
-    return (COARSE_SETS << level) - 1;
+    return (struct indexing){
+        .mask = (uint32_t)caches_sets(caches, level) - 1,
+        .shift = shift,
+        .coarsest = level == 0,
+    };
+}
+
+INLINE uint32_t set_of(uint32_t name, struct indexing indexing)
+{
+    return name >> indexing.shift & indexing.mask;
 }
 
 /* A filter where misses alone are counted: puts each block in front of its set, and what stood
  * there before into `displaced`. The coarsest one takes the touches as they are. */
-INLINE void touch_names(struct caches *caches, const struct level *level, uint32_t set_mask,
+INLINE void touch_names(struct caches *caches, const struct level *level, struct indexing indexing,
                         size_t count, unsigned lanes)
 {
     uint32_t *names = caches->names;
     uint32_t *recent = level->recent;
-    bool coarsest = set_mask == COARSE_SETS - 1;
+    bool coarsest = indexing.coarsest;
     for (size_t i = 0; i < count; i++) {
         uint32_t name = coarsest ? (uint32_t)caches->touches[i] + FIRST_NAME : names[i];
-        uint32_t *front = &recent[name & set_mask];
+        uint32_t *front = &recent[set_of(name, indexing)];
         caches->displaced[i] = *front;
         *front = name;
         if (coarsest)
             names[i] = name;
         if (lanes != 0)
-            __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
+            __builtin_prefetch(&level->stacks[(size_t)set_of(name, indexing) * lanes], 1);
     }
 }
 
 /* The same where everything is counted. */
-INLINE void touch_all(struct caches *caches, const struct level *level, uint32_t set_mask,
+INLINE void touch_all(struct caches *caches, const struct level *level, struct indexing indexing,
                       size_t count, unsigned lanes)
 {
     uint64_t *touches = caches->touches;
     uint32_t *displaced = caches->displaced;
     uint32_t *recent = level->recent;
-    bool coarsest = set_mask == COARSE_SETS - 1;
+    bool coarsest = indexing.coarsest;
     for (size_t i = 0; i < count; i++) {
         uint64_t touch = coarsest ? touches[i] + FIRST_NAME : touches[i];
         uint32_t name = (uint32_t)touch;
@@ -87,26 +106,26 @@ INLINE void touch_all(struct caches *caches, const struct level *level, uint32_t
             touches[i] = touch;
         } else {
             uint32_t gone = displaced[i];
-            uint32_t gone_set = ((gone & TAG_MASK) | (name & ~TAG_MASK)) & set_mask;
+            uint32_t gone_set = set_of((gone & TAG_MASK) | (name & ~TAG_MASK), indexing);
             recent[gone_set] |= gone & 1;
         }
-        uint32_t *front = &recent[name & set_mask];
+        uint32_t *front = &recent[set_of(name, indexing)];
         uint32_t before = *front;
         bool same = ((before ^ tag) & TAG_MASK) == 0;
         *front = tag | touch_is_store(touch) | (same ? before & 1 : 0);
         displaced[i] = before;
         if (lanes != 0)
-            __builtin_prefetch(&level->stacks[(size_t)(name & set_mask) * lanes], 1);
+            __builtin_prefetch(&level->stacks[(size_t)set_of(name, indexing) * lanes], 1);
     }
 }
 
-INLINE void touch_fronts(struct caches *caches, unsigned level, size_t count, bool everything,
-                         unsigned lanes)
+INLINE void touch_fronts(struct caches *caches, const struct level *level, struct indexing indexing,
+                         size_t count, bool everything, unsigned lanes)
 {
     if (everything)
-        touch_all(caches, &caches->levels[level], set_mask_of(level), count, lanes);
+        touch_all(caches, level, indexing, count, lanes);
     else
-        touch_names(caches, &caches->levels[level], set_mask_of(level), count, lanes);
+        touch_names(caches, level, indexing, count, lanes);
 }
 
 /* Keeps in the list what did not find its block in front. This is a pass of its own so that no
@@ -160,13 +179,13 @@ INLINE uint32_t count_outcome(struct level *level, uint64_t touch, uint32_t dirt
 }
 
 /* Moves each touched block to the front of its set's stack and counts where it was found. */
-INLINE void move_to_front(const struct caches *caches, struct level *level, uint32_t set_mask,
-                          size_t count, bool everything, unsigned lanes)
+INLINE void move_to_front(const struct caches *caches, struct level *level,
+                          struct indexing indexing, size_t count, bool everything, unsigned lanes)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t touch = everything ? caches->touches[i] : caches->names[i];
         uint32_t name = (uint32_t)touch;
-        uint32_t *stack = &level->stacks[(size_t)(name & set_mask) * lanes];
+        uint32_t *stack = &level->stacks[(size_t)set_of(name, indexing) * lanes];
         if (everything && (caches->displaced[i] & 1))
             stack[0] &= TAG_MASK;
         uint32_t tag = name & TAG_MASK;
@@ -180,39 +199,57 @@ INLINE void move_to_front(const struct caches *caches, struct level *level, uint
     }
 }
 
-/* One batch through all levels; `everything` and `lanes` are constants where this is inlined. */
-INLINE void run_levels(struct caches *caches, size_t count, bool everything, unsigned lanes)
+/* What is constant where the cascade is inlined. */
+struct variant {
+    bool everything;
+    unsigned lanes;
+    unsigned shift; /* of names */
+};
+
+/* One batch through all levels. */
+INLINE void run_levels(struct caches *caches, size_t count, struct variant variant)
 {
+    bool everything = variant.everything;
     for (unsigned i = 0; i < CACHES_LEVELS && count > 0; i++) {
-        touch_fronts(caches, i, count, everything, lanes);
+        struct level *level = &caches->levels[i];
+        struct indexing indexing = indexing_of(caches, i, variant.shift);
+        touch_fronts(caches, level, indexing, count, everything, variant.lanes);
         count = keep_misses(caches, count, everything);
-        if (lanes == 0)
-            count_direct_mapped(caches, &caches->levels[i], count, everything);
+        if (variant.lanes == 0)
+            count_direct_mapped(caches, level, count, everything);
         else
-            move_to_front(caches, &caches->levels[i], set_mask_of(i), count, everything, lanes);
+            move_to_front(caches, level, indexing, count, everything, variant.lanes);
     }
 }
 
-/* Calls `run` with constants for `everything` and `lanes`: where this is inlined, `run` is compiled
- * for each pair of them. */
-INLINE void run_specialised(struct caches *caches, size_t count,
-                            void (*run)(struct caches *caches, size_t count, bool everything,
-                                        unsigned lanes))
+typedef void run_cascade(struct caches *caches, size_t count, struct variant variant);
+
+INLINE void run_with_shift(struct caches *caches, size_t count, unsigned shift, run_cascade *run)
 {
     switch (caches->lanes | (unsigned)caches->options.everything) {
     case 0:
-        return run(caches, count, false, 0);
+        return run(caches, count, (struct variant){false, 0, shift});
     case 1:
-        return run(caches, count, true, 0);
+        return run(caches, count, (struct variant){true, 0, shift});
     case 8:
-        return run(caches, count, false, 8);
+        return run(caches, count, (struct variant){false, 8, shift});
     case 9:
-        return run(caches, count, true, 8);
+        return run(caches, count, (struct variant){true, 8, shift});
     case 16:
-        return run(caches, count, false, 16);
+        return run(caches, count, (struct variant){false, 16, shift});
     default:
-        return run(caches, count, true, 16);
+        return run(caches, count, (struct variant){true, 16, shift});
     }
+}
+
+/* Calls `run` with a constant variant, but for a shift other than 0: where this is inlined, `run`
+ * is compiled for each variant. */
+INLINE void run_specialised(struct caches *caches, size_t count, run_cascade *run)
+{
+    if (caches->name_shift == 0)
+        run_with_shift(caches, count, 0, run);
+    else
+        run_with_shift(caches, count, caches->name_shift, run);
 }
 
 #endif

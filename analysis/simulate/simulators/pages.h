@@ -26,7 +26,7 @@ enum {
 };
 
 struct pages_options {
-    uint64_t page_bytes; /* a power of two, at least 32 */
+    uint64_t page_bytes; /* a power of two, at least 16 */
     bool sampled;
 };
 

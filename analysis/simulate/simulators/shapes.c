@@ -24,6 +24,10 @@ const struct shape shapes_named[] = {
     {"raptor-cove-l2", 64, 2048, 16},     /* 2 MiB */
     {"zen5-l3", 64, 32768, 16},           /* 32 MiB, one core complex */
     {"raptor-lake-l3", 64, 49152, 12},    /* 36 MiB, twelve slices */
+    {"skylake-dtlb", 4096, 16, 4},        /* 64 pages, also of Ice Lake */
+    {"skylake-dtlb-2m", 2 << 20, 8, 4},   /* 32 large pages */
+    {"skylake-stlb", 4096, 128, 12},      /* 1,536 pages, the second level */
+    {"zen4-dtlb", 4096, 1, 72},           /* 72 pages, fully associative */
     {NULL, 0, 0, 0},
 };
 
@@ -45,7 +49,7 @@ struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_on
         return NULL;
     size_t entries = shape->sets * shape->ways;
     cache->shape = *shape;
-    cache->shift = (unsigned)__builtin_ctz(shape->block_bytes);
+    cache->shift = (unsigned)__builtin_ctzll(shape->block_bytes);
     cache->straddles_once = straddles_once;
     cache->set_mask = (shape->sets & (shape->sets - 1)) == 0 ? shape->sets - 1 : 0;
     cache->entries = malloc(entries * sizeof *cache->entries);

@@ -14,15 +14,17 @@
 
 #include "analysis/simulate/simulators/reference.h"
 
+enum { SHAPES_LARGEST_BLOCK = 1 << 30 };
+
 struct shape {
     const char *name;
-    unsigned block_bytes; /* a power of two, at least 32 */
+    uint64_t block_bytes; /* a power of two, at least 16 */
     uint64_t sets;        /* block number modulo this is the set; below 2^32 */
     unsigned ways;        /* 1 to 1024 */
 };
 
-/* Data caches of today's processors, ended by one without a name. Those that hash addresses to
- * sets are simulated with plain modulo indexing. */
+/* Data caches and TLBs of today's processors, ended by one without a name. Those that hash
+ * addresses to sets are simulated with plain modulo indexing. */
 extern const struct shape shapes_named[];
 
 struct shape_cache;

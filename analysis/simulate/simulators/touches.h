@@ -20,11 +20,12 @@
 #define TOUCH_STORE (1ULL << 60)
 enum { TOUCH_CLASS_SHIFT = 52 };
 
-/* Room that touches_take fills at most, in touches: a batch that stays in the first-level cache. */
-enum { TOUCH_CAPACITY = 4096 };
+/* Room that touches_take needs, in touches. It stops as soon as the largest reference might not
+ * fit, so a batch is mostly a third of that, and stays in the first-level cache. */
+enum { TOUCH_CAPACITY = 6144 };
 
-/* The largest reference, 65535 bytes, over the smallest unit, 32 bytes, touches this many. */
-enum { TOUCH_LARGEST_SPAN = 65535 / 32 + 2, TOUCH_SMALLEST_SHIFT = 5 };
+/* The largest reference, 65535 bytes, over the smallest unit, 16 bytes, touches this many. */
+enum { TOUCH_LARGEST_SPAN = 65535 / 16 + 2 };
 
 struct touch_source {
     unsigned shift;   /* log2 of the unit in bytes */
@@ -53,7 +54,7 @@ static inline unsigned touch_is_store(uint64_t touch)
     return touch >> 60 & 1;
 }
 
-/* unit_bytes: a power of two, at least 32. */
+/* unit_bytes: a power of two, at least 16. */
 void touches_init(struct touch_source *source, uint64_t unit_bytes, bool keep_stores);
 
 /* Converts references from *position on, as many as fit, and moves *position behind them.

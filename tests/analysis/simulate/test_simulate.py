@@ -170,6 +170,45 @@ def test_caches_equal_plain_ones(command: Command, stream: Path) -> None:
         assert sum(result["misses_by_class"].values()) == result["misses"]
 
 
+def test_lines_of_16_bytes_equal_plain_ones(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    document = simulate(command, "caches", "--block", "16:4", "--shape", "16:48:3", str(stream))
+    results = {(r["block"], r["sets"], r["ways"]): r for r in document["results"]}
+    for result in (results[16, 32, 1], results[16, 64, 4], document["shapes"][0]):
+        shape = (result["block"], result["sets"], result["ways"])
+        assert (result["misses"], result["write_backs"]) == naive_cache(references, *shape)
+
+
+def misses_with(curve: list[dict[str, int]], blocks: int) -> int:
+    return [point["misses"] for point in curve if point["blocks"] <= blocks][-1]
+
+
+def test_tlbs_equal_plain_caches_of_pages(command: Command, stream: Path) -> None:
+    references = read_lackey(stream.read_text())
+    document = simulate(command, "tlb", "--tlb", "4K,2M:4", "--shape", "zen4-dtlb", str(stream))
+    assert document["schema"] == "allotrope.simulate.tlb/1"
+    assert len(document["results"]) == 13 * 16 + 13 * 4
+    results = {(r["block"], r["sets"], r["ways"]): r for r in document["results"]}
+    for shape in [(4096, 4, 1), (4096, 16, 4), (4096, 128, 12), (2 << 20, 4, 1), (2 << 20, 8, 4)]:
+        result = results[shape]
+        assert (result["misses"], result["write_backs"]) == naive_cache(references, *shape)
+        assert result["misses"] == result["cold"] + result["capacity"] + result["conflict"]
+    for whole in document["fully_associative"]:
+        for entries in (1, 2, 3, 5, 16, 72, 5000):
+            faults = naive_faults(references, whole["block"], entries)
+            assert misses_with(whole["curve"], entries) == faults
+    [named] = document["shapes"]
+    assert (named["block"], named["sets"], named["ways"]) == (4096, 1, 72)
+    assert named["misses"] == misses_with(document["fully_associative"][0]["curve"], 72)
+
+
+def test_a_tlb_curve_is_the_page_faults_of_such_a_memory(command: Command, recorded: Path) -> None:
+    [page] = simulate(command, "pages", "--page-size", "4K", str(recorded))["pages"]
+    [tlb] = simulate(command, "tlb", "--tlb", "4K:1", str(recorded))["fully_associative"]
+    points = [(point["frames"], point["faults"]) for point in page["curve"]]
+    assert points == [(point["blocks"], point["misses"]) for point in tlb["curve"]]
+
+
 def test_causes_add_up_to_the_misses(command: Command, stream: Path) -> None:
     references = read_lackey(stream.read_text())
     document = simulate(command, "caches", "--block", "64", str(stream))
@@ -299,6 +338,13 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
         (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
         (["caches", "--block", "32:17", "FILE"], ["--block", '"17"', "1 to 16"]),
+        (["caches", "--block", "8", "FILE"], ["--block", '"8"', "from 16 to 4096"]),
+        (["caches", "--block", "4Q", "FILE"], ["--block", '"4Q"', "from 16 to 4096"]),
+        (["caches", "--block", "99999999999G", "FILE"], ["--block", "99999999999G"]),
+        (["tlb", "--tlb", "2K", "FILE"], ["--tlb", '"2K"', "from 4096 to 1073741824"]),
+        (["tlb", "--tlb", "4K,4096", "FILE"], ["--tlb", "4096 is given twice"]),
+        (["tlb", "--tlb", "12K", "FILE"], ["--tlb", "12288 is no power of two"]),
+        (["tlb", "--shape", "2G:1:1", "FILE"], ["2G:1:1", "zen4-dtlb"]),
         (["caches", "--sample", "32", "FILE"], ["--sample", '"32"', "1 to 31"]),
         (["caches", "--shape", "64:0:8", "FILE"], ["64:0:8", "zen5-l1d"]),
         (["caches", "--block", "32,32", "FILE"], ["32 is given twice"]),
@@ -360,6 +406,42 @@ def test_a_file_that_takes_no_more_is_named(command: Command, invented: Path) ->
         done = command.run("simulate", "pages", option, "/dev/full", str(invented))
         assert done.returncode == 2
         assert "cannot write /dev/full: No space left" in done.stderr
+
+
+def test_a_killed_simulator_leaves_the_earlier_result(invented: Path, tmp_path: Path) -> None:
+    program, result = BUILD / "allotrope-simulate", tmp_path / "result.json"
+    result.write_text("earlier")
+    words = [str(program), "pages", f"--output={result}", "-"]
+    # It reads until its input ends, which it does not: what has been written to it beyond what the
+    # pipe holds has been read, so it is at work.
+    simulator = subprocess.Popen(words, stdin=subprocess.PIPE)
+    assert simulator.stdin is not None
+    simulator.stdin.write(2 * invented.read_bytes())
+    simulator.stdin.flush()
+    simulator.kill()
+    simulator.communicate()
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert result.read_text() == "earlier"
+
+
+def test_a_result_replaces_the_file_that_a_link_names(invented: Path, tmp_path: Path) -> None:
+    program, result, link = BUILD / "allotrope-simulate", tmp_path / "result", tmp_path / "link"
+    result.write_text("earlier")
+    result.chmod(0o600)
+    link.symlink_to(result)
+    subprocess.run([program, "pages", f"--output={link}", invented], check=True)
+    assert link.is_symlink() and result.stat().st_mode & 0o777 == 0o600
+    assert json.loads(result.read_text())["references"] == 5000
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_result_that_cannot_be_written_is_told(invented: Path) -> None:
+    program = BUILD / "allotrope-simulate"
+    for place, status in (("/dev/full", 1), ("/nowhere/result", 2), ("/", 2)):
+        done = subprocess.run(
+            [program, "pages", f"--output={place}", invented], capture_output=True, text=True
+        )
+        assert done.returncode == status and len(done.stderr.splitlines()) == 1
 
 
 def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
@@ -455,6 +537,20 @@ def test_results_while_it_records_equal_those_of_the_trace(
     assert document["pages"] == simulate(command, "pages", "--page-size", "4096", str(trace))
     arguments = ["caches", "--block", "32:1,64:8", "--no-causes", str(trace)]
     assert document["caches"] == simulate(command, *arguments)
+
+
+def test_locality_tells_of_tlbs(command: Command, tmp_path: Path) -> None:
+    path, page = tmp_path / "locality.json", tmp_path / "page.html"
+    words = ["locality", "-a", "bsd", "-a", "glibc", "--tlb", "4K:4,2M:1", "--json", str(path)]
+    done = command.run(*words, "--html", str(page), "--", *TRACED)
+    assert done.returncode == 0, done.stderr
+    assert "Miss rate of TLBs, fully associative, pages of 4 KiB" in done.stdout
+    assert "Miss rate of TLBs, direct-mapped, pages of 2 MiB" in done.stdout
+    for run in json.loads(path.read_text())["runs"]:
+        whole = run["tlb"]["fully_associative"][0]
+        faults = run["pages"]["pages"][0]["curve"]
+        assert misses_with(whole["curve"], 8) == faults_with(faults, 8)
+    assert "TLB miss rate, 4 ways, pages of 4.0 KiB" in page.read_text()
 
 
 def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path) -> None:
@@ -577,7 +673,7 @@ def test_misses_of_a_shape_add_up_by_class_and_region(command: Command, tmp_path
 
 
 def test_pages_of_results_are_written(command: Command, stream: Path, tmp_path: Path) -> None:
-    for kind in ("pages", "caches"):
+    for kind in ("pages", "caches", "tlb"):
         page = tmp_path / f"{kind}.html"
         done = command.run("simulate", kind, "--html", str(page), str(stream))
         assert done.returncode == 0, done.stderr

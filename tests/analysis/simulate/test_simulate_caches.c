@@ -28,7 +28,7 @@ struct naive {
     uint64_t touches;
 };
 
-static struct naive naive_run(const struct stream *stream, unsigned block_bytes, uint64_t sets,
+static struct naive naive_run(const struct stream *stream, uint64_t block_bytes, uint64_t sets,
                               unsigned ways)
 {
     struct naive result = {0};
@@ -110,26 +110,28 @@ static void compare(const struct caches *caches, const struct caches_options *op
  * without vectors. */
 enum { VARIANTS = 12 };
 
-static struct caches_options variant_options(unsigned variant, unsigned block_bytes)
+static struct caches_options variant_options(unsigned variant, uint64_t block_bytes,
+                                             unsigned fewest)
 {
     static const unsigned ways[] = {1, 8, 16};
-    return (struct caches_options){block_bytes, ways[variant / 4], variant % 2, UINT32_MAX};
+    return (struct caches_options){block_bytes, ways[variant / 4], variant % 2, UINT32_MAX, fewest};
 }
 
-static void check_stream(unsigned number, unsigned block_bytes)
+/* fewest: the logarithm of the fewest sets. */
+static void check_stream(unsigned number, uint64_t block_bytes, unsigned fewest)
 {
     struct stream stream = stream_make(number, REFERENCES);
     struct caches *caches[VARIANTS];
     for (unsigned variant = 0; variant < VARIANTS; variant++) {
-        struct caches_options options = variant_options(variant, block_bytes);
+        struct caches_options options = variant_options(variant, block_bytes, fewest);
         dispatch_allow_avx512(variant / 2 % 2);
         caches[variant] = run(&stream, &options);
     }
-    for (unsigned sets_log2 = 5; sets_log2 <= 17; sets_log2++)
+    for (unsigned sets_log2 = fewest; sets_log2 < fewest + CACHES_LEVELS; sets_log2++)
         for (unsigned ways = 1; ways <= 16; ways++) {
             struct naive naive = naive_run(&stream, block_bytes, 1ULL << sets_log2, ways);
             for (unsigned variant = 0; variant < VARIANTS; variant++) {
-                struct caches_options options = variant_options(variant, block_bytes);
+                struct caches_options options = variant_options(variant, block_bytes, fewest);
                 if (ways <= options.ways)
                     compare(caches[variant], &options, sets_log2, ways, &naive);
             }
@@ -143,21 +145,92 @@ static void test_every_cache_of_32_byte_blocks_equals_a_naive_one(void **unused)
 {
     (void)unused;
     for (unsigned number = 0; number < STREAMS; number++)
-        check_stream(number, 32);
+        check_stream(number, 32, CACHES_FEWEST_SETS_LOG2);
 }
 
 static void test_every_cache_of_64_byte_blocks_equals_a_naive_one(void **unused)
 {
     (void)unused;
     for (unsigned number = 0; number < STREAMS; number++)
-        check_stream(number, 64);
+        check_stream(number, 64, CACHES_FEWEST_SETS_LOG2);
+}
+
+static void test_every_cache_of_16_byte_blocks_equals_a_naive_one(void **unused)
+{
+    (void)unused;
+    for (unsigned number = 0; number < STREAMS; number++)
+        check_stream(number, 16, CACHES_FEWEST_SETS_LOG2);
+}
+
+static void test_every_tlb_equals_a_naive_cache_of_pages(void **unused)
+{
+    (void)unused;
+    for (unsigned number = 0; number < STREAMS; number++) {
+        check_stream(number, 4096, TLBS_FEWEST_SETS_LOG2);
+        check_stream(number, 2 << 20, TLBS_FEWEST_SETS_LOG2);
+    }
+}
+
+/* From one set on, where a name has room for no bit of the block's number below its tag. */
+static void test_any_number_of_sets_can_be_the_fewest(void **unused)
+{
+    (void)unused;
+    for (unsigned number = 0; number < STREAMS; number++)
+        check_stream(number, 64, number % 5);
+}
+
+/* The largest reference touches more blocks of 16 bytes than any other unit. */
+static void test_the_largest_reference_fits_a_batch(void **unused)
+{
+    (void)unused;
+    enum { LONG = 40 };
+    struct reference reference[LONG];
+    for (unsigned i = 0; i < LONG; i++)
+        reference[i] =
+            (struct reference){.address = 0x10000fff + i * 8ULL, .size = UINT16_MAX, .kind = i % 2};
+    struct stream stream = {"", LONG, reference, NULL};
+    for (unsigned vectors = 0; vectors < 2; vectors++) {
+        dispatch_allow_avx512(vectors);
+        struct caches_options options = {16, 8, true, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
+        struct caches *caches = caches_new(&options);
+        struct references batch = {LONG, reference, NULL};
+        assert_true(caches_feed(caches, &batch));
+        for (unsigned sets_log2 = 5; sets_log2 <= 17; sets_log2++) {
+            struct naive naive = naive_run(&stream, 16, 1ULL << sets_log2, 8);
+            compare(caches, &options, sets_log2, 8, &naive);
+        }
+        caches_free(caches);
+    }
+}
+
+/* Two simulators that share no code, on the same TLBs. */
+static void test_tlbs_equal_shapes(void **unused)
+{
+    (void)unused;
+    for (unsigned number = 0; number < STREAMS; number++) {
+        struct stream stream = stream_make(number, REFERENCES);
+        struct caches_options options = {4096, 16, true, UINT32_MAX, TLBS_FEWEST_SETS_LOG2};
+        struct caches *caches = run(&stream, &options);
+        for (unsigned sets_log2 = 2; sets_log2 <= 8; sets_log2++)
+            for (unsigned ways = 1; ways <= 16; ways++) {
+                struct shape shape = {"", 4096, 1ULL << sets_log2, ways};
+                struct shape_cache *cache = shape_cache_new(&shape, false);
+                assert_true(stream_feed(&stream, feed_shape, cache));
+                const struct shape_counts *counts = shape_cache_counts(cache);
+                assert_int_equal(counts->misses, misses_of_all(caches, sets_log2, ways));
+                assert_int_equal(counts->write_backs, caches_write_backs(caches, sets_log2, ways));
+                shape_cache_free(cache);
+            }
+        caches_free(caches);
+        stream_free(&stream);
+    }
 }
 
 static void test_slices_add_up_to_the_whole(void **unused)
 {
     (void)unused;
     struct stream stream = stream_make(0, REFERENCES);
-    struct caches_options options = {32, 16, true, UINT32_MAX};
+    struct caches_options options = {32, 16, true, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
     struct caches *whole = run(&stream, &options);
     options.slices = 0x0f3355aa;
     struct caches *part = run(&stream, &options);
@@ -184,7 +257,7 @@ static void test_totals_count_references_stores_and_touches(void **unused)
     for (unsigned number = 0; number < STREAMS; number++)
         for (unsigned vectors = 0; vectors < 2; vectors++) {
             struct stream stream = stream_make(number, REFERENCES);
-            struct caches_options options = {32, 1, true, UINT32_MAX};
+            struct caches_options options = {32, 1, true, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
             dispatch_allow_avx512(vectors);
             struct caches *caches = run(&stream, &options);
             struct reference_totals want[REFERENCE_CLASSES] = {0};
@@ -208,7 +281,8 @@ static void test_shapes_equal_a_naive_cache(void **unused)
 {
     (void)unused;
     static const struct shape shapes[] = {
-        {"", 64, 64, 12}, {"", 64, 12, 20}, {"", 32, 48, 3}, {"", 64, 1, 40}, {"", 32, 32, 1},
+        {"", 64, 64, 12}, {"", 64, 12, 20}, {"", 32, 48, 3},   {"", 64, 1, 40},
+        {"", 32, 32, 1},  {"", 16, 24, 3},  {"", 4096, 1, 72}, {"", 2 << 20, 8, 4},
     };
     for (unsigned number = 0; number < STREAMS; number++) {
         struct stream stream = stream_make(number, REFERENCES);
@@ -278,7 +352,7 @@ static void test_an_address_that_is_no_users_is_refused(void **unused)
         reference[i] = (struct reference){.address = 0x1000, .size = 8};
     reference[13].address = 0xffff800000000000;
     struct references batch = {24, reference, NULL};
-    struct caches_options options = {32, 1, false, UINT32_MAX};
+    struct caches_options options = {32, 1, false, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
     for (unsigned vectors = 0; vectors < 2; vectors++) {
         dispatch_allow_avx512(vectors);
         struct caches *caches = caches_new(&options);
@@ -298,7 +372,7 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
     for (uint64_t i = 0; i < STRETCHES; i++)
         reference[i] = (struct reference){.address = (1ULL << 40) + (i << 22), .size = 8};
     struct references batch = {STRETCHES - 1, reference, NULL};
-    struct caches_options options = {32, 1, false, UINT32_MAX};
+    struct caches_options options = {32, 1, false, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
     struct caches *caches = caches_new(&options);
     assert_true(caches_feed(caches, &batch));
     assert_int_equal(caches_misses(caches, 17, 1, 0), STRETCHES - 1);
@@ -314,6 +388,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cache_of_32_byte_blocks_equals_a_naive_one),
         cmocka_unit_test(test_every_cache_of_64_byte_blocks_equals_a_naive_one),
+        cmocka_unit_test(test_every_cache_of_16_byte_blocks_equals_a_naive_one),
+        cmocka_unit_test(test_every_tlb_equals_a_naive_cache_of_pages),
+        cmocka_unit_test(test_any_number_of_sets_can_be_the_fewest),
+        cmocka_unit_test(test_the_largest_reference_fits_a_batch),
+        cmocka_unit_test(test_tlbs_equal_shapes),
         cmocka_unit_test(test_slices_add_up_to_the_whole),
         cmocka_unit_test(test_totals_count_references_stores_and_touches),
         cmocka_unit_test(test_shapes_equal_a_naive_cache),

@@ -43,7 +43,8 @@ def run_one(
     run: Document = json.loads(text)
     if run["pages"]["references"] == 0:
         raise UserError(f"{command[0]}: cannot be run under the recorder", STATUS_CANNOT_EXECUTE)
-    return {"allocator": allocator.spec} | {key: run[key] for key in ("status", "pages", "caches")}
+    parts = [key for key in ("status", "pages", "caches", "tlb") if key in run]
+    return {"allocator": allocator.spec} | {key: run[key] for key in parts}
 
 
 def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:

@@ -7,7 +7,15 @@ from typing import Any
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
 from ...output.units import format_whole_bytes
-from .simulate import THREADED, Document, faults_with
+from .simulate import (
+    THREADED,
+    Document,
+    faults_with,
+    kind_of,
+    misses_with,
+    results_of,
+    tlb_entries,
+)
 
 
 def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -33,14 +41,32 @@ def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
         block = first["block"]
         results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
         for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
-            kind = "direct-mapped" if ways == 1 else f"{ways} ways"
             table = [["cache", *(run["allocator"] for run in runs)]]
             for sets in sorted({result["sets"] for result in results}):
                 rates = [miss_rate(run, number, block, sets, ways) for run in runs]
                 table.append(
                     [format_whole_bytes(block * sets * ways), *(f"{rate:.4%}" for rate in rates)]
                 )
-            yield f"Miss rate, {kind}, blocks of {block} bytes", table
+            yield f"Miss rate, {kind_of(ways)}, blocks of {block} bytes", table
+
+
+def tlb_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Miss rates of fully associative TLBs, and of those of the largest associativity."""
+    for number, first in enumerate(runs[0]["tlb"]["blocks"] if "tlb" in runs[0] else []):
+        page = first["block"]
+        touches = [run["tlb"]["blocks"][number]["touches"] for run in runs]
+        pages = f"pages of {format_whole_bytes(page)}"
+        table = [["entries", *(run["allocator"] for run in runs)]]
+        for entries in max((tlb_entries(run["tlb"], page) for run in runs), key=len):
+            misses = [misses_with(run["tlb"], page, entries) for run in runs]
+            table.append([f"{entries:,}", *(f"{m / t:.4%}" for m, t in zip(misses, touches))])
+        yield f"Miss rate of TLBs, fully associative, {pages}", table
+        ways = max(one["ways"] for one in runs[0]["tlb"]["results"] if one["block"] == page)
+        table = [table[0]]
+        for results in zip(*(results_of(run["tlb"], page, ways) for run in runs)):
+            rates = [one["misses"] / t for one, t in zip(results, touches)]
+            table.append([f"{results[0]['sets'] * ways:,}", *(f"{rate:.4%}" for rate in rates)])
+        yield f"Miss rate of TLBs, {kind_of(ways)}, {pages}", table
 
 
 def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
@@ -65,11 +91,18 @@ def rows(runs: list[Document]) -> Iterator[list[Any]]:
                 yield [run["allocator"], "page faults", page["page_size"], 1, *found]
         for result in run["caches"]["results"]:
             yield [run["allocator"], "cache misses", *of_cache(result)]
+        if "tlb" in run:
+            for result in run["tlb"]["results"]:
+                yield [run["allocator"], "TLB misses", *of_cache(result)]
+            for whole in run["tlb"]["fully_associative"]:
+                for point in whole["curve"]:
+                    found = [point["blocks"], point["misses"], None]
+                    yield [run["allocator"], "TLB misses", whole["block"], 1, *found]
 
 
 def print_runs(runs: list[Document]) -> None:
     console = terminal()
-    for title, table in [*page_tables(runs), *cache_tables(runs)]:
+    for title, table in [*page_tables(runs), *cache_tables(runs), *tlb_tables(runs)]:
         print_in_parts(console, table, title)
     for run in runs:
         counts = run["pages"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The pages of `allotrope locality` and `simulate`, from their JSON (docs/simulate-format.md).
 
-All three are pages of runs: one for each allocator, or the one of a trace. A run holds `pages`,
-`caches`, or both."""
+All are pages of runs: one for each allocator, or the one of a trace. A run holds `pages`, `caches`
+or `tlb`, or several of them."""
 
 import shlex
 from dataclasses import replace
@@ -13,7 +13,8 @@ from ...output.page import Figure, Page, Section, Table, axis, colour, layout, p
 from ...output.plots import legend
 from ...output.sentences import Sentence
 from ...output.units import KIBIBYTE, MEBIBYTE, format_bytes
-from .simulate import faults_with
+from .output import tlb_tables
+from .simulate import faults_with, kind_of, misses_with, results_of, tlb_entries
 
 Document = dict[str, Any]
 LEGEND = legend(-0.2)
@@ -30,8 +31,8 @@ def locality_page(document: Document) -> Page:
 
 
 def simulation_page(trace: str, kind: str, document: Document) -> Page:
-    """Of allotrope.simulate.pages/1 or .caches/1; kind: `pages` or `caches`."""
-    title = "Page faults" if kind == "pages" else "Cache misses"
+    """Of allotrope.simulate.pages/1, .caches/1 or .tlb/1; kind: `pages`, `caches` or `tlb`."""
+    title = {"pages": "Page faults", "caches": "Cache misses", "tlb": "TLB misses"}[kind]
     run = {"allocator": trace, kind: document}
     return _page([run], title, f"allotrope simulate {kind} {trace}")
 
@@ -43,6 +44,10 @@ def _page(runs: list[Document], title: str, command: str) -> Page:
         sections.append(Section("Page faults", [PAGES], list(_page_figures(runs))))
     if "caches" in runs[0]:
         sections += _cache_sections(runs)
+    if "tlb" in runs[0]:
+        sections.append(Section("TLB misses", [TLBS], list(_tlb_figures(runs))))
+    if "caches" in runs[0] or "tlb" in runs[0]:
+        sections += _shape_sections(runs)
     sections.append(Section("Figures", tables=list(_tables(runs))))
     if threaded:
         sections = [_labelled(section) for section in sections]
@@ -65,7 +70,12 @@ PAGES = (
 
 
 def _any(run: Document) -> Document:
-    found: Document = run["pages"] if "pages" in run else run["caches"]
+    found: Document = next(run[kind] for kind in ("pages", "caches", "tlb") if kind in run)
+    return found
+
+
+def _shapes(run: Document) -> list[Document]:
+    found: list[Document] = next(run[kind] for kind in ("caches", "tlb") if kind in run)["shapes"]
     return found
 
 
@@ -169,7 +179,10 @@ def _cache_sections(runs: list[Document]) -> Iterator[Section]:
     causes = list(_cause_figures(runs))
     if causes:
         yield Section("Why they miss", [CAUSES_TEXT], causes)
-    for number, shape in enumerate(runs[0]["caches"]["shapes"]):
+
+
+def _shape_sections(runs: list[Document]) -> Iterator[Section]:
+    for number, shape in enumerate(_shapes(runs[0])):
         yield Section(
             f"{shape['shape']}: {format_bytes(shape['bytes'])}, {shape['sets']:,} sets of "
             f"{shape['ways']} blocks of {shape['block']} bytes",
@@ -186,22 +199,24 @@ CAUSES_TEXT = (
 
 
 def _results(run: Document, block: int, ways: int) -> list[Document]:
-    results = run["caches"]["results"]
-    return [one for one in results if (one["block"], one["ways"]) == (block, ways)]
+    return results_of(run["caches"], block, ways)
 
 
 def _touches(run: Document, block: int) -> int:
-    blocks = run["caches"]["blocks"]
+    return _touches_of(run["caches"], block)
+
+
+def _touches_of(document: Document, block: int) -> int:
+    blocks = document["blocks"]
     return next((int(one["touches"]) for one in blocks if one["block"] == block), 0)
 
 
 def _associativities(runs: list[Document], block: int) -> list[int]:
-    largest = max(one["ways"] for one in runs[0]["caches"]["results"] if one["block"] == block)
-    return sorted({1, largest})
+    return sorted({1, _largest_ways(runs[0]["caches"], block)})
 
 
-def kind_of(ways: int) -> str:
-    return "direct-mapped" if ways == 1 else f"{ways} ways"
+def _largest_ways(document: Document, block: int) -> int:
+    return max(int(one["ways"]) for one in document["results"] if one["block"] == block)
 
 
 def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
@@ -227,6 +242,65 @@ def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
                 ),
                 height=430,
             )
+
+
+TLBS = (
+    "A TLB is a cache whose blocks are pages. Each stands alone, is LRU, and sees every data "
+    "reference; instruction fetches and the kernel's own references are not seen."
+)
+
+
+def _tlb_figures(runs: list[Document]) -> Iterator[Figure]:
+    for page in (one["block"] for one in runs[0]["tlb"]["blocks"]):
+        pages = f"pages of {format_bytes(page)}"
+        yield _tlb_figure(
+            runs,
+            f"tlb-{page}-fully",
+            f"TLB miss rate, fully associative, {pages}",
+            [_fully_associative(run["tlb"], page) for run in runs],
+        )
+        ways = _largest_ways(runs[0]["tlb"], page)
+        yield _tlb_figure(
+            runs,
+            f"tlb-{page}-{ways}",
+            f"TLB miss rate, {kind_of(ways)}, {pages}",
+            [
+                [(one["sets"] * ways, one["misses"]) for one in results_of(run["tlb"], page, ways)]
+                for run in runs
+            ],
+        )
+
+
+def _fully_associative(document: Document, page: int) -> list[tuple[int, int]]:
+    sizes = tlb_entries(document, page)
+    return [(entries, misses_with(document, page, entries)) for entries in sizes]
+
+
+def _tlb_figure(
+    runs: list[Document], name: str, title: str, curves: list[list[tuple[int, int]]]
+) -> Figure:
+    """curves: entries and misses, for each run."""
+    page = int(name.split("-")[1])
+    data = []
+    for place, (run, curve) in enumerate(zip(runs, curves)):
+        touches = _touches_of(run["tlb"], page)
+        sizes = [entries for entries, _ in curve]
+        rates = [100 * misses / touches for _, misses in curve]
+        hover = "%{x:,} entries: %{y:.4g} %"
+        data.append(_line(run["allocator"], sizes, rates, place, hover))
+    return Figure(
+        name=name,
+        title=title,
+        caption="A share of the touches of pages. Down and left is better.",
+        data=data,
+        layout=layout(
+            xaxis=axis("entries", type="log"),
+            yaxis=axis("misses, %", type="log"),
+            showlegend=True,
+            legend=LEGEND,
+        ),
+        height=430,
+    )
 
 
 def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Document:
@@ -271,9 +345,9 @@ def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
 
 
 def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
-    shapes = [run["caches"]["shapes"][number] for run in runs]
+    shapes = [_shapes(run)[number] for run in runs]
     names = [plain(run["allocator"]) for run in runs]
-    millions = [run["caches"]["references"] / 1e6 for run in runs]
+    millions = [_any(run)["references"] / 1e6 for run in runs]
 
     def bars(name: str, title: str, caption: str, parts: Parts, fills: Mapping[str, str]) -> Figure:
         """parts: the misses of each part of a shape."""
@@ -327,13 +401,13 @@ def _by_region(shape: Document) -> dict[str, float]:
 
 def _sets_figure(runs: list[Document], number: int) -> Figure:
     caption = "Even is good: peaks are blocks that fight for the same places."
-    if runs[0]["caches"]["shapes"][number]["sets"] > MOST_SETS:
+    if _shapes(runs[0])[number]["sets"] > MOST_SETS:
         caption += " The most of each group of sets."
     hover = "set %{x}: %{y:.4g} per million references"
     data = []
     for place, run in enumerate(runs):
-        misses = run["caches"]["shapes"][number]["misses_by_set"]
-        curve = _by_set(misses, run["caches"]["references"] / 1e6)
+        misses = _shapes(run)[number]["misses_by_set"]
+        curve = _by_set(misses, _any(run)["references"] / 1e6)
         thin_line = {"width": 1.5}
         data.append(_line(run["allocator"], *curve, place, hover, mode="lines", line=thin_line))
     return Figure(
@@ -363,7 +437,7 @@ def _by_set(misses: list[int], millions: float) -> tuple[list[int], list[float]]
 def _function_table(runs: list[Document], number: int) -> Table:
     rows = []
     for run in runs:
-        shape = run["caches"]["shapes"][number]
+        shape = _shapes(run)[number]
         worst = sorted(shape["misses_by_function"], key=itemgetter("misses"), reverse=True)
         for one in worst[: MOST_FUNCTIONS if len(runs) == 1 else 8]:
             name = one["name"] or f"function {one['function']}"
@@ -378,6 +452,9 @@ def _tables(runs: list[Document]) -> Iterator[Table]:
         yield from _fault_tables(runs)
     if "caches" in runs[0]:
         yield from _miss_tables(runs)
+    if "tlb" in runs[0]:
+        for title, (header, *rows) in tlb_tables(runs):
+            yield Table(title, header, rows)
     rows = []
     for run in runs:
         whole = _any(run)["references"]

@@ -61,9 +61,29 @@ CACHE_COLUMNS += ["cold", "capacity", "conflict"]
 
 
 def cache_rows(document: Document) -> Iterator[list[Any]]:
+    """Of caches or TLBs; a fully associative TLB has one set."""
     yield CACHE_COLUMNS
-    for result in document["results"] + document["shapes"]:
+    for result in document["results"] + document.get("shapes", []):
         yield [result[column] for column in CACHE_COLUMNS]
+    for whole in document.get("fully_associative", []):
+        for point in whole["curve"]:
+            ways, misses = point["blocks"], point["misses"]
+            place = [whole["block"], 1, ways, ways * whole["block"]]
+            yield [*place, misses, None, whole["cold"], misses - whole["cold"], 0]
+
+
+def misses_with(document: Document, block: int, blocks: int) -> int:
+    """Misses of a fully associative TLB of so many pages."""
+    whole = next(one for one in document["fully_associative"] if one["block"] == block)
+    return next(
+        int(point["misses"]) for point in reversed(whole["curve"]) if point["blocks"] <= blocks
+    )
+
+
+def tlb_entries(document: Document, block: int) -> list[int]:
+    """The powers of two up to the size from which on a TLB misses first touches alone."""
+    whole = next(one for one in document["fully_associative"] if one["block"] == block)
+    return [1 << power for power in range(whole["curve"][-1]["blocks"].bit_length() + 1)]
 
 
 def describe_error(sample: Document | None, what: str) -> str:
@@ -97,12 +117,40 @@ def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
     of_block = [result for result in results if result["block"] == block["block"]]
     ways = [way for way in WAYS_IN_TABLE if any(result["ways"] == way for result in of_block)]
     rates = {(r["bytes"], r["ways"]): r["misses"] / block["touches"] for r in of_block}
-    table = [["cache", *("direct-mapped" if way == 1 else f"{way} ways" for way in ways)]]
+    table = [["cache", *(kind_of(way) for way in ways)]]
     for size in sorted({result["bytes"] for result in of_block if result["ways"] == 1}):
         cells = [rates.get((size, way)) for way in ways]
         rates_shown = ("" if rate is None else f"{rate:.4%}" for rate in cells)
         table.append([format_whole_bytes(size), *rates_shown])
     return table
+
+
+def results_of(document: Document, block: int, ways: int) -> list[Document]:
+    """Of one block or page size and associativity, by size; of TLBs up to the size from which on
+    one that is fully associative misses first touches alone."""
+    found = [one for one in document["results"] if (one["block"], one["ways"]) == (block, ways)]
+    if "fully_associative" not in document:
+        return found
+    most = max(tlb_entries(document, block)[-1], 4 * found[0]["sets"] * ways)
+    return [one for one in found if one["sets"] * ways <= most]
+
+
+def tlb_table(document: Document, block: Document) -> list[list[str]]:
+    """Misses per touch: a row for each number of entries, a column for each associativity."""
+    of_block = [one for one in document["results"] if one["block"] == block["block"]]
+    ways = [way for way in WAYS_IN_TABLE if any(one["ways"] == way for one in of_block)]
+    rates = {(one["sets"] * one["ways"], one["ways"]): one["misses"] for one in of_block}
+    table = [["entries", "fully associative", *(kind_of(way) for way in ways)]]
+    for entries in tlb_entries(document, block["block"]):
+        cells: list[int | None] = [misses_with(document, block["block"], entries)]
+        cells += [rates.get((entries, way)) for way in ways]
+        shown = ("" if cell is None else f"{cell / block['touches']:.4%}" for cell in cells)
+        table.append([f"{entries:,}", *shown])
+    return table
+
+
+def kind_of(ways: int) -> str:
+    return "direct-mapped" if ways == 1 else f"{ways} ways"
 
 
 def shape_table(shapes: list[Document], touches: dict[int, int]) -> list[list[str]]:
