@@ -5,12 +5,15 @@
 #include "analysis/launcher/plan.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRACE_SECONDS = 2 };
+#include "trace/base/number.h"
+
+enum { GRACE_SECONDS = 2, MOST_SECONDS = 1000 * 1000 * 1000 };
 
 enum {
     REPORT = 256,
@@ -42,9 +45,8 @@ void fail(const char *format, ...)
 
 static long long parse_seconds(const char *option, const char *text)
 {
-    char *end = NULL;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
+    double seconds;
+    if (!number_parse_positive(text, MOST_SECONDS, &seconds))
         fail("%s: '%s' is not a number of seconds above 0", option, text);
     return (long long)(seconds * NANOSECONDS);
 }
@@ -64,21 +66,24 @@ static cpu_set_t parse_processors(const char *text)
     cpu_set_t processors;
     CPU_ZERO(&processors);
     for (const char *rest = text;; rest++) {
-        char *end = NULL;
-        long first = strtol(rest, &end, 10);
-        long last = first;
-        if (end == rest)
+        uint64_t first;
+        uint64_t last;
+        if (!number_read_range(&rest, &first, &last) || last >= CPU_SETSIZE ||
+            (*rest != ',' && *rest != '\0'))
             fail("--processors: '%s' is not a list such as 0,2-3", text);
-        if (*end == '-')
-            last = strtol(end + 1, &end, 10);
-        if (first < 0 || last < first || last >= CPU_SETSIZE || (*end != ',' && *end != '\0'))
-            fail("--processors: '%s' is not a list such as 0,2-3", text);
-        for (long one = first; one <= last; one++)
-            CPU_SET((size_t)one, &processors);
-        if (*end == '\0')
+        for (uint64_t one = first; one <= last; one++)
+            CPU_SET(one, &processors);
+        if (*rest == '\0')
             return processors;
-        rest = end;
     }
+}
+
+static int parse_descriptor(const char *text)
+{
+    uint64_t descriptor;
+    if (!number_parse(text, 0, INT_MAX, &descriptor))
+        fail("--watch: '%s' is no file descriptor", text);
+    return (int)descriptor;
 }
 
 static void print_usage(void)
@@ -137,7 +142,7 @@ static void take_option(struct plan *plan, int choice, char *value)
         plan->has_processors = true;
         break;
     case WATCH:
-        plan->watch = atoi(value);
+        plan->watch = parse_descriptor(value);
         break;
     case HELP:
         print_usage();

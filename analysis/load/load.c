@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -34,6 +35,7 @@
 
 #include "analysis/load/reply.h"
 #include "analysis/load/request.h"
+#include "trace/base/number.h"
 
 enum {
     STATUS_USAGE = 2,
@@ -43,6 +45,8 @@ enum {
     TIMER = MOST_CONNECTIONS, /* what epoll calls the timer */
     NANOSECONDS = 1000 * 1000 * 1000,
 };
+
+static const uint64_t MOST_KEYS = 1000ull * 1000 * 1000 * 1000 * 1000;
 
 struct connection {
     int socket; /* -1: to be opened before the next request */
@@ -110,20 +114,26 @@ static long long now_nanoseconds(void)
 
 static double parse_positive(const char *option, const char *text, double most)
 {
-    char *end = NULL;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number > 0 && number <= most))
+    double number;
+    if (!number_parse_positive(text, most, &number))
         fail("%s: '%s' is not a number above 0 and up to %g", option, text, most);
+    return number;
+}
+
+static uint64_t parse_whole(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+    uint64_t number;
+    if (!number_parse(text, least, most, &number))
+        fail("%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text, least,
+             most);
     return number;
 }
 
 static void parse_sizes(struct request_plan *plan, const char *text)
 {
-    char *end = NULL;
-    plan->least = plan->greatest = strtoull(text, &end, 10);
-    if (end != text && *end == '-')
-        plan->greatest = strtoull(text = end + 1, &end, 10);
-    if (end == text || *end != '\0' || plan->greatest < plan->least || plan->greatest >= ROOM / 2)
+    const char *rest = text;
+    if (!number_read_range(&rest, &plan->least, &plan->greatest) || *rest != '\0' ||
+        plan->greatest >= ROOM / 2)
         fail("--sizes: '%s' is not a range of bytes such as 16-1024, below %d", text, ROOM / 2);
 }
 
@@ -159,6 +169,7 @@ static void take_option(struct load *load, int choice, char *value)
 {
     switch (choice) {
     case PORT:
+        parse_whole("--port", value, 1, UINT16_MAX);
         load->port = value;
         break;
     case HOST:
@@ -171,21 +182,20 @@ static void take_option(struct load *load, int choice, char *value)
         load->seconds = parse_positive("--seconds", value, 1e6);
         break;
     case CONNECTIONS:
-        load->connection_count =
-            (size_t)parse_positive("--connections", value, MOST_CONNECTIONS - 1);
+        load->connection_count = parse_whole("--connections", value, 1, MOST_CONNECTIONS - 1);
         break;
     case PROTOCOL:
         if (!protocol_named(value, &load->protocol))
             fail("--protocol: '%s' is unknown; valid are line, http, redis, memcached", value);
         break;
     case KEYS:
-        load->plan.keys = (uint64_t)parse_positive("--keys", value, 1e15);
+        load->plan.keys = parse_whole("--keys", value, 1, MOST_KEYS);
         break;
     case SIZES:
         parse_sizes(&load->plan, value);
         break;
     case SEED:
-        load->plan.random.state = strtoull(value, NULL, 10);
+        load->plan.random.state = parse_whole("--seed", value, 0, UINT64_MAX);
         break;
     case HELP:
         print_usage();

@@ -142,3 +142,48 @@ class TestOptionsOfPeers:
             need_peer(name)
         with pytest.raises(UserError, match=said):
             choose(spec)
+
+    @pytest.mark.parametrize(
+        "spec, said",
+        [
+            ("glibc:arena_max=x", "'x' is no value of arena_max; valid is a whole number from 1 "),
+            ("glibc:arena_max=0", "'0' is no value of arena_max"),
+            ("glibc:arena_max=1x", "'1x' is no value of arena_max"),
+            ("glibc:perturb=256", "'256' is no value of perturb; .* from 0 to 255"),
+            ("glibc:mmap_threshold=64k", "'64k' is no value of mmap_threshold"),
+            ("jemalloc:narenas=-1", "jemalloc says: Reducing narenas to limit"),
+            ("mimalloc:page_reset=perhaps", "'perhaps' is no value of page_reset; valid is 0 or 1"),
+            ("mimalloc:reserve_os_memory=3q", "'3q' is no value of reserve_os_memory"),
+            ("tcmalloc:release_rate=fast", "'fast' is no value of release_rate; valid is a number"),
+            ("tcmalloc:heap_limit_mb=1.5", "'1.5' is no value of heap_limit_mb"),
+            ("tcmalloc:aggressive_decommit=2", "'2' is no value of aggressive_decommit"),
+        ],
+    )
+    def test_values_of_another_kind_are_refused(self, spec: str, said: str) -> None:
+        name = spec.partition(":")[0]
+        if name != "glibc":
+            need_peer(name)
+        with pytest.raises(UserError, match=said):
+            choose(spec)
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            "glibc:arena_max=0x10,mmap_threshold=0200000,perturb=255",
+            "mimalloc:reserve_os_memory=1MiB,page_reset=true,reserve_huge_os_pages_at=-1",
+            "tcmalloc:release_rate=0.5,aggressive_decommit=1,heap_limit_mb=100",
+        ],
+    )
+    def test_values_as_each_writes_them_are_taken(self, spec: str) -> None:
+        name = spec.partition(":")[0]
+        if name != "glibc":
+            need_peer(name)
+        assert choose(spec).name == name
+
+    def test_what_nobody_can_check_is_told_the_environments_form(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("allotrope.system.peer_options.LOADER", "/nowhere/ld.so")
+        with pytest.raises(UserError, match="cannot be checked; write glibc,VARIABLE=1"):
+            choose("glibc:arena_max=1")
+        assert choose("glibc,GLIBC_TUNABLES=glibc.malloc.arena_max=1").name == "glibc"
