@@ -66,7 +66,7 @@ const struct allocator bsd_default = {
 static bool init_classic(const void *options)
 {
     (void)options;
-    return classic_init(&bsd_policy, NULL);
+    return classic_init(&bsd_policy, NULL, BLOCK_ALIGNMENT);
 }
 
 const struct allocator bsd_classic = {

@@ -79,7 +79,8 @@ const struct allocator cartesian_default = {
 
 static bool init_classic(const void *options)
 {
-    return classic_init(&cartesian_policy, options);
+    const struct cartesian_options *chosen = options;
+    return classic_init(&cartesian_policy, options, block_alignment_of(chosen->alignment));
 }
 
 const struct allocator cartesian_classic = {

@@ -96,7 +96,7 @@ const struct allocator gnu_default = {
 
 static bool init_classic(const void *options)
 {
-    return classic_init(&gnu_policy, options);
+    return classic_init(&gnu_policy, options, BLOCK_ALIGNMENT);
 }
 
 const struct allocator gnu_classic = {

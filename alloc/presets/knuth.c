@@ -75,7 +75,8 @@ const struct allocator knuth_default = {
 
 static bool init_classic(const void *options)
 {
-    return classic_init(&knuth_policy, options);
+    const struct knuth_options *chosen = options;
+    return classic_init(&knuth_policy, options, block_alignment_of(chosen->alignment));
 }
 
 const struct allocator knuth_classic = {
