@@ -23,9 +23,9 @@
  * Open, and chosen here: a new node goes below all that are as large; where two subtrees are
  * joined the left one wins a tie; memory grows by what the request needs, in whole pages of
  * 4 KiB, and the first array comes before the first block; nodes are reused last in, first out; a
- * block aligned to more than 16 is cut out of a larger one. The descent of free finds a block that lies within
- * free memory, which is the algorithm's own check for a double free. A block that is freed when
- * there is no memory for another array waits, in itself, for the next chance.
+ * block aligned to more than 16 is cut out of a larger one. The descent of free finds a block that
+ * lies within free memory, which is the algorithm's own check for a double free. A block that is
+ * freed when there is no memory for another array waits, in itself, for the next chance.
  *
  * Not as published, where tree=fast asks for it: nodes are ranked by the bin of their size, equals
  * by a hash (rank_of), a block that merges widens its neighbour's node where that is
@@ -742,7 +742,8 @@ static bool check_node(void *argument, const struct cartesian_node *node, size_t
 {
     struct tree_check *tree = argument;
     (void)depth;
-    bool valid = node->block > tree->end && node->bytes > 0 && node->bytes % tree->heap->alignment == 0 &&
+    bool valid = node->block > tree->end && node->bytes > 0 &&
+                 node->bytes % tree->heap->alignment == 0 &&
                  rank(tree->heap, node->left) <= rank(tree->heap, node) &&
                  rank(tree->heap, node->right) <= rank(tree->heap, node);
     tree->end = node->block + node->bytes;

@@ -773,8 +773,7 @@ static bool bins_are_valid(const struct knuth_heap *heap, size_t count)
         while (block) {
             uint64_t tag = tag_read(&block->tag);
             if (!tag_is(tag, TAG_FREE) || bin_of(tag_size(tag)) != bin ||
-                is_wilderness(heap, block) || block->next->previous != block ||
-                ++seen > count)
+                is_wilderness(heap, block) || block->next->previous != block || ++seen > count)
                 return false;
             block = block->next == heap->bins[bin] ? NULL : block->next;
         }
