@@ -16,10 +16,12 @@
 
 static const struct heap_policy *policy;
 static struct arena arena;
+static size_t plain_alignment; /* of what policy->alloc returns */
 
-bool classic_init(const struct heap_policy *chosen, const void *options)
+bool classic_init(const struct heap_policy *chosen, const void *options, size_t alignment)
 {
     policy = chosen;
+    plain_alignment = alignment;
     window_init(0);
     fork_blocks_init();
     return arena_init(&arena, policy, options);
@@ -55,7 +57,7 @@ void *classic_alloc_zeroed(size_t size)
 
 void *classic_alloc_aligned(size_t alignment, size_t size)
 {
-    if (alignment <= BLOCK_ALIGNMENT)
+    if (alignment <= plain_alignment)
         return classic_alloc(size);
     if (!lock_enter(&arena.lock))
         return alloc_frozen(alignment, size);

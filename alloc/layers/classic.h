@@ -8,8 +8,8 @@
 
 #include "alloc/allocator.h"
 
-/* options: the heap's. */
-bool classic_init(const struct heap_policy *policy, const void *options);
+/* options: the heap's. alignment: of every block that it hands out. */
+bool classic_init(const struct heap_policy *policy, const void *options, size_t alignment);
 
 /* As struct allocator says. Beyond the checks that the algorithm makes itself, only an address
  * outside the heap is recognised. */

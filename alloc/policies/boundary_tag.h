@@ -2,9 +2,9 @@
  *
  * boundary_tag.h: size and state of a block in a word that knows where it stands.
  *
- *   | 24 bits: magic | 36 bits: size / 16 | 4 bits: state |
+ *   | 24 bits: magic | 37 bits: size / 8 | 3 bits: state |
  *
- * A size is a multiple of 16 and leaves the low bits to the state. The magic is a part of the
+ * A size is a multiple of 8 and leaves the low bits to the state. The magic is a part of the
  * word's own address; it tells a tag from ordinary data, a stale copy or an interior pointer at the
  * cost of a shift and without a further memory reference. (header_magic.h does the same for words
  * that hold no size.)
@@ -17,12 +17,12 @@
 #include <stdint.h>
 
 enum tag_state {
-    TAG_FREE = 0x3,
-    TAG_LIVE = 0xA,
-    TAG_FENCEPOST = 0xC, /* where a heap's memory begins or ends */
+    TAG_FREE = 3,
+    TAG_LIVE = 5,
+    TAG_FENCEPOST = 6, /* where a heap's memory begins or ends */
 };
 
-enum { TAG_BYTES = 8, TAG_SIZE_BITS = 40 };
+enum { TAG_BYTES = 8, TAG_SIZE_BITS = 40, TAG_STATE_MASK = 7 };
 
 /* A tag's address is a multiple of 8: bits 3 to 26 of it go to the top, zeros to the rest. */
 static inline uint64_t tag_magic(const void *tag)
@@ -30,13 +30,13 @@ static inline uint64_t tag_magic(const void *tag)
     return (uint64_t)(uintptr_t)tag << (TAG_SIZE_BITS - 3);
 }
 
-/* size: a multiple of 16 below 2^40. */
+/* size: a multiple of 8 below 2^40. */
 static inline void tag_write(void *tag, size_t size, enum tag_state state)
 {
     *(uint64_t *)tag = tag_magic(tag) | size | (uint64_t)state;
 }
 
-/* The tag without its magic: its state is the low 4 bits, its size the rest. A damaged tag is
+/* The tag without its magic: its state is the low 3 bits, its size the rest. A damaged tag is
  * recognised by tag_is_intact. */
 static inline uint64_t tag_read(const void *tag)
 {
@@ -50,13 +50,13 @@ static inline bool tag_is_intact(uint64_t opened)
 
 static inline size_t tag_size(uint64_t opened)
 {
-    return opened & ~UINT64_C(15);
+    return opened & ~(uint64_t)TAG_STATE_MASK;
 }
 
 /* Of a damaged tag the result may be any state: for those who look for one state, see tag_is. */
 static inline enum tag_state tag_state(uint64_t opened)
 {
-    return (enum tag_state)(opened & 15);
+    return (enum tag_state)(opened & TAG_STATE_MASK);
 }
 
 static inline bool tag_is(uint64_t opened, enum tag_state state)

@@ -12,7 +12,8 @@
  *   | header | pad | back | payload .. |   over-aligned: `back` tells where the block begins
  *
  * Fixed by the source: the lists, the refill, ascending addresses within a refill, and when
- * realloc stays in place (the new size fits, and exceeds half of the payload less a header).
+ * realloc stays in place (the new size fits, and exceeds half of the payload less a header; the
+ * difference is unsigned and wraps in the smallest class, whose blocks never stay).
  * Changed with the word size: the header is 8 bytes and the least block 16. Open: alignment
  * above 16, which the original lacks, is by a second header. The header's check takes the
  * place of the original's magic byte, at the same reference; free looks at it, as there.
@@ -147,8 +148,8 @@ static size_t bsd_usable_size(void *state, const void *payload)
 
 static bool bsd_resize(void *state, void *payload, size_t size)
 {
-    ptrdiff_t usable = (ptrdiff_t)bsd_usable_size(state, payload);
-    return (ptrdiff_t)size <= usable && (ptrdiff_t)size > usable / 2 - BSD_HEADER_BYTES;
+    size_t usable = bsd_usable_size(state, payload);
+    return size <= usable && size > usable / 2 - BSD_HEADER_BYTES;
 }
 
 static struct block_waste bsd_waste(void *state, const void *payload)

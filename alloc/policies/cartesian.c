@@ -6,27 +6,30 @@
  * no block is larger than its parent as in a heap. So freeing finds both neighbours on one way
  * down by address, and allocating descends from the largest block to the shorter child for as
  * long as one is large enough. The nodes live outside the blocks, in arrays of 512 that are cut
- * from the same growing memory: a search touches nodes only, never the free memory itself.
+ * from the same growing memory: a search touches nodes only, never the free memory itself. A free
+ * block keeps its size in its header as well, as SunOS's did: it is written whenever a block enters
+ * the tree and whenever one is cut.
  *
  *   | header | payload ........ |  live, at 8 mod 16; the header holds its size
- *   | ............. | ......... |  free: node = { left, right, block, bytes } elsewhere
+ *   | header | ................ |  free: node = { left, right, block, bytes } elsewhere
  *   | array of nodes | block | block | array of nodes | block ...   the heap's memory
  *
  * Fixed by the sources: the tree, the arrays, the 8-byte header, the descent (ties go left), the
  * low end handed out, a remainder kept only if it exceeds the smallest block, merged neighbours
- * deleted on the way down; nothing is recursive.
+ * deleted on the way down; nothing is recursive. A resize works in place: what it sheds is freed if
+ * it is no smaller than the smallest block; to grow it deletes a free upper neighbour from the tree
+ * and frees what it does not need of it.
  *
  * Open, and chosen here: a new node goes below all that are as large; where two subtrees are
  * joined the left one wins a tie; memory grows by what the request needs, in whole pages of
  * 4 KiB, and the first array comes before the first block; nodes are reused last in, first out; a
- * resize in place grows into a free upper neighbour and gives back what it sheds; a block aligned
- * to more than 16 is cut out of a larger one. The descent of free finds a block that lies within
- * free memory, which is the algorithm's own check for a double free. A block that is freed when
- * there is no memory for another array waits, in itself, for the next chance.
+ * block aligned to more than 16 is cut out of a larger one. The descent of free finds a block that
+ * lies within free memory, which is the algorithm's own check for a double free. A block that is
+ * freed when there is no memory for another array waits, in itself, for the next chance.
  *
  * Not as published, where tree=fast asks for it: nodes are ranked by the bin of their size, equals
- * by a hash (rank_of), and a block that merges widens its neighbour's node where that is
- * (merge_in_place).
+ * by a hash (rank_of), a block that merges widens its neighbour's node where that is
+ * (merge_in_place), one that grows cuts its neighbour's node, and free blocks have no header.
  *
  * Source: C. J. Stephenson, Fast Fits, SOSP 1983; J. Vuillemin, A Unifying Look at Data
  * Structures, CACM 1980; as measured by B. Zorn, CU-CS-573-92, 2.1.
@@ -64,12 +67,13 @@ static void cartesian_init(void *state, struct page_source *pages, const void *o
     heap->counters.on = chosen->counters;
     heap->fast = chosen->tree == CARTESIAN_TREE_FAST;
     heap->least_bytes = chosen->least_bytes;
+    heap->alignment = block_alignment_of(chosen->alignment);
 }
 
-/* Bytes of the block that serves a request: a multiple of 16. */
+/* Bytes of the block that serves a request: a multiple of the alignment. */
 static size_t block_bytes(const struct cartesian_heap *heap, size_t size)
 {
-    size_t bytes = round_up(size + CARTESIAN_HEADER_BYTES, BLOCK_ALIGNMENT);
+    size_t bytes = round_up(size + CARTESIAN_HEADER_BYTES, heap->alignment);
     return bytes < heap->least_bytes ? heap->least_bytes : bytes;
 }
 
@@ -228,6 +232,13 @@ static void demote_node(const struct cartesian_heap *heap, struct cartesian_node
     *link = node;
 }
 
+/* As published, a free block has its size in its header too. */
+static void write_free_header(const struct cartesian_heap *heap, char *block, size_t bytes)
+{
+    if (!heap->fast)
+        tag_write(block, bytes, TAG_FREE);
+}
+
 /* Puts a block at its insertion place and splits the subtree that it displaces into what lies
  * below and above it. */
 static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **link, char *block,
@@ -241,6 +252,7 @@ static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **li
     node->block = block;
     node->bytes = bytes;
     node->rank = heap->fast ? rank_of(heap, block, bytes) : 0;
+    write_free_header(heap, block, bytes);
     struct cartesian_node **left = &node->left, **right = &node->right;
     while (below) {
         if (below->block < block) {
@@ -430,7 +442,7 @@ static __attribute__((noinline)) void release_nodeless(struct cartesian_heap *he
 /* What stands before a payload; not intact where no block can be. */
 static uint64_t head_of(const struct cartesian_heap *heap, const void *payload)
 {
-    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
+    if ((uintptr_t)payload % heap->alignment != 0 || begins_segment(heap->pages, payload))
         return UINT64_MAX;
     return tag_read(header_before(payload));
 }
@@ -474,6 +486,7 @@ static char *take(struct cartesian_heap *heap, struct cartesian_node **link, siz
     if (node->bytes - bytes > heap->least_bytes) {
         node->block += bytes;
         set_bytes(heap, node, node->bytes - bytes);
+        write_free_header(heap, node->block, node->bytes);
         demote_node(heap, link);
         count_split(&heap->counters);
     } else {
@@ -519,10 +532,10 @@ static void *cartesian_alloc(void *state, size_t size)
     return link ? take(heap, link, bytes) : NULL;
 }
 
-/* Gives back what a live block of `bytes` has beyond `needed`, if that exceeds the smallest. */
+/* Gives back what a live block of `bytes` has beyond `needed`, if that makes a block. */
 static void shed(struct cartesian_heap *heap, char *block, size_t bytes, size_t needed)
 {
-    if (bytes - needed <= heap->least_bytes)
+    if (bytes - needed < heap->least_bytes)
         return;
     tag_write(block, needed, TAG_LIVE);
     release(heap, block + needed, bytes - needed);
@@ -536,18 +549,38 @@ static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(heap, size);
-    char *payload = cartesian_alloc(heap, needed - CARTESIAN_HEADER_BYTES + alignment);
+    size_t more = alignment + BLOCK_ALIGNMENT - heap->alignment;
+    char *payload = cartesian_alloc(heap, needed - CARTESIAN_HEADER_BYTES + more);
     if (!payload)
         return NULL;
     char *block = header_before(payload);
     size_t bytes = allocated_block_bytes(heap, "memalign", payload);
     size_t front = (size_t)(-(uintptr_t)payload & (alignment - 1));
+    if (front > 0 && front < BLOCK_ALIGNMENT) /* less than a block: on to the next place */
+        front += alignment;
     if (front > 0) {
         tag_write(block + front, bytes - front, TAG_LIVE);
         release(heap, block, front);
     }
     shed(heap, block + front, bytes - front, needed);
     return payload + front;
+}
+
+/* Grows a live block by `missing` bytes at least out of the free block at *link, which has them.
+ * Returns by how much. */
+static size_t grow_into(struct cartesian_heap *heap, struct cartesian_node **link, size_t missing)
+{
+    char *rest = (*link)->block + missing;
+    size_t found = (*link)->bytes;
+    count_merge(&heap->counters);
+    if (heap->fast)
+        return tag_size(tag_read(header_before(take(heap, link, missing))));
+    delete_node(heap, link);
+    if (found - missing < heap->least_bytes)
+        return found;
+    release(heap, rest, found - missing);
+    count_split(&heap->counters);
+    return missing;
 }
 
 static bool cartesian_resize(void *state, void *payload, size_t size)
@@ -565,9 +598,7 @@ static bool cartesian_resize(void *state, void *payload, size_t size)
     struct cartesian_node **link = find_block(heap, block + bytes);
     if (!link || bytes + (*link)->bytes < needed)
         return false;
-    size_t taken = tag_size(tag_read(header_before(take(heap, link, needed - bytes))));
-    tag_write(block, bytes + taken, TAG_LIVE);
-    count_merge(&heap->counters);
+    tag_write(block, bytes + grow_into(heap, link, needed - bytes), TAG_LIVE);
     return true;
 }
 
@@ -711,7 +742,8 @@ static bool check_node(void *argument, const struct cartesian_node *node, size_t
 {
     struct tree_check *tree = argument;
     (void)depth;
-    bool valid = node->block > tree->end && node->bytes > 0 && node->bytes % BLOCK_ALIGNMENT == 0 &&
+    bool valid = node->block > tree->end && node->bytes > 0 &&
+                 node->bytes % tree->heap->alignment == 0 &&
                  rank(tree->heap, node->left) <= rank(tree->heap, node) &&
                  rank(tree->heap, node->right) <= rank(tree->heap, node);
     tree->end = node->block + node->bytes;
@@ -749,6 +781,7 @@ const char *const cartesian_trees[] = {
 
 const struct option_description cartesian_options[] = {
     CARTESIAN_OPTIONS(0, CARTESIAN_TREE_PUBLISHED, false),
+    ALIGNMENT_OPTION(0, struct cartesian_options, alignment),
     CARTESIAN_FIXED_OPTIONS(0, BLOCK_ALIGNMENT),
     {0},
 };

@@ -5,6 +5,7 @@
 #ifndef ALLOTROPE_ALLOC_POLICIES_CARTESIAN_H
 #define ALLOTROPE_ALLOC_POLICIES_CARTESIAN_H
 
+#include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
 #include "alloc/policies/free_bins.h"
@@ -27,6 +28,7 @@ struct cartesian_heap {
     bool asks_again;    /* memory for nodes, although blocks wait for it */
     unsigned patience;  /* how many requests until it does */
     size_t least_bytes; /* of a block */
+    size_t alignment;
     bool fast;
     struct counters counters;
 };
@@ -35,6 +37,7 @@ enum cartesian_tree { CARTESIAN_TREE_PUBLISHED, CARTESIAN_TREE_FAST };
 
 struct cartesian_options {
     enum cartesian_tree tree;
+    enum block_alignment alignment;
     bool counters;
     uint64_t least_bytes;
 };

@@ -8,8 +8,11 @@
  * front.
  *
  *   | tag | payload ...................... | tag |   live, at 8 mod 16
- *   | tag | next | previous | ............ | tag |   free
+ *   | tag | ............ | next | previous | tag |   free
  *   | fencepost | block | block | ... | block | fencepost |  a segment of memory
+ *
+ * The links lie at the high end, as in Moraes's: what a block cut from the start leaves keeps
+ * its place in the list and its links, and so does a block that merges with a lower one.
  *
  * Fixed by the sources: the tags, the circular list, merging on free, no remainder below four
  * words, a block cut from the start of the free one (an earlier version: from its end), growth by 8
@@ -25,6 +28,10 @@
  * Open, and chosen here: the word that links separate stretches of memory is left out; a block
  * aligned to more than 16 is cut out of a larger one. The tag's check takes no reference of its
  * own.
+ *
+ * Not followed: a fault in the original's count of free words. Where a block grows into the whole
+ * of its upper neighbour, the original subtracts the growth twice. Its count is then too low, and
+ * memory grows although a free block would have served.
  *
  * Not as published, where search=short asks for it: a search gives up when the blocks it has not
  * seen hold less than it needs, and none is made where memory has just grown, or where a bound on
@@ -52,9 +59,10 @@
 /* What is asked for beyond a block: three words, for the fenceposts and what used to link them. */
 enum { GROWTH_BYTES = 8192, EXCESS_BYTES = 24 };
 
+/* The last three words of a free block. */
 struct knuth_free_block {
-    uint64_t tag;
     struct knuth_free_block *next, *previous;
+    uint64_t tag;
 };
 
 static void knuth_init(void *state, struct page_source *pages, const void *options)
@@ -67,6 +75,7 @@ static void knuth_init(void *state, struct page_source *pages, const void *optio
     heap->binned = chosen->search == KNUTH_SEARCH_BINNED;
     heap->counters.on = chosen->counters;
     heap->looks_at_end = chosen->end == KNUTH_END_CHECKED;
+    heap->alignment = block_alignment_of(chosen->alignment);
 }
 
 /* Blocks and tags. */
@@ -77,11 +86,26 @@ static void set_tags(void *block, size_t bytes, enum tag_state state)
     tag_write((char *)block + bytes - TAG_BYTES, bytes, state);
 }
 
-/* Bytes of the block that serves a request: a multiple of 16. */
-static size_t block_bytes(size_t size)
+/* Bytes of the block that serves a request: a multiple of the alignment. */
+static size_t block_bytes(const struct knuth_heap *heap, size_t size)
 {
-    size_t bytes = round_up(size + KNUTH_TAGS_BYTES, BLOCK_ALIGNMENT);
+    size_t bytes = round_up(size + KNUTH_TAGS_BYTES, heap->alignment);
     return bytes < KNUTH_MIN_BLOCK ? KNUTH_MIN_BLOCK : bytes;
+}
+
+static struct knuth_free_block *free_block_ending(char *end)
+{
+    return (struct knuth_free_block *)end - 1;
+}
+
+static char *end_of(const struct knuth_free_block *block)
+{
+    return (char *)(uintptr_t)(block + 1);
+}
+
+static char *start_of(const struct knuth_free_block *block, size_t bytes)
+{
+    return end_of(block) - bytes;
 }
 
 static void *tag_before(const void *payload)
@@ -112,14 +136,14 @@ static size_t free_block_bytes(const struct knuth_free_block *block)
 {
     uint64_t opened = trusted_tag(&block->tag);
     if (tag_state(opened) != TAG_FREE)
-        report_damaged_tag(block);
+        report_damaged_tag(&block->tag);
     return tag_size(opened);
 }
 
 /* What stands before a payload; not intact where no block can be. */
 static uint64_t head_of(const struct knuth_heap *heap, const void *payload)
 {
-    if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
+    if ((uintptr_t)payload % heap->alignment != 0 || begins_segment(heap->pages, payload))
         return UINT64_MAX;
     return tag_read(tag_before(payload));
 }
@@ -148,7 +172,7 @@ static void unlink_block(struct knuth_free_block *block)
     block->previous->next = block->next;
 }
 
-/* `block` takes the place of `old`, whose links may lie inside it. */
+/* `block` takes the place of `old`. */
 static void replace_in_list(struct knuth_free_block *old, struct knuth_free_block *block)
 {
     struct knuth_free_block *next = old->next, *previous = old->previous;
@@ -174,10 +198,9 @@ static void link_before(struct knuth_free_block *place, struct knuth_free_block 
     place->previous = block;
 }
 
-static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free_block *block,
-                          size_t bytes)
+static bool is_wilderness(const struct knuth_heap *heap, const struct knuth_free_block *block)
 {
-    return (const char *)block + bytes == heap->fencepost;
+    return end_of(block) == heap->fencepost;
 }
 
 static size_t wilderness_bytes(const struct knuth_heap *heap)
@@ -198,7 +221,7 @@ static unsigned bin_of(size_t bytes)
 
 static void put_into_bin(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
-    if (is_wilderness(heap, block, bytes))
+    if (is_wilderness(heap, block))
         return;
     unsigned bin = bin_of(bytes);
     link_before(heap->bins[bin], block);
@@ -208,7 +231,7 @@ static void put_into_bin(struct knuth_heap *heap, struct knuth_free_block *block
 
 static void remove_from_bin(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
-    if (is_wilderness(heap, block, bytes))
+    if (is_wilderness(heap, block))
         return;
     unsigned bin = bin_of(bytes);
     struct knuth_free_block *next = block->next;
@@ -255,6 +278,15 @@ static void raise_bound(struct knuth_heap *heap, size_t bytes)
 
 /* Memory. */
 
+/* Where end=checked: the tag at a free block's start must be the one at its end, `tag`. */
+static void check_start(const struct knuth_heap *heap, const struct knuth_free_block *block,
+                        uint64_t tag)
+{
+    char *start = start_of(block, tag_size(tag));
+    if (heap->looks_at_end && tag_read(start) != tag)
+        report_damaged_tag(start);
+}
+
 /* As release, into the bins. */
 static __attribute__((noinline)) void release_to_bin(struct knuth_heap *heap, char *block,
                                                      size_t bytes)
@@ -262,20 +294,19 @@ static __attribute__((noinline)) void release_to_bin(struct knuth_heap *heap, ch
     uint64_t below = trusted_tag(block - TAG_BYTES), above = trusted_tag(block + bytes);
     heap->free_bytes += bytes;
     if (tag_state(above) == TAG_FREE) {
-        remove_from_bin(heap, (struct knuth_free_block *)(block + bytes), tag_size(above));
         bytes += tag_size(above);
+        remove_from_bin(heap, free_block_ending(block + bytes), tag_size(above));
         count_merge(&heap->counters);
     }
     if (tag_state(below) == TAG_FREE) {
-        if (heap->looks_at_end && tag_read(block - tag_size(below)) != below)
-            report_damaged_tag(block - TAG_BYTES);
+        remove_from_bin(heap, free_block_ending(block), tag_size(below));
+        check_start(heap, free_block_ending(block), below);
         block -= tag_size(below);
-        remove_from_bin(heap, (struct knuth_free_block *)block, tag_size(below));
         bytes += tag_size(below);
         count_merge(&heap->counters);
     }
     set_tags(block, bytes, TAG_FREE);
-    put_into_bin(heap, (struct knuth_free_block *)block, bytes);
+    put_into_bin(heap, free_block_ending(block + bytes), bytes);
 }
 
 /* Puts a block, which must be tagged as allocated, into the list, merged with its neighbours. */
@@ -285,29 +316,29 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
         release_to_bin(heap, block, bytes);
         return;
     }
-    uint64_t below = trusted_tag(block - TAG_BYTES);
-    struct knuth_free_block *upper = (struct knuth_free_block *)(block + bytes);
-    uint64_t above = trusted_tag(upper);
-    struct knuth_free_block *merged = (struct knuth_free_block *)block;
+    uint64_t below = trusted_tag(block - TAG_BYTES), above = trusted_tag(block + bytes);
+    struct knuth_free_block *lower = NULL, *merged = free_block_ending(block + bytes);
     heap->free_bytes += bytes;
     if (tag_state(below) == TAG_FREE) {
-        merged = (struct knuth_free_block *)(block - tag_size(below));
-        if (heap->looks_at_end && tag_read(merged) != below)
-            report_damaged_tag(block - TAG_BYTES);
+        lower = free_block_ending(block);
+        check_start(heap, lower, below);
+        block -= tag_size(below);
         bytes += tag_size(below);
         count_merge(&heap->counters);
     }
     if (tag_state(above) == TAG_FREE) {
-        if ((char *)merged != block)
-            unlink_block(merged);
-        replace_in_list(upper, merged);
         bytes += tag_size(above);
+        merged = free_block_ending(block + bytes);
+        if (lower)
+            unlink_block(lower);
         count_merge(&heap->counters);
-    } else if ((char *)merged == block) {
+    } else if (lower) {
+        replace_in_list(lower, merged);
+    } else {
         link_before(heap->rover, merged);
     }
-    set_tags(merged, bytes, TAG_FREE);
-    if (!is_wilderness(heap, merged, bytes))
+    set_tags(block, bytes, TAG_FREE);
+    if (!is_wilderness(heap, merged))
         raise_bound(heap, bytes);
     heap->rover = merged;
 }
@@ -319,7 +350,7 @@ static __attribute__((noinline)) void keep_wilderness(struct knuth_heap *heap)
     raise_bound(heap, bytes);
     if (!heap->binned || bytes == 0)
         return;
-    struct knuth_free_block *block = (struct knuth_free_block *)(heap->fencepost - bytes);
+    struct knuth_free_block *block = free_block_ending(heap->fencepost);
     heap->fencepost = NULL;
     put_into_bin(heap, block, bytes);
 }
@@ -356,8 +387,7 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
 /* The wilderness, if it has at least `bytes`. */
 static struct knuth_free_block *sufficient_wilderness(const struct knuth_heap *heap, size_t bytes)
 {
-    size_t found = wilderness_bytes(heap);
-    return found >= bytes ? (struct knuth_free_block *)(heap->fencepost - found) : NULL;
+    return wilderness_bytes(heap) >= bytes ? free_block_ending(heap->fencepost) : NULL;
 }
 
 /* First fit from the rover on; the wilderness, if the rover is there, comes last. NULL when no
@@ -367,7 +397,7 @@ static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
     if (heap->short_search && bytes > heap->bound)
         return sufficient_wilderness(heap, bytes);
     struct knuth_free_block *start = heap->rover;
-    if (is_wilderness(heap, start, free_block_bytes(start)))
+    if (is_wilderness(heap, start))
         start = start->next;
     struct knuth_free_block *block = start;
     size_t unseen_bytes = heap->free_bytes;
@@ -418,22 +448,25 @@ static struct knuth_free_block *obtain_room(struct knuth_heap *heap, size_t byte
     return hopeless || extend(heap, bytes) ? heap->rover : NULL;
 }
 
-/* Cuts `bytes` off; the remainder stays in the list where the whole block was. */
-static char *cut(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes, size_t rest)
+/* Cuts `bytes` off a free block and leaves `rest`, which stays in the list where the whole was.
+ * From the start: nothing is linked anew. *block becomes what is left. */
+static char *cut(struct knuth_heap *heap, struct knuth_free_block **block, size_t bytes,
+                 size_t rest)
 {
-    char *taken = (char *)block;
-    struct knuth_free_block *remainder = block;
+    char *start = start_of(*block, bytes + rest), *taken = start;
     if (heap->cut_from_end) {
+        struct knuth_free_block *whole = *block;
         taken += rest;
+        *block = free_block_ending(taken);
+        replace_in_list(whole, *block);
+        if (heap->rover == whole)
+            heap->rover = *block;
     } else {
-        remainder = (struct knuth_free_block *)(taken + bytes);
-        replace_in_list(block, remainder);
+        start += bytes;
     }
-    set_tags(remainder, rest, TAG_FREE);
-    if (!is_wilderness(heap, remainder, rest))
+    set_tags(start, rest, TAG_FREE);
+    if (!is_wilderness(heap, *block))
         raise_bound(heap, rest);
-    if (heap->rover == block)
-        heap->rover = remainder;
     count_split(&heap->counters);
     return taken;
 }
@@ -443,15 +476,16 @@ static char *take_binned(struct knuth_heap *heap, struct knuth_free_block *block
                          bool from_end)
 {
     size_t found = free_block_bytes(block), rest = found - bytes;
-    char *taken = (char *)block, *remainder = taken + bytes;
+    char *taken = start_of(block, found), *remainder = taken + bytes;
     remove_from_bin(heap, block, found);
+    check_start(heap, block, tag_read(&block->tag));
     if (rest >= KNUTH_MIN_BLOCK) {
         if (from_end) {
             remainder = taken;
             taken += rest;
         }
         set_tags(remainder, rest, TAG_FREE);
-        put_into_bin(heap, (struct knuth_free_block *)remainder, rest);
+        put_into_bin(heap, free_block_ending(remainder + rest), rest);
         count_split(&heap->counters);
     } else {
         bytes = found;
@@ -467,11 +501,11 @@ static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_
     size_t found = free_block_bytes(block), rest = found - bytes;
     bool is_rover = block == heap->rover;
     size_t rover_bytes = is_rover ? found : free_block_bytes(heap->rover);
-    char *taken = (char *)block;
+    char *taken = start_of(block, found);
     if (rest >= KNUTH_MIN_BLOCK) {
-        taken = cut(heap, block, bytes, rest);
+        taken = cut(heap, &block, bytes, rest);
         if (rest > rover_bytes)
-            heap->rover = heap->cut_from_end ? block : (struct knuth_free_block *)(taken + bytes);
+            heap->rover = block;
     } else {
         struct knuth_free_block *next = block->next;
         bytes = found;
@@ -499,7 +533,7 @@ static void *knuth_alloc(void *state, size_t size)
     struct knuth_heap *heap = state;
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
-    size_t bytes = block_bytes(size);
+    size_t bytes = block_bytes(heap, size);
     if (heap->binned)
         return alloc_binned(heap, bytes);
     struct knuth_free_block *block = obtain_room(heap, bytes);
@@ -530,7 +564,7 @@ static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
     struct knuth_heap *heap = state;
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
-    size_t needed = block_bytes(size);
+    size_t needed = block_bytes(heap, size);
     char *payload = knuth_alloc(heap, needed - KNUTH_TAGS_BYTES + alignment + KNUTH_MIN_BLOCK);
     if (!payload)
         return NULL;
@@ -559,11 +593,7 @@ static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper,
     }
     size_t found = free_block_bytes(upper), rest = found - missing;
     if (rest >= KNUTH_MIN_BLOCK) {
-        struct knuth_free_block *remainder = (struct knuth_free_block *)((char *)upper + missing);
-        replace_in_list(upper, remainder);
-        set_tags(remainder, rest, TAG_FREE);
-        if (heap->rover == upper)
-            heap->rover = remainder;
+        set_tags(end_of(upper) - rest, rest, TAG_FREE);
         count_split(&heap->counters);
         found = missing;
     } else {
@@ -582,7 +612,7 @@ static bool knuth_resize(void *state, void *payload, size_t size)
     char *block = tag_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return false;
-    size_t needed = block_bytes(size);
+    size_t needed = block_bytes(heap, size);
     if (needed <= bytes) {
         shed(heap, block, bytes, needed);
         return true;
@@ -590,7 +620,8 @@ static bool knuth_resize(void *state, void *payload, size_t size)
     uint64_t above = trusted_tag(block + bytes);
     if (tag_state(above) != TAG_FREE || bytes + tag_size(above) < needed)
         return false;
-    bytes += grow_into(heap, (struct knuth_free_block *)(block + bytes), needed - bytes);
+    struct knuth_free_block *upper = free_block_ending(block + bytes + tag_size(above));
+    bytes += grow_into(heap, upper, needed - bytes);
     set_tags(block, bytes, TAG_LIVE);
     return true;
 }
@@ -742,8 +773,7 @@ static bool bins_are_valid(const struct knuth_heap *heap, size_t count)
         while (block) {
             uint64_t tag = tag_read(&block->tag);
             if (!tag_is(tag, TAG_FREE) || bin_of(tag_size(tag)) != bin ||
-                is_wilderness(heap, block, tag_size(tag)) || block->next->previous != block ||
-                ++seen > count)
+                is_wilderness(heap, block) || block->next->previous != block || ++seen > count)
                 return false;
             block = block->next == heap->bins[bin] ? NULL : block->next;
         }
@@ -776,6 +806,7 @@ const char *const knuth_ends[] = {
 
 const struct option_description knuth_options[] = {
     KNUTH_OPTIONS(0, KNUTH_SEARCH_PUBLISHED, false),
+    ALIGNMENT_OPTION(0, struct knuth_options, alignment),
     KNUTH_FIXED_OPTIONS(0, KNUTH_END_TRUSTED),
     {0},
 };

@@ -5,6 +5,7 @@
 #ifndef ALLOTROPE_ALLOC_POLICIES_KNUTH_H
 #define ALLOTROPE_ALLOC_POLICIES_KNUTH_H
 
+#include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
 #include "alloc/policies/free_bins.h"
@@ -20,7 +21,7 @@ struct knuth_free_block;
 struct knuth_heap {
     struct page_source *pages;
     struct knuth_free_block *rover; /* where the next search starts; NULL: no block is free */
-    size_t free_bytes;
+    size_t free_bytes, alignment;
     char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
     bool binned;  /* there is no circular list and no rover, but the bins */
@@ -39,6 +40,7 @@ struct knuth_options {
     enum knuth_cut cut;
     enum knuth_search search;
     enum knuth_end end;
+    enum block_alignment alignment;
     bool counters;
 };
 

@@ -38,4 +38,4 @@ static bool default_init(const void *options)
 
 static const struct option_description default_options[] = {LAYERED_OPTIONS(0), {0}};
 
-DEFINE_PRESETS(bsd, NULL);
+DEFINE_PRESETS(bsd, NULL, BLOCK_ALIGNMENT);

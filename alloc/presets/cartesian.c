@@ -52,4 +52,5 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-DEFINE_PRESETS(cartesian, cartesian_options);
+DEFINE_PRESETS(cartesian, cartesian_options,
+               block_alignment_of(((const struct cartesian_options *)options)->alignment));

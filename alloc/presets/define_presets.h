@@ -18,45 +18,46 @@
  *     default_options   the default preset's table of options, and
  *     default_init      its init
  *
- * heap_options: the heap's own table of options; NULL when it has none. */
-#define DEFINE_PRESETS(policy, heap_options)            \
-    void *policy##_default_alloc(size_t size)           \
-    {                                                   \
-        return layered_alloc(&layers, size);            \
-    }                                                   \
-                                                        \
-    void policy##_default_free(void *block)             \
-    {                                                   \
-        layered_free(&layers, block);                   \
-    }                                                   \
-                                                        \
-    static bool init_classic(const void *options)       \
-    {                                                   \
-        return classic_init(&policy##_policy, options); \
-    }                                                   \
-                                                        \
-    const struct allocator policy##_default = {         \
-        .name = #policy,                                \
-        .preset = "default",                            \
-        .preset_title = LAYERED_TITLE,                  \
-        .title = TITLE,                                 \
-        .source = SOURCE,                               \
-        .options = default_options,                     \
-        .init = default_init,                           \
-        .alloc = policy##_default_alloc,                \
-        .free = policy##_default_free,                  \
-        LAYERED_FUNCTIONS,                              \
-    };                                                  \
-                                                        \
-    const struct allocator policy##_classic = {         \
-        .name = #policy,                                \
-        .preset = "classic",                            \
-        .preset_title = CLASSIC_TITLE,                  \
-        .title = TITLE,                                 \
-        .source = SOURCE,                               \
-        .options = heap_options,                        \
-        .init = init_classic,                           \
-        CLASSIC_FUNCTIONS,                              \
+ * heap_options: the heap's own table of options; NULL when it has none. alignment: of the classic
+ * preset's blocks, an expression in `options`, which is what the options were set to. */
+#define DEFINE_PRESETS(policy, heap_options, alignment)            \
+    void *policy##_default_alloc(size_t size)                      \
+    {                                                              \
+        return layered_alloc(&layers, size);                       \
+    }                                                              \
+                                                                   \
+    void policy##_default_free(void *block)                        \
+    {                                                              \
+        layered_free(&layers, block);                              \
+    }                                                              \
+                                                                   \
+    static bool init_classic(const void *options)                  \
+    {                                                              \
+        return classic_init(&policy##_policy, options, alignment); \
+    }                                                              \
+                                                                   \
+    const struct allocator policy##_default = {                    \
+        .name = #policy,                                           \
+        .preset = "default",                                       \
+        .preset_title = LAYERED_TITLE,                             \
+        .title = TITLE,                                            \
+        .source = SOURCE,                                          \
+        .options = default_options,                                \
+        .init = default_init,                                      \
+        .alloc = policy##_default_alloc,                           \
+        .free = policy##_default_free,                             \
+        LAYERED_FUNCTIONS,                                         \
+    };                                                             \
+                                                                   \
+    const struct allocator policy##_classic = {                    \
+        .name = #policy,                                           \
+        .preset = "classic",                                       \
+        .preset_title = CLASSIC_TITLE,                             \
+        .title = TITLE,                                            \
+        .source = SOURCE,                                          \
+        .options = heap_options,                                   \
+        .init = init_classic,                                      \
+        CLASSIC_FUNCTIONS,                                         \
     }
 
 #endif

@@ -69,4 +69,4 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-DEFINE_PRESETS(gnu, gnu_options);
+DEFINE_PRESETS(gnu, gnu_options, BLOCK_ALIGNMENT);

@@ -48,4 +48,5 @@ static bool default_init(const void *options)
     return layered_init(&layers, &chosen->heap, &chosen->layers);
 }
 
-DEFINE_PRESETS(knuth, knuth_options);
+DEFINE_PRESETS(knuth, knuth_options,
+               block_alignment_of(((const struct knuth_options *)options)->alignment));

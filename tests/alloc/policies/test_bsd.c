@@ -115,17 +115,18 @@ static void test_blocks_are_never_merged_split_or_returned(void **state)
 }
 
 /* The expression of 1982, on the payload of the block: stay while
- * size <= payload && size > payload / 2 - header. */
+ * size <= payload && size > payload / 2 - header. It is unsigned: of the smallest class the
+ * difference wraps, and no block stays. */
 static void test_realloc_stays_in_place_as_published(void **state)
 {
     (void)state;
     for (unsigned size_class = 4; size_class <= 14; size_class++) {
-        long payload = (1L << size_class) - 8;
-        char *block = take((size_t)payload);
-        memset(block, 0x5A, (size_t)payload);
-        for (long size = 1; size <= payload + 2; size++)
-            assert_int_equal(resizes_in_place(block, (size_t)size),
-                             size <= payload && size > payload / 2 - 8);
+        size_t payload = ((size_t)1 << size_class) - 8, half = payload / 2 - 8;
+        char *block = take(payload);
+        memset(block, 0x5A, payload);
+        for (size_t size = 1; size <= payload + 2; size++)
+            assert_int_equal(resizes_in_place(block, size), size <= payload && size > half);
+        assert_int_equal(resizes_in_place(block, payload), size_class > 4);
         assert_int_equal(usable(block), payload); /* blocks never change their size */
         assert_int_equal(block[payload - 1], 0x5A);
     }

@@ -7,6 +7,7 @@
 enum { ARRAY_BYTES = 512 * 32, FIRST_BLOCK = ARRAY_BYTES + 16 };
 
 static const struct heap_case plain = {&cartesian_policy, {"counters=on"}};
+static const struct heap_case aligned_to_8 = {&cartesian_policy, {"align=8"}};
 static const struct heap_case fast_tree = {&cartesian_policy, {"counters=on", "tree=fast"}};
 
 static void test_cartesian_puts_an_array_of_512_nodes_before_the_first_block(void **state)
@@ -82,6 +83,61 @@ static void test_cartesian_splits_only_if_the_rest_exceeds_the_smallest_block(vo
     give(hole);
     assert_ptr_equal(take(72), hole);
     assert_int_equal(usable(hole), 72); /* 32 do not */
+}
+
+/* As SunOS: the size stands in the block too, wherever it changes. */
+static void test_cartesian_free_blocks_keep_their_size_as_published(void **state)
+{
+    (void)state;
+    char *hole = take(1000), *next = take(104);
+    take(8);
+    give(hole);
+    assert_int_equal(tag_size(tag_read(hole - 8)), 1008);
+    take(104); /* cut from the low end */
+    assert_int_equal(tag_size(tag_read(hole + 112 - 8)), 1008 - 112);
+    give(next);
+    assert_int_equal(tag_size(tag_read(hole + 112 - 8)), 1008);
+}
+
+static void test_cartesian_sheds_from_the_smallest_block_on(void **state)
+{
+    (void)state;
+    void *block = take(104);
+    take(8);
+    assert_true(resizes_in_place(block, 88));
+    assert_int_equal(usable(block), 88); /* where a malloc keeps 16 bytes over */
+    assert_true(heap_is_valid());
+}
+
+/* The neighbour leaves the tree and the rest of it comes back, below its equals. */
+static void test_cartesian_growth_frees_the_rest_of_the_neighbour(void **state)
+{
+    (void)state;
+    char *left = take(200), *block, *neighbour, *equal;
+    take(8);
+    block = take(104);
+    neighbour = take(312);
+    take(8);
+    equal = take(200);
+    take(8);
+    give(left);
+    give(equal);
+    give(neighbour);
+    assert_true(resizes_in_place(block, 216)); /* leaves 208 of it, as much as the others have */
+    assert_true(heap_is_valid());
+    assert_ptr_equal(take(200), block + 224);
+}
+
+/* As the machines of 1992: rounding to 8. */
+static void test_cartesian_rounds_to_eight_when_asked(void **state)
+{
+    (void)state;
+    char *first = take(12), *second = take(12);
+    assert_ptr_equal(second, first + 24);
+    assert_int_equal(usable(first), 16);
+    for (size_t alignment = 16; alignment <= 4096; alignment *= 2)
+        assert_int_equal((uintptr_t)take_aligned(alignment, 20) % alignment, 0);
+    assert_true(heap_is_valid());
 }
 
 static void test_cartesian_merges_both_neighbours_on_free(void **state)
@@ -288,6 +344,10 @@ int main(void)
         HEAP_TEST(test_cartesian_ties_go_left, plain),
         HEAP_TEST(test_cartesian_hands_out_the_low_end, plain),
         HEAP_TEST(test_cartesian_splits_only_if_the_rest_exceeds_the_smallest_block, plain),
+        HEAP_TEST(test_cartesian_free_blocks_keep_their_size_as_published, plain),
+        HEAP_TEST(test_cartesian_sheds_from_the_smallest_block_on, plain),
+        HEAP_TEST(test_cartesian_growth_frees_the_rest_of_the_neighbour, plain),
+        HEAP_TEST(test_cartesian_rounds_to_eight_when_asked, aligned_to_8),
         HEAP_TEST(test_cartesian_merges_both_neighbours_on_free, plain),
         HEAP_TEST(test_cartesian_takes_another_array_when_nodes_run_out, plain),
         HEAP_TEST(test_cartesian_loses_no_block_when_a_node_is_refused, plain),

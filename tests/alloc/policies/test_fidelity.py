@@ -27,8 +27,11 @@ HEAPS: dict[str, tuple[tuple[str, ...], Callable[[], Model]]] = {
     "knuth, search=short": (("knuth", "search=short"), Knuth),
     "knuth, search=binned": (("knuth", "search=binned"), BinnedKnuth),
     "knuth, cut=end": (("knuth", "cut=end", "counters=on"), lambda: Knuth("end")),
+    "knuth, align=8": (("knuth", "align=8"), lambda: Knuth(align=8)),
+    "knuth, cut=end,align=8": (("knuth", "cut=end", "align=8"), lambda: Knuth("end", 8)),
     "cartesian": (("cartesian",), Cartesian),
     "cartesian, least=32": (("cartesian", "least=32", "counters=on"), lambda: Cartesian(32)),
+    "cartesian, align=8": (("cartesian", "align=8"), lambda: Cartesian(align=8)),
     "gnu": (("gnu",), Gnu),
     "gnu, least=32": (("gnu", "least_log=5", "counters=on"), lambda: Gnu(32)),
     "gnu, parts=on": (("gnu", "parts=on"), lambda: Gnu(parts=True)),
@@ -58,7 +61,7 @@ def random_operations(seed: int, count: int, largest: int) -> Iterator[Operation
             yield "r", generator.choice(live), size
         else:
             if choice > 0.97:
-                yield "m", 32 << generator.randrange(9), size
+                yield "m", 16 << generator.randrange(10), size
             else:
                 yield "a", size if generator.random() < 0.99 else 0, 0
             live.append(blocks)

@@ -5,9 +5,11 @@
 #include "tests/unit/heap_unit.h"
 
 static const struct heap_case plain = {&knuth_policy, {"counters=on"}};
+static const struct heap_case aligned_to_8 = {&knuth_policy, {"align=8"}};
 static const struct heap_case cuts_from_the_end = {&knuth_policy, {"counters=on", "cut=end"}};
 static const struct heap_case short_searches = {&knuth_policy, {"counters=on", "search=short"}};
 static const struct heap_case bins = {&knuth_policy, {"counters=on", "search=binned"}};
+static const struct heap_case checked_bins = {&knuth_policy, {"search=binned", "end=checked"}};
 static const struct heap_case looks_at_ends = {&knuth_policy, {"end=checked"}};
 
 static void test_knuth_serves_aligned_blocks_with_two_tags_of_cost(void **state)
@@ -113,6 +115,37 @@ static void test_knuth_cuts_from_the_end_when_asked(void **state)
     char *first = take(64), *second = take(64);
     assert_true(first > second);
     assert_int_equal((size_t)(first - heap.source.base) + 64 + 16, 8192);
+}
+
+/* The links lie at a free block's high end: a cut from its start writes no other free block. */
+static void test_knuth_cutting_links_nothing_anew(void **state)
+{
+    (void)state;
+    char *holes[3], before[3][512];
+    for (int i = 0; i < 3; i++) {
+        holes[i] = take(480);
+        take(8);
+    }
+    for (int i = 0; i < 3; i++)
+        give(holes[i]);
+    for (int i = 0; i < 3; i++)
+        memcpy(before[i], holes[i] - 8, 496);
+    assert_ptr_equal(take(100), holes[2]);
+    assert_memory_equal(holes[0] - 8, before[0], 496);
+    assert_memory_equal(holes[1] - 8, before[1], 496);
+    assert_memory_equal(holes[2] + 472 - 24, before[2] + 480 - 24, 16); /* its own links stay */
+    assert_true(heap_is_valid());
+}
+
+static void test_knuth_rounds_to_eight_when_asked(void **state)
+{
+    (void)state;
+    char *first = take(24), *second = take(24);
+    assert_ptr_equal(second, first + 40);
+    assert_int_equal(usable(first), 24);
+    for (size_t alignment = 16; alignment <= 4096; alignment *= 2)
+        assert_int_equal((uintptr_t)take_aligned(alignment, 20) % alignment, 0);
+    assert_true(heap_is_valid());
 }
 
 static void test_knuth_search_starts_at_the_block_just_freed(void **state)
@@ -335,6 +368,26 @@ static void test_knuth_finds_a_byte_written_past_the_end_when_asked(void **state
     give(next);
 }
 
+static void take_100(void *unused)
+{
+    (void)unused;
+    take(100);
+}
+
+/* A write past the end of the block below reaches the first tag of a free block, not its links. */
+static void test_knuth_finds_an_overwritten_start_of_a_block_it_takes(void **state)
+{
+    (void)state;
+    char *block = take(100), *hole = take(100);
+    take(8);
+    give(hole);
+    const uint64_t tag = *(uint64_t *)(void *)(hole - 8);
+    memset(block + usable(block) + 8, 'x', 8);
+    assert_aborts(take_100, NULL, "boundary tag(0x");
+    *(uint64_t *)(void *)(hole - 8) = tag;
+    assert_ptr_equal(take(100), hole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +402,8 @@ int main(void)
         HEAP_TEST(test_knuth_keeps_a_remainder_below_four_words_in_the_block, plain),
         HEAP_TEST(test_knuth_cuts_from_the_start, plain),
         HEAP_TEST(test_knuth_cuts_from_the_end_when_asked, cuts_from_the_end),
+        HEAP_TEST(test_knuth_cutting_links_nothing_anew, plain),
+        HEAP_TEST(test_knuth_rounds_to_eight_when_asked, aligned_to_8),
         HEAP_TEST(test_knuth_search_starts_at_the_block_just_freed, plain),
         HEAP_TEST(test_knuth_leaves_the_wilderness_alone_while_others_fit, plain),
         HEAP_TEST(test_knuth_grows_before_a_search_that_would_be_hopeless, plain),
@@ -379,6 +434,7 @@ int main(void)
         HEAP_TEST(test_knuth_finds_a_pointer_into_a_block, plain),
         HEAP_TEST(test_knuth_finds_an_overwritten_tag_beside_the_block, plain),
         HEAP_TEST(test_knuth_finds_a_byte_written_past_the_end_when_asked, looks_at_ends),
+        HEAP_TEST(test_knuth_finds_an_overwritten_start_of_a_block_it_takes, checked_bins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

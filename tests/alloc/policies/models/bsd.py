@@ -46,4 +46,5 @@ class Bsd(Model):
     def resize(self, block: int, size: int) -> bool:
         own = self.shifted.get(block, block)
         usable = self.sizes[own - HEADER] - HEADER - (block - own)
-        return usable // 2 - HEADER < size <= usable
+        # Unsigned: of the smallest class the bound is huge, and no size exceeds it.
+        return (usable // 2 - HEADER) % 2**64 < size <= usable

@@ -99,8 +99,9 @@ def better_fit(tree: Tree, size: int) -> Node:
 
 
 class Cartesian(Model):
-    def __init__(self, least: int = 16) -> None:
+    def __init__(self, least: int = 16, align: int = 16) -> None:
         super().__init__()
+        self.align = align
         self.least = least  # bytes of the smallest block
         self.tree: Tree = None
         self.free_sizes: dict[int, int] = {}  # what the tree holds, by start
@@ -149,7 +150,7 @@ class Cartesian(Model):
         return size
 
     def alloc(self, size: int) -> int:
-        size = max(round_up(size + HEADER, 16), self.least)
+        size = max(round_up(size + HEADER, self.align), self.least)
         if weight(self.tree) < size:
             if self.nodes == 0:
                 self.add_array()
@@ -161,14 +162,16 @@ class Cartesian(Model):
 
     def shed(self, start: int, needed: int) -> None:
         rest = self.sizes[start] - needed
-        if rest > self.least:
+        if rest >= self.least:
             self.sizes[start] = needed
             self.release(start + needed, rest)
 
     def alloc_aligned(self, alignment: int, size: int) -> int:
-        needed = max(round_up(size + HEADER, 16), self.least)
-        payload = self.alloc(needed - HEADER + alignment)
+        needed = max(round_up(size + HEADER, self.align), self.least)
+        payload = self.alloc(needed - HEADER + alignment + 16 - self.align)
         aligned = round_up(payload, alignment)
+        if aligned - payload == 8:  # no block is so small
+            aligned += alignment
         whole = self.sizes.pop(payload - HEADER)
         if aligned > payload:
             self.release(payload - HEADER, aligned - payload)
@@ -181,12 +184,17 @@ class Cartesian(Model):
 
     def resize(self, block: int, size: int) -> bool:
         start = block - HEADER
-        needed = max(round_up(size + HEADER, 16), self.least)
+        needed = max(round_up(size + HEADER, self.align), self.least)
         size = self.sizes[start]
         if needed <= size:
             self.shed(start, needed)
             return True
-        if self.free_sizes.get(start + size, 0) < needed - size:
+        above, missing = start + size, needed - size
+        if self.free_sizes.get(above, 0) < missing:
             return False
-        self.sizes[start] += self.take(start + size, needed - size)
+        self.tree = delete(self.tree, above)
+        whole = self.forget(above)
+        self.sizes[start] += missing if whole - missing >= self.least else whole
+        if whole - missing >= self.least:
+            self.release(above + missing, whole - missing)
         return True

@@ -14,8 +14,9 @@ GROWTH = 8192
 
 
 class Knuth(Model):
-    def __init__(self, cut: str = "start") -> None:
+    def __init__(self, cut: str = "start", align: int = 16) -> None:
         super().__init__()
+        self.align = align
         self.cut_from_end = cut == "end"
         self.starts: list[int] = []  # of all blocks, ascending; a block is 8 below its payload
         self.sizes: dict[int, int] = {}
@@ -45,8 +46,8 @@ class Knuth(Model):
             below not in self.free_list or below + self.sizes[below] != start
         ):
             below = None
-        if above is not None and above not in self.free_list:
-            above = None
+        if above is not None and (above not in self.free_list or start + self.sizes[start] != above):
+            above = None  # in use, or behind fenceposts
         if above is not None:
             if below is not None:
                 self.free_list.remove(below)
@@ -94,7 +95,7 @@ class Knuth(Model):
         return taken
 
     def alloc(self, size: int) -> int:
-        size = max(round_up(size + TAGS, 16), LEAST)
+        size = max(round_up(size + TAGS, self.align), LEAST)
         if sum(self.sizes[start] for start in self.free_list) < size:
             self.grow(size)
         order = self.free_list
@@ -118,7 +119,7 @@ class Knuth(Model):
             self.release(self.split_off(start, needed))
 
     def alloc_aligned(self, alignment: int, size: int) -> int:
-        needed = max(round_up(size + TAGS, 16), LEAST)
+        needed = max(round_up(size + TAGS, self.align), LEAST)
         payload = self.alloc(needed - TAGS + alignment + LEAST)
         start = payload - 8
         if payload % alignment:
@@ -133,7 +134,7 @@ class Knuth(Model):
 
     def resize(self, block: int, size: int) -> bool:
         start = block - 8
-        needed = max(round_up(size + TAGS, 16), LEAST)
+        needed = max(round_up(size + TAGS, self.align), LEAST)
         missing = needed - self.sizes[start]
         if missing <= 0:
             self.shed(start, needed)
@@ -208,7 +209,7 @@ class BinnedKnuth(Knuth):
         return start
 
     def alloc(self, size: int) -> int:
-        size = max(round_up(size + TAGS, 16), LEAST)
+        size = max(round_up(size + TAGS, self.align), LEAST)
         for number in range(bin_of(size // 16), len(BIN_STARTS)):
             for start in self.bins[number][:SEARCH_LIMIT]:
                 if self.sizes[start] >= size:
@@ -221,7 +222,7 @@ class BinnedKnuth(Knuth):
 
     def resize(self, block: int, size: int) -> bool:
         start = block - 8
-        needed = max(round_up(size + TAGS, 16), LEAST)
+        needed = max(round_up(size + TAGS, self.align), LEAST)
         missing = needed - self.sizes[start]
         if missing <= 0:
             self.shed(start, needed)
