@@ -48,6 +48,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "trace/recorder": {"trace/protocol", "trace/format"},
     "analysis/launcher": {"trace/base"},
     "analysis/load": {"trace/base"},
+    "analysis/vm": VM | {"trace/base"},
     "analysis/replay": {"trace/base", "trace/events"},
     "analysis/simulate/simulators": set(),
     "analysis/simulate": {"analysis/simulate/simulators", "trace/references"} | TRACE,

@@ -8,63 +8,14 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
+#include "vm/kernel/kept.h"
 #include "vm/private_memory.h"
 #include "vm/number.h"
 #include "vm/syscall.h"
 
-/* A descriptor of ours, and what it is open on: the program may close it and open its own. */
-struct kept {
-    int descriptor;
-    dev_t device;
-    ino_t inode;
-};
 static struct kept proc = {.descriptor = -1};
 static struct kept files[PROCESS_FILES] = {{.descriptor = -1}, {.descriptor = -1}};
-
-/* Where no program puts its own descriptors by accident, if the limit allows. */
-enum { HIGH_DESCRIPTOR = 1000, LEAST_DESCRIPTOR = 64 };
-
-static int move_high(int descriptor)
-{
-    for (int least = HIGH_DESCRIPTOR; least >= LEAST_DESCRIPTOR; least /= 2) {
-        long high = SYSCALL_3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, least);
-        if (!syscall_failed(high)) {
-            SYSCALL_1(SYS_close, descriptor);
-            return (int)high;
-        }
-    }
-    return descriptor;
-}
-
-static bool keep(struct kept *kept, long opened)
-{
-    struct stat status;
-    if (syscall_failed(opened))
-        return false;
-    kept->descriptor = move_high((int)opened);
-    if (syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)))
-        return false;
-    kept->device = status.st_dev;
-    kept->inode = status.st_ino;
-    return true;
-}
-
-static bool still_open(const struct kept *kept)
-{
-    struct stat status;
-    return kept->descriptor >= 0 &&
-           !syscall_failed(SYSCALL_2(SYS_fstat, kept->descriptor, &status)) &&
-           status.st_dev == kept->device && status.st_ino == kept->inode;
-}
-
-static void drop(struct kept *kept)
-{
-    if (still_open(kept))
-        SYSCALL_1(SYS_close, kept->descriptor);
-    kept->descriptor = -1;
-}
 
 /* A process, a thread or a descriptor. Negative: the text is no such number. */
 static int number_in(const char *text)
@@ -88,11 +39,11 @@ static bool proc_counts_as_we_do(void)
 static bool open_proc(void)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    if (!keep(&proc, SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", flags, 0)))
+    if (!kept_take(&proc, SYSCALL_4(SYS_openat, AT_FDCWD, "/proc", flags, 0)))
         return false;
     if (proc_counts_as_we_do())
         return true;
-    drop(&proc);
+    kept_drop(&proc);
     return false;
 }
 
@@ -105,7 +56,7 @@ static size_t append(char *path, size_t length, const char *text)
 
 static int open_below(const char *path, int flags)
 {
-    if (!still_open(&proc) && !open_proc())
+    if (!kept_is_open(&proc) && !open_proc())
         return -1;
     long opened = SYSCALL_4(SYS_openat, proc.descriptor, path, flags | O_CLOEXEC, 0);
     return syscall_failed(opened) ? -1 : (int)opened;
@@ -128,7 +79,7 @@ int process_file(enum process_file file)
 {
     static const char *const names[PROCESS_FILES] = {"pagemap", "mem"};
     struct kept *kept = &files[file];
-    if (!still_open(kept) && !keep(kept, process_open_file(names[file])))
+    if (!kept_is_open(kept) && !kept_take(kept, process_open_file(names[file])))
         kept->descriptor = -1;
     return kept->descriptor;
 }
@@ -180,8 +131,8 @@ bool process_open(void)
 bool process_forked(void)
 {
     for (int file = 0; file < PROCESS_FILES; file++)
-        drop(&files[file]);
-    if (still_open(&proc) && !proc_counts_as_we_do())
+        kept_drop(&files[file]);
+    if (kept_is_open(&proc) && !proc_counts_as_we_do())
         return false;
     keep_files_of_superuser();
     return true;

@@ -10,22 +10,10 @@
 
 #include <stddef.h>
 
+#include "vm/kernel/page_scan.h"
 #include "vm/kernel/process.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
-
-/* linux/fs.h of 6.7; Debian 12's is older. */
-struct page_region {
-    uint64_t start, end, categories;
-};
-struct pagemap_scan {
-    uint64_t size, flags, start, end, walk_end, regions, region_count, most_pages;
-    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
-};
-enum { PAGE_FILE = 1 << 2, PAGE_PRESENT = 1 << 3, PAGE_SWAPPED = 1 << 4, PAGE_ZERO = 1 << 5 };
-#define PAGEMAP_SCAN_REQUEST 0xC0606610UL /* _IOWR('f', 16, struct pm_scan_arg) */
-
-_Static_assert(sizeof(struct pagemap_scan) == 0x60, "the size is part of the request's number");
 
 /* Of an entry of the file. */
 static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_C(1) << 62,

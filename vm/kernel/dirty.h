@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dirty.h: which pages were written since somebody last looked.
+ *
+ * This is the primitive `dirty` that Appel and Li (1991) asked kernels for. Linux has it since 6.7:
+ * a userfaultfd with WP_ASYNC lets the kernel itself take off the write protection of a page at the
+ * first write, without a signal, and PAGEMAP_SCAN lists the pages that have none and protects them
+ * again in the same step. System calls that write into protected memory succeed.
+ *
+ *     provider    what is dirty
+ *     async       the pages that the kernel says were written
+ *     none        everything, always
+ *
+ * A consumer is somebody who wants to know. The kernel has one bit for each page, so a scan by one
+ * consumer that protects pages would take the news from the others. So each consumer has a bitmap
+ * of its own, and each harvest enters what it finds into all of them. Only the consumer clears its
+ * bits.
+ *
+ *     the kernel's bit --harvest--> DIRTY_GENERATIONS: | 0 1 1 0 ... |
+ *                             `---> DIRTY_CYCLE:       | 0 1 0 0 ... |
+ *
+ * A round of one consumer, in this order:
+ *
+ *     struct dirty_scan scan = dirty_begin();
+ *     dirty_look(&scan, start, end);                    the bits of all consumers are up to date
+ *     ... dirty_next_run(consumer, &run) ...            what was written
+ *     dirty_clean(consumer, start, end)                 what it has dealt with
+ *     dirty_reprotect(&scan, old, old_end)              the pages of which it wants to hear
+ *
+ * Protecting a page costs a fault at its next write (1.4 µs). So all of the heap is tracked, but
+ * only pages are protected that are not expected to be written: a page that is not protected is
+ * dirty at each look, and costs nothing. A consumer that reprotects while other threads run must
+ * clean first and reprotect then, or a write between the two is lost to it.
+ *
+ * Invariants
+ *   clean-is-proven     A page reads as clean to a consumer only if the consumer has cleaned it,
+ * and each harvest since then has succeeded and said that it was not written. Pages that are not
+ * tracked are dirty. doubt-is-dirty      Where a scan fails, even after it has protected a part of
+ * the pages, all pages of the range that it was asked for are dirty to all consumers. no-bit-unseen
+ * No call takes a page's kernel bit without entering it in every bitmap. own-memory-only     No
+ * ioctl is made in a process whose memory is not that of dirty_open or dirty_forked: inherited
+ * descriptors still mean the parent's memory.
+ *
+ * What it does not see: a page whose contents were discarded (MADV_DONTNEED) is no longer there,
+ * and so not reported; it reads as zero. Writes by another mapping of the same memory. Writes by a
+ * device into pages that the kernel had pinned before they were protected (registered buffers of
+ * io_uring).
+ *
+ * No libc, no lock but that of metadata (dirty_open and dirty_track only); errno is kept.
+ */
+#ifndef ALLOTROPE_VM_KERNEL_DIRTY_H
+#define ALLOTROPE_VM_KERNEL_DIRTY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dirty_provider { DIRTY_NONE, DIRTY_ASYNC };
+enum dirty_consumer { DIRTY_GENERATIONS, DIRTY_CYCLE, DIRTY_CONSUMERS };
+
+/* Chooses the provider: DIRTY_ASYNC if it is wanted and the kernel has it, which is tried out on
+ * pages of its own. Once, before all else here; takes metadata_lock. */
+enum dirty_provider dirty_open(enum dirty_provider wanted);
+
+/* In the child of a fork whose thread called it between fork and anything else here. The child's
+ * pages are all dirty; its ranges are tracked again by the first harvest of each. */
+enum dirty_provider dirty_forked(void);
+
+/* For statistics. */
+struct dirty_counts {
+    enum dirty_provider provider;
+    const char *refused; /* why not DIRTY_ASYNC; NULL: it is, or was not wanted */
+    uint64_t scans, doubts, retracked;
+};
+struct dirty_counts dirty_counts(void);
+
+/* Tracks a range that is mapped. All its pages are dirty, and none is protected. False: the kernel
+ * refuses, or there is no memory; the pages stay dirty. Addresses are multiples of the page size
+ * everywhere here. Any thread; takes metadata_lock, so never while threads are stopped. */
+bool dirty_track(uintptr_t start, uintptr_t end);
+
+/* Ends it: writes cost nothing any more, and all pages are dirty. Needed where memory stays mapped;
+ * memory that was unmapped or moved is not tracked any more by itself. */
+void dirty_untrack(uintptr_t start, uintptr_t end);
+
+/* Of one harvest: the descriptors are looked at once. One at a time. */
+struct dirty_scan {
+    int page_file; /* negative: all is dirty */
+};
+struct dirty_scan dirty_begin(void);
+
+/* Enters the pages of a range that are not protected, or no longer. False: in doubt, so all of
+ * them. A range whose tracking was lost is tracked again, for the next time. */
+bool dirty_look(const struct dirty_scan *scan, uintptr_t start, uintptr_t end);
+
+/* The same, and protects them in the same step. */
+bool dirty_reprotect(const struct dirty_scan *scan, uintptr_t start, uintptr_t end);
+
+/* Whether a page is dirty, as of the last harvest. */
+bool dirty_page(enum dirty_consumer consumer, uintptr_t address);
+
+/* The first run of dirty pages at run->start or behind it, up to run->end, which is put in their
+ * place. False: there is none. */
+struct dirty_run {
+    uintptr_t start, end;
+};
+bool dirty_next_run(enum dirty_consumer consumer, struct dirty_run *run);
+
+/* The consumer has dealt with these. */
+void dirty_clean(enum dirty_consumer consumer, uintptr_t start, uintptr_t end);
+
+/* These are dirty, to all consumers: for who changes memory in a way that the kernel does not tell,
+ * or has not kept what it learned of it. */
+void dirty_set(uintptr_t start, uintptr_t end);
+
+#endif
