@@ -650,6 +650,13 @@ def test_archive_replaces_all_of_libc_malloc() -> None:
     assert theirs - best == set()
 
 
+def test_the_archive_needs_no_dlsym() -> None:
+    """Where nothing can be found it fails, allocates, and leaves its mark in dlerror()."""
+    listed = subprocess.run(["nm", "-A", str(ARCHIVE)], capture_output=True, text=True, check=True)
+    needed = [line for line in listed.stdout.splitlines() if line.endswith(" U dlsym")]
+    assert needed == []
+
+
 def test_sites_of_a_static_program(tmp_path: Path) -> None:
     program = tmp_path / "static_program"
     compile_and_link("static_program", program, "-static", "-pthread", str(ARCHIVE))
