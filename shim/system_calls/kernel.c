@@ -30,6 +30,7 @@
 #include "shim/system_calls/kernel.h"
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
 
 void pin_address(const void *word)
@@ -152,6 +153,13 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 }
 #endif
 
+static void enter_sandbox(const struct allocator *allocator)
+{
+    pages_enter_sandbox();
+    if (allocator->enter_sandbox)
+        allocator->enter_sandbox();
+}
+
 EXPORT int prctl(int option, ...)
 {
     va_list list;
@@ -161,8 +169,8 @@ EXPORT int prctl(int option, ...)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
     const struct allocator *allocator = route_resolve()->allocator;
-    if ((option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) && allocator->enter_sandbox)
-        allocator->enter_sandbox();
+    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+        enter_sandbox(allocator);
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)
         allocator->before_hiding();
     return (int)libc_result(

@@ -254,6 +254,13 @@ def test_sandbox_that_kills(under: Under) -> None:
 
 
 @each_of_ours
+def test_sandbox_that_kills_for_questions_of_the_account(under: Under, tmp_path: Path) -> None:
+    """What is in memory, and the time: it does without from then on."""
+    environment = {"ALLOTROPE_STATS": str(tmp_path / "statistics.json")}
+    require_success(under.run([str(PROGRAMS / "seccomp")], environment, timeout=HANG))
+
+
+@each_of_ours
 def test_signal_handler_never_hangs(under: Under) -> None:
     result = run(under, "signal_handler")
     if result.returncode == -signal.SIGABRT:
