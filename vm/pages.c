@@ -128,6 +128,18 @@ size_t pages_resident(void *address, size_t bytes)
     return resident;
 }
 
+static _Atomic bool in_sandbox;
+
+void pages_enter_sandbox(void)
+{
+    atomic_store_explicit(&in_sandbox, true, memory_order_relaxed);
+}
+
+bool pages_are_in_sandbox(void)
+{
+    return atomic_load_explicit(&in_sandbox, memory_order_relaxed);
+}
+
 void account_mapped(ptrdiff_t change)
 {
     size_t now =

@@ -60,8 +60,13 @@ bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes);
  * when the kernel refuses: nothing has changed. */
 bool pages_move(void *address, size_t old_bytes, void *target, size_t new_bytes);
 
-/* How many bytes of a range are in memory now. Costs about a millisecond per GiB. */
+/* How many bytes of a range are in memory now. Costs about a millisecond per GiB. Not in a
+ * sandbox. */
 size_t pages_resident(void *address, size_t bytes);
+
+/* From now on a system call that is not needed for the heap itself may end the process. */
+void pages_enter_sandbox(void);
+bool pages_are_in_sandbox(void);
 
 /* How many system calls of each kind were made on behalf of the heap. */
 struct page_calls {

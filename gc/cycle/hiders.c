@@ -10,6 +10,10 @@
  *                 entry, an address before the block.
  *   racket        What its C part has allocated is a number to its Scheme part.
  *
+ * One that is linked into the program, or into a library of another name, is known by a function of
+ * its own, if that can be seen from outside: ld.so gives us its address as it would give us that of
+ * a function we call. All that code has the same file, so all its blocks are a hider's then.
+ *
  * Invariant
  *   looked-at-stopped   Ranges change while the world is stopped. A thread that was stopped while
  *                       it read them may take one for another, once. Its block is live then and is
@@ -25,6 +29,13 @@ enum { MOST_RANGES = 16, LOOKS = 2 };
 
 /* The name of the file; with a dot at its end, what that begins with. */
 static const char *const known_hiders[] = {"libfontconfig.so.", "libswipl.so.", "racket"};
+
+/* NULL: not in this process, or not to be seen. The types do not matter. */
+extern const char FcPatternCreate[] __attribute__((weak));
+extern const char PL_initialise[] __attribute__((weak));
+extern const char racket_boot[] __attribute__((weak));
+
+static const char *const known_functions[] = {FcPatternCreate, PL_initialise, racket_boot};
 
 struct code_range {
     _Atomic uintptr_t start, end;
@@ -45,10 +56,21 @@ static const char *file_name(const struct mapping *mapping, size_t *length)
     return mapping->name + start;
 }
 
+static bool has_known_function(const struct mapping *mapping)
+{
+    for (size_t i = 0; i < sizeof known_functions / sizeof *known_functions; i++)
+        if (known_functions[i] && (uintptr_t)known_functions[i] >= mapping->start &&
+            (uintptr_t)known_functions[i] < mapping->end)
+            return true;
+    return false;
+}
+
 static bool is_hider(const struct mapping *mapping)
 {
     if (!mapping->executable || mapping->name_length == 0)
         return false;
+    if (has_known_function(mapping))
+        return true;
     size_t length;
     const char *name = file_name(mapping, &length);
     for (size_t i = 0; i < sizeof known_hiders / sizeof *known_hiders; i++) {

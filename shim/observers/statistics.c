@@ -11,6 +11,10 @@
  * KiB of the peak, never more than 3% below it, and a heap that grows to n bytes takes log(n) of
  * them.
  *
+ * Sandboxes. A filter of system calls may end the process for a question about its pages or the
+ * time. From the moment on when there may be one, neither is known: they are left out, and the
+ * timeline ends.
+ *
  * Timeline. Its points are taken inside the program's calls too, so the program sees no thread and
  * no timer of ours.
  *
@@ -27,6 +31,7 @@
 #include "shim/reports/output.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
+#include "vm/kernel/process.h"
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
@@ -107,11 +112,21 @@ static void add_resident(void *sum, char *start, size_t bytes)
     *(uint64_t *)sum += pages_resident(start, bytes);
 }
 
+static const uint64_t UNKNOWN = UINT64_MAX;
+
+/* UNKNOWN in a sandbox, which may end the process for the question. */
 static uint64_t heap_resident(void)
 {
     uint64_t resident = 0;
+    if (pages_are_in_sandbox())
+        return UNKNOWN;
     granule_map_each_run(add_resident, &resident);
     return resident;
+}
+
+static uint64_t nanoseconds_since_start(void)
+{
+    return pages_are_in_sandbox() ? UNKNOWN : monotonic_ns() - account.started;
 }
 
 static void note_peak(void)
@@ -124,7 +139,7 @@ static void note_peak(void)
         step = last / SNAPSHOT_SMALL_SHARE + 1;
     if (account.live.requested < last + step)
         return;
-    account.peak = (struct snapshot){.nanoseconds = monotonic_ns() - account.started,
+    account.peak = (struct snapshot){.nanoseconds = nanoseconds_since_start(),
                                      .live = account.live,
                                      .mapped = mapped_bytes(),
                                      .resident = heap_resident(),
@@ -137,7 +152,7 @@ static void add_to_timeline(uint64_t nanoseconds)
                                    .requested = account.live.requested,
                                    .mapped = mapped_bytes(),
                                    .resident = heap_resident()};
-    timeline_add(&account.timeline, &point, monotonic_ns() - account.started);
+    timeline_add(&account.timeline, &point, nanoseconds_since_start());
 }
 
 /* Called at each allocation and free: between them the heap stays as it is. */
@@ -146,8 +161,8 @@ static void note_time(void)
     if (account.total_blocks + account.free_calls < account.next_clock)
         return;
     account.next_clock = account.total_blocks + account.free_calls + CALLS_TO_CLOCK;
-    uint64_t nanoseconds = monotonic_ns() - account.started;
-    if (timeline_is_due(&account.timeline, nanoseconds))
+    uint64_t nanoseconds = nanoseconds_since_start();
+    if (nanoseconds != UNKNOWN && timeline_is_due(&account.timeline, nanoseconds))
         add_to_timeline(nanoseconds);
 }
 
@@ -291,6 +306,8 @@ static void *counted_resize(void *block, size_t size)
 static struct route start(const struct configuration *configuration, struct route inner,
                           const char *destination)
 {
+    if (process_is_in_sandbox())
+        pages_enter_sandbox();
     account.on = true;
     account.lock = (struct lock)LOCK_INITIALIZER(RANK_ACCOUNT);
     fork_chain_add(&account.lock);
@@ -379,19 +396,26 @@ static uint64_t external_waste(const struct snapshot *peak, uint64_t rounding)
     return peak->mapped > accounted ? peak->mapped - accounted : 0;
 }
 
+static void emit_if_known(struct emitter *emitter, const char *key, uint64_t number)
+{
+    if (number != UNKNOWN)
+        emit_number(emitter, key, number);
+}
+
 static void emit_peak(struct emitter *emitter)
 {
     const struct snapshot *peak = &account.peak;
     uint64_t rounding = peak->live.usable - peak->live.requested;
     emit_begin_object(emitter, "peak");
-    emit_seconds(emitter, "time_seconds", peak->nanoseconds);
+    if (peak->nanoseconds != UNKNOWN)
+        emit_seconds(emitter, "time_seconds", peak->nanoseconds);
     emit_number(emitter, "most_requested_bytes", account.most_requested);
     emit_number(emitter, "blocks", peak->live.blocks);
     emit_number(emitter, "requested_bytes", peak->live.requested);
     emit_number(emitter, "allocated_bytes",
                 peak->live.usable + peak->live.header + peak->live.alignment);
     emit_number(emitter, "mapped_bytes", peak->mapped);
-    emit_number(emitter, "resident_bytes", peak->resident);
+    emit_if_known(emitter, "resident_bytes", peak->resident);
     emit_begin_object(emitter, "waste");
     emit_number(emitter, "header", peak->live.header);
     emit_number(emitter, "rounding", rounding);
@@ -492,7 +516,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
     emit_number(&emitter, "mapped_bytes", mapped_bytes());
     emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
     emit_number(&emitter, "metadata_bytes", metadata_bytes());
-    emit_number(&emitter, "resident_bytes", heap_resident());
+    emit_if_known(&emitter, "resident_bytes", heap_resident());
     emit_policy(&emitter, &statistics);
     emit_system_calls(&emitter);
     emit_more(&emitter, configuration->allocator);
@@ -512,7 +536,9 @@ static bool write_account(int file, bool json)
 
 static void write_at_exit(void)
 {
-    add_to_timeline(monotonic_ns() - account.started);
+    uint64_t nanoseconds = nanoseconds_since_start();
+    if (nanoseconds != UNKNOWN)
+        add_to_timeline(nanoseconds);
     output_write(account.destination, "ALLOTROPE_STATS", write_account);
 }
 

@@ -17,8 +17,6 @@
  *
  * With an allocator that is no collector, nothing of this has an effect.
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -30,7 +28,9 @@
 
 #include "shim/symbols/interpose.h"
 #include "shim/system_calls/kernel.h"
+#include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
 
 void pin_address(const void *word)
@@ -135,22 +135,29 @@ EXPORT int sigqueue(pid_t process, int number, const union sigval value)
     return (int)libc_result(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
 }
 
+/* A static program has libc's own functions: these cannot be found from here. */
+#ifdef PIC
 EXPORT int pthread_sigqueue(pthread_t thread, int number, const union sigval value)
 {
-    int (*next)(pthread_t, int, union sigval) = dlsym(RTLD_NEXT, "pthread_sigqueue");
+    FIND_NEXT(pthread_sigqueue);
     pin_address(value.sival_ptr);
-    return next ? next(thread, number, value) : ENOSYS;
+    return next(thread, number, value);
 }
 
 EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
-    int (*next)(clockid_t, struct sigevent *, timer_t *) = dlsym(RTLD_NEXT, "timer_create");
+    FIND_NEXT(timer_create);
     if (event)
         pin_address(event->sigev_value.sival_ptr);
-    if (next)
-        return next(clock, event, timer);
-    errno = ENOSYS;
-    return -1;
+    return next(clock, event, timer);
+}
+#endif
+
+static void enter_sandbox(const struct allocator *allocator)
+{
+    pages_enter_sandbox();
+    if (allocator->enter_sandbox)
+        allocator->enter_sandbox();
 }
 
 EXPORT int prctl(int option, ...)
@@ -162,8 +169,8 @@ EXPORT int prctl(int option, ...)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
     const struct allocator *allocator = route_resolve()->allocator;
-    if ((option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) && allocator->enter_sandbox)
-        allocator->enter_sandbox();
+    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+        enter_sandbox(allocator);
     if (option == PR_SET_DUMPABLE && arguments[0] == 0 && allocator->before_hiding)
         allocator->before_hiding();
     return (int)libc_result(

@@ -34,7 +34,7 @@ EXPORT ssize_t pwrite(int descriptor, const void *buffer, size_t bytes, off_t at
     FIND_NEXT(pwrite);
     pin_message(buffer, bytes);
     return next ? next(descriptor, buffer, bytes, at)
-                : libc_result(SYSCALL_4(SYS_pwrite64, descriptor, buffer, bytes, at));
+                : libc_result(CANCELLABLE(SYSCALL_4(SYS_pwrite64, descriptor, buffer, bytes, at)));
 }
 
 EXPORT ssize_t pwrite64(int descriptor, const void *buffer, size_t bytes, off64_t at)
@@ -54,7 +54,8 @@ EXPORT int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
         for (unsigned i = 0; i < count && i < MOST_PARTS; i++)
             pin_header(&messages[i].msg_hdr);
     return next ? next(descriptor, messages, count, flags)
-                : (int)libc_result(SYSCALL_4(SYS_sendmmsg, descriptor, messages, count, flags));
+                : (int)libc_result(
+                      CANCELLABLE(SYSCALL_4(SYS_sendmmsg, descriptor, messages, count, flags)));
 }
 
 EXPORT int mq_timedsend(mqd_t queue, const char *message, size_t bytes, unsigned priority,
@@ -63,8 +64,8 @@ EXPORT int mq_timedsend(mqd_t queue, const char *message, size_t bytes, unsigned
     FIND_NEXT(mq_timedsend);
     pin_message(message, bytes);
     return next ? next(queue, message, bytes, priority, limit)
-                : (int)libc_result(
-                      SYSCALL_5(SYS_mq_timedsend, queue, message, bytes, priority, limit));
+                : (int)libc_result(CANCELLABLE(
+                      SYSCALL_5(SYS_mq_timedsend, queue, message, bytes, priority, limit)));
 }
 
 EXPORT int mq_send(mqd_t queue, const char *message, size_t bytes, unsigned priority)
@@ -72,7 +73,8 @@ EXPORT int mq_send(mqd_t queue, const char *message, size_t bytes, unsigned prio
     FIND_NEXT(mq_send);
     pin_message(message, bytes);
     return next ? next(queue, message, bytes, priority)
-                : (int)libc_result(SYSCALL_5(SYS_mq_timedsend, queue, message, bytes, priority, 0));
+                : (int)libc_result(
+                      CANCELLABLE(SYSCALL_5(SYS_mq_timedsend, queue, message, bytes, priority, 0)));
 }
 
 /* What waits in a queue of System V has its type before it. */
@@ -80,8 +82,9 @@ EXPORT int msgsnd(int queue, const void *message, size_t bytes, int flags)
 {
     FIND_NEXT(msgsnd);
     pin_message(message, sizeof(long) + bytes);
-    return next ? next(queue, message, bytes, flags)
-                : (int)libc_result(SYSCALL_4(SYS_msgsnd, queue, message, bytes, flags));
+    return next
+               ? next(queue, message, bytes, flags)
+               : (int)libc_result(CANCELLABLE(SYSCALL_4(SYS_msgsnd, queue, message, bytes, flags)));
 }
 
 /* How much a pipe takes at once; 0: it is none. */

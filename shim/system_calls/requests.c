@@ -87,7 +87,6 @@ EXPORT int getaddrinfo_a(int mode, struct gaicb *requests[], int count, struct s
     pin_value(event);
     return next(mode, requests, count, event);
 }
-#endif
 
 _Static_assert(sizeof(struct aiocb) == sizeof(struct aiocb64), "the same on x86-64");
 
@@ -99,8 +98,6 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
     const struct allocator *allocator = route_resolve()->allocator;
     if (event)
         pin_address(event->sigev_value.sival_ptr);
-    if (!next)
-        return (int)libc_result(-ENOSYS);
     int result = next(queue, event);
     if (result != 0 || !event || event->sigev_notify != SIGEV_THREAD || !allocator->pin)
         return result;
@@ -114,3 +111,4 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
             pin_address((const void *)frame[i]);
     return result;
 }
+#endif

@@ -89,15 +89,15 @@ static bool must_restart(struct timed_wait *wait, int result, int timeout_ms, in
 
 /* The body of such a function: restarts the wait until anything but a collection has ended it. In
  * the arguments `left` is what remains of the timeout. */
-#define WAIT_MILLISECONDS(name, timeout_ms, system_call, ...)                  \
-    do {                                                                       \
-        FIND_NEXT(name);                                                       \
-        struct timed_wait wait = begin_wait((timeout_ms) > 0);                 \
-        int result, left = timeout_ms;                                         \
-        do                                                                     \
-            result = next ? next(__VA_ARGS__) : (int)libc_result(system_call); \
-        while (must_restart(&wait, result, timeout_ms, &left));                \
-        return result;                                                         \
+#define WAIT_MILLISECONDS(name, timeout_ms, system_call, ...)                               \
+    do {                                                                                    \
+        FIND_NEXT(name);                                                                    \
+        struct timed_wait wait = begin_wait((timeout_ms) > 0);                              \
+        int result, left = timeout_ms;                                                      \
+        do                                                                                  \
+            result = next ? next(__VA_ARGS__) : (int)libc_result(CANCELLABLE(system_call)); \
+        while (must_restart(&wait, result, timeout_ms, &left));                             \
+        return result;                                                                      \
     } while (0)
 
 EXPORT int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
@@ -233,7 +233,7 @@ static ssize_t write_parts(int descriptor, const struct iovec *parts, int count)
 {
     FIND_NEXT(writev);
     return next ? next(descriptor, parts, count)
-                : libc_result(SYSCALL_3(SYS_writev, descriptor, parts, count));
+                : libc_result(CANCELLABLE(SYSCALL_3(SYS_writev, descriptor, parts, count)));
 }
 
 static ssize_t write_part(int descriptor, char *start, size_t bytes, int flags)
@@ -258,7 +258,8 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
     struct timespec own;
     if (!left)
         left = &own;
-    return next ? next(time, left) : (int)libc_result(SYSCALL_2(SYS_nanosleep, time, left));
+    return next ? next(time, left)
+                : (int)libc_result(CANCELLABLE(SYSCALL_2(SYS_nanosleep, time, left)));
 }
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
@@ -269,7 +270,7 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
     if (!left)
         left = &own;
     return next ? next(clock, flags, time, left)
-                : (int)-SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, left);
+                : (int)-CANCELLABLE(SYSCALL_4(SYS_clock_nanosleep, clock, flags, time, left));
 }
 
 EXPORT int usleep(useconds_t microseconds)
@@ -345,7 +346,7 @@ static bool must_send_again(struct timed_wait *wait, long result, int descriptor
         __typeof__(name(descriptor, __VA_ARGS__)) result;                                   \
         do                                                                                  \
             result = next ? next(descriptor, __VA_ARGS__)                                   \
-                          : (__typeof__(result))libc_result(system_call);                   \
+                          : (__typeof__(result))libc_result(CANCELLABLE(system_call));      \
         while (must_restart(&wait, result, descriptor));                                    \
         return result;                                                                      \
     } while (0)

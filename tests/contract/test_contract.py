@@ -254,6 +254,13 @@ def test_sandbox_that_kills(under: Under) -> None:
 
 
 @each_of_ours
+def test_sandbox_that_kills_for_questions_of_the_account(under: Under, tmp_path: Path) -> None:
+    """What is in memory, and the time: it does without from then on."""
+    environment = {"ALLOTROPE_STATS": str(tmp_path / "statistics.json")}
+    require_success(under.run([str(PROGRAMS / "seccomp")], environment, timeout=HANG))
+
+
+@each_of_ours
 def test_signal_handler_never_hangs(under: Under) -> None:
     result = run(under, "signal_handler")
     if result.returncode == -signal.SIGABRT:
@@ -654,6 +661,13 @@ def test_archive_replaces_all_of_libc_malloc() -> None:
     assert "malloc_trim" in theirs
     best = max(defined_in_members(str(ARCHIVE)).values(), key=lambda names: len(names & theirs))
     assert theirs - best == set()
+
+
+def test_the_archive_needs_no_dlsym() -> None:
+    """Where nothing can be found it fails, allocates, and leaves its mark in dlerror()."""
+    listed = subprocess.run(["nm", "-A", str(ARCHIVE)], capture_output=True, text=True, check=True)
+    needed = [line for line in listed.stdout.splitlines() if line.endswith(" U dlsym")]
+    assert needed == []
 
 
 def test_sites_of_a_static_program(tmp_path: Path) -> None:

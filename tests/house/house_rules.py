@@ -36,7 +36,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "shim/configuration": VM | ALLOC | GC,
     "shim/reports": {"vm", "shim/configuration", "trace/protocol"},
     "shim/route": VM | ALLOC | {"shim/configuration", "shim/reports"},
-    "shim/observers": {"vm", "shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
+    "shim/observers": VM | {"shim/configuration", "shim/reports", "shim/route", "trace/protocol"},
     "shim/symbols": {"vm", "shim/configuration", "shim/route", "shim/observers"},
     "shim/system_calls": {"vm", "shim/route", "shim/symbols"},
     "trace/base": set(),

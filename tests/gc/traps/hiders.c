@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * hiders.c: libraries that hide pointers: hiders LIBRARY CASE. The library is hider.c under some
- * name.
+ * name, or linked into the program.
  *
  *     early, late        what it allocated before the first collection, and after it, is kept
  *     opened             the same when it was opened between two collections
@@ -129,7 +129,8 @@ static void thread_ended(void)
 int main(int count, char **arguments)
 {
     require(count == 3);
-    const char *path = arguments[1], *name = arguments[2];
+    /* "linked": what the program has of the library itself */
+    const char *path = strcmp(arguments[1], "linked") ? arguments[1] : NULL, *name = arguments[2];
     if (!strcmp(name, "thread-ended")) {
         thread_ended();
         return 0;
