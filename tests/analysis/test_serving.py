@@ -12,6 +12,7 @@ from typing import Any, Sequence
 import pytest
 from allotrope.features.compare import served
 from allotrope.statistics.intervals import confidence_of_look, look_rounds
+from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import launch
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
@@ -183,6 +184,18 @@ class TestTree:
         parent, child = watch(["/usr/bin/python3", "-I", "-S", "-c", script], **preloaded("blocks"))
         assert (parent.serving.allocations or 0) > 5000
         assert (child.serving.allocations or 0) < 1000
+
+    def test_an_end_that_is_told_before_the_birth_is_one_process(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The child may end before the launcher hears that its parent has forked."""
+        counts = {1: 1000, 2: 1030, 3: 20}
+        monkeypatch.setattr(serving, "look", lambda pid: Serving("gc", "/x", counts[pid]))
+        watcher = Watcher()
+        for line in ("exit 2 2", "fork 1 2", "exec 3", "exit 3 3", "fork 1 3", "fork 1 2"):
+            watcher.take(line)
+        found = [(process.pid, process.serving.allocations) for process in watcher.processes]
+        assert found == [(2, 30), (3, 20), (2, None)]
 
     def test_threads_are_no_processes(self) -> None:
         script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"

@@ -251,7 +251,10 @@ class Process:
     command: str = ""
     cpu_seconds: float = 0.0
     serving: Serving = NOT_KNOWN
-    inherited: int = 0  # what its parent had counted when it was made
+    counted: int | None = None  # of what serves it, its parent's count included
+    inherited: int = 0  # what its parent had counted when it was made; 0 since an exec
+    was_born: bool = False  # its birth was told
+    has_execed: bool = False
     # At its end, where that was asked for: anonymous memory without the first stack, and how much
     # of it lies in our heap.
     anonymous_bytes: int = 0
@@ -282,21 +285,23 @@ class Watcher:
     def _listen(self) -> None:
         with self.ours, self.ours.makefile("r") as lines:
             for line in lines:
-                self._take(line.split())
+                self.take(line)
                 try:
                     self.ours.send(b".")
                 except OSError:
                     return
 
-    def _take(self, words: list[str]) -> None:
-        event, numbers = words[0], [int(word) for word in words[1:]]
+    def take(self, line: str) -> None:
+        """A line of the launcher's (analysis/launcher/watch.c)."""
+        event, *words = line.split()
+        numbers = [int(word) for word in words]
         if event == "forbidden":
             self.forbidden = True
         elif event == "exec":
-            self._process(numbers[0]).inherited = 0
+            process = self._process(numbers[0])
+            process.has_execed, process.inherited = True, 0
         elif event == "fork":
-            self.by_pid.pop(numbers[1], None)  # of a process that had the number before
-            self._process(numbers[1]).inherited = look(numbers[0]).allocations or 0
+            self._note_birth(*numbers)
         elif event == "exit":
             self._note_end(*numbers)
 
@@ -306,14 +311,29 @@ class Watcher:
             self.processes.append(self.by_pid[pid])
         return self.by_pid[pid]
 
+    def _note_birth(self, parent: int, pid: int) -> None:
+        """The child does not wait for this: it may have become another program, or ended. The
+        parent stands still, so its count is what the child began with."""
+        if pid in self.by_pid and self.by_pid[pid].was_born:
+            del self.by_pid[pid]  # of a process that had the number before
+        process = self._process(pid)
+        process.was_born = True
+        if not process.has_execed:
+            process.inherited = look(parent).allocations or 0
+            self._settle_count(process)
+
+    def _settle_count(self, process: Process) -> None:
+        counted = process.counted
+        own = None if counted is None else max(0, counted - process.inherited)
+        process.serving = Serving(process.serving.allocator, process.serving.object, own)
+
     def _note_end(self, pid: int, thread: int) -> None:
         process = self._process(pid)
         process.command = command_of(thread)
         process.cpu_seconds = _cpu_seconds(thread)
-        serving = look(thread)
-        count = serving.allocations
-        own = None if count is None else max(0, count - process.inherited)
-        process.serving = Serving(serving.allocator, serving.object, own)
+        process.serving = look(thread)
+        process.counted = process.serving.allocations
+        self._settle_count(process)
         if self.weighs:
             process.anonymous_bytes, process.heap_bytes = weigh(thread)
 
