@@ -11,6 +11,7 @@
 #include "trace/format/copy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,6 +364,48 @@ static void test_a_full_disk_is_reported(void **state)
     fclose(full);
 }
 
+/* Executes so many references one by one; returns false from when the writer says that it cannot.
+ */
+static bool write_references(struct trace_writer *writer, uint32_t path, size_t count)
+{
+    enum { AT_ONCE = 1024 };
+    static uint64_t addresses[AT_ONCE];
+    static struct trace_execution executions[AT_ONCE];
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        addresses[i] = 8 * i;
+        executions[i] = (struct trace_execution){&addresses[i], path};
+    }
+    for (size_t done = 0; done < count; done += AT_ONCE)
+        if (trace_writer_execute_all(writer, executions, AT_ONCE) < 0)
+            return false;
+    return true;
+}
+
+/* Large chunks are written while the next is encoded. A failure is told at the next chunk's end or
+ * at the trace's, whichever comes first, and a trace that met one is never closed as whole. */
+static void test_a_disk_that_fills_later_is_reported(void **state)
+{
+    (void)state;
+    const size_t chunk = 4 << 20;
+    for (size_t chunks = 1; chunks <= 3; chunks++) {
+        int fd = memfd_create("trace", 0), full = open("/dev/full", O_WRONLY);
+        struct trace_writer *writer = trace_writer_open(fd, "{}", 1);
+        struct trace_slot slot = {8, TRACE_LOAD};
+        assert_non_null(writer);
+        int64_t superblock = trace_writer_superblock(writer, 0x1000, 0, 1, &slot);
+        int64_t path = trace_writer_path(writer, (uint32_t)superblock, 0, 1, 1);
+        assert_int_equal(dup2(full, fd), fd);
+        errno = 0;
+        assert_int_equal(write_references(writer, (uint32_t)path, chunks * chunk + 1024),
+                         chunks == 1);
+        assert_int_equal(errno, chunks == 1 ? 0 : ENOSPC);
+        assert_int_equal(trace_writer_close(writer), -1);
+        assert_int_equal(errno, ENOSPC);
+        close(fd);
+        close(full);
+    }
+}
+
 /* Seeking and cutting. */
 
 static void test_seeking_goes_on_where_a_straight_reading_would_be(void **state)
@@ -433,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_a_truncated_trace_keeps_what_stands_before),
         cmocka_unit_test(test_a_damaged_trace_is_an_error),
         cmocka_unit_test(test_a_full_disk_is_reported),
+        cmocka_unit_test(test_a_disk_that_fills_later_is_reported),
         cmocka_unit_test(test_seeking_goes_on_where_a_straight_reading_would_be),
         cmocka_unit_test(test_a_cut_is_the_beginning),
     };

@@ -114,11 +114,10 @@ static inline enum token_path encode_path(struct encoder *encoder, struct writer
                                           uint32_t index, const struct writer_path *path,
                                           bool is_new)
 {
-    bool first = last->successor[0] == index, second = last->successor[1] == index;
-    enum token_path way = first    ? PATH_LAST_SUCCESSOR
-                          : is_new ? PATH_NEW
-                          : second ? PATH_OTHER_SUCCESSOR
-                                   : PATH_ID16;
+    if (__builtin_expect(last->successor[0] == index, 1))
+        return PATH_LAST_SUCCESSOR;
+    bool second = last->successor[1] == index;
+    enum token_path way = is_new ? PATH_NEW : second ? PATH_OTHER_SUCCESSOR : PATH_ID16;
     uint16_t number = (uint16_t)path->number;
     memcpy(encoder->ids16, &number, sizeof number);
     if (__builtin_expect(path->number > UINT16_MAX && way == PATH_ID16, 0)) {
@@ -128,7 +127,7 @@ static inline enum token_path encode_path(struct encoder *encoder, struct writer
         way = PATH_ID32;
     }
     encoder->ids16 += 2 * (way == PATH_ID16);
-    last->successor[1] = first ? last->successor[1] : last->successor[0];
+    last->successor[1] = last->successor[0];
     last->successor[0] = index;
     return way;
 }
@@ -196,14 +195,14 @@ static int encode_executions(struct trace_writer *writer, const struct trace_exe
     struct encoder encoder = encoder_begin(writer);
     struct writer_path *last = &writer->paths[writer->last_path];
     uint8_t *tokens = stream_end(&writer->stream[STREAM_TOKENS]);
-    uint64_t references = 0, stores = 0, instructions = 0;
+    const uint32_t chunk = writer->chunk;
+    uint64_t counted = 0, instructions = 0;
     for (size_t i = 0; i < count; i++) {
         struct writer_path *path = &writer->paths[executions[i].path];
-        bool is_new = path->known_in != writer->chunk;
+        bool is_new = path->known_in != chunk;
         if (__builtin_expect(is_new, 0) && introduce_path(writer, path) < 0)
             return -1;
-        references += path->count;
-        stores += path->stores;
+        counted += path->counted;
         instructions += path->instructions;
         unsigned way = encode_path(&encoder, last, executions[i].path, path, is_new);
         bool told = encode_slots(&encoder, path, executions[i].addresses);
@@ -215,6 +214,7 @@ static int encode_executions(struct trace_writer *writer, const struct trace_exe
     writer->stream[STREAM_TOKENS].used += count;
     writer->executions += count;
     writer->last_path = count > 0 ? executions[count - 1].path : writer->last_path;
+    uint64_t references = counted & UINT32_MAX, stores = counted >> 32;
     writer->totals.superblocks += count;
     writer->totals.references += references;
     writer->totals.by_class[writer->class] += references;

@@ -1,74 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * writer.c: opens and closes a trace, keeps what the caller describes, and puts chunks into the
- * file; see writer_state.h.
+ * writer.c: opens and closes a trace, keeps what the caller describes, begins and ends chunks; see
+ * writer_state.h.
  */
 #include "trace/format/writer.h"
 
 #include <errno.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "trace/base/array.h"
-#include "trace/base/write_all.h"
 #include "trace/format/writer_state.h"
 
 /* Chunks. */
-
-static int put(struct trace_writer *writer, const void *data, size_t bytes)
-{
-    if (writer->error == 0 && write_all(writer->fd, data, bytes) < 0)
-        writer->error = errno;
-    if (writer->error != 0) {
-        errno = writer->error; /* nothing follows half a chunk */
-        return -1;
-    }
-    writer->offset += bytes;
-    return 0;
-}
-
-static int write_chunk(struct trace_writer *writer, enum chunk_type type, const void *payload,
-                       size_t bytes)
-{
-    struct chunk_header *header = &writer->header;
-    header->magic = TRACE_CHUNK_MAGIC;
-    header->type = type;
-    header->sequence = writer->sequence++;
-    header->payload_bytes = bytes;
-    header->payload_hash = XXH3_64bits(payload, bytes);
-    header->header_hash = XXH3_64bits(header, offsetof(struct chunk_header, header_hash));
-    if (put(writer, header, sizeof *header) < 0)
-        return -1;
-    return put(writer, payload, bytes);
-}
-
-/* Puts the streams one after the other, compressed where that makes them smaller. */
-static int pack_streams(struct trace_writer *writer)
-{
-    struct bytes *out = &writer->compressed;
-    struct stream_size sizes[STREAMS];
-    out->used = 0;
-    if (!bytes_reserve(out, sizeof sizes))
-        return -1;
-    out->used = sizeof sizes;
-    for (int i = 0; i < STREAMS; i++) {
-        struct bytes *in = &writer->stream[i];
-        if (!bytes_reserve(out, ZSTD_compressBound(in->used)))
-            return -1;
-        size_t stored =
-            ZSTD_compressCCtx(writer->zstd, out->data + out->used, out->capacity - out->used,
-                              in->data, in->used, writer->level);
-        if (ZSTD_isError(stored) || stored >= in->used) {
-            stored = in->used;
-            if (stored > 0)
-                memcpy(out->data + out->used, in->data, stored);
-        }
-        sizes[i] = (struct stream_size){(uint32_t)in->used, (uint32_t)stored};
-        out->used += stored;
-    }
-    memcpy(out->data, sizes, sizeof sizes);
-    return 0;
-}
 
 static void subtract_totals(struct trace_totals *result, const struct trace_totals *from,
                             const struct trace_totals *what)
@@ -80,17 +23,17 @@ static void subtract_totals(struct trace_totals *result, const struct trace_tota
 }
 
 /* Room for all that the executions of one chunk can come to; most of it is never touched. */
-static bool reserve_streams(struct trace_writer *writer)
+bool writer_reserve_streams(struct bytes *stream)
 {
     /* A word may be put behind a stream's end that does not move the end. */
     const size_t slots = CHUNK_REFERENCES + MOST_SLOTS + sizeof(uint64_t);
-    bool room = bytes_reserve(&writer->stream[STREAM_TOKENS], CHUNK_EXECUTIONS) &&
-                bytes_reserve(&writer->stream[STREAM_IDS16],
-                              2 * (size_t)CHUNK_EXECUTIONS + sizeof(uint64_t)) &&
-                bytes_reserve(&writer->stream[STREAM_IDS32], 4 * (size_t)CHUNK_EXECUTIONS) &&
-                bytes_reserve(&writer->stream[STREAM_CODES], slots);
+    bool room =
+        bytes_reserve(&stream[STREAM_TOKENS], CHUNK_EXECUTIONS) &&
+        bytes_reserve(&stream[STREAM_IDS16], 2 * (size_t)CHUNK_EXECUTIONS + sizeof(uint64_t)) &&
+        bytes_reserve(&stream[STREAM_IDS32], 4 * (size_t)CHUNK_EXECUTIONS) &&
+        bytes_reserve(&stream[STREAM_CODES], slots);
     for (unsigned width = 0; width < 4; width++)
-        room = room && bytes_reserve(&writer->stream[STREAM_DELTAS8 + width], slots << width);
+        room = room && bytes_reserve(&stream[STREAM_DELTAS8 + width], slots << width);
     return room;
 }
 
@@ -124,14 +67,8 @@ int writer_end_chunk(struct trace_writer *writer)
 {
     if (writer->executions == 0 && writer->stream[STREAM_EVENTS].used == 0)
         return 0;
-    struct chunk_index_entry entry = {writer->offset, writer->header.start.references,
-                                      writer->totals.references - writer->header.start.references};
     subtract_totals(&writer->header.added, &writer->totals, &writer->header.start);
-    if (!bytes_reserve(&writer->index, sizeof entry) || pack_streams(writer) < 0)
-        return -1;
-    memcpy(writer->index.data + writer->index.used, &entry, sizeof entry);
-    writer->index.used += sizeof entry;
-    if (write_chunk(writer, CHUNK_DATA, writer->compressed.data, writer->compressed.used) < 0)
+    if (pack_streams_of(writer) < 0)
         return -1;
     return begin_chunk(writer);
 }
@@ -190,7 +127,7 @@ int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint
         .states = writer->superblocks[superblock].states + first,
         .count = end - first,
         .instructions = instructions,
-        .stores = stores,
+        .counted = (end - first) | (uint64_t)stores << 32,
         .superblock = superblock,
         .first = first,
     };
@@ -206,16 +143,16 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
     struct trace_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return NULL;
-    writer->fd = fd;
-    writer->level = level;
-    writer->zstd = ZSTD_createCCtx();
     struct trace_file_header header = {TRACE_FILE_MAGIC, TRACE_VERSION,
                                        sizeof(struct chunk_header)};
     struct trace_slot none = {0, 0};
-    if (writer->zstd && reserve_streams(writer) &&
+    struct packer *packer = &writer->packer;
+    if (packer_begin(packer, fd, level) && writer_reserve_streams(writer->stream) &&
         trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
-        trace_writer_path(writer, 0, 0, 0, 0) == 0 && put(writer, &header, sizeof header) == 0 &&
-        write_chunk(writer, CHUNK_DESCRIPTION, description, strlen(description)) == 0 &&
+        trace_writer_path(writer, 0, 0, 0, 0) == 0 &&
+        pack_bytes(packer, &header, sizeof header) == 0 &&
+        pack_chunk(packer, &writer->header, CHUNK_DESCRIPTION, description, strlen(description)) ==
+            0 &&
         begin_chunk(writer) == 0)
         return writer;
     trace_writer_close(writer);
@@ -229,7 +166,7 @@ const struct trace_totals *trace_writer_totals(const struct trace_writer *writer
 
 uint64_t trace_writer_bytes(const struct trace_writer *writer)
 {
-    return writer->offset;
+    return __atomic_load_n(&writer->packer.offset, __ATOMIC_RELAXED);
 }
 
 void trace_writer_whole(struct trace_writer *writer, const struct trace_totals *whole)
@@ -241,19 +178,21 @@ void trace_writer_whole(struct trace_writer *writer, const struct trace_totals *
 static int write_end(struct trace_writer *writer)
 {
     struct bytes payload = {NULL, 0, 0};
-    if (writer_end_chunk(writer) < 0 ||
-        !bytes_reserve(&payload, sizeof writer->whole + writer->index.used))
+    struct packer *packer = &writer->packer;
+    const struct bytes *index = &packer->index;
+    if (writer_end_chunk(writer) < 0 || pack_wait(packer) < 0 ||
+        !bytes_reserve(&payload, sizeof writer->whole + index->used))
         return -1;
     memcpy(payload.data, writer->has_whole ? &writer->whole : &writer->totals,
            sizeof writer->whole);
-    if (writer->index.used > 0)
-        memcpy(payload.data + sizeof writer->whole, writer->index.data, writer->index.used);
-    payload.used = sizeof writer->whole + writer->index.used;
+    if (index->used > 0)
+        memcpy(payload.data + sizeof writer->whole, index->data, index->used);
+    payload.used = sizeof writer->whole + index->used;
     memset(&writer->header.added, 0, sizeof writer->header.added);
-    uint64_t end_offset = writer->offset;
-    int status = write_chunk(writer, CHUNK_END, payload.data, payload.used);
+    uint64_t end_offset = packer->offset;
+    int status = pack_chunk(packer, &writer->header, CHUNK_END, payload.data, payload.used);
     free(payload.data);
-    return status < 0 ? status : put(writer, &end_offset, sizeof end_offset);
+    return status < 0 ? status : pack_bytes(packer, &end_offset, sizeof end_offset);
 }
 
 static void free_writer(struct trace_writer *writer)
@@ -274,15 +213,13 @@ static void free_writer(struct trace_writer *writer)
     free(writer->paths);
     free(writer->functions);
     free(writer->mappings);
-    free(writer->compressed.data);
-    free(writer->index.data);
-    ZSTD_freeCCtx(writer->zstd);
+    packer_end(&writer->packer);
     free(writer);
 }
 
 static bool has_begun(const struct trace_writer *writer)
 {
-    return writer->path_count > 0 && writer->offset > 0;
+    return writer->path_count > 0 && trace_writer_bytes(writer) > 0;
 }
 
 int trace_writer_close(struct trace_writer *writer)
@@ -295,6 +232,8 @@ int trace_writer_close(struct trace_writer *writer)
 int trace_writer_abandon(struct trace_writer *writer)
 {
     int status = has_begun(writer) ? writer_end_chunk(writer) : -1;
+    if (status == 0)
+        status = pack_wait(&writer->packer);
     free_writer(writer);
     return status;
 }
