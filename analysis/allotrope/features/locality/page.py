@@ -14,7 +14,7 @@ from ...output.plots import legend
 from ...output.sentences import Sentence
 from ...output.units import KIBIBYTE, MEBIBYTE, format_bytes
 from .output import tlb_tables
-from .simulate import faults_with, kind_of, misses_with, results_of, tlb_entries
+from .simulate import faults_with, filter_text, kind_of, misses_with, results_of, tlb_entries
 
 Document = dict[str, Any]
 LEGEND = legend(-0.2)
@@ -516,6 +516,8 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         if len(shares) > 1:
             listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             yield Sentence("finding", f"References under {run['allocator']}", f"{listed}.")
+    if only := filter_text(_any(runs[0])):
+        yield Sentence("note", "Only a part", f"of all references these were simulated: {only}.")
     if threaded:
         yield Sentence("note", "Threads", f"the program has several: {THREADED}.")
     yield Sentence(

@@ -177,9 +177,24 @@ THREADED = (
 )
 
 
+def filter_text(document: Document) -> str:
+    """What chose the references, empty where all were taken."""
+    chosen = document["filter"] or {}
+    first, last = chosen.get("references", (0, None))
+    parts = [
+        f"{name} {', '.join(str(value) for value in values)}"
+        for name, values in chosen.items()
+        if name != "references"
+    ]
+    if "references" in chosen:
+        parts.append(f"number {first:,} to {'the last' if last is None else f'{last - 1:,}'}")
+    return "; ".join(parts)
+
+
 def closing_line(document: Document, text: str) -> str:
     """The last line below the tables, which also labels threaded programs."""
-    line = f"{document['references']:,} references; {text}"
+    only = filter_text(document)
+    line = f"{document['references']:,} references{f' ({only})' if only else ''}; {text}"
     return f"{line}\n{THREADED}" if document["threaded"] else line
 
 
@@ -188,10 +203,10 @@ def need_references(document: Document, trace: str, warning: str | None) -> None
         raise UserError(warning or f"{trace} holds no references")
 
 
-def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[str]:
-    """The simulator's command line; options that were not given are left to it. A tuple is an
-    option that may be repeated."""
-    words = [word]
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """As words of the simulator's command line; options that were not given are left to it. A tuple
+    is an option that may be repeated."""
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
@@ -199,5 +214,10 @@ def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[st
         elif value is not None:
             values = value if isinstance(value, tuple) else (value,)
             words += [f"{option}={one}" for one in values]
+    return words
+
+
+def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[str]:
+    """The simulator's command line."""
     # A path that begins with a dash is a path all the same.
-    return [*words, trace if trace == "-" else str(Path(trace).absolute())]
+    return [word, *option_words(options), trace if trace == "-" else str(Path(trace).absolute())]
