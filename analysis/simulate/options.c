@@ -50,6 +50,9 @@ static const char usage[] =
     "                        locality does so only with --causes\n"
     "  --shape=SHAPE         also this cache or TLB, in detail: a name, or BLOCK:SETS:WAYS;\n"
     "                        repeatable\n"
+    "  --window=N            misses of a --shape over time, by N references (default 4096); twice\n"
+    "                        as many as often as it takes for 1024 windows to be enough\n"
+    "  --window-bytes=SIZE   the same, by bytes that the program has asked malloc for\n"
     "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
     "counts\n"
     "TLBs:\n"
@@ -233,6 +236,8 @@ enum {
     REGION,
     FUNCTION,
     REFERENCES,
+    WINDOW,
+    WINDOW_BYTES,
     HELP
 };
 
@@ -266,7 +271,9 @@ static const struct {
     {{"no-causes", no_argument, NULL, NO_CAUSES}, IN_CACHES},
     {{"causes", no_argument, NULL, CAUSES}, IN_LOCALITY},
     {{"shape", required_argument, NULL, SHAPE}, IN_CACHES | IN_TLB | IN_LOCALITY},
-    {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_LOCALITY},
+    {{"window", required_argument, NULL, WINDOW}, IN_CACHES | IN_TLB | IN_LOCALITY},
+    {{"window-bytes", required_argument, NULL, WINDOW_BYTES}, IN_CACHES | IN_TLB | IN_LOCALITY},
+    {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"tools", required_argument, NULL, TOOLS}, IN_LOCALITY},
     {{"env", required_argument, NULL, ENVIRONMENT}, IN_LOCALITY},
     {{"help", no_argument, NULL, HELP}, IN_ALL},
@@ -394,6 +401,17 @@ static void take_option(struct simulate_options *options, int option, char *valu
         break;
     case REFERENCES:
         take_references(&options->filter, value);
+        break;
+    case WINDOW:
+        options->window_clock = WINDOW_REFERENCES;
+        options->window = number("window", value, WINDOW_SMALLEST, UINT64_MAX >> 16);
+        break;
+    case WINDOW_BYTES:
+        options->window_clock = WINDOW_ALLOCATED_BYTES;
+        options->window = bytes_of(value);
+        if (options->window < WINDOW_SMALLEST || options->window > UINT64_MAX >> 16)
+            refuse("--window-bytes: \"%s\" is not a number of bytes from %d on", value,
+                   WINDOW_SMALLEST);
         break;
     case HELP:
         fputs(usage, stdout);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "analysis/simulate/filter.h"
+#include "analysis/simulate/reference_source.h"
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/shapes.h"
 
@@ -35,6 +36,8 @@ struct simulate_options {
     const char *output; /* "-" is standard output */
     uint64_t count;     /* references at most, of those that pass */
     struct filter filter;
+    enum window_clock window_clock;
+    uint64_t window; /* how long; 0: not told */
     unsigned threads;
     uint64_t error_over; /* references over which a sample is held against the whole */
     bool sampled;

@@ -167,11 +167,14 @@ void reference_source_close(struct reference_source *source)
     free(source);
 }
 
-void reference_source_set_windows(struct reference_source *source, enum window_clock clock,
-                                  uint64_t width)
+const char *reference_source_set_windows(struct reference_source *source, enum window_clock clock,
+                                         uint64_t width)
 {
+    if (source->text && clock == WINDOW_ALLOCATED_BYTES)
+        return "--window-bytes: lackey's text tells no allocations";
     source->clock = clock;
     source->width = source->window_ends = width;
+    return NULL;
 }
 
 enum window_clock reference_source_window_clock(const struct reference_source *source)

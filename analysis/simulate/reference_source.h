@@ -57,9 +57,9 @@ enum window_clock { WINDOW_REFERENCES, WINDOW_ALLOCATED_BYTES };
 enum { WINDOW_SMALLEST = 256 };
 
 /* How long a window is, of references or bytes, WINDOW_SMALLEST at least; references that do not
- * pass a filter take time too. */
-void reference_source_set_windows(struct reference_source *source, enum window_clock clock,
-                                  uint64_t width);
+ * pass a filter take time too. Returns as above. */
+const char *reference_source_set_windows(struct reference_source *source, enum window_clock clock,
+                                         uint64_t width);
 enum window_clock reference_source_window_clock(const struct reference_source *source);
 uint64_t reference_source_window_width(const struct reference_source *source);
 /* The references delivered, by window. Current until more are. */

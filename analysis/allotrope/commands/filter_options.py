@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which references the simulators are given: options that all of their commands have."""
+"""Which references the simulators are given, and how time is measured: options that several of
+their commands have."""
 
 from typing import Any
 
@@ -26,6 +27,20 @@ def filter_options(command: Any) -> Any:
             help="only of these: program, allocator, collector, roots, mark, sweep",
         ),
         click.option("--thread", metavar="LIST", help="of these threads only, from 1 on"),
+    ):
+        command = decorator(command)
+    return command
+
+
+def window_options(command: Any) -> Any:
+    """Of the misses of a --shape over time."""
+    for decorator in (
+        click.option(
+            "--window-bytes", metavar="SIZE", help="the same, by bytes asked of malloc, as 64K"
+        ),
+        click.option(
+            "--window", metavar="N", help="a --shape's misses over time, by N references at least"
+        ),
     ):
         command = decorator(command)
     return command

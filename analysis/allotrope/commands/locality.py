@@ -15,7 +15,7 @@ from ..features.locality.simulate import Document, option_words
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..system.machine import need_proc
-from .filter_options import filter_options
+from .filter_options import filter_options, window_options
 from .words import RESULTS, allocators_option, output_options, takes_command
 
 SCHEMA = "allotrope.locality/1"
@@ -33,8 +33,9 @@ SCHEMA = "allotrope.locality/1"
     "--shape",
     multiple=True,
     metavar="NAME|BLOCK:SETS:WAYS",
-    help="also this cache or TLB, by set, class, region and function; repeatable",
+    help="also this cache or TLB, by set, class, region, function and time; repeatable",
 )
+@window_options
 @filter_options
 @output_options(RESULTS)
 def locality(

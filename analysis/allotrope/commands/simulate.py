@@ -26,7 +26,7 @@ from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
-from .filter_options import filter_options
+from .filter_options import filter_options, window_options
 from .words import RESULTS, Group, Word, output_options
 
 
@@ -61,6 +61,7 @@ def common_options(command: Any) -> Any:
 
 def shape_options(command: Any) -> Any:
     for decorator in (
+        window_options,
         click.option(
             "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
         ),
@@ -107,6 +108,7 @@ def caches(trace: str, files: Files, **options: Any) -> int:
 
     \b
     allotrope simulate caches run.alt
+    allotrope simulate caches --shape zen5-l1d --window-bytes 1M --html page.html run.alt
     allotrope simulate caches --thread 1,2 --function 'hash_*' --shape zen5-l1d run.alt
     allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -

@@ -338,6 +338,9 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
         (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
         (["caches", "--block", "32:17", "FILE"], ["--block", '"17"', "1 to 16"]),
+        (["caches", "--window", "1", "FILE"], ["--window", '"1"', "from 256"]),
+        (["caches", "--window-bytes", "x", "FILE"], ["--window-bytes", '"x"', "from 256"]),
+        (["caches", "--window-bytes", "1K", "FILE"], ["--window-bytes", "lackey"]),
         (["caches", "--block", "8", "FILE"], ["--block", '"8"', "from 16 to 4096"]),
         (["caches", "--block", "4Q", "FILE"], ["--block", '"4Q"', "from 16 to 4096"]),
         (["caches", "--block", "99999999999G", "FILE"], ["--block", "99999999999G"]),
@@ -585,6 +588,66 @@ def test_regions_share_out_the_references(command: Command, threaded_trace: Path
     assert sum(found.values()) == whole["references"]
     both = simulate(command, "caches", *shape, "--region", "stack,heap", str(threaded_trace))
     assert both["references"] == found["stack"] + found["heap"]
+
+
+def misses_by_window(rows: list[dict[str, str]], width: int) -> list[int]:
+    """Of a plain cache of 64 sets, 2 ways and blocks of 64 bytes."""
+    cache: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(64)]
+    misses = [0] * -(-len(rows) // width)
+    for i, reference in enumerate(plain(rows)):
+        for number in units(reference, 64):
+            blocks = cache[number % 64]
+            misses[i // width] += number not in blocks
+            blocks[number] = None
+            blocks.move_to_end(number)
+            if len(blocks) > 2:
+                blocks.popitem(last=False)
+    return misses
+
+
+def test_misses_over_time_equal_plain_ones(command: Command, threaded_trace: Path) -> None:
+    rows = dumped(threaded_trace)
+    for options, width in (((), 4096), (("--window", "1000"), 1000), (("--window", "256"), 512)):
+        words = ["--shape", "64:64:2", "--block", "64:1", "--no-causes", *options]
+        document = simulate(command, "caches", *words, str(threaded_trace))
+        windows, [shape] = document["windows"], document["shapes"]
+        assert (windows["clock"], windows["width"]) == ("references", width)
+        assert shape["misses_by_window"] == misses_by_window(rows, width)
+        assert sum(windows["references"]) == len(rows)
+        assert set(windows["references"][:-1]) == {width}
+
+
+def test_misses_over_allocated_bytes_follow_the_events(
+    command: Command, threaded_trace: Path
+) -> None:
+    """The references of each window lie between the events at which the clock reaches it."""
+    dump = [str(BUILD / "trace/allotrope-trace"), "events", str(threaded_trace)]
+    text = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
+    events = list(csv.DictReader(io.StringIO(text)))
+    total = len(dumped(threaded_trace))
+    want: dict[int, int] = {}
+    allocated = position = 0
+    for event in [*events, {"event": "end", "reference": str(total)}]:
+        want[allocated // 512] = (
+            want.get(allocated // 512, 0) + int(event["reference"]) - position
+        )
+        position = int(event["reference"])
+        if event["event"] in ("malloc", "realloc"):
+            allocated += int(event["value2"], 16)
+    words = ["--tlb", "4K:1", "--shape", "4K:4:2", "--window-bytes", "512"]
+    windows = simulate(command, "tlb", *words, str(threaded_trace))["windows"]
+    assert (windows["clock"], windows["width"]) == ("allocated bytes", 512)
+    assert {i: n for i, n in enumerate(windows["references"]) if n} == {
+        i: n for i, n in want.items() if n
+    }
+    assert len(want) > 10
+
+
+def test_left_out_references_take_time(command: Command, threaded_trace: Path) -> None:
+    words = ["--shape", "64:64:2", "--block", "64:1", "--no-causes", "--window", "1000"]
+    words += ["--references", "5000:7000"]
+    windows = simulate(command, "caches", *words, str(threaded_trace))["windows"]
+    assert windows["references"] == [0] * 5 + [1000] * 2
 
 
 def test_a_filter_of_a_running_program_equals_that_of_its_trace(
