@@ -628,9 +628,7 @@ def test_misses_over_allocated_bytes_follow_the_events(
     want: dict[int, int] = {}
     allocated = position = 0
     for event in [*events, {"event": "end", "reference": str(total)}]:
-        want[allocated // 512] = (
-            want.get(allocated // 512, 0) + int(event["reference"]) - position
-        )
+        want[allocated // 512] = want.get(allocated // 512, 0) + int(event["reference"]) - position
         position = int(event["reference"])
         if event["event"] in ("malloc", "realloc"):
             allocated += int(event["value2"], 16)

@@ -7,7 +7,7 @@ The simulation itself is allotrope-simulate, a C program; here its JSON becomes 
 import ctypes
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,16 @@ def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
 def faults_with(curve: list[dict[str, int]], frames: int) -> int:
     """Faults of a memory of so many frames: of the last point that is not beyond it."""
     return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+
+
+def faults_at(curve: list[dict[str, int]], sizes: Sequence[int]) -> list[int]:
+    """faults_with() for several numbers of frames, in ascending order."""
+    found, at = [], 0
+    for frames in sizes:
+        while at + 1 < len(curve) and curve[at + 1]["frames"] <= frames:
+            at += 1
+        found.append(curve[at]["faults"])
+    return found
 
 
 def page_rows(document: Document) -> Iterator[list[Any]]:
