@@ -55,7 +55,7 @@ static void feed_all(const struct input *input, bool (*feed)(void *, const struc
 {
     for (size_t start = 0; start < input->count; start += FEED) {
         size_t left = input->count - start;
-        struct references batch = {left < FEED ? left : FEED, input->reference + start, NULL};
+        struct references batch = {left < FEED ? left : FEED, input->reference + start, NULL, NULL};
         if (!feed(simulator, &batch))
             fail("the references cannot be simulated");
     }
@@ -284,9 +284,13 @@ static struct input read_input(const char *path, size_t most)
     if (!input.reference)
         fail("memory is short for so many references; choose a smaller --count");
     size_t got;
-    while (input.count < most && (got = reference_source_next(source, input.reference + input.count,
-                                                              NULL, most - input.count)) > 0)
+    for (;;) {
+        struct reference_room room = {most - input.count, input.reference + input.count, NULL,
+                                      NULL};
+        if (input.count == most || (got = reference_source_next(source, &room)) == 0)
+            break;
         input.count += got;
+    }
     if (reference_source_error(source))
         fail(reference_source_error(source));
     if (input.count == 0)

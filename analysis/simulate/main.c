@@ -91,6 +91,18 @@ static bool put_result(const struct jobs *jobs, const struct simulate_options *o
     return output_file_close(&file);
 }
 
+/* Ends the program where the filters have left nothing. */
+static void refuse_nothing_left(const struct simulate_options *options,
+                                struct reference_source *source, const char *error)
+{
+    const struct filter *filter = &options->filter;
+    if (error || reference_source_error(source) || filter->references == 0 || filter->passed > 0)
+        return;
+    char text[256];
+    filter_explain(filter, text, sizeof text);
+    refuse("%s", text);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const words[] = {"pages", "caches", "tlb", "locality"};
@@ -110,7 +122,17 @@ int main(int argc, char **argv)
     struct reference_source *source = open_source(&options);
     const char *name = options.command ? options.command[0] : options.path;
     struct jobs jobs = {0};
-    const char *error = simulate(source, &options, &jobs);
+    const char *error = NULL;
+    if (filter_is_used(&options.filter))
+        error = reference_source_filter(source, &options.filter);
+    if (error)
+        refuse("%s", error);
+    if (options.window > 0)
+        error = reference_source_set_windows(source, options.window_clock, options.window);
+    if (error)
+        refuse("%s", error);
+    error = simulate(source, &options, &jobs);
+    refuse_nothing_left(&options, source, error);
     int status = 1;
     if (error)
         fprintf(stderr, "allotrope-simulate: %s\n", error);

@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analysis/simulate/region_map.h"
 #include "trace/base/number.h"
+#include "trace/format/format.h"
+#include "trace/format/names.h"
 
 static const char usage[] =
     "Usage: allotrope-simulate pages [OPTION]... TRACE\n"
@@ -28,6 +31,13 @@ static const char usage[] =
     "  --threads=N           default: the processors online\n"
     "  --error-over=N        compare a sample with the exact result over the first N references\n"
     "                        (default 100000000); of a trace\n"
+    "Filters: what does not pass is as if it had not happened\n"
+    "  --thread=LIST         of these threads, numbered from 1 in the order of their creation\n"
+    "  --class=LIST          of the program, allocator, collector, roots, mark or sweep\n"
+    "  --region=LIST         to the stack, heap, static data or other\n"
+    "  --function=PATTERN    by functions of that name, as in malloc or 'luaV_*'; repeatable\n"
+    "  --references=FROM:TO  from number FROM on, counted from 0, up to before TO; either may be\n"
+    "                        left out\n"
     "Pages:\n"
     "  --page-size=LIST      powers of two from 64 on (default 4K,8K; locality: 4K)\n"
     "  --sample              follow 8192 to 17536 pages, if there are more; of a trace\n"
@@ -40,6 +50,9 @@ static const char usage[] =
     "                        locality does so only with --causes\n"
     "  --shape=SHAPE         also this cache or TLB, in detail: a name, or BLOCK:SETS:WAYS;\n"
     "                        repeatable\n"
+    "  --window=N            misses of a --shape over time, by N references (default 4096); twice\n"
+    "                        as many as often as it takes for 1024 windows to be enough\n"
+    "  --window-bytes=SIZE   the same, by bytes that the program has asked malloc for\n"
     "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
     "counts\n"
     "TLBs:\n"
@@ -187,6 +200,7 @@ static struct simulate_options defaults(enum simulate_word word)
         .output = "-",
         .tools = "trace/recorder",
         .count = UINT64_MAX,
+        .filter = FILTER_NONE,
         .threads = online > 0 ? (unsigned)online : 1,
         .error_over = 100000000,
         .causes = word == SIMULATE_CACHES,
@@ -217,6 +231,13 @@ enum {
     STRADDLES_ONCE,
     TOOLS,
     ENVIRONMENT,
+    THREAD,
+    CLASS,
+    REGION,
+    FUNCTION,
+    REFERENCES,
+    WINDOW,
+    WINDOW_BYTES,
     HELP
 };
 
@@ -237,6 +258,11 @@ static const struct {
     {{"count", required_argument, NULL, COUNT}, OF_A_TRACE},
     {{"threads", required_argument, NULL, THREADS}, IN_ALL},
     {{"error-over", required_argument, NULL, ERROR_OVER}, IN_PAGES | IN_CACHES},
+    {{"thread", required_argument, NULL, THREAD}, IN_ALL},
+    {{"class", required_argument, NULL, CLASS}, IN_ALL},
+    {{"region", required_argument, NULL, REGION}, IN_ALL},
+    {{"function", required_argument, NULL, FUNCTION}, IN_ALL},
+    {{"references", required_argument, NULL, REFERENCES}, IN_ALL},
     {{"page-size", required_argument, NULL, PAGE_SIZE}, IN_PAGES | IN_LOCALITY},
     {{"sample", no_argument, NULL, SAMPLE}, IN_PAGES},
     {{"block", required_argument, NULL, BLOCK}, IN_CACHES | IN_LOCALITY},
@@ -245,7 +271,9 @@ static const struct {
     {{"no-causes", no_argument, NULL, NO_CAUSES}, IN_CACHES},
     {{"causes", no_argument, NULL, CAUSES}, IN_LOCALITY},
     {{"shape", required_argument, NULL, SHAPE}, IN_CACHES | IN_TLB | IN_LOCALITY},
-    {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_LOCALITY},
+    {{"window", required_argument, NULL, WINDOW}, IN_CACHES | IN_TLB | IN_LOCALITY},
+    {{"window-bytes", required_argument, NULL, WINDOW_BYTES}, IN_CACHES | IN_TLB | IN_LOCALITY},
+    {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"tools", required_argument, NULL, TOOLS}, IN_LOCALITY},
     {{"env", required_argument, NULL, ENVIRONMENT}, IN_LOCALITY},
     {{"help", no_argument, NULL, HELP}, IN_ALL},
@@ -259,6 +287,55 @@ static void take_setting(struct simulate_options *options, char *setting)
     if (options->environment_count == SIMULATE_SETTINGS)
         refuse("--env: more than %d settings", SIMULATE_SETTINGS);
     options->environment[options->environment_count++] = setting;
+}
+
+static void take_threads(struct filter *filter, char *text)
+{
+    filter->thread_count = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        if (filter->thread_count == FILTER_THREADS)
+            refuse("--thread: more than %d threads", FILTER_THREADS);
+        filter->threads[filter->thread_count++] = (uint32_t)number("thread", item, 1, UINT32_MAX);
+    }
+}
+
+/* Bits for the names of a list, among `count` that `name` tells. */
+static uint32_t take_names(const char *option, char *text, uint32_t count,
+                           const char *(*name)(uint32_t))
+{
+    uint32_t bits = 0;
+    for (char *item; (item = strsep(&text, ",")) != NULL;) {
+        uint32_t i = 0;
+        while (i < count && strcmp(item, name(i)) != 0)
+            i++;
+        if (i == count) {
+            char names[128] = "";
+            for (i = 0; i < count; i++)
+                snprintf(names + strlen(names), sizeof names - strlen(names), " %s", name(i));
+            refuse("--%s: \"%s\" is none of:%s", option, item, names);
+        }
+        bits |= 1U << i;
+    }
+    return bits;
+}
+
+static const char *region_name(uint32_t region)
+{
+    return region_class_name((enum region_class)region);
+}
+
+static void take_references(struct filter *filter, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    char from[32] = "";
+    if (!colon || colon - text >= (ptrdiff_t)sizeof from)
+        refuse("--references: \"%s\" is not FROM:TO", text);
+    memcpy(from, text, (size_t)(colon - text));
+    filter->from = from[0] ? number("references", from, 0, UINT64_MAX) : 0;
+    filter->to = colon[1] ? number("references", colon + 1, 0, UINT64_MAX) : UINT64_MAX;
+    if (filter->from >= filter->to)
+        refuse("--references: nothing is from %" PRIu64 " up to before %" PRIu64, filter->from,
+               filter->to);
 }
 
 static void take_option(struct simulate_options *options, int option, char *value)
@@ -307,6 +384,34 @@ static void take_option(struct simulate_options *options, int option, char *valu
         break;
     case ENVIRONMENT:
         take_setting(options, value);
+        break;
+    case THREAD:
+        take_threads(&options->filter, value);
+        break;
+    case CLASS:
+        options->filter.classes = take_names("class", value, TRACE_CLASSES, trace_class_name);
+        break;
+    case REGION:
+        options->filter.regions = take_names("region", value, REGION_CLASSES, region_name);
+        break;
+    case FUNCTION:
+        if (options->filter.function_count == FILTER_PATTERNS)
+            refuse("--function: more than %d patterns", FILTER_PATTERNS);
+        options->filter.functions_wanted[options->filter.function_count++] = value;
+        break;
+    case REFERENCES:
+        take_references(&options->filter, value);
+        break;
+    case WINDOW:
+        options->window_clock = WINDOW_REFERENCES;
+        options->window = number("window", value, WINDOW_SMALLEST, UINT64_MAX >> 16);
+        break;
+    case WINDOW_BYTES:
+        options->window_clock = WINDOW_ALLOCATED_BYTES;
+        options->window = bytes_of(value);
+        if (options->window < WINDOW_SMALLEST || options->window > UINT64_MAX >> 16)
+            refuse("--window-bytes: \"%s\" is not a number of bytes from %d on", value,
+                   WINDOW_SMALLEST);
         break;
     case HELP:
         fputs(usage, stdout);

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "analysis/simulate/filter.h"
+#include "analysis/simulate/reference_source.h"
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/shapes.h"
 
@@ -32,7 +34,10 @@ struct simulate_options {
     char *environment[SIMULATE_SETTINGS + 1];
     size_t environment_count;
     const char *output; /* "-" is standard output */
-    uint64_t count;     /* references at most */
+    uint64_t count;     /* references at most, of those that pass */
+    struct filter filter;
+    enum window_clock window_clock;
+    uint64_t window; /* how long; 0: not told */
     unsigned threads;
     uint64_t error_over; /* references over which a sample is held against the whole */
     bool sampled;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "analysis/simulate/region_map.h"
 #include "trace/format/names.h"
 
 struct reference_totals class_totals_sum(const struct class_totals *totals)
@@ -55,6 +56,56 @@ static void put_classes(struct json *json, const struct class_totals *totals)
     json_close_list(json);
 }
 
+static void put_bits(struct json *json, const char *key, uint32_t bits, uint32_t count,
+                     const char *(*name)(uint32_t))
+{
+    if (bits == 0)
+        return;
+    json_open_list(json, key);
+    for (uint32_t i = 0; i < count; i++)
+        if (bits >> i & 1)
+            json_text(json, NULL, name(i));
+    json_close_list(json);
+}
+
+static const char *region_name(uint32_t region)
+{
+    return region_class_name((enum region_class)region);
+}
+
+static void put_filter(struct json *json, const struct filter *filter)
+{
+    if (!filter) {
+        json_null(json, "filter");
+        return;
+    }
+    json_open(json, "filter");
+    if (filter->thread_count > 0) {
+        json_open_list(json, "thread");
+        for (size_t i = 0; i < filter->thread_count; i++)
+            json_number(json, NULL, filter->threads[i]);
+        json_close_list(json);
+    }
+    put_bits(json, "class", filter->classes, TRACE_CLASSES, trace_class_name);
+    put_bits(json, "region", filter->regions, REGION_CLASSES, region_name);
+    if (filter->function_count > 0) {
+        json_open_list(json, "function");
+        for (size_t i = 0; i < filter->function_count; i++)
+            json_bytes(json, NULL, filter->functions_wanted[i]);
+        json_close_list(json);
+    }
+    if (filter->from > 0 || filter->to < UINT64_MAX) {
+        json_open_list(json, "references");
+        json_number(json, NULL, filter->from);
+        if (filter->to < UINT64_MAX)
+            json_number(json, NULL, filter->to);
+        else
+            json_null(json, NULL);
+        json_close_list(json);
+    }
+    json_close(json);
+}
+
 void put_head(struct json *json, const char *schema, const struct class_totals *totals,
               const struct reference_source *source)
 {
@@ -66,5 +117,6 @@ void put_head(struct json *json, const char *schema, const struct class_totals *
         json_null(json, "threaded");
     else
         json_bool(json, "threaded", threaded);
+    put_filter(json, reference_source_filtered_by(source));
     put_classes(json, totals);
 }

@@ -22,7 +22,7 @@ const char *class_name(unsigned class, char *room);
 
 /* Members of the object that is open. */
 void put_class(struct json *json, unsigned class);
-/* "schema", "references", "loads", "stores", "whole", "threaded" and "classes". */
+/* "schema", "references", "loads", "stores", "whole", "threaded", "filter" and "classes". */
 void put_head(struct json *json, const char *schema, const struct class_totals *totals,
               const struct reference_source *source);
 

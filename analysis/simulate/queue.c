@@ -14,6 +14,7 @@ enum { BATCH = 1 << 14, SLOTS = 16 };
 struct slot {
     struct reference *references; /* [BATCH] */
     uint8_t *regions;             /* [BATCH], or NULL */
+    uint32_t *windows;            /* [BATCH], or NULL */
     size_t count;
 };
 
@@ -70,7 +71,8 @@ static void read_batch(struct queue *queue)
     size_t room = queue->left < BATCH ? (size_t)queue->left : BATCH;
     queue->reading = true;
     pthread_mutex_unlock(&queue->lock);
-    slot->count = reference_source_next(queue->source, slot->references, slot->regions, room);
+    struct reference_room into = {room, slot->references, slot->regions, slot->windows};
+    slot->count = reference_source_next(queue->source, &into);
     pthread_mutex_lock(&queue->lock);
     queue->reading = false;
     queue->left -= slot->count;
@@ -84,7 +86,7 @@ static void read_batch(struct queue *queue)
 static void simulate_batch(struct queue *queue, struct simulation *simulation)
 {
     const struct slot *slot = &queue->slots[simulation->next % SLOTS];
-    struct references batch = {slot->count, slot->references, slot->regions};
+    struct references batch = {slot->count, slot->references, slot->regions, slot->windows};
     simulation->busy = true;
     pthread_mutex_unlock(&queue->lock);
     bool fed = simulation->feed(simulation->simulator, &batch);
@@ -136,6 +138,15 @@ static bool run_threads(struct queue *queue, unsigned threads)
     return true;
 }
 
+/* False when memory is short. */
+static bool make_slot(struct slot *slot, bool with_regions, bool with_windows)
+{
+    slot->references = malloc(BATCH * sizeof *slot->references);
+    slot->regions = with_regions ? malloc(BATCH) : NULL;
+    slot->windows = with_windows ? malloc(BATCH * sizeof *slot->windows) : NULL;
+    return slot->references && (slot->regions || !with_regions) && (slot->windows || !with_windows);
+}
+
 int64_t simulate_all(struct reference_source *source, uint64_t limit,
                      struct simulations *simulations, unsigned threads)
 {
@@ -148,16 +159,15 @@ int64_t simulate_all(struct reference_source *source, uint64_t limit,
         .changed = PTHREAD_COND_INITIALIZER,
     };
     bool with_regions = simulations->with_regions && reference_source_has_regions(source);
+    bool with_windows = simulations->with_windows;
     bool ran = true;
-    for (size_t i = 0; i < SLOTS; i++) {
-        queue.slots[i].references = malloc(BATCH * sizeof *queue.slots[i].references);
-        queue.slots[i].regions = with_regions ? malloc(BATCH) : NULL;
-        ran = ran && queue.slots[i].references && (queue.slots[i].regions || !with_regions);
-    }
+    for (size_t i = 0; i < SLOTS; i++)
+        ran = ran && make_slot(&queue.slots[i], with_regions, with_windows);
     ran = ran && run_threads(&queue, threads);
     for (size_t i = 0; i < SLOTS; i++) {
         free(queue.slots[i].references);
         free(queue.slots[i].regions);
+        free(queue.slots[i].windows);
     }
     return ran ? (int64_t)queue.simulated : -1;
 }

@@ -29,6 +29,7 @@ struct simulations {
     struct simulation list[SIMULATIONS_MOST];
     size_t count;
     bool with_regions; /* one of them asks what each reference touches */
+    bool with_windows; /* one of them asks when it happened */
 };
 
 /* Adds one; there is room for every simulator that can be asked for. */

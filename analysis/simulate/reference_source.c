@@ -42,11 +42,23 @@ struct reference_source {
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
     struct region_map regions;
+    struct filter *filter; /* NULL: everything passes */
+    enum window_clock clock;
+    uint64_t width;       /* of a window */
+    uint32_t window;      /* of the last reference */
+    uint64_t window_ends; /* by its clock */
+    uint64_t allocated;   /* bytes, so far */
+    struct series windows;
+    uint64_t text_position; /* references of the text so far */
+    uint32_t running;       /* thread of the next reference */
     bool failed;
     bool any_thread, threaded;
     uint32_t thread;               /* of the first batch */
     char error[TRACE_ERROR_BYTES]; /* empty while all is well */
 };
+
+/* References of a window where nothing else is asked for. */
+enum { WINDOW_DEFAULT = 4096 };
 
 static char open_error[512 + TRACE_ERROR_BYTES];
 static volatile pid_t program_started;
@@ -85,11 +97,19 @@ static bool open_text(struct reference_source *source)
     return source->text->file != NULL;
 }
 
+static struct reference_source *make_source(void)
+{
+    struct reference_source *source = calloc(1, sizeof *source);
+    if (source)
+        reference_source_set_windows(source, WINDOW_REFERENCES, WINDOW_DEFAULT);
+    return source;
+}
+
 struct reference_source *reference_source_open(const char *path, const char **error)
 {
     /* The first byte of a trace, and of no text. */
     const int trace_first_byte = 0x89;
-    struct reference_source *source = calloc(1, sizeof *source);
+    struct reference_source *source = make_source();
     if (!source)
         return refuse(NULL, path, "memory is short", error);
     source->file = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -113,7 +133,7 @@ static void pass_on(int number)
 struct reference_source *reference_source_start(const char *tools, char *const *environment,
                                                 char *const *command, const char **error)
 {
-    struct reference_source *source = calloc(1, sizeof *source);
+    struct reference_source *source = make_source();
     if (!source)
         return refuse(NULL, command[0], "memory is short", error);
     source->file = -1;
@@ -147,14 +167,65 @@ void reference_source_close(struct reference_source *source)
     free(source);
 }
 
+const char *reference_source_set_windows(struct reference_source *source, enum window_clock clock,
+                                         uint64_t width)
+{
+    if (source->text && clock == WINDOW_ALLOCATED_BYTES)
+        return "--window-bytes: lackey's text tells no allocations";
+    source->clock = clock;
+    source->width = source->window_ends = width;
+    return NULL;
+}
+
+enum window_clock reference_source_window_clock(const struct reference_source *source)
+{
+    return source->clock;
+}
+
+uint64_t reference_source_window_width(const struct reference_source *source)
+{
+    return source->width;
+}
+
+struct series *reference_source_windows(struct reference_source *source)
+{
+    return &source->windows;
+}
+
+const char *reference_source_filter(struct reference_source *source, struct filter *filter)
+{
+    if (source->text && filter_needs_attributes(filter))
+        return "lackey's text tells no threads, classes, regions and functions: only --references "
+               "can choose among its references";
+    source->filter = filter;
+    return NULL;
+}
+
+const struct filter *reference_source_filtered_by(const struct reference_source *source)
+{
+    return source->filter;
+}
+
+static bool take_event(struct reference_source *source, const struct trace_event *event)
+{
+    bool allocates = event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC;
+    source->allocated = event->allocated_bytes;
+    if (allocates && event->value[0] != 0)
+        source->allocated += event->value[1];
+    if (event->type == TRACE_EVENT_THREAD)
+        source->running = (uint32_t)event->value[0];
+    if (region_map_take(&source->regions, event))
+        return true;
+    strcpy(source->error, "memory is short");
+    return false;
+}
+
 static bool take_events(struct reference_source *source, const struct trace_event *events,
                         size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!region_map_take(&source->regions, &events[i])) {
-            strcpy(source->error, "memory is short");
+        if (!take_event(source, &events[i]))
             return false;
-        }
     return true;
 }
 
@@ -177,12 +248,12 @@ static void end(struct reference_source *source, int status)
 }
 
 /* Gets the trace's next batch that holds references. Returns false at the end and on errors. */
-static bool next_batch(struct reference_source *source, bool with_regions)
+static bool next_batch(struct reference_source *source, bool walks)
 {
     struct trace_batch *batch = &source->rest;
     int status;
     while ((status = trace_reader_next(source->trace, batch)) > 0 && batch->count == 0)
-        if (with_regions && !take_events(source, batch->events, batch->event_count)) {
+        if (walks && !take_events(source, batch->events, batch->event_count)) {
             source->failed = true;
             return false;
         }
@@ -190,25 +261,79 @@ static bool next_batch(struct reference_source *source, bool with_regions)
         end(source, status);
         return false;
     }
+    source->running = batch->thread;
     source->threaded |= source->any_thread && batch->thread != source->thread;
     source->thread = source->any_thread ? source->thread : batch->thread;
     source->any_thread = true;
     return true;
 }
 
-/* Tells the region of each of the first `count` references of the rest, with the events between
- * them. */
-static bool tell_regions(struct reference_source *source, uint8_t *regions, size_t count)
+static void enter_window(struct reference_source *source, uint64_t now)
+{
+    uint64_t window = now / source->width;
+    source->window = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX;
+    source->window_ends = (window + 1) * source->width;
+}
+
+/* False when memory is short. */
+static bool passes(struct reference_source *source, const struct reference *reference,
+                   uint64_t number, uint8_t region, bool *passed)
+{
+    struct filter *filter = source->filter;
+    uint32_t function = reference->function;
+    *passed = true;
+    if (!filter)
+        return true;
+    if (!filter_knows(filter, function) &&
+        !filter_learn(filter, function, reference_source_function_name(source, function))) {
+        strcpy(source->error, "memory is short");
+        return false;
+    }
+    struct filter_subject subject = {.number = number, .thread = source->running, .region = region};
+    *passed = filter_passes(filter, reference, &subject);
+    return true;
+}
+
+/* Whether references are looked at one by one. */
+static bool walks(const struct reference_source *source, const struct reference_room *room)
+{
+    return room->regions || room->windows || source->filter;
+}
+
+/* Goes through the first `count` references of the rest, with the events between them. What passes
+ * is put into the room from *kept on, which may be where it is. False when memory is short. */
+static bool walk(struct reference_source *source, const struct reference_room *room, size_t count,
+                 size_t *kept)
 {
     struct trace_batch *rest = &source->rest;
+    bool by_references = source->clock == WINDOW_REFERENCES;
+    const struct reference *references = (const struct reference *)rest->references;
     for (size_t i = 0; i < count; i++) {
-        while (rest->event_count > 0 && rest->events->reference <= rest->first_reference + i) {
-            if (!take_events(source, rest->events, 1))
+        const struct reference reference = references[i];
+        uint64_t number = rest->first_reference + i;
+        while (rest->event_count > 0 && rest->events->reference <= number) {
+            if (!take_event(source, rest->events))
                 return false;
             rest->events++;
             rest->event_count--;
         }
-        regions[i] = (uint8_t)region_map_find(&source->regions, rest->references[i].address);
+        uint64_t now = by_references ? number : source->allocated;
+        if (now >= source->window_ends)
+            enter_window(source, now);
+        uint8_t region = (uint8_t)region_map_find(&source->regions, reference.address);
+        bool passed;
+        if (!passes(source, &reference, number, region, &passed))
+            return false;
+        if (!passed)
+            continue;
+        room->references[*kept] = reference;
+        if (room->regions)
+            room->regions[*kept] = region;
+        if (room->windows) {
+            room->windows[*kept] = source->window;
+            series_add(&source->windows, source->window, 1);
+        }
+        ++*kept;
     }
     /* What comes behind the last reference of the batch would be forgotten with it. */
     return count < rest->count || take_events(source, rest->events, rest->event_count);
@@ -219,57 +344,87 @@ bool reference_source_has_regions(const struct reference_source *source)
     return !source->text;
 }
 
-static size_t next_of_trace(struct reference_source *source, struct reference *references,
-                            uint8_t *regions, size_t room)
+static size_t next_of_trace(struct reference_source *source, const struct reference_room *room)
 {
     struct trace_batch *rest = &source->rest;
+    bool walking = walks(source, room);
     size_t count = 0;
-    while (count < room && !source->failed) {
-        if (rest->count == 0 && !next_batch(source, regions != NULL))
+    while (count < room->room && !source->failed) {
+        if (rest->count == 0 && !next_batch(source, walking))
             break;
-        size_t piece = room - count < rest->count ? room - count : rest->count;
-        memcpy(references + count, rest->references, piece * sizeof *references);
-        if (regions && !tell_regions(source, regions + count, piece)) {
+        if (source->filter && rest->first_reference >= source->filter->to) {
+            source->failed = true; /* nothing behind it can pass */
+            break;
+        }
+        size_t piece = room->room - count < rest->count ? room->room - count : rest->count;
+        if (!walking) {
+            memcpy(room->references + count, rest->references, piece * sizeof *rest->references);
+            count += piece;
+        } else if (!walk(source, room, piece, &count)) {
             source->failed = true;
             break;
         }
         rest->first_reference += piece;
         rest->references += piece;
         rest->count -= piece;
-        count += piece;
     }
     return count;
 }
 
-static size_t next_of_program(struct reference_source *source, struct reference *references,
-                              uint8_t *regions, size_t room)
+static size_t next_of_program(struct reference_source *source, const struct reference_room *room)
 {
     struct trace_batch *batch = &source->rest;
+    size_t kept = 0;
     do {
-        int status = source->failed ? 0
-                                    : trace_stream_reader_next(source->program,
-                                                               (struct trace_reference *)references,
-                                                               room, batch);
+        int status = source->failed
+                         ? 0
+                         : trace_stream_reader_next(source->program,
+                                                    (struct trace_reference *)room->references,
+                                                    room->room, batch);
         if (status <= 0) {
             if (!source->failed)
                 end(source, status);
             return 0;
         }
-        source->failed = regions && !tell_regions(source, regions, batch->count);
+        kept = 0;
+        if (!walks(source, room)) {
+            kept = batch->count;
+        } else if (batch->count > 0) {
+            source->running = batch->thread;
+            source->failed = !walk(source, room, batch->count, &kept);
+        } else {
+            source->failed = !take_events(source, batch->events, batch->event_count);
+        }
         if (source->failed)
             trace_stream_stop(source->stream);
-    } while (batch->count == 0);
-    return source->failed ? 0 : batch->count;
+    } while (kept == 0);
+    return source->failed ? 0 : kept;
 }
 
-size_t reference_source_next(struct reference_source *source, struct reference *references,
-                             uint8_t *regions, size_t room)
+static size_t next_of_text(struct reference_source *source, const struct reference_room *room)
+{
+    struct trace_batch *rest = &source->rest;
+    size_t kept = 0;
+    while (kept == 0) {
+        size_t count = lackey_text_next(source->text, room->references, room->room);
+        if (count == 0 || !walks(source, room))
+            return count;
+        *rest = (struct trace_batch){.first_reference = source->text_position, .count = count};
+        rest->references = (const struct trace_reference *)room->references;
+        source->text_position += count;
+        if (!walk(source, room, count, &kept))
+            return 0;
+    }
+    return kept;
+}
+
+size_t reference_source_next(struct reference_source *source, const struct reference_room *room)
 {
     if (source->text)
-        return lackey_text_next(source->text, references, room);
+        return next_of_text(source, room);
     if (source->trace)
-        return next_of_trace(source, references, regions, room);
-    return next_of_program(source, references, regions, room);
+        return next_of_trace(source, room);
+    return next_of_program(source, room);
 }
 
 const char *reference_source_error(const struct reference_source *source)

@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/simulate/filter.h"
 #include "analysis/simulate/simulators/reference.h"
+#include "analysis/simulate/simulators/series.h"
 
 struct reference_source;
 
@@ -30,11 +32,38 @@ struct reference_source *reference_source_start(const char *tools, char *const *
 /* Ends a program that still runs. */
 void reference_source_close(struct reference_source *source);
 
+/* Where references go, and what is told of each. What may be NULL is then not wanted, and must
+ * always be wanted, or never. */
+struct reference_room {
+    size_t room;
+    struct reference *references;
+    uint8_t *regions;  /* [room], enum region_class; or NULL */
+    uint32_t *windows; /* [room], the window of time it falls into; or NULL */
+};
+
 /* Fills at most `room` references and returns how many; 0 at the end and on errors. There must be
- * room for REFERENCE_SOURCE_LEAST_ROOM where a program runs. regions:
- * [room], enum region_class of each; NULL: not wanted. Must always be wanted, or never. */
-size_t reference_source_next(struct reference_source *source, struct reference *references,
-                             uint8_t *regions, size_t room);
+ * room for REFERENCE_SOURCE_LEAST_ROOM where a program runs. */
+size_t reference_source_next(struct reference_source *source, const struct reference_room *room);
+
+/* From the beginning on only what passes is delivered. The filter stays the caller's. Returns NULL,
+ * or one line that says what of it the source cannot answer. */
+const char *reference_source_filter(struct reference_source *source, struct filter *filter);
+
+/* NULL: everything passes. */
+const struct filter *reference_source_filtered_by(const struct reference_source *source);
+
+/* By what windows of time are measured. */
+enum window_clock { WINDOW_REFERENCES, WINDOW_ALLOCATED_BYTES };
+enum { WINDOW_SMALLEST = 256 };
+
+/* How long a window is, of references or bytes, WINDOW_SMALLEST at least; references that do not
+ * pass a filter take time too. Returns as above. */
+const char *reference_source_set_windows(struct reference_source *source, enum window_clock clock,
+                                         uint64_t width);
+enum window_clock reference_source_window_clock(const struct reference_source *source);
+uint64_t reference_source_window_width(const struct reference_source *source);
+/* The references delivered, by window. Current until more are. */
+struct series *reference_source_windows(struct reference_source *source);
 /* Whether the source tells of regions. */
 bool reference_source_has_regions(const struct reference_source *source);
 /* NULL while all is well: what is wrong with the input, and where. What came before it has been

@@ -280,6 +280,18 @@ static void put_misses_by_set(struct json *json, const struct shape_counts *coun
     json_close_list(json);
 }
 
+/* As many counts as there are windows of references. */
+static void put_series(struct json *json, const char *key, struct series *series,
+                       const struct series *references)
+{
+    series_fold_to(series, references->doublings);
+    json_new_line(json);
+    json_open_list(json, key);
+    for (size_t window = 0; window < references->length; window++)
+        json_number(json, NULL, series->counts[window]);
+    json_close_list(json);
+}
+
 /* The functions that missed. */
 static void put_misses_by_function(struct json *json, const struct shape_counts *counts,
                                    const struct reference_source *source)
@@ -321,7 +333,7 @@ static void put_misses_by_region(struct json *json, const struct shape_counts *c
 }
 
 static void put_shape(struct json *json, const struct cache_jobs *jobs, const struct shape_job *job,
-                      const struct reference_source *source)
+                      struct reference_source *source)
 {
     const struct shape *shape = &job->shape;
     const struct shape_counts *counts = shape_cache_counts(job->cache);
@@ -338,6 +350,8 @@ static void put_shape(struct json *json, const struct cache_jobs *jobs, const st
     put_misses_by_class(json, counts->misses_of_class);
     put_misses_by_region(json, counts, source);
     put_misses_by_set(json, counts, shape->sets);
+    put_series(json, "misses_by_window", shape_cache_windows(job->cache),
+               reference_source_windows(source));
     put_misses_by_function(json, counts, source);
     json_close(json);
 }
@@ -363,9 +377,28 @@ static void put_jobs(struct json *json, const char *key, const char *schema,
     json_close_list(json);
 }
 
-static void put_shapes(struct json *json, const struct cache_jobs *jobs,
-                       const struct reference_source *source)
+/* "windows": what the windows of the shapes are, and the references in each. */
+static void put_windows(struct json *json, const struct cache_jobs *jobs,
+                        struct reference_source *source)
 {
+    if (jobs->options->shape_count == 0) {
+        json_null(json, "windows");
+        return;
+    }
+    struct series *references = reference_source_windows(source);
+    bool by_bytes = reference_source_window_clock(source) == WINDOW_ALLOCATED_BYTES;
+    json_open(json, "windows");
+    json_text(json, "clock", by_bytes ? "allocated bytes" : "references");
+    json_number(json, "width", reference_source_window_width(source) << references->doublings);
+    put_series(json, "references", references, references);
+    json_close(json);
+}
+
+static void put_shapes(struct json *json, const struct cache_jobs *jobs,
+                       struct reference_source *source)
+{
+    json_new_line(json);
+    put_windows(json, jobs, source);
     json_new_line(json);
     json_open_list(json, "shapes");
     for (size_t i = 0; i < jobs->options->shape_count; i++) {
@@ -376,7 +409,7 @@ static void put_shapes(struct json *json, const struct cache_jobs *jobs,
 }
 
 void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
-                    const struct reference_source *source)
+                    struct reference_source *source)
 {
     const struct simulate_options *options = jobs->options;
     put_jobs(json, key, "allotrope.simulate.caches/1", jobs->blocks, options->blocks.count, options,
@@ -386,7 +419,7 @@ void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
 }
 
 void cache_jobs_put_tlbs(struct json *json, const char *key, struct cache_jobs *jobs,
-                         const struct reference_source *source)
+                         struct reference_source *source)
 {
     const struct simulate_options *options = jobs->options;
     put_jobs(json, key, "allotrope.simulate.tlb/1", jobs->tlbs, options->tlbs.count, options,
@@ -416,6 +449,7 @@ struct cache_jobs *cache_jobs_make(const struct simulate_options *options,
             return NULL;
         simulations_add(simulations, feed_shape, job);
         simulations->with_regions = true;
+        simulations->with_windows = true;
     }
     for (size_t i = 0; i < options->blocks.count; i++) {
         const struct simulate_block *block = &options->blocks.list[i];

@@ -21,8 +21,8 @@ const char *cache_jobs_finish(struct cache_jobs *jobs);
 /* Write the result as an object, after finishing: of the caches and the shapes, and of the TLBs,
  * with the shapes where there are no caches. */
 void cache_jobs_put(struct json *json, const char *key, struct cache_jobs *jobs,
-                    const struct reference_source *source);
+                    struct reference_source *source);
 void cache_jobs_put_tlbs(struct json *json, const char *key, struct cache_jobs *jobs,
-                         const struct reference_source *source);
+                         struct reference_source *source);
 
 #endif

@@ -4,16 +4,18 @@ each recorded and simulated at the same time, without a trace on disk."""
 
 import signal
 import sys
+from typing import Any
 
 import click
 
 from ..features.locality.measure import choose_all, run_one
 from ..features.locality.output import print_runs, rows
 from ..features.locality.page import locality_page
-from ..features.locality.simulate import Document
+from ..features.locality.simulate import Document, option_words
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..system.machine import need_proc
+from .filter_options import filter_options, window_options
 from .words import RESULTS, allocators_option, output_options, takes_command
 
 SCHEMA = "allotrope.locality/1"
@@ -29,21 +31,15 @@ SCHEMA = "allotrope.locality/1"
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
 @click.option(
     "--shape",
-    "shapes",
     multiple=True,
     metavar="NAME|BLOCK:SETS:WAYS",
-    help="also this cache or TLB, by set, class, region and function; repeatable",
+    help="also this cache or TLB, by set, class, region, function and time; repeatable",
 )
+@window_options
+@filter_options
 @output_options(RESULTS)
 def locality(
-    specs: tuple[str, ...],
-    page_size: str | None,
-    block: str | None,
-    tlb: str | None,
-    causes: bool,
-    shapes: tuple[str, ...],
-    files: Files,
-    command: tuple[str, ...],
+    specs: tuple[str, ...], files: Files, command: tuple[str, ...], **simulated: Any
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
@@ -53,13 +49,12 @@ def locality(
     allotrope locality -- ./program
     allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
     allotrope locality -a glibc -a blocks --tlb 4K:4,2M:4 --html page.html -- ./program
+    allotrope locality --class allocator --shape zen5-l1d -- ./program
     allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
     """
     need_proc("locality")
     outputs = Outputs(files)
-    given = {"page-size": page_size, "block": block, "tlb": tlb}
-    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    options += [*(["--causes"] * causes), *(f"--shape={shape}" for shape in shapes)]
+    options = option_words(simulated)
     runs: list[Document] = []
     interrupted = False
     try:

@@ -26,6 +26,7 @@ from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
+from .filter_options import filter_options, window_options
 from .words import RESULTS, Group, Word, output_options
 
 
@@ -42,6 +43,7 @@ def simulate() -> None:
 
 def common_options(command: Any) -> Any:
     for decorator in (
+        filter_options,
         click.argument("trace"),
         output_options(RESULTS),
         click.option("--threads", type=int, help="default: the processors online"),
@@ -51,7 +53,7 @@ def common_options(command: Any) -> Any:
             metavar="N",
             help="hold a sample against the exact result over the first N references",
         ),
-        click.option("--count", type=int, metavar="N", help="the first N references only"),
+        click.option("--count", type=int, metavar="N", help="the first N references that pass"),
     ):
         command = decorator(command)
     return command
@@ -59,6 +61,7 @@ def common_options(command: Any) -> Any:
 
 def shape_options(command: Any) -> Any:
     for decorator in (
+        window_options,
         click.option(
             "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
         ),
@@ -83,6 +86,7 @@ def pages(trace: str, files: Files, **options: Any) -> int:
 
     \b
     allotrope simulate pages run.alt
+    allotrope simulate pages --class program --region heap --references 1000000: run.alt
     allotrope simulate pages --page-size 4096,65536 --sample --csv - run.alt
     """
     return simulated("pages", trace, options, files, page_rows, show_pages)
@@ -104,6 +108,8 @@ def caches(trace: str, files: Files, **options: Any) -> int:
 
     \b
     allotrope simulate caches run.alt
+    allotrope simulate caches --shape zen5-l1d --window-bytes 1M --html page.html run.alt
+    allotrope simulate caches --thread 1,2 --function 'hash_*' --shape zen5-l1d run.alt
     allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
     """

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Pieces of plotly figures that several pages draw."""
 
-from typing import Any, Sequence
+import math
+from typing import Any, Callable, Iterable, Sequence
 
-from .page import axis, colour, layout, symbol
+from .page import axis, colour, layout, plain, symbol
+from .units import short_bytes
 
 
 # What of a heap is not the program's (allotrope.stats/1, `waste`), in the order of its bars; the
@@ -20,6 +22,109 @@ WASTE_TITLES = {
 def legend(y: float, **more: Any) -> dict[str, Any]:
     """A legend below the plot; y: where its top is, in heights of the plot."""
     return {"orientation": "h", "y": y, "yanchor": "top"} | more
+
+
+MOST_TICKS = 7  # so many labels have room on a telephone
+
+
+def _ticks(exponents: range) -> range:
+    """So few of the exponents that their labels do not touch."""
+    step = -(-len(exponents) // MOST_TICKS)
+    return range(exponents.start, exponents.stop, max(step, 1))
+
+
+def _log_axis(
+    title: str,
+    base: int,
+    values: Iterable[float | None],
+    label: Callable[[float], str],
+    **more: Any,
+) -> dict[str, Any]:
+    """A logarithmic axis with ticks at powers of the base; its ends lie outside all values, so that
+    no line or symbol is cut."""
+    shown = [value for value in values if value] or [1.0]
+    least, most = math.log(min(shown), base), math.log(max(shown), base)
+    margin = 0.03 * max(most - least, 1)
+    exponents = _ticks(range(math.ceil(least - margin), math.floor(most + margin) + 1))
+    ticks = [float(base) ** exponent for exponent in exponents]
+    ends = [(least - margin) * math.log10(base), (most + margin) * math.log10(base)]
+    look = {"type": "log", "range": ends, "tickmode": "array", "tickvals": ticks}
+    return axis(title, **look, ticktext=[label(tick) for tick in ticks], **more)
+
+
+def bytes_axis(title: str, sizes: Iterable[float], **more: Any) -> dict[str, Any]:
+    """Sizes in bytes, with ticks at powers of two: 4K, 16K."""
+    return _log_axis(title, 2, sizes, lambda size: short_bytes(round(size)), **more)
+
+
+def count_axis(title: str, counts: Iterable[float], **more: Any) -> dict[str, Any]:
+    """Numbers of entries, with ticks at powers of two: 64, 1K is 1,024."""
+    return _log_axis(title, 2, counts, lambda n: short_bytes(round(n)).replace("B", ""), **more)
+
+
+def decades_axis(title: str, values: Iterable[float | None], **more: Any) -> dict[str, Any]:
+    """Rates and counts, with ticks at powers of ten, or as they come where there are none such."""
+    shown = [value for value in values if value]
+    if not shown or max(shown) < 100 * min(shown):
+        return axis(title, type="log", exponentformat="none", nticks=MOST_TICKS, **more)
+    return _log_axis(title, 10, shown, _decimal, **more)
+
+
+def _decimal(power_of_ten: float) -> str:
+    digits = max(0, -round(math.log10(power_of_ten)))
+    return f"{power_of_ten:,.{digits}f}"
+
+
+Curve = tuple[str, Sequence[float], Sequence[float | None]]  # name, x, y
+
+
+def ratio_panel(curves: Sequence[Curve], base: int, hover: str) -> list[dict[str, Any]]:
+    """Below a plot of curves that overlap: each divided by that in place `base`, wherever both have
+    a value at the same x; `hover` shows x."""
+    of_base = dict(zip(curves[base][1], curves[base][2]))
+    lines = []
+    for place, (name, x, y) in enumerate(curves):
+        ratios = [
+            value / divisor if value and (divisor := of_base.get(at)) else None
+            for at, value in zip(x, y)
+        ]
+        lines.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(x) < 40 else "lines",
+                "x": list(x),
+                "y": ratios,
+                "yaxis": "y2",
+                "showlegend": False,
+                "connectgaps": False,
+                "line": {"color": colour(place), "width": 1.5},
+                "marker": {"symbol": symbol(place), "size": 5},
+                "hovertemplate": f"<b>{plain(name)}</b><br>{hover}: %{{y:.4g}} times "
+                f"{plain(curves[base][0])}<extra></extra>",
+            }
+        )
+    return lines
+
+
+def with_ratio_panel(
+    look: dict[str, Any], panel: list[dict[str, Any]], base: str
+) -> dict[str, Any]:
+    """The layout of a plot with the panel below it."""
+    ratios = [ratio for line in panel for ratio in line["y"] if ratio]
+    title = f"times {plain(base)}"
+    if ratios and max(ratios) > 2 * min(ratios):
+        below = _log_axis(title, 2, ratios, lambda ratio: f"{ratio:g}")
+    else:
+        below = axis(title, nticks=5)
+    ends = {"xref": "paper", "x0": 0, "x1": 1, "yref": "y2", "y0": 1, "y1": 1}
+    parts: dict[str, Any] = {
+        "xaxis": look["xaxis"] | {"anchor": "y2"},
+        "yaxis": look["yaxis"] | {"domain": [0.36, 1]},
+        "yaxis2": below | {"domain": [0, 0.28]},
+        "shapes": [{"type": "line", **ends, "line": {"color": "var(--muted)", "width": 1}}],
+        "legend": legend(-0.14),
+    }
+    return look | parts
 
 
 def interval_bar(

@@ -29,8 +29,8 @@ _Static_assert(sizeof(struct reference) == 16, "no padding");
 struct references {
     size_t count;
     const struct reference *reference;
-    const uint8_t
-        *region; /* [count], the region of each, below REFERENCE_REGIONS; NULL: not known */
+    const uint8_t *region;  /* [count], of each, below REFERENCE_REGIONS; NULL: not known */
+    const uint32_t *window; /* [count], the window of time of each; NULL: not asked for */
 };
 
 /* Exact totals of what a simulator was fed. */

@@ -40,6 +40,7 @@ struct shape_cache {
     uint64_t *misses_of_set;
     uint64_t *misses_of_function;
     struct shape_counts counts;
+    struct series windows;
 };
 
 struct shape_cache *shape_cache_new(const struct shape *shape, bool straddles_once)
@@ -119,6 +120,8 @@ static bool count_miss(struct shape_cache *cache, const struct references *refer
     if (references->region)
         counts->misses_of_region[references->reference[i].class][references->region[i]]++;
     cache->misses_of_set[set_of(cache, block)]++;
+    if (references->window)
+        series_add(&cache->windows, references->window[i], 1);
     return count_function(cache, references->reference[i].function);
 }
 
@@ -141,6 +144,11 @@ bool shape_cache_feed(struct shape_cache *cache, const struct references *refere
         }
     }
     return true;
+}
+
+struct series *shape_cache_windows(struct shape_cache *cache)
+{
+    return &cache->windows;
 }
 
 const struct shape_counts *shape_cache_counts(struct shape_cache *cache)

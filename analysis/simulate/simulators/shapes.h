@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "analysis/simulate/simulators/reference.h"
+#include "analysis/simulate/simulators/series.h"
 
 enum { SHAPES_LARGEST_BLOCK = 1 << 30 };
 
@@ -45,6 +46,8 @@ void shape_cache_free(struct shape_cache *cache);
 
 /* Takes a batch. Returns false when an address is no user's, or memory is short. */
 bool shape_cache_feed(struct shape_cache *cache, const struct references *references);
+/* Misses by window of time, where the batches tell windows. */
+struct series *shape_cache_windows(struct shape_cache *cache);
 /* Belongs to the cache, and is current until the next batch. */
 const struct shape_counts *shape_cache_counts(struct shape_cache *cache);
 

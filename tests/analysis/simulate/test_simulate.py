@@ -338,6 +338,9 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
         (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
         (["caches", "--block", "32:17", "FILE"], ["--block", '"17"', "1 to 16"]),
+        (["caches", "--window", "1", "FILE"], ["--window", '"1"', "from 256"]),
+        (["caches", "--window-bytes", "x", "FILE"], ["--window-bytes", '"x"', "from 256"]),
+        (["caches", "--window-bytes", "1K", "FILE"], ["--window-bytes", "lackey"]),
         (["caches", "--block", "8", "FILE"], ["--block", '"8"', "from 16 to 4096"]),
         (["caches", "--block", "4Q", "FILE"], ["--block", '"4Q"', "from 16 to 4096"]),
         (["caches", "--block", "99999999999G", "FILE"], ["--block", "99999999999G"]),
@@ -515,6 +518,184 @@ def test_a_cut_off_trace_is_named_and_what_precedes_it_kept(
     assert len(done.stderr.splitlines()) == 1 and "short.alt" in done.stderr
     assert done.returncode == 1
     assert json.loads(done.stdout)["references"] > 0
+
+
+def dumped(trace: Path) -> list[dict[str, str]]:
+    dump = [str(BUILD / "trace/allotrope-trace"), "dump", "csv", str(trace)]
+    text = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture(scope="module")
+def threaded_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a program with threads, under an allocator: threads, classes and regions differ."""
+    folder = tmp_path_factory.mktemp("threads")
+    program = str(BUILD / "tests/trace/allocating")
+    command, whole, start = Command(BUILD), folder / "whole.alt", folder / "start.alt"
+    for words in (
+        ["record", "-o", str(whole), "-a", "bsd", "--", program, "threadlets"],
+        ["trace", "cut", "--count", "400000", "-o", str(start), str(whole)],
+    ):
+        done = command.run(*words)
+        assert done.returncode == 0, done.stderr
+    return start
+
+
+def plain(rows: list[dict[str, str]]) -> list[Reference]:
+    return [(int(row["address"], 16), int(row["size"]), row["kind"] == "store") for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        (["--thread", "2,3"], lambda i, row: row["thread"] in ("2", "3")),
+        (["--class", "allocator"], lambda i, row: row["class"] == "allocator"),
+        (["--function", "mem*", "--function", "malloc"], lambda i, row: named(row["function"])),
+        (["--references", "5000:190000"], lambda i, row: 5000 <= i < 190000),
+        (["--references", ":70000"], lambda i, row: i < 70000),
+        (
+            ["--references", "190000:", "--class", "program,allocator", "--thread", "1"],
+            lambda i, row: i >= 190000 and row["thread"] == "1",
+        ),
+    ],
+)
+def test_a_filter_leaves_what_it_says(
+    command: Command, threaded_trace: Path, options: list[str], passes: Any
+) -> None:
+    """Held against the dump, and a plain model over what of it should pass."""
+    rows = dumped(threaded_trace)
+    left = [row for i, row in enumerate(rows) if passes(i, row)]
+    assert 0 < len(left) < len(rows)
+    document = simulate(command, "tlb", "--tlb", "4K:2", *options, str(threaded_trace))
+    assert document["references"] == len(left)
+    faults = naive_faults(plain(left), 4096, 5)
+    assert misses_with(document["fully_associative"][0]["curve"], 5) == faults
+    assert set(document["filter"]) == {option[2:] for option in options[::2]}
+
+
+def named(function: str) -> bool:
+    return function.startswith("mem") or function == "malloc"
+
+
+def test_regions_share_out_the_references(command: Command, threaded_trace: Path) -> None:
+    shape = ["--shape", "64:64:2", "--block", "32:1", "--no-causes"]
+    whole = simulate(command, "caches", *shape, str(threaded_trace))
+    found = {}
+    for region in ("stack", "heap", "static", "other"):
+        part = simulate(command, "caches", *shape, "--region", region, str(threaded_trace))
+        assert {one["region"] for one in part["shapes"][0]["misses_by_region"]} == {region}
+        found[region] = part["references"]
+    assert sum(found.values()) == whole["references"]
+    both = simulate(command, "caches", *shape, "--region", "stack,heap", str(threaded_trace))
+    assert both["references"] == found["stack"] + found["heap"]
+
+
+def misses_by_window(rows: list[dict[str, str]], width: int) -> list[int]:
+    """Of a plain cache of 64 sets, 2 ways and blocks of 64 bytes."""
+    cache: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(64)]
+    misses = [0] * -(-len(rows) // width)
+    for i, reference in enumerate(plain(rows)):
+        for number in units(reference, 64):
+            blocks = cache[number % 64]
+            misses[i // width] += number not in blocks
+            blocks[number] = None
+            blocks.move_to_end(number)
+            if len(blocks) > 2:
+                blocks.popitem(last=False)
+    return misses
+
+
+def test_misses_over_time_equal_plain_ones(command: Command, threaded_trace: Path) -> None:
+    rows = dumped(threaded_trace)
+    for options, width in (((), 4096), (("--window", "1000"), 1000), (("--window", "256"), 512)):
+        words = ["--shape", "64:64:2", "--block", "64:1", "--no-causes", *options]
+        document = simulate(command, "caches", *words, str(threaded_trace))
+        windows, [shape] = document["windows"], document["shapes"]
+        assert (windows["clock"], windows["width"]) == ("references", width)
+        assert shape["misses_by_window"] == misses_by_window(rows, width)
+        assert sum(windows["references"]) == len(rows)
+        assert set(windows["references"][:-1]) == {width}
+
+
+def test_misses_over_allocated_bytes_follow_the_events(
+    command: Command, threaded_trace: Path
+) -> None:
+    """The references of each window lie between the events at which the clock reaches it."""
+    dump = [str(BUILD / "trace/allotrope-trace"), "events", str(threaded_trace)]
+    text = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
+    events = list(csv.DictReader(io.StringIO(text)))
+    total = len(dumped(threaded_trace))
+    want: dict[int, int] = {}
+    allocated = position = 0
+    for event in [*events, {"event": "end", "reference": str(total)}]:
+        want[allocated // 512] = want.get(allocated // 512, 0) + int(event["reference"]) - position
+        position = int(event["reference"])
+        if event["event"] in ("malloc", "realloc"):
+            allocated += int(event["value2"], 16)
+    words = ["--tlb", "4K:1", "--shape", "4K:4:2", "--window-bytes", "512"]
+    windows = simulate(command, "tlb", *words, str(threaded_trace))["windows"]
+    assert (windows["clock"], windows["width"]) == ("allocated bytes", 512)
+    assert {i: n for i, n in enumerate(windows["references"]) if n} == {
+        i: n for i, n in want.items() if n
+    }
+    assert len(want) > 10
+
+
+def test_left_out_references_take_time(command: Command, threaded_trace: Path) -> None:
+    words = ["--shape", "64:64:2", "--block", "64:1", "--no-causes", "--window", "1000"]
+    words += ["--references", "5000:7000"]
+    windows = simulate(command, "caches", *words, str(threaded_trace))["windows"]
+    assert windows["references"] == [0] * 5 + [1000] * 2
+
+
+def test_a_filter_of_a_running_program_equals_that_of_its_trace(
+    command: Command, trace: Path, tmp_path: Path
+) -> None:
+    options = ["--function", "_dl_*", "--references", "1000:60000", "--region", "stack,static"]
+    result = tmp_path / "locality.json"
+    words = [str(BUILD / "allotrope-simulate"), "locality", f"--output={result}", *options]
+    words += [f"--tools={BUILD / 'trace/recorder'}", "--", *TRACED]
+    subprocess.run(words, env=PLAIN_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    document = json.loads(result.read_text())
+    assert 0 < document["pages"]["references"] < 59000
+    of_trace = simulate(command, "pages", "--page-size", "4096", *options, str(trace))
+    assert document["pages"] == of_trace
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--thread", "99999"], ["--thread", "there are 1, 2, 3, 4"]),
+        (["--thread", "x"], ["--thread", '"x"', "from 1"]),
+        (["--class", "malloc"], ["--class", '"malloc"', "program allocator"]),
+        (["--class", "sweep"], ["--class", "there are program, allocator"]),
+        (["--region", "stak"], ["--region", '"stak"', "heap static stack"]),
+        (["--function", "nowhere*"], ["--function", "nowhere*"]),
+        (["--references", "7"], ["--references", '"7"', "FROM:TO"]),
+        (["--references", "7:x"], ["--references", '"x"']),
+        (["--references", "7:7"], ["--references", "from 7"]),
+        (["--references", "99999999999:"], ["--references", "there are only"]),
+        (["--thread", "2", "--references", ":5"], ["there are 1, among the --references"]),
+        (["--class", "allocator", "--function", "_dl_relocate_object"], ["all of the filters"]),
+    ],
+)
+def test_a_filter_that_leaves_nothing_says_why(
+    command: Command, threaded_trace: Path, options: list[str], words: list[str]
+) -> None:
+    done = command.run("simulate", "pages", *options, str(threaded_trace))
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_text_can_be_cut_by_number_alone(command: Command, recorded: Path) -> None:
+    references = read_lackey(recorded.read_text())[1000:50000]
+    document = simulate(command, "pages", "--references", "1000:50000", str(recorded))
+    assert document["references"] == 49000
+    assert faults_with(document["pages"][0]["curve"], 8) == naive_faults(references, 4096, 8)
+    done = command.run("simulate", "pages", "--thread", "1", str(recorded))
+    assert done.returncode == 2 and "lackey" in done.stderr
 
 
 def test_misses_are_told_by_function(command: Command, trace: Path) -> None:

@@ -193,7 +193,7 @@ static void test_the_largest_reference_fits_a_batch(void **unused)
         dispatch_allow_avx512(vectors);
         struct caches_options options = {16, 8, true, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
         struct caches *caches = caches_new(&options);
-        struct references batch = {LONG, reference, NULL};
+        struct references batch = {LONG, reference, NULL, NULL};
         assert_true(caches_feed(caches, &batch));
         for (unsigned sets_log2 = 5; sets_log2 <= 17; sets_log2++) {
             struct naive naive = naive_run(&stream, 16, 1ULL << sets_log2, 8);
@@ -326,7 +326,7 @@ static void test_a_miss_belongs_to_the_function_region_and_set_of_its_reference(
         {0x2000, 8, 8, REFERENCE_LOAD, 3},
     };
     const uint8_t region[] = {1, 2, 1, 3};
-    struct references batch = {4, reference, region};
+    struct references batch = {4, reference, region, NULL};
     struct shape shape = {"", 64, 2, 1};
     struct shape_cache *cache = shape_cache_new(&shape, false);
     assert_true(shape_cache_feed(cache, &batch));
@@ -351,7 +351,7 @@ static void test_an_address_that_is_no_users_is_refused(void **unused)
     for (unsigned i = 0; i < 24; i++)
         reference[i] = (struct reference){.address = 0x1000, .size = 8};
     reference[13].address = 0xffff800000000000;
-    struct references batch = {24, reference, NULL};
+    struct references batch = {24, reference, NULL, NULL};
     struct caches_options options = {32, 1, false, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
     for (unsigned vectors = 0; vectors < 2; vectors++) {
         dispatch_allow_avx512(vectors);
@@ -371,7 +371,7 @@ static void test_too_many_stretches_of_memory_are_refused(void **unused)
     struct reference *reference = malloc(STRETCHES * sizeof *reference);
     for (uint64_t i = 0; i < STRETCHES; i++)
         reference[i] = (struct reference){.address = (1ULL << 40) + (i << 22), .size = 8};
-    struct references batch = {STRETCHES - 1, reference, NULL};
+    struct references batch = {STRETCHES - 1, reference, NULL, NULL};
     struct caches_options options = {32, 1, false, UINT32_MAX, CACHES_FEWEST_SETS_LOG2};
     struct caches *caches = caches_new(&options);
     assert_true(caches_feed(caches, &batch));

@@ -237,7 +237,7 @@ static void test_an_address_that_is_no_users_is_refused(void **unused)
 {
     (void)unused;
     struct reference reference = {.address = REFERENCE_ADDRESS_LIMIT, .size = 8};
-    struct references batch = {1, &reference, NULL};
+    struct references batch = {1, &reference, NULL, NULL};
     struct pages_options options = {4096, false};
     struct pages *pages = pages_new(&options);
     assert_false(pages_feed(pages, &batch));

@@ -11,6 +11,7 @@ from .simulate import (
     THREADED,
     Document,
     faults_with,
+    filter_text,
     kind_of,
     misses_with,
     results_of,
@@ -110,5 +111,7 @@ def print_runs(runs: list[Document]) -> None:
         line = f"{run['allocator']}: {whole:,} references, exit status {run['status']}"
         shares = [f"{part['class']} {part['references'] / whole:.1%}" for part in classes]
         print_wrapped(console, f"{line}; {', '.join(shares)}")
+    if only := filter_text(runs[0]["pages"]):
+        print_wrapped(console, f"Of all references only these were simulated: {only}.")
     if any(run["pages"]["threaded"] for run in runs):
         print_wrapped(console, THREADED)

@@ -10,14 +10,32 @@ from operator import itemgetter
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
-from ...output.plots import legend
+from ...output.plots import (
+    Curve,
+    bytes_axis,
+    count_axis,
+    decades_axis,
+    legend,
+    ratio_panel,
+    with_ratio_panel,
+)
 from ...output.sentences import Sentence
-from ...output.units import KIBIBYTE, MEBIBYTE, format_bytes
+from ...output.units import format_bytes, format_whole_bytes, short_bytes
 from .output import tlb_tables
-from .simulate import faults_with, kind_of, misses_with, results_of, tlb_entries
+from .simulate import (
+    faults_at,
+    faults_with,
+    filter_text,
+    kind_of,
+    misses_with,
+    results_of,
+    tlb_entries,
+)
 
 Document = dict[str, Any]
 LEGEND = legend(-0.2)
+HEIGHT = 430
+HEIGHT_WITH_RATIOS = 560
 THREADED = "one cache, Valgrind's interleaving, no coherence"
 CAUSES = (("cold", "var(--part-0)"), ("capacity", "var(--part-1)"), ("conflict", "var(--part-2)"))
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -93,7 +111,7 @@ def _labelled(section: Section) -> Section:
 
 
 def _line(
-    name: str, x: Sequence[float], y: Sequence[float], place: int, text: str, **more: Any
+    name: str, x: Sequence[float], y: Sequence[float | None], place: int, text: str, **more: Any
 ) -> Document:
     look = {"color": colour(place), "width": 2, "dash": DASHES[place // 8 % len(DASHES)]}
     return {
@@ -106,6 +124,31 @@ def _line(
         "marker": {"symbol": symbol(place), "size": 6},
         "hovertemplate": f"<b>{plain(name)}</b><br>{text}<extra></extra>",
     } | more
+
+
+def _curves(
+    name: str,
+    title: str,
+    caption: str,
+    curves: Sequence[Curve],
+    hover: str,
+    look: Document,
+    samples: Sequence[Curve] = (),
+    **more: Any,
+) -> Figure:
+    """A curve for each run; of several runs also their ratios, since curves that differ by a few
+    per cent cover each other. hover: x and y, with a colon between. samples: what the ratios are
+    of, where curves have values at different x."""
+    data = [_line(*curve, place, hover, **more) for place, curve in enumerate(curves)]
+    look = layout(showlegend=True, legend=LEGEND, **look)
+    if len(curves) < 2:
+        return Figure(name, title, caption, data, look, HEIGHT)
+    names = [curve[0] for curve in curves]
+    base = names.index("glibc") if "glibc" in names else 0
+    panel = ratio_panel(samples or curves, base, hover.split(":")[0])
+    look = with_ratio_panel(look, panel, names[base])
+    caption += f" Below: each divided by {names[base]}."
+    return Figure(name, title, caption, data + panel, look, HEIGHT_WITH_RATIOS)
 
 
 # Pages
@@ -122,52 +165,74 @@ def thin(points: list[Document], most: int = 300) -> list[Document]:
     return kept + points[1:][-1:]
 
 
-def _fault_line(name: str, part: Document, size: int, references: int, place: int) -> Document:
+FAULT_HOVER = "%{x:.4s}B: %{y:.4g} faults per million references"
+
+
+def _fault_curve(name: str, part: Document, size: int, references: int) -> Curve:
     points = thin(part["curve"])
     faults = [1e6 * (point["faults"] - part["cold"]) / references for point in points]
-    memory = [point["frames"] * size / MEBIBYTE for point in points]
-    shown = [fault if fault > 0 else None for fault in faults]
-    hover = "%{x:.4g} MiB: %{y:.4g} faults per million references"
-    return _line(name, memory, shown, place, hover, line={"shape": "hv"}, mode="lines")
+    memory = [point["frames"] * size for point in points]
+    return name, memory, [fault if fault > 0 else None for fault in faults]
 
 
-def _fault_layout() -> Document:
-    return layout(
-        xaxis=axis("memory, MiB", type="log"),
-        yaxis=axis("replacement faults per million references", type="log"),
-        showlegend=True,
-        legend=LEGEND,
-    )
+def _fault_samples(runs: list[Document], number: int) -> list[Curve]:
+    """The curves at the same sizes of memory, eight to a doubling."""
+    pages = [run["pages"]["pages"][number] for run in runs]
+    most = max(page["curve"][-1]["frames"] for page in pages)
+    frames = sorted({round(2 ** (step / 8)) for step in range(8 * most.bit_length())})
+    curves: list[Curve] = []
+    for run, page in zip(runs, pages):
+        faults = faults_at(page["curve"], frames)
+        rates = [(count - page["cold"]) / run["pages"]["references"] for count in faults]
+        memory = [count * page["page_size"] for count in frames]
+        curves.append((run["allocator"], memory, [rate if rate > 0 else None for rate in rates]))
+    return curves
+
+
+def _fault_layout(curves: Sequence[Curve]) -> Document:
+    return {
+        "xaxis": bytes_axis("memory", (x for _, memory, _ in curves for x in memory)),
+        "yaxis": decades_axis(
+            "faults per million references",
+            (y for _, _, faults in curves for y in faults),
+        ),
+    }
 
 
 def _page_figures(runs: list[Document]) -> Iterator[Figure]:
+    look: Document = {"line": {"shape": "hv"}, "mode": "lines"}
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
         pages = [run["pages"]["pages"][number] for run in runs]
-        yield Figure(
-            name=f"faults-{size}",
-            title=f"Replacement faults, pages of {format_bytes(size)}",
-            caption="Each line ends at the memory from which on nothing is replaced: what the "
-            "program touches in all. Down and left is better.",
-            data=[
-                _fault_line(run["allocator"], page, size, run["pages"]["references"], place)
-                for place, (run, page) in enumerate(zip(runs, pages))
-            ],
-            layout=_fault_layout(),
-            height=430,
+        curves = [
+            _fault_curve(run["allocator"], page, size, run["pages"]["references"])
+            for run, page in zip(runs, pages)
+        ]
+        yield _curves(
+            f"faults-{size}",
+            f"Replacement faults, pages of {format_whole_bytes(size)}",
+            "Each line ends at the memory from which on nothing is replaced: what the program "
+            "touches in all. Down and left is better.",
+            curves,
+            FAULT_HOVER,
+            _fault_layout(curves),
+            _fault_samples(runs, number),
+            **look,
         )
         for place, (run, page) in enumerate(zip(runs, pages)):
             if len(page["by_class"]) < 2:
                 continue
+            parts = [
+                _fault_curve(part["class"], part, size, run["pages"]["references"])
+                for part in page["by_class"]
+            ]
             yield Figure(
                 name=f"faults-{size}-{place}",
-                title=f"{run['allocator']}: whose references fault, pages of {format_bytes(size)}",
+                title=f"{run['allocator']}: whose references fault, "
+                f"pages of {format_whole_bytes(size)}",
                 caption="Memory is shared by all; a fault belongs to whose reference it was.",
-                data=[
-                    _fault_line(part["class"], part, size, run["pages"]["references"], shade)
-                    for shade, part in enumerate(page["by_class"])
-                ],
-                layout=_fault_layout(),
+                data=[_line(*part, shade, FAULT_HOVER, **look) for shade, part in enumerate(parts)],
+                layout=layout(showlegend=True, legend=LEGEND, **_fault_layout(parts)),
             )
 
 
@@ -222,26 +287,27 @@ def _largest_ways(document: Document, block: int) -> int:
 def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
     for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
         for ways in _associativities(runs, block):
-            data = []
-            for place, run in enumerate(runs):
+            curves = []
+            for run in runs:
                 results, touches = _results(run, block, ways), _touches(run, block)
-                sizes = [one["bytes"] / KIBIBYTE for one in results]
-                rates = [100 * one["misses"] / touches for one in results]
-                data.append(_line(run["allocator"], sizes, rates, place, "%{x:,} KiB: %{y:.4g} %"))
-            yield Figure(
-                name=f"misses-{block}-{ways}",
-                title=f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
-                caption="Each cache stands alone and sees every reference. A share of the touches "
-                "of blocks.",
-                data=data,
-                layout=layout(
-                    xaxis=axis("cache, KiB", type="log"),
-                    yaxis=axis("misses, %", type="log"),
-                    showlegend=True,
-                    legend=LEGEND,
-                ),
-                height=430,
+                rates = [100 * one["misses"] / touches or None for one in results]
+                curves.append((run["allocator"], [one["bytes"] for one in results], rates))
+            yield _curves(
+                f"misses-{block}-{ways}",
+                f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
+                "Each cache stands alone and sees every reference. A share of the touches of "
+                "blocks.",
+                curves,
+                "%{x:.4s}B: %{y:.4g} %",
+                _rate_layout(bytes_axis, "cache", curves),
             )
+
+
+def _rate_layout(scale: Callable[..., Document], title: str, curves: Sequence[Curve]) -> Document:
+    return {
+        "xaxis": scale(title, (x for _, sizes, _ in curves for x in sizes)),
+        "yaxis": decades_axis("misses, %", (y for _, _, rates in curves for y in rates)),
+    }
 
 
 TLBS = (
@@ -252,9 +318,10 @@ TLBS = (
 
 def _tlb_figures(runs: list[Document]) -> Iterator[Figure]:
     for page in (one["block"] for one in runs[0]["tlb"]["blocks"]):
-        pages = f"pages of {format_bytes(page)}"
+        pages = f"pages of {format_whole_bytes(page)}"
         yield _tlb_figure(
             runs,
+            page,
             f"tlb-{page}-fully",
             f"TLB miss rate, fully associative, {pages}",
             [_fully_associative(run["tlb"], page) for run in runs],
@@ -262,6 +329,7 @@ def _tlb_figures(runs: list[Document]) -> Iterator[Figure]:
         ways = _largest_ways(runs[0]["tlb"], page)
         yield _tlb_figure(
             runs,
+            page,
             f"tlb-{page}-{ways}",
             f"TLB miss rate, {kind_of(ways)}, {pages}",
             [
@@ -277,30 +345,17 @@ def _fully_associative(document: Document, page: int) -> list[tuple[int, int]]:
 
 
 def _tlb_figure(
-    runs: list[Document], name: str, title: str, curves: list[list[tuple[int, int]]]
+    runs: list[Document], page: int, name: str, title: str, curves: list[list[tuple[int, int]]]
 ) -> Figure:
     """curves: entries and misses, for each run."""
-    page = int(name.split("-")[1])
-    data = []
-    for place, (run, curve) in enumerate(zip(runs, curves)):
+    shares: list[Curve] = []
+    for run, curve in zip(runs, curves):
         touches = _touches_of(run["tlb"], page)
         sizes = [entries for entries, _ in curve]
-        rates = [100 * misses / touches for _, misses in curve]
-        hover = "%{x:,} entries: %{y:.4g} %"
-        data.append(_line(run["allocator"], sizes, rates, place, hover))
-    return Figure(
-        name=name,
-        title=title,
-        caption="A share of the touches of pages. Down and left is better.",
-        data=data,
-        layout=layout(
-            xaxis=axis("entries", type="log"),
-            yaxis=axis("misses, %", type="log"),
-            showlegend=True,
-            legend=LEGEND,
-        ),
-        height=430,
-    )
+        shares.append((run["allocator"], sizes, [100 * misses / touches for _, misses in curve]))
+    caption = "A share of the touches of pages. Down and left is better."
+    look = _rate_layout(count_axis, "entries", shares)
+    return _curves(name, title, caption, shares, "%{x:,} entries: %{y:.4g} %", look)
 
 
 def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Document:
@@ -331,7 +386,7 @@ def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
         results, touches = _results(run, block, 1), _touches(run, block)
         if results[0]["cold"] is None:
             return
-        names = [format_bytes(one["bytes"]) for one in results]
+        names = [short_bytes(one["bytes"]) for one in results]
         yield Figure(
             name=f"causes-{place}",
             title=f"{run['allocator']}: direct-mapped, blocks of {block} bytes",
@@ -340,7 +395,7 @@ def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
                 _stack(cause, names, [1e3 * one[cause] / touches for one in results], fill)
                 for cause, fill in CAUSES
             ],
-            layout=_stacked("misses per thousand touches"),
+            layout=_stacked("per thousand touches"),
         )
 
 
@@ -359,7 +414,7 @@ def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
             _stack(key, names, [share.get(key, 0.0) for share in shares], fill)
             for key, fill in fills.items()
         ]
-        look = _stacked("misses per million references")
+        look = _stacked("per million references")
         return Figure(f"shape-{number}-{name}", title, caption, data, look)
 
     if all(shape["cold"] is not None for shape in shapes):
@@ -372,6 +427,7 @@ def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
         said = "Whose reference, and what it touched."
         yield bars("regions", "Misses by class and region", said, _by_region, fills)
     yield _sets_figure(runs, number)
+    yield _windows_figure(runs, number)
 
 
 Parts = Callable[[Document], dict[str, float]]
@@ -417,12 +473,56 @@ def _sets_figure(runs: list[Document], number: int) -> Figure:
         data,
         layout(
             xaxis=axis("set"),
-            yaxis=axis("misses per million references", rangemode="tozero"),
+            yaxis=axis("per million references", rangemode="tozero"),
             showlegend=True,
             legend=LEGEND,
         ),
         height=430,
     )
+
+
+def _windows(run: Document) -> Document:
+    found: Document = next(run[kind] for kind in ("caches", "tlb") if kind in run)["windows"]
+    return found
+
+
+def _windows_figure(runs: list[Document], number: int) -> Figure:
+    """Misses over time; windows without references are gaps."""
+    clock = _windows(runs[0])["clock"]
+    by_bytes = clock == "allocated bytes"
+    unit, title = (1 << 20, "MiB allocated") if by_bytes else (1e6, "million references")
+    data = []
+    for place, run in enumerate(runs):
+        windows, misses = _windows(run), _shapes(run)[number]["misses_by_window"]
+        times = [window * windows["width"] / unit for window in range(len(misses))]
+        rates = [
+            1e3 * count / references if references else None
+            for count, references in zip(misses, windows["references"])
+        ]
+        hover = f"from %{{x:.4g}} {title} on: %{{y:.4g}} misses per thousand references"
+        look = {"mode": "lines", "line": {"width": 1.5, "shape": "hv"}}
+        data.append(_line(run["allocator"], times, rates, place, hover, **look))
+    width = _windows(runs[0])["width"]
+    said = format_bytes(width) if by_bytes else f"{width:,} references"
+    return Figure(
+        f"shape-{number}-windows",
+        "Misses over time",
+        f"By windows of {said}, as the program runs: phases, and what they cost."
+        + (" Windows in which nothing was simulated are gaps." if _gaps(runs) else ""),
+        data,
+        layout(
+            xaxis=axis(title, rangemode="tozero"),
+            yaxis=axis("per thousand references", rangemode="tozero"),
+            showlegend=True,
+            legend=LEGEND,
+        ),
+        height=HEIGHT,
+        wide=True,
+    )
+
+
+def _gaps(runs: list[Document]) -> bool:
+    return any(0 in _windows(run)["references"] for run in runs)
 
 
 def _by_set(misses: list[int], millions: float) -> tuple[list[int], list[float]]:
@@ -476,7 +576,7 @@ def _fault_tables(runs: list[Document]) -> Iterator[Table]:
             rows.append([format_bytes(size << power), *(f"{count:,}" for count in faults)])
         rows.append(["first touches", *(f"{part['cold']:,}" for part in parts)])
         header = ["memory", *(run["allocator"] for run in runs)]
-        yield Table(f"Replacement faults, pages of {format_bytes(size)}", header, rows)
+        yield Table(f"Replacement faults, pages of {format_whole_bytes(size)}", header, rows)
 
 
 def _miss_tables(runs: list[Document]) -> Iterator[Table]:
@@ -516,6 +616,8 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         if len(shares) > 1:
             listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             yield Sentence("finding", f"References under {run['allocator']}", f"{listed}.")
+    if only := filter_text(_any(runs[0])):
+        yield Sentence("note", "Only a part", f"of all references these were simulated: {only}.")
     if threaded:
         yield Sentence("note", "Threads", f"the program has several: {THREADED}.")
     yield Sentence(

@@ -7,7 +7,7 @@ The simulation itself is allotrope-simulate, a C program; here its JSON becomes 
 import ctypes
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,16 @@ def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
 def faults_with(curve: list[dict[str, int]], frames: int) -> int:
     """Faults of a memory of so many frames: of the last point that is not beyond it."""
     return [point["faults"] for point in curve if point["frames"] <= frames][-1]
+
+
+def faults_at(curve: list[dict[str, int]], sizes: Sequence[int]) -> list[int]:
+    """faults_with() for several numbers of frames, in ascending order."""
+    found, at = [], 0
+    for frames in sizes:
+        while at + 1 < len(curve) and curve[at + 1]["frames"] <= frames:
+            at += 1
+        found.append(curve[at]["faults"])
+    return found
 
 
 def page_rows(document: Document) -> Iterator[list[Any]]:
@@ -177,9 +187,24 @@ THREADED = (
 )
 
 
+def filter_text(document: Document) -> str:
+    """What chose the references, empty where all were taken."""
+    chosen = document["filter"] or {}
+    first, last = chosen.get("references", (0, None))
+    parts = [
+        f"{name} {', '.join(str(value) for value in values)}"
+        for name, values in chosen.items()
+        if name != "references"
+    ]
+    if "references" in chosen:
+        parts.append(f"number {first:,} to {'the last' if last is None else f'{last - 1:,}'}")
+    return "; ".join(parts)
+
+
 def closing_line(document: Document, text: str) -> str:
     """The last line below the tables, which also labels threaded programs."""
-    line = f"{document['references']:,} references; {text}"
+    only = filter_text(document)
+    line = f"{document['references']:,} references{f' ({only})' if only else ''}; {text}"
     return f"{line}\n{THREADED}" if document["threaded"] else line
 
 
@@ -188,10 +213,10 @@ def need_references(document: Document, trace: str, warning: str | None) -> None
         raise UserError(warning or f"{trace} holds no references")
 
 
-def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[str]:
-    """The simulator's command line; options that were not given are left to it. A tuple is an
-    option that may be repeated."""
-    words = [word]
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """As words of the simulator's command line; options that were not given are left to it. A tuple
+    is an option that may be repeated."""
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
@@ -199,5 +224,10 @@ def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[st
         elif value is not None:
             values = value if isinstance(value, tuple) else (value,)
             words += [f"{option}={one}" for one in values]
+    return words
+
+
+def simulate_words(word: str, trace: str, options: Mapping[str, Any]) -> list[str]:
+    """The simulator's command line."""
     # A path that begins with a dash is a path all the same.
-    return [*words, trace if trace == "-" else str(Path(trace).absolute())]
+    return [word, *option_words(options), trace if trace == "-" else str(Path(trace).absolute())]
