@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 SOURCE = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)).resolve()
@@ -120,3 +121,21 @@ def allocators_under_test() -> list[Under]:
     chosen = os.environ.get("ALLOTROPE_TEST_ALLOCATORS", "").split()
     specs = chosen or [spec for spec in described_specs() if spec not in NOT_FOR_ANY_PROGRAM]
     return [Under(spec, LIBRARY, spec) for spec in specs]
+
+
+def processes_that_name(folder: Path) -> list[str]:
+    """The ids of those whose command line has its name."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(folder).encode() in status.read_bytes():
+                found.append(status.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def await_that(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -351,8 +351,7 @@ static struct outcome *launch(const struct plan *plan)
     sigprocmask(SIG_BLOCK, &ours, &before);
     signal(SIGCHLD, SIG_DFL); /* ignored, nothing could be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (plan->whole_tree)
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* who started us may be killed */
 
     if (plan->samples && (outcome->tree.samples = fopen(plan->samples, "we")) == NULL)
         fail("--samples: cannot write %s: %s", plan->samples, strerror(errno));

@@ -41,15 +41,17 @@ static bool ends_in_json(const char *name)
     return length >= 5 && strcmp(name + length - 5, ".json") == 0;
 }
 
-static void report_unwritable(const char *name, const char *variable)
+/* opened: it could be created, and then took no more. */
+static void report_unwritable(const char *name, const char *variable, bool opened)
 {
     struct message message;
     message_begin(&message);
     message_text(&message, "cannot write to ");
     message_quoted(&message, name, strlen(name));
-    message_text(&message, "; ");
+    message_text(&message, opened ? ": the disk is full, or the file may not grow; " : "; ");
     message_text(&message, variable);
-    message_text(&message, " names a file that can be created");
+    message_text(&message,
+                 opened ? " names a file with room for it" : " names a file that can be created");
     message_send(&message);
 }
 
@@ -72,7 +74,7 @@ void output_write(const char *pattern, const char *variable, bool write(int file
         file =
             SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (syscall_failed(file) || !write((int)file, ends_in_json(name)))
-        report_unwritable(name, variable);
+        report_unwritable(name, variable, !syscall_failed(file));
     if (!syscall_failed(file))
         SYSCALL_1(SYS_close, file);
 }

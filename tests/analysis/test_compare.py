@@ -368,7 +368,7 @@ class TestMeasuring:
         measure(mock, tmp_path, *words, "--", "sh", "-c", f"echo >>{trace}")
         ours = glibc().__class__(spec="mock", name="mock", ours=True)
         plan = Plan(command=["x"], allocators=[glibc(), ours], rounds=4, warmup=3)
-        assert steps(plan) == len(trace.read_text().splitlines())
+        assert steps(plan, 4) == len(trace.read_text().splitlines())
 
     def test_prepare_comes_before_every_run(self, mock: Command, tmp_path: Path) -> None:
         trace = tmp_path / "trace"
@@ -540,7 +540,7 @@ class TestJudging:
     @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "soon"])
     def test_a_timeout_is_a_time(self, mock: Command, seconds: str) -> None:
         done = mock.run("compare", "-a", "mock", "--timeout", seconds, "--", "true")
-        assert done.returncode == 2 and "Invalid value for '--timeout'" in done.stderr
+        assert done.returncode == 2 and "--timeout: '" in done.stderr
 
     def test_an_empty_shell_command_is_refused(self, mock: Command) -> None:
         done = mock.run("compare", "-a", "mock", "--shell", " ")

@@ -15,6 +15,7 @@ from allotrope.features.compare.gate import (
     judge,
     parse_condition,
 )
+from allotrope.features.compare.output import SCHEMA
 from allotrope.statistics.intervals import Estimate
 from allotrope.system.errors import UserError
 from conftest import Command
@@ -227,3 +228,22 @@ class TestBuilds:
     def test_refused(self, real: Command, words: list[str], said: str) -> None:
         done = real.run("compare", *words)
         assert done.returncode in (2, 127) and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--html", "page.html"],
+        ["--fail-if", "any.cpu > 1"],
+        ["--against", "damaged.json"],
+    ],
+)
+@pytest.mark.parametrize("rest", ["", ', "results": [{}], "rounds": 16', ', "results": 7'])
+def test_a_damaged_document_is_one_line(
+    real: Command, tmp_path: Path, words: list[str], rest: str
+) -> None:
+    file = tmp_path / "damaged.json"
+    file.write_text(f'{{"schema": "{SCHEMA}"{rest}}}')
+    done = real.run("compare", "--from", str(file), *words, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "damaged.json is damaged: " in done.stderr

@@ -31,7 +31,7 @@ def test_every_combination_is_a_program() -> None:
         (["size="], "'size=' is not of the form NAME=VALUE"),
         (["1=2"], "'1=2' is not of the form NAME=VALUE"),
         (["a=1", "a=2"], "a is given twice"),
-        (["a=1,1"], "a has a value twice"),
+        (["a=1,1"], "'a=1,1' has 1 twice; leave one out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(texts: list[str], said: str) -> None:

@@ -17,7 +17,7 @@ from allotrope.features.server.plan import Place, ServerPlan, check_server_plan
 from allotrope.system.errors import UserError
 from allotrope.system.process_tree import descendants, tree_usage
 from conftest import Command
-from under import BUILD, HANG, PYTHON
+from under import BUILD, HANG, PYTHON, await_that, processes_that_name
 
 LOAD = BUILD / "allotrope-load"
 
@@ -78,14 +78,7 @@ def programs(tmp_path: Path) -> tuple[str, str]:
 def nothing_left(tmp_path: Path) -> Iterator[None]:
     """No process that names this test's folder outlives it."""
     yield
-    left = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if str(tmp_path).encode() in status.read_bytes():
-                left.append(status.parent.name)
-        except OSError:
-            continue
-    assert not left
+    assert not processes_that_name(tmp_path)
 
 
 def compare(command: Command, tmp_path: Path, *options: str, **settings: Any) -> Any:
@@ -289,15 +282,14 @@ class TestFaults:
     def test_server_ends_with_a_killed_comparison(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
     ) -> None:
+        """And its load, whatever the load has started."""
         mark = tmp_path / "loading"
         line = ["compare", "-a", "glibc", "--server", programs[0]]
-        load = f'{PYTHON} -c \'import time; open("{mark}", "w"); time.sleep(1)\''
+        load = f'{PYTHON} -c \'import time; open("{mark}", "w"); time.sleep(600)\'; true'
         with real.start(*line, "--load", load, stderr=subprocess.PIPE) as process:
-            deadline = time.monotonic() + 60
-            while not mark.exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            await_that(mark.exists)
             process.kill()
-        time.sleep(2)
+        await_that(lambda: not processes_that_name(tmp_path))
 
     def test_failing_setup_and_cleanup(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
@@ -333,9 +325,7 @@ class TestFaults:
         line = ["compare", "-a", "glibc", "--server", programs[0]]
         line += ["--load", f"touch {mark}; sleep 60"]
         with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            deadline = time.monotonic() + 60
-            while not mark.exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            await_that(mark.exists)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=HANG)
         assert process.returncode == 130

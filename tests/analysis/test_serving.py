@@ -11,7 +11,8 @@ from typing import Any, Sequence
 
 import pytest
 from allotrope.features.compare import served
-from allotrope.statistics.intervals import confidence_of_look, look_rounds
+from allotrope.features.compare.measure import Comparison, Plan
+from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import launch
@@ -311,7 +312,7 @@ class TestUntil:
         document = compare(real, tmp_path, *words, status=0)
         assert document["rounds"] in (9, 14, 20)
         assert document["until"]["looks"] == [9, 14, 20].index(document["rounds"]) + 1
-        assert document["confidence"] == confidence_of_look(document["until"]["looks"])
+        assert document["confidence"] == confidence_of_looks(3)
 
     def test_the_limit_ends_it_and_is_said(self, real: Command, tmp_path: Path) -> None:
         words = "-a glibc -a blocks --until 0.0001% --most-rounds 10 -- true".split()
@@ -324,7 +325,27 @@ class TestUntil:
         assert look_rounds(16, 10) == [10]
 
     def test_all_looks_together_are_wrong_as_often_as_one(self) -> None:
-        assert sum(1 - confidence_of_look(look) for look in range(1, 10_000)) < 0.005
+        for count in (1, 3, 10):
+            assert count * (1 - confidence_of_looks(count)) == pytest.approx(0.005)
+
+    def test_a_short_command_has_more_rounds_unless_they_are_asked_for(self) -> None:
+        assert [rounds_within(seconds) for seconds in (100, 1.25, 0.2, 0.01, 0)] == [
+            16,
+            16,
+            100,
+            256,
+            256,
+        ]
+        contenders = [choose("glibc")]
+        chosen = []
+        for plan in (Plan(["true"], contenders), Plan(["true"], contenders, rounds=5)):
+            comparison = Comparison(plan)
+            comparison.choose_rounds(0.5)
+            chosen.append(comparison.rounds())
+        assert chosen == [40, 5]
+        looking = Comparison(Plan(["true"], contenders, until=0.02))
+        looking.choose_rounds(0.5)
+        assert list(looking.look_rounds())[:2] == [16, 24]
 
     @pytest.mark.parametrize("words", ["--until 0%", "--until 100%", "--until x%"])
     def test_a_share_is_written_as_such(self, real: Command, words: str) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from allotrope.features.stats.process import forbidden
 from allotrope.system.allocators import PEERS
-from allotrope.system.counters import _data_of_library
+from allotrope.system.counters import _data_of_library, why_unreadable
 from conftest import Command
 from under import BUILD, HANG, SOURCE
 
@@ -150,7 +149,7 @@ def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[An
         (("4194999",), "there is no process 4194999"),
         (("none",), "'none'"),
         (("0",), "0"),
-        ((), "Missing argument"),
+        ((), "PID is missing"),
         (("--interval", "2", "1"), "--interval needs --watch"),
     ],
 )
@@ -189,7 +188,7 @@ def test_a_program_goes_by_the_name_that_was_executed(real: Command, tmp_path: P
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is told what root cannot mend")
 def test_root_is_not_sent_to_root() -> None:
-    said = forbidden(1)
+    said = why_unreadable(1)
     assert "as root" not in said and "CAP_SYS_PTRACE" in said
 
 

@@ -3,12 +3,12 @@
 
     python3 tests/measure/verdicts.py simulate             noise from a model; a minute
     python3 tests/measure/verdicts.py same --file F        glibc with itself, under loads 0 to 8
-    python3 tests/measure/verdicts.py slower --file F      a planted 5% slow-down, quiet machine
+    python3 tests/measure/verdicts.py slower --file F      a planted 5% slow-down
 
-`same` and `slower` measure with the command's own code. F has a line of JSON for each comparison;
-one that is there is not measured again, so an interrupted measurement goes on. A load of n is n
-processes that compute for random stretches of 20 to 500 ms, with pauses in between that are a fifth
-as long.
+Every second one asks with --until. `same` and `slower` measure with the command's own code. F has a
+line of JSON for each comparison; one that is there is not measured again, so an interrupted
+measurement goes on. A load of n is n processes that compute for random stretches of 20 to 500 ms,
+with pauses in between that are a fifth as long.
 
 A comparison of glibc with itself is wrong when any of its eight quantities is called better or
 worse. The model of `simulate`: two contenders take turns, each quantity's noise has heavy tails
@@ -35,13 +35,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "analysis"))
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(ROOT))
 
-from allotrope.features.compare.measure import QUANTITIES, Plan, compare  # noqa: E402
+from allotrope.features.compare.measure import MOST_ROUNDS, QUANTITIES, Plan, compare  # noqa: E402
 from allotrope.features.compare.output import as_document  # noqa: E402
 from allotrope.statistics.intervals import (  # noqa: E402
     JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
     Estimate,
-    confidence_of_look,
+    confidence_of_looks,
     interval_rank,
     look_rounds,
 )
@@ -50,7 +50,7 @@ from allotrope.system.allocators import Allocator, glibc  # noqa: E402
 
 WRONG = (Outcome.BETTER, Outcome.WORSE)
 SLOW_DOWN = 1.05
-UNTIL, MOST_ROUNDS = 0.02, 200
+UNTIL = 0.02
 LOADS = (0, 1, 2, 4, 8)
 
 
@@ -112,14 +112,14 @@ def simulate_until(chance: numpy.random.Generator, trials: int, scale: float) ->
     looks = look_rounds(JUDGED_ROUNDS, MOST_ROUNDS)
     ratios = noise(chance, trials, MOST_ROUNDS, "loaded")[2] * scale
     for name, confidence in (
-        ("shared", confidence_of_look),
-        ("naive", lambda look: JUDGED_CONFIDENCE),
-        ("naive 95%", lambda look: 0.95),
+        ("shared", confidence_of_looks(len(looks))),
+        ("naive", JUDGED_CONFIDENCE),
+        ("naive 95%", 0.95),
     ):
         running = numpy.ones(trials, dtype=bool)
         missed = wrong = rounds_used = 0
-        for look, rounds in enumerate(looks, start=1):
-            low, high = interval(ratios[:, :rounds], confidence(look))
+        for rounds in looks:
+            low, high = interval(ratios[:, :rounds], confidence)
             middle = numpy.median(ratios[:, :rounds], axis=1)
             width = numpy.maximum(numpy.exp(high - middle) - 1, 1 - numpy.exp(low - middle))
             stops = running & ((width <= UNTIL) | (rounds == MOST_ROUNDS))
@@ -206,9 +206,8 @@ def measure(program: Path, work: int, **settings: Any) -> dict[str, Any]:
 
 def questions(kind: str, pairs: int) -> list[dict[str, Any]]:
     """What to measure, in an order that every part of is a fair sample of the whole."""
-    if kind == "slower":
-        return [{"number": number, "load": 0, "until": None} for number in range(pairs)]
-    settings = [(count, until) for count in LOADS for until in (None, UNTIL)]
+    loads = (0,) if kind == "slower" else LOADS
+    settings = [(count, until) for count in loads for until in (None, UNTIL)]
     return [
         {"number": number, "load": settings[number % len(settings)][0]}
         | {"until": settings[number % len(settings)][1]}
@@ -216,7 +215,7 @@ def questions(kind: str, pairs: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure_all(kind: str, pairs: int, file: Path, most_rounds: int) -> None:
+def measure_all(kind: str, pairs: int, file: Path, most_rounds: int, rounds: int | None) -> None:
     asked = questions(kind, pairs)
     known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {one["number"] for one in known}
@@ -230,7 +229,8 @@ def measure_all(kind: str, pairs: int, file: Path, most_rounds: int) -> None:
             if one["number"] in done:
                 continue
             with load(one["load"]):
-                settings = {"until": one["until"], "most_rounds": most_rounds, "check": "none"}
+                settings = {"until": one["until"], "most_rounds": most_rounds, "rounds": rounds}
+                settings |= {"check": "none"}
                 known.append(one | measure(program, work, **settings))
             with file.open("a") as lines:
                 lines.write(json.dumps(known[-1]) + "\n")
@@ -250,7 +250,23 @@ def report(kind: str, known: list[dict[str, Any]]) -> None:
     else:
         found = sum(one["verdicts"]["cpu_seconds"] == Outcome.WORSE for one in known)
         print(f"worse in CPU: {found}")
-    print("CPU:", dict(Counter(one["verdicts"]["cpu_seconds"] for one in known)))
+    for count, until in sorted({(one["load"], one["until"] or 0) for one in known}):
+        those = [one for one in known if (one["load"], one["until"] or 0) == (count, until)]
+        how = f"until {until:.0%}" if until else "as chosen"
+        words = dict(Counter(str(one["verdicts"]["cpu_seconds"]) for one in those))
+        print(f"  load {count}, {how}: CPU {words}; medians: {middles(those)}")
+
+
+def middles(those: list[dict[str, Any]]) -> str:
+    """Medians over comparisons of the same setting, in words."""
+    ends = [one["cpu"] for one in those]
+    widths = [100 * (max(high / ratio, ratio / low) - 1) for ratio, low, high in ends]
+    return (
+        f"{numpy.median([one['rounds'] for one in those]):.0f} rounds, "
+        f"{numpy.median([one['seconds'] for one in those]):.0f} s, "
+        f"{numpy.median(widths):.1f}% on a side, "
+        f"{numpy.median([one['others_cpus'] for one in those]):.1f} processors used by others"
+    )
 
 
 def main() -> None:
@@ -258,7 +274,8 @@ def main() -> None:
     parser.add_argument("what", choices=["simulate", "same", "slower"])
     parser.add_argument("--pairs", type=int, help="comparisons; default 200 and 100")
     parser.add_argument("--trials", type=int, default=40_000)
-    parser.add_argument("--most-rounds", type=int, default=54, help="with --until")
+    parser.add_argument("--most-rounds", type=int, default=MOST_ROUNDS, help="with --until")
+    parser.add_argument("--rounds", type=int, help="default: as compare chooses")
     parser.add_argument("--file", type=Path)
     options = parser.parse_args()
     assert judge(Estimate(1.05, 1.03, 1.07)) is Outcome.WORSE
@@ -268,7 +285,7 @@ def main() -> None:
     if options.file is None:
         parser.error(f"{options.what} needs --file")
     pairs = options.pairs or {"same": 200, "slower": 100}[options.what]
-    measure_all(options.what, pairs, options.file, options.most_rounds)
+    measure_all(options.what, pairs, options.file, options.most_rounds, options.rounds)
 
 
 if __name__ == "__main__":

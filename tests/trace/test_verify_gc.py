@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
 """`allotrope verify-gc`: who hides pointers is found out, who does not is not accused."""
 
+import fcntl
 import json
+import os
+import pty
+import signal
+import subprocess
+import termios
 from pathlib import Path
 
 import pytest
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG, PYTHON
 
 TRAPS = BUILD / "tests" / "gc" / "traps"
 pytestmark = pytest.mark.skipif(
@@ -74,6 +80,40 @@ def test_a_program_that_is_killed_is_not_judged(real: Command) -> None:
     done = real.run("verify-gc", "--every", "100", "--", "/bin/sh", "-c", COUNT + "kill -ABRT $$")
     told = "not judged: CMD was killed by SIGABRT: only what it did until then was seen"
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, told)
+
+
+SERVER = """
+import gc, signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+print("up", flush=True)
+while True:
+    kept = [[number] for number in range(1000)]
+"""
+
+
+@pytest.mark.parametrize("from_terminal", [True, False])
+def test_an_interruption_ends_the_program_and_not_the_judgement(
+    real: Command, from_terminal: bool
+) -> None:
+    """Ctrl-C reaches all of the group; what is sent to us alone is passed on."""
+    line = ["verify-gc", "--every", "100", "--", PYTHON, "-I", "-S", "-c", SERVER]
+    terminal, its_end = pty.openpty()
+    with real.start(
+        *line,
+        stdin=its_end,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        if from_terminal:
+            os.write(terminal, b"\x03")
+        else:
+            process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=HANG)
+    os.close(terminal)
+    os.close(its_end)
+    assert process.returncode == 0 and output.startswith("nothing found in "), output
 
 
 def test_a_status_stands_beside_the_judgement(real: Command) -> None:

@@ -12,6 +12,7 @@ from typing import Mapping, NoReturn
 import click
 
 from ..output.text import printable
+from .complaints import in_our_words
 from .words import Words
 
 PROGRAM = "allotrope"
@@ -19,6 +20,10 @@ PROGRAM = "allotrope"
 # below each other.
 ASCII = {"–": "-", "×": "x", "µ": "u", "·": "-", "…": "~", "←": "<", "→": ">", "⋮": ":"}
 ASCII |= {"─": "-", "━": "-", "█": "#", "▏": "|", "’": "'", "“": '"', "”": '"', "≤": "<", "≥": ">"}
+_CODEC = codecs.lookup("ascii")
+ASCII_CODEC = codecs.CodecInfo(
+    *_CODEC, _CODEC.incrementalencoder, _CODEC.incrementaldecoder, name="allotrope_ascii"
+)
 
 # The words in the order in which --help shows them, and the name of each in its module, which is
 # called as the word.
@@ -55,7 +60,7 @@ def main() -> NoReturn:
         status = cli.main(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        end(error.exit_code, error.format_message())
+        end(error.exit_code, in_our_words(error))
     except (click.Abort, KeyboardInterrupt):
         end(128 + signal.SIGINT)
     except SystemExit:
@@ -88,11 +93,14 @@ def locale_is_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def speak_ascii() -> None:
-    """What we say has an ASCII sign for each other one. Bytes that are no text stay as they are."""
+    """What we say has an ASCII sign for each other one. Bytes that are no text stay as they are.
+    The encoding is ASCII by another name: of a stream that calls its own ascii, click thinks that
+    it is misconfigured, and writes UTF-8 past it."""
     codecs.register_error(PROGRAM, in_ascii)
+    codecs.register(lambda name: ASCII_CODEC if name == ASCII_CODEC.name else None)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="ascii", errors=PROGRAM)
+            stream.reconfigure(encoding=ASCII_CODEC.name, errors=PROGRAM)
 
 
 def in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:

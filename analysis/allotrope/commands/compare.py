@@ -3,7 +3,6 @@
 
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -28,7 +27,7 @@ from ..features.compare.gate import (
     judge,
     parse_condition,
 )
-from ..features.compare.measure import BUILD, Comparison, Plan, check_plan, compare, steps
+from ..features.compare.measure import BUILD, MOST_ROUNDS, Comparison, Plan, check_plan, compare
 from ..features.compare.page import compare_page
 from ..features.compare.recommendation import Document, recommend
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
@@ -45,13 +44,19 @@ from ..features.suite.measure import (
 )
 from ..features.suite.page import suite_page
 from ..features.suite.scan import read_varied, scan
-from ..output.files import Files, Outputs, read_json
+from ..output.files import Files, Outputs, made_from, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
-from ..statistics.intervals import JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
+from ..statistics.intervals import (
+    JUDGED_ROUNDS,
+    LEAST_JUDGED_ROUNDS,
+    MOST_CHOSEN_ROUNDS,
+    ROUNDS_SECONDS,
+)
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
+from ..system.scratch import scratch_folder
 from .server_options import SECONDS, refuse_what_is_for_commands, server_options
 from .words import (
     Percent,
@@ -60,7 +65,6 @@ from .words import (
     need_command,
     only_draws,
     output_options,
-    rounds_option,
     takes_command,
 )
 
@@ -83,8 +87,12 @@ WRITTEN = {
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"
 )
-@rounds_option(
-    JUDGED_ROUNDS, f"how often each allocator is timed; an interval needs {LEAST_JUDGED_ROUNDS}"
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    help=f"how often each allocator is timed; an interval needs {LEAST_JUDGED_ROUNDS} (default: "
+    f"{JUDGED_ROUNDS}; of a short command as many as {ROUNDS_SECONDS:g} s hold, up to "
+    f"{MOST_CHOSEN_ROUNDS})",
 )
 @click.option(
     "--until",
@@ -95,7 +103,7 @@ WRITTEN = {
 @click.option(
     "--most-rounds",
     type=click.IntRange(min=1),
-    default=200,
+    default=MOST_ROUNDS,
     show_default=True,
     help="with --until, the end in any case",
 )
@@ -247,7 +255,7 @@ def compare_allocators(
         return compare_varied(context, command, vary, specs, baseline, settings, files)
     plan = planned(specs, baseline, builds, command, server, settings)
     chosen = [one.spec for one in plan.allocators]
-    check_conditions(gate, chosen, settings["rounds"])
+    check_conditions(gate, chosen, settings["rounds"] or JUDGED_ROUNDS)
     check_quantities(gate, chosen, chosen[plan.baseline], server is not None)
     return compare_command(plan, witness, files, gate)
 
@@ -317,6 +325,13 @@ def judge_again(
             raise UserError(f"--from judges what was measured before; leave out {written}")
     after = read_comparison(source)
     before = read_comparison(against) if against is not None else None
+    with made_from(*filter(None, (source, against))):
+        return gate_status(show_judgements(gate, after, before))
+
+
+def show_judgements(
+    gate: Sequence[Condition], after: dict[str, Any], before: dict[str, Any] | None
+) -> Sequence[Judgement]:
     rounds = min(after["rounds"], before["rounds"] if before else after["rounds"])
     check_conditions(gate, [one["spec"] for one in after["results"]], rounds)
     console = terminal()
@@ -331,7 +346,7 @@ def judge_again(
         judgements = judge(gate, after)
     for line in gate_lines(judgements):
         print_wrapped(console, line)
-    return gate_status(judgements)
+    return judgements
 
 
 def read_comparison(file: str) -> dict[str, Any]:
@@ -372,14 +387,15 @@ def compare_varied(
             raise UserError(f"{written} does not go with --vary; {FOR_ONE_COMMAND[name]}")
     contenders, place = choose_contenders(specs, baseline)
     texts = {key: settings[key] for key in ("input", "prepare", "check")}
-    given = {key: settings[key] for key in ("rounds", "warmup", "timeout")}
-    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+    given = {key: settings[key] for key in ("warmup", "timeout")}
+    given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
+    with scratch_folder() as folder:
         run = scan(
             command,
             read_varied(vary),
             texts,
             Settings(allocators=contenders, baseline=place, **given),
-            Path(folder),
+            folder,
             settings["ignore_failure"],
         )
         return compare_suite(run, False, files)
@@ -414,7 +430,8 @@ def read_question(
 ) -> tuple[Suite, Settings]:
     suite = choose_programs(read_suite(Path(file)), only)
     contenders, place = choose_contenders(specs, baseline)
-    given = {key: settings[key] for key in ("rounds", "warmup", "timeout")}
+    given = {key: settings[key] for key in ("warmup", "timeout")}
+    given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
     return suite, Settings(allocators=contenders, baseline=place, **given)
 
 
@@ -458,10 +475,8 @@ def draw_again(source: str, html_file: str | None) -> int:
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema not in PAGES:
         raise UserError(f"{source} is not what compare --json writes ({' or '.join(PAGES)})")
-    try:
+    with made_from(source):
         page = PAGES[schema](document)
-    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
-        raise UserError(f"{source} is damaged: {type(error).__name__} {error}") from None
     outputs.write({"--html": lambda: as_html(page)})
     return 0
 
@@ -529,12 +544,12 @@ def compare_with_progress(plan: Plan) -> Comparison:
     with Progress(
         *columns, console=terminal(stderr=True), transient=True, auto_refresh=False
     ) as progress:
-        task = progress.add_task("", total=steps(plan))
+        task = progress.add_task("", total=None)
         begun = 0
 
-        def show(step: str) -> None:
+        def show(step: str, runs: int) -> None:
             nonlocal begun
-            total = max(steps(plan), begun + 1)
+            total = max(runs, begun + 1)
             progress.update(task, description=step, completed=begun, total=total, refresh=True)
             begun += 1
 

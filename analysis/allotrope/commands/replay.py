@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`allotrope replay`, the command."""
 
-import tempfile
-from pathlib import Path
 
 import click
 
@@ -12,6 +10,7 @@ from ..features.replay.page import replay_page
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import terminal
+from ..system.scratch import scratch_folder
 from .words import RESULTS, Word, allocators_option, output_options, rounds_option
 
 
@@ -33,14 +32,12 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) ->
     """
     outputs = Outputs(files, [recording])
     chosen = choose_all(specs)
-    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
-        operations = Path(folder, "operations")
+    with scratch_folder() as folder:
+        operations = folder / "operations"
         facts, warning = make_operations(recording, operations)
         if warning is not None:
             click.echo(f"allotrope: {warning}", err=True)
-        results = measure(
-            Replayer(operations, Path(folder)), chosen, rounds, facts["most_live_bytes"]
-        )
+        results = measure(Replayer(operations, folder), chosen, rounds, facts["most_live_bytes"])
     kept = {key: value for key, value in facts.items() if key not in ("schema", "maps")}
     document = {"schema": SCHEMA, "file": recording, "rounds": rounds, **kept, "results": results}
     outputs.write(

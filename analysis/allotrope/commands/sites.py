@@ -5,8 +5,6 @@ that runs; holds two reports against each other."""
 import datetime
 import shlex
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import click
@@ -33,6 +31,7 @@ from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, print_wrapped, terminal
 from ..system.allocators import own_version
 from ..system.errors import UserError
+from ..system.scratch import scratch_folder
 from .words import (
     allocator_option,
     frames_option,
@@ -109,11 +108,11 @@ def sites(
     chosen = choose(spec, command)
     environment = environment_for(chosen, rate, frames)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    with tempfile.TemporaryDirectory(prefix="allotrope-sites-") as folder:
+    with scratch_folder() as folder:
         environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
         with Timelines(wanted=files["--html"] is not None) as timelines:
             status = run(command, environment, timelines.follow)
-        found = read_sites(Path(folder), chosen)
+        found = read_sites(folder, chosen)
     if found is None:
         raise UserError(
             f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so "

@@ -25,7 +25,7 @@ STATUSES = {"nothing found": 0, "unsafe": 1, "not judged": 3}
 @click.option("--json", "as_json", is_flag=True, help=f"write JSON ({SCHEMA})")
 def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     """Run CMD with a collector that reclaims nothing, and tell whether CMD uses what it would have
-    reclaimed: then CMD hides pointers.
+    reclaimed: then CMD hides pointers. Ctrl-C ends CMD; what it did until then is judged.
 
     It runs under the recorder, which sees each load, some 50 times slower. Judged is what this run
     did in CMD's first process. The last lines say

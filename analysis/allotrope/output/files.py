@@ -125,6 +125,16 @@ def read_json(path: str) -> Any:
         raise UserError(f"{path} is damaged: it is no JSON ({error})") from None
 
 
+@contextlib.contextmanager
+def made_from(*documents: str) -> Iterator[None]:
+    """What is made of documents that a command wrote, and perhaps somebody else has changed."""
+    try:
+        yield
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        names = " or ".join(documents)
+        raise UserError(f"{names} is damaged: {type(error).__name__} {error}") from None
+
+
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
     """None is an empty cell."""
     text = io.StringIO()
@@ -143,6 +153,8 @@ def need_writable(files: Files, inputs: Iterable[str | None] = ()) -> None:
     for option, file in files.items():
         if file is None:
             continue
+        if not file:
+            raise UserError(f"{option}: the name is empty; give a file's, or - for what is shown")
         place = file if file == STDOUT else os.path.realpath(file)
         if place in taken:
             raise UserError(f"{option}: {file} is already {taken[place]}; name another file")

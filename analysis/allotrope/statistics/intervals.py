@@ -17,10 +17,16 @@ A comparison has many quantities and many contenders, and a figure that is wrong
 then wrong somewhere in most comparisons: what is judged (verdicts.py) has JUDGED_CONFIDENCE.
 
 Who looks again and again until an interval is narrow, and then stops, has more chances to be wrong
-than who looks once. `confidence_of_look` shares the permitted error out among the looks, so that
-the intervals of all looks together are wrong no more often than that of one: look number i may be
-wrong with a/(i(i+1)), and the sum over all i is a (the union bound; no assumption is made about how
-the looks depend on each other).
+than who looks once. When there will be another look is settled beforehand (`look_rounds`), and
+`confidence_of_looks` shares the permitted error a out evenly: of n looks each may be wrong with
+a/n, so that the intervals of all looks together are wrong no more often than that of one (the union
+bound; no assumption is made about how the looks depend on each other).
+
+Why the median, and not the mean of all pairs' middles (Hodges and Lehmann), whose interval by the
+signed-rank test is narrower for normal noise: the noise of shared machines is far from normal. Most
+pairs of neighbouring runs agree to a few percent, and some fall on either side of a change of the
+processor's speed. There the two are as wide (docs/measurements/comparison.md), and the median needs
+no symmetry. What does help is more pairs that are close in time: rounds_within().
 """
 
 import math
@@ -34,6 +40,11 @@ LEAST_JUDGED_ROUNDS = 9  # likewise
 JUDGED_ROUNDS = 16  # as many as an interval needs that two rounds at either end may miss
 # Of looks that follow each other, the next has so many times the rounds.
 LOOK_GROWTH = 1.5
+# How long the rounds of a short command may take when nobody says how many there are to be, and how
+# many that may be: enough to find a slow-down of 5% where one run's time differs from the next by
+# 15% (docs/measurements/comparison.md).
+ROUNDS_SECONDS = 20.0
+MOST_CHOSEN_ROUNDS = 256
 
 
 ORDER_STATISTIC, RANGE = "order-statistic", "range"
@@ -112,9 +123,16 @@ def look_rounds(first: int, most: int) -> Sequence[int]:
     return looks
 
 
-def confidence_of_look(number: int, confidence: float = JUDGED_CONFIDENCE) -> float:
-    """Of look `number` (from 1), so that all looks together keep `confidence`."""
-    return 1 - (1 - confidence) / (number * (number + 1))
+def confidence_of_looks(count: int, confidence: float = JUDGED_CONFIDENCE) -> float:
+    """Of each of so many looks, so that all together keep `confidence`."""
+    return 1 - (1 - confidence) / count
+
+
+def rounds_within(seconds: float) -> int:
+    """How many rounds to take, one of which takes so many seconds. Settled before any figure is
+    known, it leaves the interval what it is."""
+    fitting = int(min(ROUNDS_SECONDS / max(seconds, 1e-9), MOST_CHOSEN_ROUNDS))
+    return max(JUDGED_ROUNDS, fitting)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,25 @@ def mapped_memory(pid: int, field: str) -> Iterator[tuple[range, str, int]]:
                 yield addresses, name, int(words[1]) * 1024
 
 
+def why_unreadable(pid: int) -> str:
+    """Why the process may not be read, and what may mend it."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return f"process {pid} has ended"
+    if owner != os.geteuid():
+        return f"process {pid} belongs to user {owner}; run this as that user or as root"
+    if os.geteuid() == 0:
+        return (
+            f"process {pid} may not be read, even by this root: in a container it takes "
+            "CAP_SYS_PTRACE, and nobody reads a process of another user namespace"
+        )
+    return (
+        f"process {pid} may not be read (kernel.yama.ptrace_scope, or it is not dumpable); run "
+        "this as root"
+    )
+
+
 def find_published(pid: int, maps: Sequence[str]) -> Published | None:
     """maps: the lines of /proc/PID/maps. None where our library is not, or not yet ready. Raises
     OSError or struct.error for a process that may not be read or is gone."""

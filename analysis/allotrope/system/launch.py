@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES, built
+from .scratch import scratch_folder
 from .serving import Watcher
 
 
@@ -251,8 +251,8 @@ def launch(
     such a run's times are not to be used.
     Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
     launcher = built(PLACES.launcher)
-    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
-        report = Path(folder, "report.json")
+    with scratch_folder() as folder:
+        report = folder / "report.json"
         arguments = [str(launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
         arguments += _variables(environment or {}, unset)
         for option, file in (("--stdout", stdout), ("--stderr", stderr)):

@@ -128,12 +128,16 @@ static void test_a_failure_is_one_line(void **state)
     const char *line = ending.errors;
     const char *const begins[] = {"allotrope: cannot write to \"/nonexistent/a",
                                   "allotrope: cannot", "allotrope: cannot write to \"/tmp/"};
+    /* A name that fills the line leaves no room for what follows. */
+    const char *const ends[] = {"; ALLOTROPE_TEST names a file that can be created\n", "x\n",
+                                ": the disk is full, or the file may not grow; ALLOTROPE_TEST "
+                                "names a file with room for it\n"};
     for (int i = 0; i < 3; i++) {
         assert_memory_equal(line, begins[i], strlen(begins[i]));
         const char *end = strchr(line, '\n');
         assert_non_null(end);
-        assert_non_null(strstr(line, "; ALLOTROPE_TEST names a file that can be created\n"));
         line = end + 1;
+        assert_memory_equal(line - strlen(ends[i]), ends[i], strlen(ends[i]));
     }
     assert_string_equal(line, "");
 }

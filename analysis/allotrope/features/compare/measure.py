@@ -24,18 +24,18 @@ import datetime
 import hashlib
 import os
 import subprocess
-import tempfile
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping, Sequence
 
 from ...statistics.intervals import (
-    JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
     ORDER_STATISTIC,
     Summary,
-    confidence_of_look,
+    confidence_of_looks,
     look_rounds,
+    rounds_within,
     summarize,
 )
 from ...statistics.verdicts import THRESHOLD
@@ -52,6 +52,7 @@ from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Run, launch
 from ...system.machine import busy_seconds
 from ...system.native import last_line, read_reports
+from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
 from ..latency.measure import read_latencies
 from ..server.plan import ServerPlan, check_server_plan, divide_processors
@@ -77,6 +78,7 @@ AT_PEAK = ("time_seconds", "requested_bytes", "mapped_bytes", "resident_bytes")
 TIMELINE_POINTS = 160
 # Below it a heap is mostly its allocator's own pages, and a ratio to what was asked for misleads.
 LEAST_HEAP_BYTES = 64 << 10
+MOST_ROUNDS = 400  # of --until
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
 PADDING = "ALLOTROPE_PADDING"
@@ -84,14 +86,17 @@ BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
 
 
+Progress = Callable[[str, int], None]
+
+
 @dataclass(frozen=True)
 class Plan:
     command: Sequence[str]
     allocators: Sequence[Allocator]
     baseline: int = 0  # index into allocators
-    rounds: int = JUDGED_ROUNDS
+    rounds: int | None = None  # None: JUDGED_ROUNDS, and more of a short command
     until: float | None = None  # go on until intervals of CPU are so narrow (half, relative)
-    most_rounds: int = 200  # then
+    most_rounds: int = MOST_ROUNDS  # then
     threshold: float = THRESHOLD  # of verdicts
     warmup: int = 1
     prepare: str | None = None  # a shell command before every run
@@ -170,6 +175,7 @@ class Comparison:
         self.endings: set[tuple[int | None, int | None]] = {(0, None)}  # that count as success
         self.interrupted = False
         self.incomplete: str | None = None  # why there are fewer rounds than asked for
+        self.chosen_rounds = plan.rounds or JUDGED_ROUNDS
         self.looks = 1  # how often it was looked whether to go on; only with until
         self.load = Load()  # what others did meanwhile
         self.sites: dict[str, Any] | None = None  # where the program allocates
@@ -199,11 +205,22 @@ class Comparison:
 
     def confidence(self) -> float:
         """Of every interval."""
-        return JUDGED_CONFIDENCE if self.plan.until is None else confidence_of_look(self.looks)
+        return confidence_of_looks(len(self.look_rounds()))
+
+    def look_rounds(self) -> Sequence[int]:
+        """After how many rounds to look whether to go on; the last is the end."""
+        if self.plan.until is None:
+            return [self.chosen_rounds]
+        return look_rounds(self.chosen_rounds, self.plan.most_rounds)
 
     def rounds(self) -> int:
-        """Asked for, or begun where the figures say how many it takes."""
-        return self.plan.rounds if self.plan.until is None else len(self.baseline.runs)
+        """To be done, or begun where the figures say how many it takes."""
+        return self.chosen_rounds if self.plan.until is None else len(self.baseline.runs)
+
+    def choose_rounds(self, run_seconds: float) -> None:
+        """Where neither their number nor a width is asked for. run_seconds: what a run takes."""
+        if self.plan.rounds is None and self.plan.until is None:
+            self.chosen_rounds = rounds_within(run_seconds * len(self.contenders))
 
     def status(self, contender: Contender) -> str:
         """ok, failed, not-measured, different-output, out-of-reach or nondeterministic."""
@@ -303,13 +320,13 @@ def padding_of_round(number: int) -> dict[str, str]:
     return {PADDING: "-" * int(share * MOST_PADDING)}
 
 
-def steps(plan: Plan) -> int:
+def steps(plan: Plan, rounds: int) -> int:
     """How many runs of the command a plan takes, for a progress bar."""
     build = plan.allocators[plan.baseline].build
     foreign = sum(
         allocator.name != "glibc" or allocator.build != build for allocator in plan.allocators
     )
-    timed = plan.rounds + plan.latency
+    timed = rounds + plan.latency
     return 2 + foreign * plan.warmup + len(plan.allocators) * (1 + timed)
 
 
@@ -329,17 +346,18 @@ def check_plan(plan: Plan) -> None:
             )
 
 
-def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Comparison:
-    """Measures as planned. `progress` is told of each run as it begins. An interruption
-    (KeyboardInterrupt) ends the measurement and keeps what there is, marked `interrupted`.
+def compare(plan: Plan, progress: Progress = lambda step, runs: None) -> Comparison:
+    """Measures as planned. `progress` is told of each run as it begins, and how many there are.
+    An interruption (KeyboardInterrupt) ends the measurement and keeps what there is, marked
+    `interrupted`.
     Raises UserError when the plan cannot work: above all when the baseline fails. What goes wrong
     once there are figures makes them `incomplete`."""
     comparison = Comparison(plan)
     check_plan(plan)
-    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
+    with scratch_folder() as folder:
         if plan.server is not None:
-            Path(folder).chmod(0o711)  # a server that gives its rights up writes its account there
-        runner = Runner(comparison, Path(folder), progress)
+            folder.chmod(0o711)  # a server that gives its rights up writes its account there
+        runner = Runner(comparison, folder, progress)
         try:
             runner.measure_reference()
             runner.warm_up()
@@ -361,9 +379,7 @@ def compare(plan: Plan, progress: Callable[[str], None] = lambda step: None) -> 
 class Runner:
     """Carries a comparison out; `folder` is scratch space."""
 
-    def __init__(
-        self, comparison: Comparison, folder: Path, progress: Callable[[str], None]
-    ) -> None:
+    def __init__(self, comparison: Comparison, folder: Path, progress: Progress) -> None:
         self.comparison = comparison
         self.plan = comparison.plan
         self.folder = folder
@@ -377,7 +393,9 @@ class Runner:
         reference = self.comparison.reference
         endings = set()
         for _ in range(2):
+            began = time.monotonic()
             run = self._run(reference.allocator, "reference")
+            self.comparison.choose_rounds(time.monotonic() - began)
             self.comparison.reference_run = run
             if isinstance(run, ServerRun):
                 self._judge_server(run)
@@ -506,10 +524,7 @@ class Runner:
 
     def measure_rounds(self) -> None:
         plan, done = self.plan, 0
-        looks = [plan.rounds]
-        if plan.until is not None:
-            looks = list(look_rounds(plan.rounds, plan.most_rounds))
-        for look, rounds in enumerate(looks, start=1):
+        for look, rounds in enumerate(self.comparison.look_rounds(), start=1):
             self.comparison.looks = look  # already: an interruption is a look, too
             for number in range(done, rounds):
                 self.measure_round(number)
@@ -566,7 +581,8 @@ class Runner:
         fixed_addresses: bool = False,
         watcher: Watcher | None = None,
     ) -> Run:
-        self.progress(f"{when} · {allocator.spec}")
+        runs = steps(self.plan, self.comparison.chosen_rounds)
+        self.progress(f"{when} · {allocator.spec}", runs)
         if self.plan.prepare is not None:
             self._prepare(self.plan.prepare)
         server = self.plan.server_of(allocator)

@@ -20,13 +20,13 @@ import shlex
 import shutil
 import statistics
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
 from ...output.units import format_ratio
 from ...statistics.verdicts import leaves_out, overlap
 from ...system.allocators import OWN_VARIABLES, Allocator, package_version
+from ...system.scratch import scratch_folder
 from .measure import Comparison, Contender, Plan
 
 SEED = 1992
@@ -47,13 +47,13 @@ SAMPLE = re.compile(r"^\s*(\d+)\s+[0-9a-f]+\s+(.*?)\s+\((.*?)\)\s*$")
 def call_witnesses(comparison: Comparison) -> dict[str, Any]:
     """The "witness" of a comparison's JSON; an absent tool is told, not passed over."""
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="allotrope-witness-") as folder:
+    with scratch_folder() as folder:
         for tool, package, ask in (
             ("hyperfine", "hyperfine", _ask_hyperfine),
             ("perf", "linux-perf", _ask_perf),
         ):
             if shutil.which(tool) is not None:
-                found[tool], found[f"{tool}_missing"] = ask(comparison, Path(folder))
+                found[tool], found[f"{tool}_missing"] = ask(comparison, folder)
             else:
                 found[tool] = None
                 found[f"{tool}_missing"] = f"{tool} is not installed: Debian package {package}"
@@ -87,7 +87,7 @@ def _ask_hyperfine(
     plan, contenders = comparison.plan, _still_in(comparison)
     report = folder / "hyperfine.json"
     options = ["--shell=none", "--style=none"]
-    options += [f"--warmup={plan.warmup}", f"--runs={max(plan.rounds, 2)}"]
+    options += [f"--warmup={plan.warmup}", f"--runs={max(comparison.rounds(), 2)}"]
     options += ["--output", os.devnull if plan.check == "none" else str(folder / "stdout")]
     options += ["--export-json", str(report)]
     if plan.prepare is not None:

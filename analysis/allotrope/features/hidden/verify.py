@@ -10,15 +10,15 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from ...system import allocators
 from ...system.launch import signal_name
 from ...system.native import last_line, without_name
 from ...system.places import PLACES, built
+from ...system.scratch import scratch_folder
 from ..trace.record import recorder_line
 
 SIGNALLED = range(128 + 1, 128 + signal.NSIG)  # the recorder's status for a killed program
@@ -91,18 +91,41 @@ def close_unopened(pipe: Path) -> None:
         pass
 
 
+def run_to_its_end(line: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Its status. An interruption is the program's: a signal from the terminal has reached it, and
+    one that was sent to us is passed on."""
+    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        with subprocess.Popen(
+            line,
+            env=environment,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+        ) as recorder:
+            while recorder.poll() is None:
+                came = signal.sigwaitinfo(watched)
+                if came.si_signo != signal.SIGCHLD and came.si_code <= 0:
+                    recorder.send_signal(came.si_signo)
+            return recorder.returncode
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def verify(command: Sequence[str], every: int) -> Judgement:
     spec = f"gc:leaks=watch,every={every}"
     environment = {
         name: value for name, value in os.environ.items() if name not in allocators.OWN_VARIABLES
     }
-    with tempfile.TemporaryDirectory(prefix="allotrope-") as folder:
-        pipe = Path(folder, "trace")
+    with scratch_folder() as folder:
+        pipe = folder / "trace"
         line = recorder_line(str(pipe), tuple(command), spec, 1, False)
         os.mkfifo(pipe, 0o600)
         tracer = [str(built(PLACES.tracer)), "unsafe", str(pipe)]
-        with subprocess.Popen(tracer, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
-            status = subprocess.run(line, env=environment, check=False).returncode
+        # In a process group of its own it reads to the end, whatever the terminal says.
+        with subprocess.Popen(
+            tracer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        ) as reader:
+            status = run_to_its_end(line, environment)
             close_unopened(pipe)
             output, said = reader.communicate()
     try:

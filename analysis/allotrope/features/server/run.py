@@ -13,19 +13,18 @@ CPU time is the difference of two readings of the whole tree (system/process_tre
 looked at every 50 ms from outside, by the launcher.
 """
 
+import contextlib
 import os
-import shutil
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
-from ...system.launch import Run, Running
+from ...system.launch import Run, Running, launch, signal_name
 from ...system.native import last_line
 from ...system.places import own_programs
 from ...system.process_tree import tree_usage
+from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
 from .metrics import REQUESTS, Metric, read_metrics
 from .plan import Place, Processors, ServerPlan, answers, free_port
@@ -102,8 +101,7 @@ class _Loaded:
 
 def serve(plan: ServerPlan, around: Surroundings) -> ServerRun:
     """One start. A failure of it is in the run's `trouble`."""
-    folder = Path(tempfile.mkdtemp(prefix="allotrope-server-"))
-    try:
+    with scratch_folder() as folder:
         for attempt in range(STARTS):
             place = Place(free_port() if plan.has_port else 0, folder / f"dir-{attempt}")
             place.folder.mkdir()
@@ -114,8 +112,6 @@ def serve(plan: ServerPlan, around: Surroundings) -> ServerRun:
             if run.trouble is None or not plan.has_port or not _lost_port(run, place):
                 break
         return run
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lost_port(run: ServerRun, place: Place) -> bool:
@@ -213,67 +209,71 @@ def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 # The steps
 
 
-def _shell(
-    command: str, place: Place, around: Surroundings, timeout: float | None
-) -> tuple[int, str, str]:
-    """Status, what it printed, and the last line of that on standard error. It has a process group
-    of its own, which ends with it, in time or not: subprocess.TimeoutExpired."""
+@dataclass(frozen=True)
+class _Said:
+    """How a shell command ended, what it printed, and the last line that it complained with."""
+
+    run: Run
+    output: str
+    complaint: str
+
+    @property
+    def succeeded(self) -> bool:
+        return self.run.exit_status == 0 and not self.run.timed_out
+
+    def ending(self) -> str:
+        said = self.complaint or last_line(self.output)
+        number = self.run.signal
+        status = f"ended with status {self.run.exit_status}"
+        how = status if number is None else f"was killed by {signal_name(number)}"
+        return how + (f" ({said[:200]})" if said else "")
+
+
+def _shell(command: str, place: Place, around: Surroundings, timeout: float | None) -> _Said:
+    """By the launcher, so that its process group ends with it, and with us."""
     environment = dict(around.plain)
     environment["PATH"] = f"{environment.get('PATH', os.defpath)}:{own_programs()}"
-    processors = around.processors.load
-
-    def begin() -> None:
-        os.sched_setaffinity(0, processors)
-
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
-        process = subprocess.Popen(
+    with scratch_folder() as folder, _kept_on(around.processors.load):
+        output, errors = folder / "stdout", folder / "stderr"
+        run = launch(
             ["/bin/sh", "-c", place.fill(command)],
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=complained,
-            cwd=around.directory,
-            env=environment,
-            start_new_session=True,
-            preexec_fn=begin,
+            # What is ours already need not stand on a command line, where others can read it.
+            environment=dict(environment.items() - os.environ.items()),
+            unset=[name for name in os.environ if name not in environment],
+            stdout=output,
+            stderr=errors,
+            timeout=timeout,
+            directory=around.directory,
         )
-        try:
-            status = process.wait(timeout)
-        finally:
-            _end_group(process)
-        said.seek(0)
-        complained.seek(0)
-        errors = complained.read().decode(errors="replace")
-        return status, said.read().decode(errors="replace") + errors, last_line(errors)
+        complaint = errors.read_text(errors="replace")
+        return _Said(run, output.read_text(errors="replace") + complaint, last_line(complaint))
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+@contextlib.contextmanager
+def _kept_on(processors: Sequence[int]) -> Iterator[None]:
+    """We and what we start stay on these."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors)
     try:
-        os.killpg(process.pid, 9)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
-def _ending(status: int, said: str) -> str:
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return how + (f" ({said[:200]})" if said else "")
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _helper(option: str, command: str, place: Place, around: Surroundings) -> None:
-    status, output, said = _shell(command, place, around, None)
-    if status != 0:
-        raise ServerFailed(f"{option}: '{command}' {_ending(status, said or last_line(output))}")
+    said = _shell(command, place, around, None)
+    if not said.succeeded:
+        raise ServerFailed(f"{option}: '{command}' {said.ending()}")
 
 
 def _is_ready(plan: ServerPlan, place: Place, around: Surroundings) -> tuple[bool, str]:
     """And what was said instead."""
     if plan.ready is None:
         return answers(place.port), f"no connection to port {place.port}"
-    try:
-        status, output, said = _shell(plan.ready, place, around, plan.ready_timeout)
-    except subprocess.TimeoutExpired:
+    said = _shell(plan.ready, place, around, plan.ready_timeout)
+    if said.run.timed_out:
         return False, f"it takes longer than {plan.ready_timeout:g} s"
-    return status == 0, _ending(status, said or last_line(output))
+    return said.succeeded, said.ending()
 
 
 def _need_silence(plan: ServerPlan, place: Place, around: Surroundings) -> None:
@@ -311,24 +311,21 @@ def _explain_end(when: str, server: Running) -> str:
 def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running) -> _Loaded:
     before = tree_usage(server.launcher.pid)
     began = time.monotonic()
-    try:
-        status, output, said = _shell(plan.load, place, around, around.timeout)
-    except subprocess.TimeoutExpired:
-        raise ServerFailed(
-            f"the load takes longer than {around.timeout:g} s; raise --timeout"
-        ) from None
+    said = _shell(plan.load, place, around, around.timeout)
     ended = time.monotonic()
     after = tree_usage(server.launcher.pid)
-    if status != 0:
+    if said.run.timed_out:
+        raise ServerFailed(f"the load takes longer than {around.timeout:g} s; raise --timeout")
+    if not said.succeeded:
         server.await_end(END_SEEN_WITHIN)
     if server.has_ended() or after.processes == 0:
         raise ServerFailed(_explain_end("under the load", server))
-    if status != 0:
-        raise ServerFailed(f"--load: '{plan.load}' {_ending(status, said or last_line(output))}")
+    if not said.succeeded:
+        raise ServerFailed(f"--load: '{plan.load}' {said.ending()}")
     try:
-        figures, known = read_metrics(output, plan.metrics)
+        figures, known = read_metrics(said.output, plan.metrics)
     except LookupError as error:
-        shown = last_line(output)
+        shown = last_line(said.output)
         raise ServerFailed(f"--metric: {error.args[0]}, which ends with '{shown[:200]}'") from None
     used = after.since(before)
     usage = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
 
-from ...system.counters import Published, find_published
+from ...system.counters import Published, find_published, why_unreadable
 from ...system.errors import UserError
 
 PUBLISHED = "site_table/1"
@@ -195,10 +195,7 @@ def need_table(pid: int) -> SiteTable:
     try:
         table = find_table(pid)
     except PermissionError:
-        raise UserError(
-            f"--pid: process {pid} may not be read (another user's, or "
-            "kernel.yama.ptrace_scope); run this as that user or as root"
-        ) from None
+        raise UserError(f"--pid: {why_unreadable(pid)}") from None
     except OSError:
         raise UserError(f"--pid: process {pid} has ended", 1) from None
     if table is None:

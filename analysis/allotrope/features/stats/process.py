@@ -2,13 +2,18 @@
 """The heap of a process that runs under one of our allocators, read from outside. The process is
 not stopped and does nothing for it; shim/reports/publish.h says how."""
 
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...system.counters import Published, find_published, heap_range, mapped_memory
+from ...system.counters import (
+    Published,
+    find_published,
+    heap_range,
+    mapped_memory,
+    why_unreadable,
+)
 from ...system.errors import UserError
 
 SCHEMA = "allotrope.live/1"
@@ -94,7 +99,7 @@ def find(pid: int) -> Process:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
         published = find_published(pid, maps)
     except PermissionError:
-        raise UserError(forbidden(pid)) from None
+        raise UserError(why_unreadable(pid)) from None
     except (OSError, struct.error):
         raise _ended(pid) from None
     if published is not None:
@@ -104,25 +109,6 @@ def find(pid: int) -> Process:
     raise UserError(
         f"process {pid} ({_command(pid)}) does not run under allotrope; start it with `allotrope "
         "run -a ALLOCATOR -- CMD`"
-    )
-
-
-def forbidden(pid: int) -> str:
-    """Why the process may not be read, and what may mend it."""
-    try:
-        owner = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return f"process {pid} has ended"
-    if owner != os.geteuid():
-        return f"process {pid} belongs to user {owner}; run this as that user or as root"
-    if os.geteuid() == 0:
-        return (
-            f"process {pid} may not be read, even by this root: in a container it takes "
-            "CAP_SYS_PTRACE, and nobody reads a process of another user namespace"
-        )
-    return (
-        f"process {pid} may not be read (kernel.yama.ptrace_scope, or it is not dumpable); run "
-        "this as root"
     )
 
 

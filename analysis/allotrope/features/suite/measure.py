@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import subprocess
-import tempfile
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from ...system.errors import UserError
 from ...system.launch import Run
 from ...system.native import last_line
 from ...system.places import PLACES
+from ...system.scratch import scratch_folder
 from ..compare.measure import (
     BaselineFailed,
     Comparison,
@@ -237,7 +237,11 @@ class SuiteRun:
             if part.is_in() and part.comparison is not None:
                 contenders = len(self.settings.allocators)
                 rounds = self.settings.rounds - part.rounds()
-                fixed = steps_of(part.comparison.plan) - 2 - contenders * self.settings.rounds
+                fixed = (
+                    steps_of(part.comparison.plan, self.settings.rounds)
+                    - 2
+                    - contenders * self.settings.rounds
+                )
                 left += contenders * rounds + (0 if part.warm else fixed)
         return left
 
@@ -247,7 +251,11 @@ class SuiteRun:
         contenders = len(self.settings.allocators)
         for part in self.parts:
             if part.is_in() and part.comparison is not None:
-                fixed = steps_of(part.comparison.plan) - 2 - contenders * self.settings.rounds
+                fixed = (
+                    steps_of(part.comparison.plan, self.settings.rounds)
+                    - 2
+                    - contenders * self.settings.rounds
+                )
                 runs = contenders * (self.settings.rounds - part.rounds())
                 seconds += part.reference_seconds * (runs + (0 if part.warm else fixed))
         return seconds
@@ -268,10 +276,10 @@ def measure_suite(
             f"{run.state} holds a suite that was not finished; continue it with --resume, or "
             "remove the file"
         )
-    with tempfile.TemporaryDirectory(prefix="allotrope-suite-") as scratch:
-        Path(scratch).chmod(0o755)  # some servers give up root
+    with scratch_folder() as scratch:
+        scratch.chmod(0o755)  # some servers give up root
         try:
-            _measure(run, Path(scratch), saved, announce, progress)
+            _measure(run, scratch, saved, announce, progress)
         except KeyboardInterrupt:
             run.interrupted = True
             for part in run.parts:
@@ -343,7 +351,7 @@ def _begin(
     work = folder.with_name(f"{folder.name}-runs")
     work.mkdir()
     part.runner = Runner(
-        part.comparison, work, lambda step: progress(f"{part.program.name}: {step}")
+        part.comparison, work, lambda step, _: progress(f"{part.program.name}: {step}")
     )
     before = saved["programs"].get(part.program.name) if saved else None
     try:

@@ -30,8 +30,9 @@ def read_varied(texts: Sequence[str]) -> dict[str, list[str]]:
         if match[1] in varied:
             raise UserError(f"--vary: {match[1]} is given twice; name all its values in one")
         values = match[2].split(",")
-        if len(set(values)) < len(values):
-            raise UserError(f"--vary: {match[1]} has a value twice")
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise UserError(f"--vary: '{text}' has {twice} twice; leave one out")
         varied[match[1]] = values
     return varied
 

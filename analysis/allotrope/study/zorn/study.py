@@ -3,7 +3,6 @@
 
 import datetime
 import shutil
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from ...features.suite.measure import duration
 from ...system import allocators
 from ...system.errors import UserError
 from ...system.machine import machine_facts
+from ...system.scratch import scratch_folder
 from . import measure
 from .measure import Result, Workshop
 from .plan import (
@@ -95,9 +95,9 @@ class Study:
 
     def run(self) -> Results:
         """Measures what is not measured yet."""
-        with tempfile.TemporaryDirectory(prefix="allotrope-zorn-") as folder:
-            Path(folder).chmod(0o755)  # some servers give up root
-            able = self._probe_all(Path(folder))
+        with scratch_folder() as folder:
+            folder.chmod(0o755)  # some servers give up root
+            able = self._probe_all(folder)
             if not able:
                 return self.results
             todo = list(steps(self.extent, able, self._seconds_of))
@@ -113,7 +113,7 @@ class Study:
                     "simulators than are here now: measured anew"
                 )
             for planned in todo:
-                self._settle(planned, waiting, Path(folder))
+                self._settle(planned, waiting, folder)
         return self.results
 
     def _seconds_of(self, program: Program, form: str) -> Mapping[str, float] | None:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Folders for what is needed only while we run: a killed owner's goes with the next command."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from allotrope.system.scratch import PREFIX, remove_ownerless, scratch_folder
+from conftest import Command
+from under import PYTHON, SOURCE, await_that, processes_that_name
+
+OWNER = """
+import sys, time
+from allotrope.system.scratch import scratch_folder
+with scratch_folder() as folder:
+    (folder / "figures").write_text("1")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    remove_ownerless.cache_clear()
+    return tmp_path
+
+
+def start_owner() -> tuple["subprocess.Popen[str]", Path]:
+    line = [PYTHON, "-c", OWNER]
+    owner = subprocess.Popen(line, cwd=SOURCE / "analysis", stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    return owner, Path(owner.stdout.readline().strip())
+
+
+def test_a_folder_goes_with_its_with(place: Path) -> None:
+    with scratch_folder() as folder:
+        (folder / "figures").write_text("1")
+        assert folder.parent == place
+    assert not list(place.iterdir())
+
+
+def test_a_killed_owners_folder_goes_with_the_next_and_a_living_ones_stays(place: Path) -> None:
+    dead, left = start_owner()
+    living, used = start_owner()
+    dead.kill()
+    dead.wait()
+    assert (left / "figures").exists()
+    try:
+        with scratch_folder():
+            assert not left.exists() and (used / "figures").exists()
+    finally:
+        living.kill()
+        living.wait()
+
+
+def test_folders_that_only_look_like_ours_stay(place: Path) -> None:
+    (place / f"{PREFIX}of-the-user").mkdir()
+    with scratch_folder():
+        pass
+    assert (place / f"{PREFIX}of-the-user").exists()
+
+
+def test_a_killed_comparison_leaves_nothing_to_the_next(real: Command, place: Path) -> None:
+    line = ["compare", "--rounds=1", "-a", "glibc", "--"]
+    with real.start(*line, "sh", "-c", f"touch {place}/mark; sleep 600; true") as process:
+        await_that((place / "mark").exists)
+        process.kill()
+    await_that(lambda: not processes_that_name(place))
+    assert not processes_that_name(place)
+    assert list(place.glob(f"{PREFIX}*"))
+    assert real.run(*line, "true").returncode == 0
+    assert [left.name for left in place.iterdir()] == ["mark"]
