@@ -46,7 +46,9 @@ class Knuth(Model):
             below not in self.free_list or below + self.sizes[below] != start
         ):
             below = None
-        if above is not None and (above not in self.free_list or start + self.sizes[start] != above):
+        if above is not None and (
+            above not in self.free_list or start + self.sizes[start] != above
+        ):
             above = None  # in use, or behind fenceposts
         if above is not None:
             if below is not None:
