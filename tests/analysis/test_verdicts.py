@@ -9,6 +9,7 @@ from allotrope.statistics.intervals import LEAST_ROUNDS, RANGE, Estimate, interv
 from allotrope.statistics.verdicts import (
     THRESHOLD,
     Outcome,
+    Quantifier,
     Standing,
     judge,
     leaves_out,
@@ -104,6 +105,24 @@ def test_a_figure_stands_to_a_range(interval: tuple[float, float], expected: Sta
     assert standing(interval, (1, 2)) is expected
 
 
+@pytest.mark.parametrize(
+    "interval, expected",
+    [
+        ((1.5, 1.6), Standing.IN),
+        ((1.3, 1.5), Standing.OPEN),
+        ((1.1, 1.3), Standing.SHORT),  # there is some of it
+        ((0.9, 1.1), Standing.OPEN),  # perhaps nothing
+        ((0.7, 0.9), Standing.OUT),
+    ],
+)
+def test_a_figure_may_be_short_of_a_range(
+    interval: tuple[float, float], expected: Standing
+) -> None:
+    assert standing(interval, (1.4, float("inf")), effect=1.0) is expected
+    low, high = (-end for end in interval[::-1])
+    assert standing((low, high), (float("-inf"), -1.4), effect=-1.0) is expected
+
+
 def test_a_range_may_have_no_end() -> None:
     assert standing((5, 1e9), (1, float("inf"))) is Standing.IN
     assert standing((0.5, 0.9), (1, float("inf"))) is Standing.OUT
@@ -112,25 +131,43 @@ def test_a_range_may_have_no_end() -> None:
 def test_neither_order_nor_number_of_parts_decides() -> None:
     for count in range(1, 4):
         for standings in itertools.product(Standing, repeat=count):
-            assert verdict(standings) is verdict(sorted({*standings}))
+            for quantifier in Quantifier:
+                if quantifier is not Quantifier.MOST:
+                    one = verdict(standings, quantifier)
+                    assert one is verdict(sorted({*standings}), quantifier)
+            backwards = verdict(standings[::-1], Quantifier.MOST)
+            assert verdict(standings, Quantifier.MOST) is backwards
 
 
 @pytest.mark.parametrize(
-    "standings, expected",
+    "quantifier, standings, expected",
     [
-        ("", "not measured"),
-        ("missing missing", "not measured"),
-        ("in in", "holds"),
-        ("out", "does not hold"),
-        ("in out open", "in part"),
-        ("in missing", "not decided"),
-        ("out undefined", "not decided"),
-        ("open", "not decided"),
-        ("undefined missing", "not decided"),
+        ("all", "", "not measured"),
+        ("all", "missing missing", "not measured"),
+        ("all", "in in", "holds"),
+        ("all", "out", "does not hold"),
+        ("all", "in out open", "does not hold"),  # one clear counterexample refutes it
+        ("all", "out undefined", "does not hold"),
+        ("all", "in missing", "not decided"),
+        ("all", "open", "not decided"),
+        ("all", "undefined missing", "not decided"),
+        ("some", "in out missing", "holds"),  # one clear example proves it
+        ("some", "out out", "does not hold"),
+        ("some", "out open", "not decided"),
+        ("most", "in in out", "holds"),
+        ("most", "in out", "does not hold"),
+        ("most", "in in out open", "not decided"),
+        ("most", "in out out", "does not hold"),
+        ("up to", "in short out", "holds"),
+        ("up to", "short out", "in part"),
+        ("up to", "out out", "does not hold"),
+        ("up to", "short open", "not decided"),
+        ("average", "in", "holds"),
+        ("count", "out", "does not hold"),
     ],
 )
-def test_outcomes_are_the_words_of_the_json(standings: str, expected: str) -> None:
-    found = verdict([Standing(word) for word in standings.split()])
+def test_outcomes_are_the_words_of_the_json(quantifier: str, standings: str, expected: str) -> None:
+    found = verdict([Standing(word) for word in standings.split()], Quantifier(quantifier))
     assert found == expected and json.dumps(found) == f'"{expected}"' and f"{found}" == expected
 
 

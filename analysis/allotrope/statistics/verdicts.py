@@ -6,7 +6,7 @@ Every verdict of the project is decided here.
     leaves_out(interval, 1)    does the interval exclude a value?
     overlap(one, other)        may two measurements be of the same?
     standing(interval, range)  does a figure lie in a range that somebody claims?
-    verdict(standings)         does a claim of several such ranges hold?
+    verdict(standings, all)    does a claim of all, most, some of several such ranges hold?
     tells_chance(rounds)       are there rounds enough for any of these?
 
 `judge` looks where the whole interval of a ratio lies, with t the threshold. Ratios are symmetric
@@ -79,16 +79,34 @@ class Standing(StrEnum):
 
     IN = "in"
     OUT = "out"
+    SHORT = "short"  # of the range, but past the point from which on there is an effect
     OPEN = "open"  # the interval reaches over an end of the range
     UNDEFINED = "undefined"  # a ratio to nothing
     MISSING = "missing"
 
 
-def standing(interval: Interval, wanted: Interval) -> Standing:
-    """`wanted` is the range, its ends included."""
+def standing(interval: Interval, wanted: Interval, effect: float | None = None) -> Standing:
+    """`wanted` is the range, its ends included. `effect`: from here to the range a figure is short
+    of it, and beyond there is nothing of what is claimed."""
     if wanted[0] <= interval[0] and interval[1] <= wanted[1]:
         return Standing.IN
-    return Standing.OPEN if overlap(interval, wanted) else Standing.OUT
+    if overlap(interval, wanted):
+        return Standing.OPEN
+    if effect is None or overlap(interval, (effect, effect)):
+        return Standing.OUT if effect is None else Standing.OPEN
+    below_range, above_effect = interval[1] < wanted[0], interval[0] > effect
+    return Standing.SHORT if below_range == above_effect else Standing.OUT
+
+
+class Quantifier(StrEnum):
+    """Of how many of its parts a claim speaks."""
+
+    ALL = "all"
+    MOST = "most"
+    SOME = "some"
+    UP_TO = "up to"  # the largest of them: who says "up to 42%" says that one reaches it
+    AVERAGE = "average"  # the part is their mean
+    COUNT = "count"  # the part is the number of those in which something is so
 
 
 class Verdict(StrEnum):
@@ -101,13 +119,33 @@ class Verdict(StrEnum):
     NOT_MEASURED = "not measured"
 
 
-def verdict(standings: Sequence[Standing]) -> Verdict:
-    """It holds when all are in and fails when all are out; some in and some out are a part."""
+def verdict(standings: Sequence[Standing], quantifier: Quantifier = Quantifier.ALL) -> Verdict:
+    """What the parts say of the whole. One part that is clearly out refutes a claim of all; one
+    that is clearly in proves a claim of some."""
     found = set(standings)
     if found <= {Standing.MISSING}:
         return Verdict.NOT_MEASURED
-    if found == {Standing.IN}:
+    if quantifier in (Quantifier.SOME, Quantifier.UP_TO):
+        return _of_some(found)
+    if quantifier is Quantifier.MOST:
+        return _of_most(standings)
+    if Standing.OUT in found:
+        return Verdict.FAILS
+    return Verdict.HOLDS if found == {Standing.IN} else Verdict.NOT_DECIDED
+
+
+def _of_some(found: set[Standing]) -> Verdict:
+    if Standing.IN in found:
         return Verdict.HOLDS
     if found == {Standing.OUT}:
         return Verdict.FAILS
-    return Verdict.IN_PART if {Standing.IN, Standing.OUT} <= found else Verdict.NOT_DECIDED
+    return Verdict.IN_PART if found <= {Standing.OUT, Standing.SHORT} else Verdict.NOT_DECIDED
+
+
+def _of_most(standings: Sequence[Standing]) -> Verdict:
+    """More than half must be in; from half on that are out it cannot be."""
+    if 2 * standings.count(Standing.IN) > len(standings):
+        return Verdict.HOLDS
+    if 2 * standings.count(Standing.OUT) >= len(standings):
+        return Verdict.FAILS
+    return Verdict.NOT_DECIDED

@@ -12,6 +12,7 @@ from ...output.units import short_bytes
 from ...statistics.intervals import Estimate
 from . import paper
 from .plan import BASELINE, CLASSIC
+from .printed import PRINTED
 from .results import Results
 from .sheets import (
     ABSENT,
@@ -336,6 +337,15 @@ def _but_bsd(results: Results) -> list[Pair]:
     return [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
 
 
+def paper_time(name: str, pair: Pair) -> float | None:
+    known = PRINTED.ratio(name, pair, BASELINE) if name in paper.PROGRAMS else None
+    return None if known is None else known.median
+
+
+def paper_heap(name: str, pair: Pair) -> float | None:
+    return PRINTED.heap_ratio(name, pair, BASELINE) if name in paper.PROGRAMS else None
+
+
 def cpu_figure(results: Results) -> Sheet:
     pairs, names = measured(results, ALL_1992), _names(results)
     records = [
@@ -349,13 +359,12 @@ def cpu_figure(results: Results) -> Sheet:
         pairs,
         lambda name, pair: _point(results.ratio(name, pair, BASELINE)),
         "CPU time, ratio to SunOS's",
-        lambda _, pair: paper.COLLECTOR_CPU if pair == COLLECTED else None,
+        paper_time,
     )
     return Sheet(
         "figure-1",
         "Figure 1: CPU time",
-        "Ratio to SunOS's algorithm with its interval. Grey: the paper's range over all "
-        "programs for the collector.",
+        "Ratio to SunOS's algorithm with its interval. Grey: the paper's Table 3.",
         records,
         svg=svg,
     )
@@ -371,30 +380,18 @@ def memory_figure(results: Results) -> Sheet:
         value = results.heap_ratio(name, pair, BASELINE)
         return None if value is None else (value, None, None)
 
-    def said(name: str, pair: Pair) -> float | paper.Range | None:
-        if pair != COLLECTED:
-            return None
-        peaks = [results.heap_ratio(name, one, BASELINE) for one in EXPLICIT]
-        best = min((peak for peak in peaks if peak is not None), default=None)
-        if best is None:
-            return None
-        if name == "yacr":
-            return paper.COLLECTOR_MEMORY_YACR * best
-        return paper.Range(paper.COLLECTOR_MEMORY.low * best, paper.COLLECTOR_MEMORY.high * best)
-
     records = [
         record(name, pair, value=results.heap_ratio(name, pair, BASELINE))
         for name in names
         for pair in pairs
     ]
     title = "heap, ratio to SunOS's"
-    svg = _dots("figure-2", names, pairs, point, title, said, floor=LEAST_HEAP)
+    svg = _dots("figure-2", names, pairs, point, title, paper_heap, floor=LEAST_HEAP)
     return Sheet(
         "figure-2",
         "Figure 2: heap",
         "The heap's high-water mark as a ratio to SunOS's algorithm; a mark at the foot "
-        "is lower than drawn, at the figure beside it. Grey: what the paper's 30 to 150% "
-        "over the best explicit allocator (yacr: 0.79 of it) would be here.",
+        "is lower than drawn, at the figure beside it. Grey: the paper's Table 4.",
         records,
         svg=svg,
     )
@@ -418,11 +415,8 @@ def domain_figure(results: Results) -> Sheet:
     ]
 
     def said(name: str, pair: Pair) -> float | paper.Range | None:
-        if (name, pair[1]) == ("cfrac", "cartesian:classic"):
-            return 1 + paper.DOMAIN_GAIN_MOST
-        if pair[1] == "bsd:classic" and name in paper.PROGRAMS:
-            return paper.Range(1 + paper.DOMAIN_GAIN_BSD.low, 1 + paper.DOMAIN_GAIN_BSD.high)
-        return None
+        known = PRINTED.ratio(name, ("unoptimised", pair[1]), ("optimised", pair[1]))
+        return known.median if known and name in paper.OWN_ALLOCATOR else None
 
     svg = _dots(
         "figure-3",
@@ -436,7 +430,7 @@ def domain_figure(results: Results) -> Sheet:
         "figure-3",
         "Figure 3: what domain-specific allocators gain",
         "CPU time of the program without its own allocator over that with it. Grey: the "
-        "paper's 60% for cfrac under SunOS's algorithm, its 2 to 7% under BSD.",
+        "paper's Table 5.",
         records,
         svg=svg,
     )
@@ -452,39 +446,36 @@ def faults_figure(results: Results) -> Sheet:
         base = results.replacement_faults(name, *BSD, memory)
         return faults / base if faults is not None and base else None
 
-    def tight(name: str) -> int | None:
-        return results.tight_memory(name, [BSD, COLLECTED])
+    fixed = results.fixed_memory()
+    at = f" of {short_bytes(fixed)}" if fixed else ""
 
-    def at_tight(name: str, pair: Pair) -> float | None:
-        return ratio(name, pair, tight(name))
+    def at_fixed(name: str, pair: Pair) -> float | None:
+        return ratio(name, pair, fixed)
 
     records = []
     for name in names:
-        for memory, rule in ((tight(name), "largest spread"), (paper.MEMORY_1992, "2 MiB")):
+        for memory, rule in ((fixed, "of most difference"), (paper.MEMORY_1992, "2 MiB")):
             for pair in pairs:
                 faults = None if memory is None else results.replacement_faults(name, *pair, memory)
                 fields = {"rule": rule, "memory_bytes": memory, "replacement_faults": faults}
                 over_bsd = ratio(name, pair, memory)
                 records.append(record(name, pair, **fields, ratio_to_bsd=over_bsd))
 
-    header, rows = fault_rows(results, names, [BSD, *pairs], tight)
-    labels = [
-        f"{name}\n{short_bytes(memory) if (memory := tight(name)) else '–'}" for name in names
-    ]
+    header, rows = fault_rows(results, names, [BSD, *pairs], fixed)
     svg = _dots(
         "figure-4",
-        labels,
+        names,
         pairs,
-        lambda label, pair: _exact_point(at_tight(label.partition("\n")[0], pair)),
+        lambda name, pair: _exact_point(at_fixed(name, pair)),
         "replacement faults, ratio to BSD's",
         lambda _, pair: paper.COLLECTOR_FAULTS if pair == COLLECTED else None,
     )
     return Sheet(
         "figure-4",
-        "Figure 4: page faults at a tight memory",
-        "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at the memory size "
-        "below each name: the power of two at which BSD and the collector differ most "
-        "while each still has one fault in a million references. Grey: the paper's one to "
+        f"Figure 4: page faults at a fixed memory{at}",
+        "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at one memory size for all "
+        "programs: the power of two at which most still replace pages under BSD and the "
+        "collector, and of these that at which the two differ most. Grey: the paper's one to "
         "two orders of magnitude for the collector. The table: replacement faults, and in "
         "brackets their ratio to BSD's, undefined where BSD has none; there and at 2 MiB; "
         "first touches, which are in no figure.",
@@ -499,13 +490,13 @@ def fault_rows(
     results: Results,
     names: Sequence[str],
     pairs: Sequence[Pair],
-    tight: Callable[[str], int | None],
+    fixed: int | None,
 ) -> tuple[list[str], list[list[str]]]:
     """The figures behind the picture, which has no room for two memories and two page sizes."""
     rows = []
     for name in names:
         for page in (4096, 8192):
-            for memory in (tight(name), paper.MEMORY_1992):
+            for memory in dict.fromkeys((fixed, paper.MEMORY_1992)):
                 if memory is None:
                     continue
                 base = results.replacement_faults(name, *BSD, memory, page)
@@ -587,7 +578,7 @@ def misses_figure(results: Results) -> Sheet:
     ]
 
     def said(name: str, pair: Pair) -> float | paper.Range | None:
-        told = pair == COLLECTED and name not in paper.COLLECTOR_MISSES_EXCEPT
+        told = pair == COLLECTED and name not in paper.EXCEPT_MISSES
         return paper.COLLECTOR_MISSES if told else None
 
     title = "miss rate, ratio to BSD's"

@@ -2,6 +2,7 @@
 """The study's page, one file that fetches nothing and runs no script; CSV and JSON behind it."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Any, Mapping, Sequence
 from ...output import files
 from ...output.files import replace_file
 from ...output.units import format_bytes
-from ...statistics.intervals import LEAST_ROUNDS
+from ...statistics.intervals import LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Verdict, tells_chance
-from .claims import Claim, all_claims
+from .claims import Claim, Part
 from .explanations import Explanation, file_beside, read_explanations
 from .figures import all_figures
 from .measurements import read_measurements
 from .paper import ALGORITHMS, PROGRAMS
+from .printed import PRINTED
 from .results import Results
+from .rules import all_claims
 from .sheets import Sheet
 from .store import SCHEMA
 from .tables import all_tables, further_tables
@@ -32,6 +35,7 @@ class Report:
     tables: Sequence[Sheet]
     figures: Sequence[Sheet]
     beyond: Sequence[Sheet]
+    printed: Mapping[str, Claim]  # the claims on the paper's own figures, by number
 
     @property
     def word(self) -> str:
@@ -59,6 +63,7 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
         tables=list(all_tables(results)),
         figures=list(all_figures(results)),
         beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
+        printed={claim.number: claim for claim in all_claims(PRINTED)},
     )
 
 
@@ -73,23 +78,33 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 
+def _value(part: Part) -> float | None:
+    one = part.measured
+    return one.median if isinstance(one, Estimate) else one
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has neither infinity nor NaN."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def claim_record(claim: Claim) -> dict[str, Any]:
     return {
         "claim": claim.number,
         "text": claim.text,
+        "where": claim.where,
+        "quantifier": claim.quantifier,
         "rule": claim.rule,
         "verdict": claim.verdict,
         "parts": [
             {
                 "about": part.about,
-                "value": None
-                if part.undefined
-                else getattr(part.measured, "median", part.measured),
-                "low": (part.interval() or (None, None))[0],
-                "high": (part.interval() or (None, None))[1],
-                "wanted_low": part.wanted.low,
-                # JSON has no infinity.
-                "wanted_high": None if part.wanted.high == float("inf") else part.wanted.high,
+                "value": _finite(_value(part)),
+                "low": _finite((part.interval() or (None, None))[0]),
+                "high": _finite((part.interval() or (None, None))[1]),
+                "wanted_low": _finite(part.wanted.low),
+                "wanted_high": _finite(part.wanted.high),
+                "beyond": part.wanted.beyond,
                 "standing": part.standing(),
             }
             for part in claim.parts
@@ -102,7 +117,10 @@ def write_report(report: Report, folder: Path) -> Path:
     document = {
         "schema": SCHEMA,
         "study": report.study,
-        "claims": [claim_record(claim) for claim in report.claims],
+        "claims": [
+            claim_record(claim) | {"printed": claim_record(report.printed[claim.number])}
+            for claim in report.claims
+        ],
         "sheets": {
             sheet.name: {"title": sheet.title, "records": list(sheet.records)}
             for sheet in [*report.tables, *report.figures, *report.beyond]

@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import paper
 from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN
+from .printed import PRINTED
 from .results import Results
 from .sheets import (
     ABSENT,
@@ -131,9 +132,9 @@ def programs_table(results: Results) -> Sheet:
 
 
 def allocation_table(results: Results) -> Sheet:
-    header = ["program", "blocks asked for", "1992", "bytes asked for", "mean size"]
-    header += ["most bytes live", "CPU seconds"]
-    header += ["in malloc and free, of samples", "of instructions", "1992"]
+    header = ["program", "blocks asked for, millions", "bytes asked for", "mean size"]
+    header += ["most bytes live", "CPU seconds, optimised", "unoptimised"]
+    header += ["in malloc and free, of samples", "in malloc, of instructions", "in free"]
     rows, records = [], []
     pair = ("unoptimised", "cartesian:classic")
     for program in results.row("1992"):
@@ -144,26 +145,25 @@ def allocation_table(results: Results) -> Sheet:
         peak = most.get("most_requested_bytes") or most.get("requested_bytes")
         seconds = results.seconds(program.name, *pair)
         share = results.share_in_allocator(program.name, *pair)
-        followed = results.followed(program.name)
-        by_instructions = followed and followed["instructions"]
-        told = None
-        if by_instructions:
-            told = (by_instructions["malloc"] + by_instructions["free"]) / by_instructions["all"]
-        millions = paper.OBJECTS_MILLIONS.get(program.name)
+        told = _instruction_shares(results, program.name)
+        optimised = results.seconds(program.name, *BASELINE)
         rows.append(
             [
                 program.name,
-                count_cell(blocks),
-                f"{millions:g} million" if millions else "",
+                number_cell(blocks / 1e6 if blocks is not None else None),
                 bytes_cell(size),
                 bytes_cell(size / blocks if size and blocks else None),
                 bytes_cell(peak),
+                number_cell(optimised.median if optimised else None),
                 number_cell(seconds.median if seconds else None),
                 share_cell(share),
-                percent_cell(told, 1),
-                "23 to 38%",
+                percent_cell(told["malloc"] if told else None, 1),
+                percent_cell(told["free"] if told else None, 1),
             ]
         )
+        printed = paper.TABLE_2.get(program.name)
+        if printed:
+            rows.append(_printed_allocation(printed))
         records.append(
             {
                 "program": program.name,
@@ -172,17 +172,41 @@ def allocation_table(results: Results) -> Sheet:
                 "most_live_bytes": peak,
                 "cpu_seconds": seconds and seconds.median,
                 **{f"sampled_share_{key}": value for key, value in estimate_fields(share).items()},
-                "instruction_share": told,
-                "paper_blocks_millions": millions,
-                "paper_share_low": paper.MALLOC_SHARE.low,
-                "paper_share_high": paper.MALLOC_SHARE.high,
+                "optimised_cpu_seconds": optimised and optimised.median,
+                "malloc_instruction_share": told and told["malloc"],
+                "free_instruction_share": told and told["free"],
+                "paper_blocks_millions": printed and printed.objects_millions,
+                "paper_bytes_millions": printed and printed.bytes_millions,
+                "paper_seconds": printed and printed.seconds,
+                "paper_malloc_percent": printed and printed.malloc_percent,
+                "paper_free_percent": printed and printed.free_percent,
             }
         )
     caption = (
-        "Without their own allocators, under SunOS's. The paper's 23 to 38% are of "
-        "programs that allocate much."
+        "Blocks, bytes and shares without their own allocators, under SunOS's; seconds in both "
+        "forms. Time in free includes realloc, as in the paper."
     )
     return Sheet("table-2", "Table 2: what the programs allocate", caption, records, header, rows)
+
+
+def _instruction_shares(results: Results, name: str) -> dict[str, float] | None:
+    """Of malloc and of free, with which realloc is counted as in the paper's column."""
+    followed = results.followed(name)
+    if followed is None:
+        return None
+    spent = followed["instructions"]
+    freeing = spent["free"] + spent["realloc"]
+    return {"malloc": spent["malloc"] / spent["all"], "free": freeing / spent["all"]}
+
+
+def _printed_allocation(printed: paper.Allocation) -> list[str]:
+    millions = f"{printed.objects_millions:g}"
+    size = 1e6 * printed.bytes_millions
+    mean = bytes_cell(printed.bytes_millions / printed.objects_millions)
+    share = f"{printed.malloc_percent + printed.free_percent:.1f}%"
+    parts = [f"{printed.malloc_percent:g}%", f"{printed.free_percent:g}%"]
+    seconds = f"{printed.seconds:g}"
+    return ["  in 1992", millions, bytes_cell(size), mean, "", seconds, "", share, *parts]
 
 
 def _grid(
@@ -192,13 +216,13 @@ def _grid(
     caption: str,
     pairs: Sequence[Pair],
     cell: Callable[[str, Pair], tuple[str, dict[str, Any]]],
-    said: Callable[[str], str] | None,
+    printed: Mapping[str, Mapping[str, paper.Cell]] | None,
     row: str = "1992",
     beyond: bool = False,
 ) -> Sheet:
-    """A row for each program, a column for each configuration."""
+    """A row for each program, a column for each configuration; below it what the paper printed."""
     pairs = measured(results, pairs)
-    header = ["program", *map(heading, pairs)] + (["the paper, collector"] if said else [])
+    header = ["program", *map(heading, pairs)]
     rows, records = [], []
     for program in results.row(row):
         cells = []
@@ -206,16 +230,28 @@ def _grid(
             text, fields = cell(program.name, pair)
             failure = results.failure(program.name, *pair)
             cells.append("failed" if text == ABSENT and failure else text)
+            known = (printed or {}).get(program.name, {}).get(pair[1])
+            if known:
+                fields |= {"paper_value": known.ratio, "paper_absolute": known.absolute}
             records.append(record(program.name, pair, **fields, failure=failure))
-        rows.append([program.name, *cells] + ([said(program.name)] if said else []))
+        rows.append([program.name, *cells])
+        if printed and program.name in printed:
+            rows.append(_printed_row(printed[program.name], pairs))
     return Sheet(name, title, caption, records, header, rows, beyond=beyond)
+
+
+def _printed_row(cells: Mapping[str, paper.Cell], pairs: Sequence[Pair]) -> list[str]:
+    known = [cells.get(spec) for _, spec in pairs]
+    texts = [f"{one.ratio:.2f} ({one.absolute:,g})" if one else "" for one in known]
+    return ["  in 1992", *texts]
 
 
 def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) -> Sheet:
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio, seconds = results.ratio(program, pair, BASELINE), results.seconds(program, *pair)
         fields = estimate_fields(ratio) | {"cpu_seconds": seconds and seconds.median}
-        return ratio_cell(ratio), fields
+        taken = f", {number_cell(seconds.median)} s" if ratio and seconds else ""
+        return ratio_cell(ratio) + taken, fields
 
     title = "CPU time of today's allocators" if beyond else "Table 3 / Figure 1: CPU time"
     return _grid(
@@ -223,11 +259,12 @@ def cpu_table(results: Results, name: str, pairs: Sequence[Pair], beyond: bool) 
         name,
         title,
         "User and system time as a ratio to SunOS's algorithm (cartesian:classic): median "
-        "of the rounds' ratios with its interval. Explicit allocators run the program as "
-        "it is, collectors the one without its own allocator.",
+        "of the rounds' ratios with its interval, and median seconds. Explicit allocators run "
+        "the program as it is, collectors the one without its own allocator. In 1992: the ratio "
+        "and the seconds that are printed.",
         pairs,
         cell,
-        None if beyond else lambda _: "0.70 to 1.27 over all",
+        None if beyond else paper.TABLE_3,
         beyond=beyond,
     )
 
@@ -237,11 +274,6 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
         text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
         return text, {"value": ratio, "heap_peak_bytes": peak}
-
-    def said(program: str) -> str:
-        if program == "yacr":
-            return "0.79 of the best"
-        return f"{paper.COLLECTOR_MEMORY.low:g} to {paper.COLLECTOR_MEMORY.high:g} of the best"
 
     if beyond:
         pairs = [
@@ -255,10 +287,11 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
         name,
         title,
         "The heap's high-water mark, the allocator's own data included, as a ratio to "
-        "SunOS's algorithm. Foreign allocators give no such account.",
+        "SunOS's algorithm. Foreign allocators give no such account. In 1992: the ratio and the "
+        "kilobytes that are printed.",
         pairs,
         cell,
-        None if beyond else said,
+        None if beyond else paper.TABLE_4,
         beyond=beyond,
     )
 
@@ -343,6 +376,11 @@ def waste_table(results: Results) -> Sheet:
     )
 
 
+def _printed_time(name: str, one: Pair, base: Pair) -> float | None:
+    found = PRINTED.ratio(name, one, base)
+    return None if found is None else found.median
+
+
 def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
     specs = [*CLASSIC, "glibc"] if ratio is not None else CLASSIC  # glibc has no account
@@ -352,16 +390,14 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
         if "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
     ]
     pairs = measured(results, [("unoptimised", spec) for spec in specs])
-    header = ["program", *(heading(pair) for pair in pairs), "1992"]
+    header = ["program", *(heading(pair) for pair in pairs)]
+    of_paper = PRINTED.heap_ratio if ratio is None else _printed_time
 
-    def said(program: str) -> str:
-        if program not in paper.PROGRAMS:
-            return ""
-        if name == "table-6":
-            return "no gain"
-        gain = paper.DOMAIN_GAIN_BSD
-        bsd = f"BSD {1 + gain.low:g} to {1 + gain.high:g}"
-        return f"SunOS {1 + paper.DOMAIN_GAIN_MOST:g}, {bsd}" if program == "cfrac" else bsd
+    def printed(program: str, spec: str) -> float | None:
+        """As today's figure: without over with, of two cells of the paper's table."""
+        if program not in paper.OWN_ALLOCATOR:
+            return None
+        return of_paper(program, ("unoptimised", spec), ("optimised", spec))
 
     rows, records = [], []
     for program in having:
@@ -379,8 +415,12 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
                 value = results.heap_ratio(program.name, one, base)
                 cells.append(number_cell(value))
                 fields = {"value": value, "low": value, "high": value}
+            fields["paper_value"] = printed(program.name, spec)
             records.append({"program": program.name, "allocator": spec, **fields})
-        rows.append([program.name, *cells, said(program.name)])
+        rows.append([program.name, *cells])
+        if program.name in paper.OWN_ALLOCATOR:
+            told = [printed(program.name, spec) for _, spec in pairs]
+            rows.append(["  in 1992", *("" if one is None else f"{one:.2f}" for one in told)])
     number = name[-1]
     return Sheet(
         name,

@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: MIT
+"""Claim by claim: what is compared, of which programs, and of how many of them the paper speaks.
+
+A function for each subject. Where the paper says something of all programs, or says it without a
+number of them, the claim is of all: one clear counterexample refutes it.
+"""
+
+import math
+from typing import Callable, Iterator, Sequence
+
+from ...statistics.intervals import Estimate
+from ...statistics.spread import interaction_excess
+from ...statistics.verdicts import Quantifier, lies_below, reaches_below
+from . import paper
+from .claims import NOTHING, Claim, Measured, Part
+from .evidence import Evidence, Pair
+from .paper import ALGORITHMS, BSD, SUNOS, Range
+from .plan import BASELINE, CLASSIC
+from .tables import ALL_1992, COLLECTED, EXPLICIT, UNOPTIMISED_BSD, page_start_share
+from .tables import BSD as OPTIMISED_BSD
+
+MOST, SOME, UP_TO = Quantifier.MOST, Quantifier.SOME, Quantifier.UP_TO
+AVERAGE, COUNT = Quantifier.AVERAGE, Quantifier.COUNT
+GS = "ghostscript"
+# The same is neither.
+MORE = Range(math.nextafter(1, 2), math.inf)
+LESS = Range(-math.inf, math.nextafter(1, 0))
+
+
+def all_claims(evidence: Evidence) -> list[Claim]:
+    return [claim for one in _CLAIMS for claim in one(evidence)]
+
+
+def _each(
+    evidence: Evidence,
+    wanted: Range,
+    value: Callable[[str], Measured],
+    without: Sequence[str] = (),
+) -> list[Part]:
+    names = [name for name in evidence.claimed() if name not in without]
+    return [Part(name, value(name), wanted) for name in names]
+
+
+def _quotient(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return None
+    return one / other if other else NOTHING
+
+
+def _median(one: Estimate) -> float:
+    return one.median
+
+
+def _inverse(one: Estimate) -> Estimate:
+    return Estimate(1 / one.median, 1 / one.high, 1 / one.low)
+
+
+def _malloc_time(evidence: Evidence) -> Iterator[Claim]:
+    def share(name: str) -> Measured:
+        return evidence.share_in_allocator(name, "unoptimised", SUNOS)
+
+    rule = "share of CPU-clock samples in the allocator, unoptimised programs under SunOS's"
+    yield Claim(
+        "1a",
+        "Programs that allocate much spend 23 to 38% of their time in storage management.",
+        "Table 2, section 4",
+        rule,
+        _each(evidence, paper.MALLOC_SHARE, share, evidence.uninformative()),
+    )
+    yield Claim(
+        "1b",
+        "Freeing costs more than allocating (yacr excepted).",
+        "Table 2, section 4",
+        "time in free, realloc included, over that in malloc (today: instructions)",
+        _each(
+            evidence,
+            paper.ABOVE_ONE,
+            evidence.free_to_malloc,
+            (*evidence.uninformative(), *paper.EXCEPT_YACR),
+        ),
+    )
+    yield Claim(
+        "1c",
+        "They spend up to 30% of their time in it.",
+        "section 6",
+        f"{rule}: none more",
+        _each(evidence, paper.MALLOC_SHARE_SUMMARY, share, evidence.uninformative()),
+    )
+
+
+def _lead(
+    evidence: Evidence, name: str, pair: Pair, others: Sequence[Pair]
+) -> list[Estimate] | None:
+    """CPU time of a configuration to that of each of the others; None where one is missing."""
+    found = [evidence.ratio(name, pair, other) for other in others]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(others) else None
+
+
+def _count(rows: Sequence[Sequence[Estimate] | None]) -> Measured:
+    """In how many programs all ratios are below 1, by their medians; surely; and perhaps."""
+    known = [row for row in rows if row is not None]
+    if len(known) < len(rows) or not rows:
+        return None
+    return Estimate(
+        sum(all(one.median < 1 for one in row) for row in known),
+        sum(all(lies_below(one.interval, 1) for one in row) for row in known),
+        sum(all(reaches_below(one.interval, 1) for one in row) for row in known),
+    )
+
+
+def _slower(rows: Sequence[Sequence[Estimate] | None]) -> list[list[Estimate] | None]:
+    return [None if row is None else [_inverse(one) for one in row] for row in rows]
+
+
+def _collector_cpu(evidence: Evidence) -> Iterator[Claim]:
+    yield Claim(
+        "2a",
+        "The collector's CPU time is comparable: 0.70 to 1.27 of SunOS's.",
+        "Table 3, section 6",
+        "the program without its own allocator under the collector, to the optimised one under "
+        "SunOS's; less supports it",
+        _each(
+            evidence,
+            paper.COLLECTOR_CPU,
+            lambda name: evidence.ratio(name, COLLECTED, BASELINE),
+        ),
+    )
+    rows = [_lead(evidence, name, COLLECTED, EXPLICIT) for name in evidence.claimed()]
+    yield Claim(
+        "2b",
+        "The collector is the slowest of all in only one program of six, and the fastest in one.",
+        "section 6",
+        "in how many the ratio to each of the four is above 1, or below; the interval: surely, "
+        "and perhaps; less often slowest and more often fastest support it",
+        [
+            Part("slowest in", _count(_slower(rows)), Range(0, 1)),
+            Part("fastest in", _count(rows), Range(1, 1, 0.0, "more")),
+        ],
+        COUNT,
+    )
+    yield Claim(
+        "2c",
+        "cfrac gains about 20% over every explicit allocator, because reference counting goes.",
+        "section 5.1",
+        "CPU time of cfrac uncounted under the collector to that of the counted program under "
+        "each; 0.75 to 0.85 taken as about 20%, less supports it",
+        [
+            Part(
+                f"cfrac, {ALGORITHMS[spec]}",
+                evidence.ratio("cfrac", COLLECTED, (form, spec)),
+                paper.CFRAC_GAIN,
+            )
+            for form, spec in EXPLICIT
+        ],
+    )
+
+
+def _program_rules(evidence: Evidence) -> Iterator[Claim]:
+    cells, variances = [], []
+    for name in evidence.claimed():
+        found = [evidence.logarithm(name, *pair) for pair in ALL_1992]
+        known = [one for one in found if one is not None]
+        if len(known) == len(found):
+            cells.append([mean for mean, _ in known])
+            variances.append([variance for _, variance in known])
+    yield Claim(
+        "3",
+        "CPU time depends more on the program than on the algorithm.",
+        "sections 1, 5.1 and 6",
+        "how much the algorithms' differences vary with the program, less how much the algorithms "
+        "differ in all of them (standard deviations of logarithms, noise taken out: "
+        "statistics/spread.py)",
+        [
+            Part(
+                "excess",
+                interaction_excess(cells, variances),
+                Range(math.nextafter(0, 1), math.inf),
+            )
+        ],
+    )
+
+
+def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
+    def to(name: str, choose: Callable[[list[float]], float]) -> float | None:
+        peaks = [evidence.heap_peak(name, *pair) for pair in EXPLICIT]
+        known = [peak for peak in peaks if peak is not None]
+        return _quotient(evidence.heap_peak(name, *COLLECTED), choose(known) if known else None)
+
+    yield Claim(
+        "4a",
+        "The collector needs 30 to 150% more memory than the best explicit "
+        "allocator (yacr excepted).",
+        "Table 4, sections 5.1 and 6",
+        "heap high-water mark under the collector to the smallest of the four; more supports it",
+        _each(evidence, paper.COLLECTOR_MEMORY, lambda name: to(name, min), paper.EXCEPT_YACR),
+    )
+    yield Claim(
+        "4b",
+        "Even the worst explicit allocator needs less than the collector (yacr excepted).",
+        "section 5.1",
+        "heap under the collector to the largest of the four",
+        _each(evidence, paper.ABOVE_ONE, lambda name: to(name, max), paper.EXCEPT_YACR),
+    )
+    yield Claim(
+        "4c",
+        "yacr is reversed, 0.79 of SunOS's, because it never frees.",
+        "Table 4, section 5.1",
+        "heap under the collector to the smallest of the four, below 1; and to SunOS's, less than "
+        "0.79 supports it",
+        [
+            Part("yacr, to the best", to("yacr", min), paper.BELOW_ONE),
+            Part(
+                "yacr, to SunOS",
+                evidence.heap_ratio("yacr", COLLECTED, BASELINE),
+                paper.YACR_MEMORY,
+            ),
+        ],
+    )
+
+
+def _bsd(evidence: Evidence) -> Iterator[Claim]:
+    yield Claim(
+        "5a",
+        "BSD takes up to 42% more space than SunOS's.",
+        "Table 4, section 5.1",
+        "heap under BSD to SunOS's: one reaches 1.42; more supports it",
+        _each(
+            evidence,
+            paper.BSD_SPACE,
+            lambda name: evidence.heap_ratio(name, OPTIMISED_BSD, BASELINE),
+        ),
+        UP_TO,
+    )
+    others = [pair for pair in EXPLICIT if pair != OPTIMISED_BSD]
+    rows = {name: _lead(evidence, name, OPTIMISED_BSD, others) for name in evidence.claimed()}
+    yield Claim(
+        "5b",
+        "BSD is consistently the fastest explicit allocator.",
+        "section 2.1",
+        "CPU time under BSD to that under the fastest other explicit allocator",
+        [
+            Part(name, max(row, key=_median) if row else None, paper.BELOW_ONE)
+            for name, row in rows.items()
+        ],
+    )
+    yield Claim(
+        "5c",
+        "BSD is the fastest in three of six.",
+        "Table 3, not the text",
+        "in how many programs the ratio to each other is below 1; the interval: surely, and "
+        "perhaps; more supports it",
+        [Part("fastest in", _count(list(rows.values())), Range(3, 3, 0.0, "more"))],
+        COUNT,
+    )
+    yield from _sunos_memory(evidence)
+
+
+def _sunos_memory(evidence: Evidence) -> Iterator[Claim]:
+    def to_best(name: str) -> float | None:
+        peaks = [evidence.heap_peak(name, *pair) for pair in EXPLICIT if pair != BASELINE]
+        known = [peak for peak in peaks if peak is not None]
+        return _quotient(evidence.heap_peak(name, *BASELINE), min(known) if known else None)
+
+    parts = _each(evidence, paper.BELOW_ONE, to_best)
+    yield Claim(
+        "5d",
+        "SunOS's shows the best memory use of the explicit allocators.",
+        "section 5.1",
+        "heap under SunOS's to the smallest of the three others",
+        parts,
+    )
+    known = [part.measured for part in parts if isinstance(part.measured, float)]
+    times = float(sum(one <= 1 for one in known)) if known and len(known) == len(parts) else None
+    yield Claim(
+        "5e",
+        "SunOS's heap is the smallest in four of six.",
+        "Table 4, not the text",
+        "in how many programs; more supports it",
+        [Part("smallest in", times, Range(4, 4, 0.0, "more"))],
+        COUNT,
+    )
+
+
+def _tuning_time(evidence: Evidence) -> Iterator[Claim]:
+    def gain(name: str, spec: str) -> Measured:
+        return evidence.ratio(name, ("unoptimised", spec), ("optimised", spec))
+
+    tuned = evidence.tunable()
+    yield Claim(
+        "6a",
+        "A domain-specific allocator gains up to 60% (cfrac under SunOS's).",
+        "Table 5, section 5.2",
+        "CPU time without it over that with it: one reaches 1.6; more supports it",
+        [
+            Part(f"{name}, {ALGORITHMS[spec]}", gain(name, spec), paper.DOMAIN_GAIN_MOST)
+            for name in tuned
+            for spec in CLASSIC
+        ],
+        UP_TO,
+    )
+    yield Claim(
+        "6b",
+        "Under BSD it gains only 2 to 7% (ghostscript excepted).",
+        "section 5.2",
+        "the same under BSD; less supports it",
+        [Part(name, gain(name, BSD), paper.DOMAIN_GAIN_BSD) for name in tuned if name != GS],
+    )
+    yield Claim(
+        "6d",
+        "BSD sometimes makes the unoptimised program 20% faster than the optimised one under "
+        "SunOS's.",
+        "section 5.2",
+        "CPU time of the first over the second; less supports it",
+        [
+            Part(name, evidence.ratio(name, UNOPTIMISED_BSD, BASELINE), paper.UNOPTIMISED_BSD_CPU)
+            for name in tuned
+        ],
+        SOME,
+    )
+    yield Claim(
+        "6f",
+        "In ghostscript its own allocators harm in most cases.",
+        "section 5.2",
+        "CPU time without them over that with them, under each allocator. Debian's ghostscript has "
+        "no switch",
+        [
+            Part(f"{GS}, {ALGORITHMS[spec]}", gain(GS, spec) if GS in tuned else None, LESS)
+            for spec in CLASSIC
+        ],
+        MOST,
+    )
+
+
+def _tuning_memory(evidence: Evidence) -> Iterator[Claim]:
+    tuned = evidence.tunable()
+    yield Claim(
+        "6c",
+        "Domain-specific allocators have little effect on memory, or a bad one.",
+        "Table 6, section 5.2",
+        "heap without it over that with it, under each allocator; 1.1 and less taken as little",
+        [
+            Part(
+                f"{name}, {ALGORITHMS[spec]}",
+                evidence.heap_ratio(name, ("unoptimised", spec), ("optimised", spec)),
+                paper.DOMAIN_MEMORY,
+            )
+            for name in tuned
+            for spec in CLASSIC
+        ],
+    )
+    found = [evidence.heap_ratio(name, UNOPTIMISED_BSD, BASELINE) for name in tuned]
+    known = [one for one in found if one is not None]
+    yield Claim(
+        "6e",
+        "Unoptimised under BSD they need 10% more memory on average than optimised under SunOS's.",
+        "section 5.2",
+        "heap of the first over the second, mean; 1.05 to 1.15 taken as 10%, less supports it",
+        [
+            Part(
+                f"mean of {len(known)}",
+                sum(known) / len(known) if known and len(known) == len(found) else None,
+                paper.UNOPTIMISED_BSD_SPACE,
+            )
+        ],
+        AVERAGE,
+    )
+
+    def choice(name: str) -> Measured:
+        """Optimised under SunOS's to the best unoptimised one."""
+        found = [evidence.ratio(name, BASELINE, ("unoptimised", spec)) for spec in CLASSIC]
+        known = [one for one in found if one is not None]
+        return max(known, key=_median) if len(known) == len(found) else None
+
+    yield Claim(
+        "13",
+        "The choice of algorithm has more impact than a programmer's enhancement.",
+        "sections 5.2 and 6",
+        "CPU time optimised under SunOS's over that unoptimised under the best of the four: above "
+        "1, another algorithm gains more",
+        [Part(name, choice(name), MORE) for name in tuned],
+        MOST,
+    )
+
+
+# Memory sizes and caches that a statement about "all sizes" is asked at.
+MEMORIES = tuple(1 << power for power in range(16, 22))  # 64 KiB to 2 MiB
+
+
+def _fault_ratio(
+    evidence: Evidence, name: str, pair: Pair, base: Pair, memory: int
+) -> float | None:
+    return _quotient(
+        evidence.replacement_faults(name, *pair, memory),
+        evidence.replacement_faults(name, *base, memory),
+    )
+
+
+def _over_memories(evidence: Evidence, pair: Pair, base: Pair, wanted: Range) -> list[Part]:
+    """gawk at each memory size at which the base still replaces pages; Figure 5 is of gawk."""
+    parts = []
+    references = evidence.references("gawk", *base)
+    for memory in MEMORIES:
+        faults = evidence.replacement_faults("gawk", *base, memory)
+        others = evidence.replacement_faults("gawk", *pair, memory)
+        # Less than one fault in a million references in both: a memory that holds the program.
+        if references and faults is not None and others is not None:
+            if max(faults, others) * 1e6 < references:
+                continue
+        ratio = _fault_ratio(evidence, "gawk", pair, base, memory)
+        if others and not faults:
+            ratio = math.inf  # faults where the other has none
+        parts.append(Part(f"gawk, {memory >> 10} KiB", ratio, wanted))
+    return parts or [Part("gawk", None, wanted)]
+
+
+def _page_faults(evidence: Evidence) -> Iterator[Claim]:
+    memory = evidence.fixed_memory()
+
+    def ratio(name: str) -> Measured:
+        if memory is None:
+            return None
+        return _fault_ratio(evidence, name, COLLECTED, OPTIMISED_BSD, memory)
+
+    at = "replacement faults under the collector to BSD's, one memory size for all programs"
+    yield Claim(
+        "7a",
+        "The collector causes more page faults in all programs.",
+        "Figure 4, section 5.3",
+        at,
+        _each(evidence, MORE, ratio),
+    )
+    yield Claim(
+        "7d",
+        "Typically one to two orders of magnitude more.",
+        "Figure 4, section 5.3",
+        f"{at}: from 10 on in most",
+        _each(evidence, paper.COLLECTOR_FAULTS, ratio),
+        MOST,
+    )
+    yield Claim(
+        "7b",
+        "In gawk unoptimised BSD has slightly more page faults than optimised, at all memory "
+        "sizes.",
+        "Figure 5, section 5.3",
+        "quotient of replacement faults at each power of two; 1 to 2 taken as slightly more",
+        _over_memories(evidence, UNOPTIMISED_BSD, OPTIMISED_BSD, paper.SLIGHTLY_MORE),
+    )
+    yield Claim(
+        "7c",
+        "gawk has substantially more page faults under the collector than under BSD, up to 2 MB.",
+        "Figure 5, section 5.3",
+        "quotient of replacement faults at each power of two up to 2 MiB at which either has one "
+        "in a million references",
+        _over_memories(evidence, COLLECTED, OPTIMISED_BSD, MORE),
+    )
+
+
+def _misses_ratio(evidence: Evidence, name: str, size: int) -> float | None:
+    return _quotient(
+        evidence.miss_rate(name, *COLLECTED, size), evidence.miss_rate(name, *OPTIMISED_BSD, size)
+    )
+
+
+def _cache_misses(evidence: Evidence) -> Iterator[Claim]:
+    yield Claim(
+        "8a",
+        "In a direct-mapped cache of 128 KB the collector misses 3 to 10 times as "
+        "often as BSD (ghostscript and yacr excepted).",
+        "Figure 6, section 5.3",
+        "misses per data reference, 32-byte blocks; more supports it",
+        _each(
+            evidence,
+            paper.COLLECTOR_MISSES,
+            lambda name: _misses_ratio(evidence, name, paper.CACHE_1992),
+            paper.EXCEPT_MISSES,
+        ),
+    )
+    yield Claim(
+        "8b",
+        "gawk's misses under the collector are still high at 2 MB.",
+        "Figure 7, section 5.3",
+        "misses per data reference to BSD's in a direct-mapped cache of 2 MiB; from 2 on "
+        "taken as high",
+        [Part("gawk", _misses_ratio(evidence, "gawk", paper.MEMORY_1992), paper.STILL_HIGH)],
+    )
+    yield Claim(
+        "8c",
+        "ghostscript with its own allocators over BSD misses extremely often: 25.9%.",
+        "Figure 6, section 5.3",
+        "misses per data reference at 128 KB; more supports it",
+        [
+            Part(
+                GS,
+                evidence.miss_rate(GS, *OPTIMISED_BSD, paper.CACHE_1992),
+                paper.GHOSTSCRIPT_MISSES,
+            )
+        ],
+    )
+
+
+def _headers(evidence: Evidence) -> Iterator[Claim]:
+    def excess(name: str) -> float | None:
+        """Conflict misses of the collector beyond BSD's, as a share of what it misses more."""
+        one = evidence.cache(name, *COLLECTED, paper.CACHE_1992)
+        base = evidence.cache(name, *OPTIMISED_BSD, paper.CACHE_1992)
+        references = evidence.references(name, *COLLECTED)
+        others = evidence.references(name, *OPTIMISED_BSD)
+        if one is None or base is None or not references or not others:
+            return None
+        more = one["misses"] / references - base["misses"] / others
+        conflicts = one["conflict"] / references - base["conflict"] / others
+        return conflicts / more if more > 0 else NOTHING
+
+    yield Claim(
+        "9a",
+        "What the collector misses more are conflicts (ghostscript and yacr excepted).",
+        "section 5.3",
+        "conflict misses beyond BSD's over all misses beyond BSD's, at 128 KiB; more than half",
+        _each(evidence, Range(0.5, math.inf), excess, paper.EXCEPT_MISSES),
+    )
+
+    def at_page_starts(name: str) -> float | None:
+        shape, base = evidence.shape(name, *COLLECTED), evidence.shape(name, *OPTIMISED_BSD)
+        if shape is None or base is None:
+            return None
+        return _quotient(
+            page_start_share(shape["misses_by_set"]), page_start_share(base["misses_by_set"])
+        )
+
+    yield Claim(
+        "9b",
+        "They conflict where page-aligned headers meet (ghostscript and yacr excepted).",
+        "section 5.3",
+        "share of misses in the sets of the first 64 bytes of a page, the collector's to BSD's; "
+        "from 2 on",
+        _each(evidence, Range(2, math.inf), at_page_starts, paper.EXCEPT_MISSES),
+    )
+
+
+def _survival(evidence: Evidence) -> Iterator[Claim]:
+    yield Claim(
+        "10a",
+        "Fewer than 10% of objects outlive 100,000 cycles (yacr excepted).",
+        "Figure 8, section 6.1",
+        "age in instructions; of programs that allocate much",
+        _each(
+            evidence,
+            paper.SURVIVORS,
+            lambda name: evidence.survivors(name, 100_000),
+            (*evidence.uninformative(), *paper.EXCEPT_YACR),
+        ),
+    )
+    yield Claim(
+        "10b",
+        "About half of perl's are alive after 10,000.",
+        "Figure 8, section 6.1",
+        "the same, 40 to 60%",
+        [Part("perl", evidence.survivors("perl", 10_000), paper.PERL_SURVIVORS)],
+    )
+
+
+def _generations(evidence: Evidence) -> Iterator[Claim]:
+    yield Claim(
+        "11",
+        "Generational collection would cut the locality cost (a prediction).",
+        "section 6.1",
+        "no generational preset is measured here",
+        [Part("any program", None, Range(0, 1))],
+    )
+
+
+def _true_cost(evidence: Evidence) -> Iterator[Claim]:
+    """The abstract's headline."""
+    memory = evidence.fixed_memory()
+
+    def costs(name: str) -> Iterator[tuple[str, float | None, Pair]]:
+        """What the collector takes more of than the paper's baseline for it."""
+        yield "heap", evidence.heap_ratio(name, COLLECTED, BASELINE), BASELINE
+        if memory is not None:
+            faults = _fault_ratio(evidence, name, COLLECTED, OPTIMISED_BSD, memory)
+            yield "page faults", faults, OPTIMISED_BSD
+        misses = _misses_ratio(evidence, name, paper.CACHE_1992)
+        yield "misses", misses, OPTIMISED_BSD
+
+    parts = []
+    for name in evidence.claimed():
+        for what, cost, base in costs(name):
+            cpu = evidence.ratio(name, COLLECTED, base)
+            # Nothing is said of what was not measured, or of a ratio to nothing.
+            if cpu is not None and cost is not None and not math.isnan(cost):
+                over = Estimate(cost / cpu.median, cost / cpu.high, cost / cpu.low)
+                parts.append(Part(f"{name}, {what}", over, MORE))
+    yield Claim(
+        "12",
+        "The collector's true cost is the memory system, not CPU time.",
+        "abstract",
+        "the collector's heap to SunOS's, its page faults and its misses in 128 KB to BSD's, each "
+        "over the ratio of CPU time to the same: above 1",
+        parts or [Part("any program", None, MORE)],
+        MOST,
+    )
+
+
+_CLAIMS = (
+    _true_cost,
+    _malloc_time,
+    _collector_cpu,
+    _program_rules,
+    _collector_memory,
+    _bsd,
+    _tuning_time,
+    _tuning_memory,
+    _page_faults,
+    _cache_misses,
+    _headers,
+    _survival,
+    _generations,
+)
