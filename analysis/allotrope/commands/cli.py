@@ -39,6 +39,7 @@ WORDS = {
     "replay": "replay",
     "lifetimes": "lifetimes",
     "zorn": "zorn",
+    "vm": "vm",
     "help": "show_help",
 }
 
