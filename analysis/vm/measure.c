@@ -100,7 +100,7 @@ double since(double begin)
 double time_batches(batch *run, void *argument, size_t operations, size_t batches)
 {
     enum { MOST_BATCHES = 200 };
-    double times[MOST_BATCHES];
+    double times[MOST_BATCHES] = {0};
     if (batches > MOST_BATCHES)
         batches = MOST_BATCHES;
     for (size_t i = 0; i < batches; i++) {

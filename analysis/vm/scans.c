@@ -14,7 +14,7 @@
 
 enum { MEBIBYTES = 256, OF_GIBIBYTE = 1024 / MEBIBYTES, ROUNDS = 9, ENTRIES = 4096 };
 static const size_t BYTES = (size_t)MEBIBYTES << 20;
-static const size_t dirty_counts_of[] = {1, 100, 10000};
+static const size_t dirty_counts_of[] = {100, 10000};
 
 /* Tracked, protected and clean. */
 static void clean_range(uintptr_t start)

@@ -17,7 +17,7 @@
 
 #include "analysis/vm/measure.h"
 
-enum { MOST_THREADS = 64, STOPS = 20, STACK_BYTES = 256 << 10 };
+enum { MOST_THREADS = 64, STOPS = 11, STACK_BYTES = 256 << 10 };
 static const size_t thread_counts[] = {1, 2, 4, 8, 16, 32, 64};
 
 static struct {

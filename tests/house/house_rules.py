@@ -118,6 +118,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "hidden": {"trace"},
     "events": set(),
     "stats": set(),
+    "vm": set(),
     "replay": set(),
     "latency": set(),
     "server": set(),

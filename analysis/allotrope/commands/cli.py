@@ -44,6 +44,7 @@ WORDS = {
     "replay": "replay",
     "lifetimes": "lifetimes",
     "zorn": "zorn",
+    "vm": "vm",
     "help": "show_help",
 }
 

@@ -23,6 +23,7 @@ class Places:
     events: Path  # writes and reads recordings of allocations
     player: Path  # makes the allocations of a recording
     simulator: Path
+    vm: Path  # measures what virtual memory costs
     tools: Path  # the folder of the Valgrind tool
 
 
@@ -41,6 +42,7 @@ def _find() -> Places:
             events=Path(programs, "allotrope-events"),
             player=Path(programs, "allotrope-replay"),
             simulator=Path(programs, "allotrope-simulate"),
+            vm=Path(programs, "allotrope-vm"),
             tools=Path(programs, "valgrind"),
         )
     # Without a word from the script we run from a source tree that was built in place.
@@ -55,6 +57,7 @@ def _find() -> Places:
         events=tree / "trace" / "allotrope-events",
         player=tree / "allotrope-replay",
         simulator=tree / "allotrope-simulate",
+        vm=tree / "allotrope-vm",
         tools=tree / "trace" / "recorder",
     )
 
