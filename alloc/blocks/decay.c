@@ -11,9 +11,9 @@ enum { TICK_SHIFT = 26, TICKS_TO_FORGET = 1024, FAST = 8, SLOW = 80 };
 /* So much may stay free and take memory however small the heap is: 2 MiB. */
 enum { LEAST = 32 };
 
-/* By how much each granule that was regretted makes the wave larger. Four: of any wave nine tenths
- * stay the second time. */
-enum { REGRET_WEIGHT = 4 };
+/* By how much each granule that was regretted makes the wave larger, and how many times it may be
+ * what it is without. */
+enum { REGRET_WEIGHT = 4, LARGEST_WAVE = 4 };
 
 static size_t larger(size_t a, size_t b)
 {
@@ -75,7 +75,8 @@ void decay_until(struct decay *decay, uint64_t now_ns)
  * fits. */
 static size_t part_of_wave(const struct decay *decay)
 {
-    size_t recent = decay->recent, wave = WAVE_GRANULES + decay->regret;
+    size_t recent = decay->recent;
+    size_t wave = smaller(WAVE_GRANULES + decay->regret, LARGEST_WAVE * WAVE_GRANULES);
     return recent - recent * (recent * recent / wave) / (wave + recent * recent / wave);
 }
 
