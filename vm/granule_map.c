@@ -68,15 +68,26 @@ void *granule_map_claim(struct granule_map *map, const void *address, void *valu
     return present ? present : value;
 }
 
+/* The part of a range that one leaf serves; returns where the part ends. */
+static uintptr_t enter_in_leaf(granule_map_entry *leaf, uintptr_t start, uintptr_t end, void *value)
+{
+    const uintptr_t leaf_span = (uintptr_t)1 << (GRANULE_BITS + GRANULE_MAP_LEAF_BITS);
+    uintptr_t leaf_end = round_down(start, leaf_span) + leaf_span;
+    uintptr_t part_end = end < leaf_end ? end : leaf_end;
+    for (granule_map_entry *entry = leaf ? &leaf[leaf_index(start)] : NULL;
+         leaf && start < part_end; start += GRANULE_BYTES)
+        atomic_store_explicit(entry++, value, memory_order_release);
+    return part_end;
+}
+
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
 {
-    for (uintptr_t address = (uintptr_t)start; address < (uintptr_t)start + bytes;
-         address += GRANULE_BYTES) {
+    uintptr_t address = (uintptr_t)start, end = address + bytes;
+    while (address < end) {
         granule_map_entry *leaf = leaf_for(map, address, value != NULL);
-        if (leaf)
-            atomic_store_explicit(&leaf[leaf_index(address)], value, memory_order_release);
-        else if (value)
+        if (!leaf && value)
             return false;
+        address = enter_in_leaf(leaf, address, end, value);
     }
     return true;
 }

@@ -9,14 +9,16 @@
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
+#include "alloc/blocks/slow.h"
 #include "alloc/blocks/threads.h"
 #include "vm/fork_chain.h"
+#include "vm/clock.h"
 #include "vm/freeze.h"
 #include "vm/pages.h"
 
 void *blocks_alloc_zeroed(size_t size)
 {
-    void *block = blocks_alloc(size);
+    void *block = size > CLASS_LARGEST ? alloc_large_zeroed(size) : blocks_alloc(size);
     if (!block)
         return NULL;
     if (size > CLASS_LARGEST && slab_at(block)->zero)
@@ -39,7 +41,7 @@ static void *alloc_large_aligned(size_t alignment, size_t size)
 {
     void *block;
     if (operation_begin()) {
-        block = large_block_alloc(alignment, size);
+        block = large_block_alloc(alignment, size, RUN_ANY);
         operation_end();
     } else {
         block = large_block_alloc_frozen(alignment, size);
@@ -98,7 +100,7 @@ void blocks_tune(enum tuning parameter, size_t value)
     if (parameter != TUNE_FREE_BYTES)
         return;
     lock_acquire(&blocks_heap.lock);
-    blocks_heap.runs.retain_asked = value / GRANULE_BYTES;
+    blocks_heap.runs.decay.asked = value / GRANULE_BYTES;
     lock_release(&blocks_heap.lock);
 }
 
@@ -117,7 +119,7 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     if (!fast_table_init(collector != NULL))
         return false;
     blocks_heap.collector = collector;
-    runs_init(&blocks_heap.runs, retain_percent);
+    runs_init(&blocks_heap.runs, retain_percent, coarse_ns);
     return records_init();
 }
 

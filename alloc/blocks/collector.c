@@ -35,7 +35,7 @@ size_t blocks_used_bytes(void)
 
 void blocks_retain(size_t bytes)
 {
-    blocks_heap.runs.retain_least = bytes / GRANULE_BYTES;
+    blocks_heap.runs.decay.least = bytes / GRANULE_BYTES;
 }
 
 size_t blocks_taken_bytes(void)
@@ -81,6 +81,8 @@ void blocks_swept(void)
 {
     atomic_fetch_add_explicit(&blocks_heap.sweeps, 1, memory_order_release);
     blocks_each_slab(free_if_dead, NULL);
+    while (runs_give_back_some(&blocks_heap.runs) > 0)
+        ;
 }
 
 /* The block stays in a register until its bit is set. Otherwise a collection might free it before,

@@ -2,10 +2,10 @@
  *
  * large.c: blocks above 32 KiB, each a slab of one block.
  *
- * To 4 MiB (mallopt can change that) they are runs of the heap's granules, which the next can use
- * without a system call; above, mappings of their own, which are given back at once and grow by
- * moving page tables instead of bytes. Either way only whole pages count as usable, so that the
- * untouched end of the last granule takes no memory.
+ * To 32 MiB (mallopt can change that) they are runs of the heap's granules, which the next can use
+ * without a system call; above, and where a block has outgrown its run, mappings of their own,
+ * which are given back at once and grow by moving page tables instead of bytes. Either way only
+ * whole pages count as usable, so that the untouched end of the last granule takes no memory.
  */
 #include "alloc/blocks/large.h"
 
@@ -14,6 +14,7 @@
 #include "alloc/blocks/collector.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
+#include "alloc/blocks/surplus.h"
 #include "alloc/fork_block.h"
 #include "vm/deferred.h"
 #include "vm/freeze.h"
@@ -21,12 +22,15 @@
 #include "vm/pages.h"
 
 /* From so many bytes on a block is a mapping. */
-static _Atomic size_t mapping_bytes = (size_t)4 << 20;
+static _Atomic size_t mapping_bytes = (size_t)32 << 20;
 
 void large_blocks_map_from(size_t bytes)
 {
     atomic_store_explicit(&mapping_bytes, bytes, memory_order_relaxed);
 }
+
+/* Above this, calloc has the kernel clear what is not zero. */
+static const size_t CLEARED_MOST = (size_t)1 << 20;
 
 static size_t mapping_from_now(void)
 {
@@ -59,11 +63,11 @@ static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
     count_large(1, (ptrdiff_t)usable);
 }
 
-static struct slab *take_run(size_t usable)
+static struct slab *take_run(size_t usable, enum run_wish wish)
 {
     size_t granules = granules_for(usable);
     bool zero;
-    char *base = runs_take(&blocks_heap.runs, granules, &zero);
+    char *base = runs_take(&blocks_heap.runs, granules, wish, &zero);
     if (!base)
         return NULL;
     struct slab *slab = new_slab_record(1);
@@ -99,17 +103,25 @@ static struct slab *take_mapping(size_t alignment, size_t usable)
 }
 
 /* Where no mapping can be had the heap may have room. */
-static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from)
+static struct slab *take_large(size_t alignment, size_t usable, size_t mapping_from,
+                               enum run_wish wish)
 {
     struct slab *slab = NULL;
     if (alignment > GRANULE_BYTES)
         return take_mapping(alignment, usable);
     if (usable >= mapping_from)
         slab = take_mapping(GRANULE_BYTES, usable);
-    return slab ? slab : take_run(usable);
+    return slab ? slab : take_run(usable, wish);
 }
 
-static void *alloc(size_t alignment, size_t size, size_t mapping_from)
+/* Fresh pages for calloc, of which the program may touch few, rather than cleared ones. */
+static void make_zero(struct slab *slab)
+{
+    if (!slab->zero && slab->block_bytes > CLEARED_MOST)
+        slab->zero = pages_discard(slab->base, slab->block_bytes);
+}
+
+static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_wish wish)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
@@ -119,12 +131,14 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
         if (ask_collector(usable, tries, exhausted) == REFUSE)
             return NULL;
         lock_acquire(&blocks_heap.lock);
-        struct slab *slab = take_large(alignment, usable, mapping_from);
+        struct slab *slab = take_large(alignment, usable, mapping_from, wish);
         blocks_heap.used_granules = blocks_heap.runs.used_granules;
         void *block = slab ? slab->base : NULL;
         keep_in_register(block);
-        lock_release(&blocks_heap.lock);
+        release_and_give_back(granules_for(usable));
         if (block) {
+            if (wish == RUN_ZERO)
+                make_zero(slab);
             count_taken(usable);
             return block;
         }
@@ -136,16 +150,16 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from)
     }
 }
 
-void *large_block_alloc(size_t alignment, size_t size)
+void *large_block_alloc(size_t alignment, size_t size, enum run_wish wish)
 {
-    return alloc(alignment, size, mapping_from_now());
+    return alloc(alignment, size, mapping_from_now(), wish);
 }
 
 void *large_block_alloc_to_grow(size_t size)
 {
     void *block = NULL;
     if (operation_begin()) {
-        block = alloc(BLOCK_ALIGNMENT, size, 0);
+        block = alloc(BLOCK_ALIGNMENT, size, 0, RUN_ANY);
         operation_end();
     } else {
         frozen_end();
@@ -270,8 +284,9 @@ static void free_deferred(const uintptr_t *words)
 void large_block_free(struct slab *slab)
 {
     if (lock_enter(&blocks_heap.lock)) {
+        size_t granules = slab->granules;
         large_block_free_locked(slab);
-        lock_release(&blocks_heap.lock);
+        release_and_give_back(granules);
     } else {
         slab_set_free(&slab->words[0], 1);
         defer_one(free_deferred, slab);
@@ -379,7 +394,7 @@ static void *resize(struct slab *slab, size_t size)
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
     void *block = resized ? slab->base : NULL;
     keep_in_register(block);
-    lock_release(&blocks_heap.lock);
+    release_and_give_back(granules_for(usable));
     if (block)
         count_taken(more);
     return block;

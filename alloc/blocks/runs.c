@@ -10,63 +10,115 @@
 #include "vm/granule_map.h"
 #include "vm/pages.h"
 
-/* So much may stay free and take memory however small the heap is: 2 MiB. */
-enum { RETAIN_LEAST = 32 };
-
 /* Entered for memory that has been committed and not handed out yet. */
 static struct owner unused_memory = {OWNER_RECORDS};
 
-void runs_init(struct runs *runs, unsigned retain_percent)
+void runs_init(struct runs *runs, unsigned retain_percent, uint64_t (*now_ns)(void))
 {
     area_init(&runs->area, &unused_memory);
-    runs->retain_percent = retain_percent;
-    runs->retain_least = RETAIN_LEAST;
+    decay_init(&runs->decay, retain_percent);
+    runs->now_ns = now_ns;
 }
 
-static void count_used(struct runs *runs, size_t granules)
+static size_t granules_between(const char *start, const char *end)
 {
-    runs->used_granules += granules;
-    size_t scaled = granules * DECAY_GRANULES;
-    runs->recent -= scaled < runs->recent ? scaled : runs->recent;
+    return (size_t)(end - start) / GRANULE_BYTES;
 }
 
-static size_t list_of(size_t granules)
+static char *end_of(const struct free_run *run)
 {
-    return granules <= RUN_LENGTHS ? granules : 0;
+    return run->start + run->granules * GRANULE_BYTES;
+}
+
+/* Bins. */
+
+static size_t bin_of(size_t granules)
+{
+    if (granules <= RUN_LENGTHS)
+        return granules - 1;
+    size_t log2 = 63 - (size_t)__builtin_clzl(granules);
+    size_t bin = RUN_LENGTHS + 4 * (log2 - 6) + (granules >> (log2 - 2) & 3);
+    return bin < RUN_BINS ? bin : RUN_BINS - 1;
+}
+
+static struct run_bins *bins_for(struct runs *runs, const struct free_run *run)
+{
+    return run->dirty > 0 ? &runs->dirty : &runs->zero;
 }
 
 static void insert(struct runs *runs, struct free_run *run)
 {
-    struct free_run **list = &runs->by_length[list_of(run->granules)];
+    struct run_bins *bins = bins_for(runs, run);
+    size_t bin = bin_of(run->granules);
+    struct free_run **list = &bins->by_length[bin];
     run->previous = NULL;
     run->next = *list;
     if (*list)
         (*list)->previous = run;
     *list = run;
-    if (run->granules <= RUN_LENGTHS)
-        runs->lengths |= UINT64_C(1) << (run->granules - 1);
+    bins->filled[bin / 64] |= UINT64_C(1) << bin % 64;
     granule_map_set(run->start, GRANULE_BYTES, run);
-    granule_map_set(run->start + (run->granules - 1) * GRANULE_BYTES, GRANULE_BYTES, run);
+    granule_map_set(end_of(run) - GRANULE_BYTES, GRANULE_BYTES, run);
     runs->free_granules += run->granules;
-    if (!run->zero)
-        runs->dirty_granules += run->granules;
+    runs->dirty_granules += run->dirty;
 }
 
 static void unlink_run(struct runs *runs, struct free_run *run)
 {
-    struct free_run **list = &runs->by_length[list_of(run->granules)];
+    struct run_bins *bins = bins_for(runs, run);
+    size_t bin = bin_of(run->granules);
+    struct free_run **list = &bins->by_length[bin];
     if (run->previous)
         run->previous->next = run->next;
     else
         *list = run->next;
     if (run->next)
         run->next->previous = run->previous;
-    if (!*list && run->granules <= RUN_LENGTHS)
-        runs->lengths &= ~(UINT64_C(1) << (run->granules - 1));
+    if (!*list)
+        bins->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
     runs->free_granules -= run->granules;
-    if (!run->zero)
-        runs->dirty_granules -= run->granules;
+    runs->dirty_granules -= run->dirty;
 }
+
+/* The first bin from `from` on that is not empty; RUN_BINS: there is none. */
+static size_t filled_bin(const struct run_bins *bins, size_t from)
+{
+    for (size_t word = from / 64; word < RUN_BIN_WORDS; word++) {
+        uint64_t filled = bins->filled[word];
+        if (word == from / 64)
+            filled = filled >> from % 64 << from % 64;
+        if (filled)
+            return word * 64 + (size_t)__builtin_ctzl(filled);
+    }
+    return RUN_BINS;
+}
+
+/* The shortest that is long enough. Of a bin of several lengths some may be too short. */
+static struct free_run *find_in(const struct run_bins *bins, size_t granules)
+{
+    struct free_run *best = NULL;
+    for (size_t bin = filled_bin(bins, bin_of(granules)); bin < RUN_BINS && !best;
+         bin = filled_bin(bins, bin + 1)) {
+        best = bins->by_length[bin];
+        if (bin < RUN_LENGTHS)
+            return best;
+        best = NULL;
+        for (struct free_run *run = bins->by_length[bin]; run; run = run->next)
+            if (run->granules >= granules && (!best || run->granules < best->granules))
+                best = run;
+    }
+    return best;
+}
+
+static struct free_run *find(const struct runs *runs, size_t granules, enum run_wish wish)
+{
+    const struct run_bins *first = wish == RUN_ZERO ? &runs->zero : &runs->dirty;
+    const struct run_bins *second = wish == RUN_ZERO ? &runs->dirty : &runs->zero;
+    struct free_run *run = find_in(first, granules);
+    return run ? run : find_in(second, granules);
+}
+
+/* Records. */
 
 static void drop_record(struct runs *runs, struct free_run *record)
 {
@@ -90,45 +142,87 @@ static struct free_run *free_run_at(const char *address)
     return owner && owner->kind == OWNER_FREE_RUN ? (struct free_run *)owner : NULL;
 }
 
-/* Cuts the first granules off a run that is on no list; the rest goes back on one. */
-static void *cut(struct runs *runs, struct free_run *run, size_t granules, bool *zero)
+/* Hulls. */
+
+/* The part of the hull in [start, end), in granules. */
+static size_t overlap(const struct free_run *run, const char *start, const char *end)
 {
-    char *start = run->start;
-    *zero = run->zero;
-    count_used(runs, granules);
+    const char *from = start > run->hull ? start : run->hull;
+    const char *to = end < run->hull_end ? end : run->hull_end;
+    return from < to ? granules_between(from, to) : 0;
+}
+
+/* Makes the hull what is left of it in [start, end). Contents are taken to be evenly spread. */
+static void clip_hull(struct free_run *run, char *start, char *end)
+{
+    size_t hull = granules_between(run->hull, run->hull_end);
+    size_t left = overlap(run, start, end);
+    if (left == 0) {
+        run->hull = run->hull_end = start;
+        run->dirty = 0;
+        return;
+    }
+    run->hull = start > run->hull ? start : run->hull;
+    run->hull_end = end < run->hull_end ? end : run->hull_end;
+    run->dirty = (run->dirty * left + hull - 1) / hull;
+}
+
+static void join_hull(struct free_run *run, const struct free_run *other)
+{
+    if (other->dirty == 0)
+        return;
+    if (run->dirty == 0) {
+        run->hull = other->hull;
+        run->hull_end = other->hull_end;
+    } else {
+        run->hull = other->hull < run->hull ? other->hull : run->hull;
+        run->hull_end = other->hull_end > run->hull_end ? other->hull_end : run->hull_end;
+    }
+    run->dirty += other->dirty;
+}
+
+/* Taking. */
+
+/* Of the two ends of a run the one with more contents, or with less. */
+static bool wants_end(const struct free_run *run, size_t granules, enum run_wish wish)
+{
+    const char *end = end_of(run);
+    size_t in_front = overlap(run, run->start, run->start + granules * GRANULE_BYTES);
+    size_t at_end = overlap(run, end - granules * GRANULE_BYTES, end);
+    return wish == RUN_ZERO ? at_end < in_front : at_end > in_front;
+}
+
+/* Cuts granules off a run that is on no list, from the front or from the end; the rest goes back on
+ * one. */
+static void *cut(struct runs *runs, struct free_run *run, size_t granules, bool at_end, bool *zero)
+{
+    size_t bytes = granules * GRANULE_BYTES;
+    char *end = end_of(run);
+    char *start = at_end ? end - bytes : run->start;
+    size_t contents = overlap(run, start, start + bytes);
+    *zero = contents == 0;
+    runs->used_granules += granules;
+    decay_take(&runs->decay, granules, granules - contents);
     if (run->granules == granules) {
         drop_record(runs, run);
         return start;
     }
-    run->start += granules * GRANULE_BYTES;
+    run->start = at_end ? run->start : start + bytes;
     run->granules -= granules;
+    clip_hull(run, run->start, end_of(run));
     insert(runs, run);
     return start;
-}
-
-static struct free_run *find(const struct runs *runs, size_t granules)
-{
-    if (granules <= RUN_LENGTHS) {
-        uint64_t enough = runs->lengths >> (granules - 1) << (granules - 1);
-        if (enough)
-            return runs->by_length[__builtin_ctzl(enough) + 1];
-    }
-    struct free_run *best = NULL;
-    for (struct free_run *run = runs->by_length[0]; run; run = run->next)
-        if (run->granules >= granules && (!best || run->granules < best->granules))
-            best = run;
-    return best;
 }
 
 /* Entered as memory that was handed out to no one, which it stays. */
 void *runs_take_for_records(struct runs *runs)
 {
-    struct free_run *run = find(runs, 1);
+    struct free_run *run = find(runs, 1, RUN_ZERO);
     if (!run)
         return NULL;
     bool zero;
     unlink_run(runs, run);
-    char *granule = cut(runs, run, 1, &zero);
+    char *granule = cut(runs, run, 1, wants_end(run, 1, RUN_ZERO), &zero);
     runs->used_granules--;
     granule_map_set(granule, GRANULE_BYTES, &unused_memory);
     return zero ? granule : memset(granule, 0, GRANULE_BYTES);
@@ -157,21 +251,28 @@ static bool store_records(struct runs *runs)
     return true;
 }
 
+static void count_fresh(struct runs *runs, size_t granules, size_t fresh)
+{
+    runs->used_granules += granules;
+    decay_take(&runs->decay, granules, fresh);
+}
+
 /* Grows the heap, by less when it ends in a free run. */
 static void *extend(struct runs *runs, size_t granules, bool *zero)
 {
     struct area *area = &runs->area;
     struct free_run *last = area->brk ? free_run_at(area->brk - 1) : NULL;
-    if (last) {
+    if (last && last->granules < granules) {
         char *end = area->brk;
         size_t more = (granules - last->granules) * GRANULE_BYTES;
         char *fresh = area_extend(area, more);
         if (fresh == end) {
             char *start = last->start;
-            *zero = last->zero;
+            size_t dirty = last->dirty;
+            *zero = dirty == 0;
             unlink_run(runs, last);
             drop_record(runs, last);
-            count_used(runs, granules);
+            count_fresh(runs, granules, granules - dirty);
             return start;
         }
         if (fresh)
@@ -179,27 +280,23 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
     }
     char *start = area_extend(area, granules * GRANULE_BYTES);
     if (start)
-        count_used(runs, granules);
+        count_fresh(runs, granules, granules);
     *zero = true;
     return start;
 }
 
-static void *take(struct runs *runs, size_t granules, bool *zero)
+void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *zero)
 {
-    struct free_run *run = find(runs, granules);
-    if (!run && runs->dirty_granules > 0 && runs->free_granules / 2 >= granules) {
-        runs_trim(runs); /* what is merged by that may be long enough */
-        run = find(runs, granules);
+    if (!store_records(runs))
+        return NULL;
+    struct free_run *run = find(runs, granules, wish);
+    void *start;
+    if (run) {
+        unlink_run(runs, run);
+        start = cut(runs, run, granules, wants_end(run, granules, wish), zero);
+    } else {
+        start = extend(runs, granules, zero);
     }
-    if (!run)
-        return extend(runs, granules, zero);
-    unlink_run(runs, run);
-    return cut(runs, run, granules, zero);
-}
-
-void *runs_take(struct runs *runs, size_t granules, bool *zero)
-{
-    void *start = store_records(runs) ? take(runs, granules, zero) : NULL;
     runs->used_runs += start != NULL;
     return start;
 }
@@ -210,9 +307,11 @@ bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero)
     if (!run || run->start != start || run->granules < granules)
         return false;
     unlink_run(runs, run);
-    cut(runs, run, granules, zero);
+    cut(runs, run, granules, false, zero);
     return true;
 }
+
+/* Giving. */
 
 /* Takes a neighbour into a run that is on no list. */
 static void absorb(struct runs *runs, struct free_run *run, struct free_run *neighbour)
@@ -221,82 +320,34 @@ static void absorb(struct runs *runs, struct free_run *run, struct free_run *nei
     if (neighbour->start < run->start)
         run->start = neighbour->start;
     run->granules += neighbour->granules;
-    run->zero = run->zero && neighbour->zero;
+    join_hull(run, neighbour);
     drop_record(runs, neighbour);
 }
 
 static void merge_and_insert(struct runs *runs, struct free_run *run)
 {
     struct free_run *before = free_run_at(run->start - 1);
-    if (before && before->zero == run->zero)
+    if (before)
         absorb(runs, run, before);
-    struct free_run *behind = free_run_at(run->start + run->granules * GRANULE_BYTES);
-    if (behind && behind->zero == run->zero)
+    struct free_run *behind = free_run_at(end_of(run));
+    if (behind)
         absorb(runs, run, behind);
     insert(runs, run);
 }
 
-static size_t bound(const struct runs *runs)
-{
-    size_t share = runs->used_granules * runs->retain_percent / 100;
-    size_t recent = runs->recent / DECAY_GRANULES;
-    size_t larger = share > recent ? share : recent;
-    size_t least =
-        runs->retain_asked > runs->retain_least ? runs->retain_asked : runs->retain_least;
-    return larger > least ? larger : least;
-}
-
-static void count_unused(struct runs *runs, size_t granules)
-{
-    size_t decaying = granules < DECAY_GRANULES ? granules : DECAY_GRANULES;
-    runs->used_granules -= granules;
-    runs->used_runs--;
-    runs->recent += granules * DECAY_GRANULES;
-    runs->recent -= runs->recent * decaying / DECAY_GRANULES;
-}
-
-static struct free_run *any_dirty(const struct runs *runs)
-{
-    for (size_t list = 0; list <= RUN_LENGTHS; list++)
-        for (struct free_run *run = runs->by_length[list]; run; run = run->next)
-            if (!run->zero)
-                return run;
-    return NULL;
-}
-
-/* Bytes given back; 0: the kernel would not take them. */
-static size_t discard(struct runs *runs, struct free_run *run)
-{
-    size_t bytes = run->granules * GRANULE_BYTES;
-    if (!pages_discard(run->start, bytes))
-        return 0;
-    unlink_run(runs, run);
-    run->zero = true;
-    merge_and_insert(runs, run);
-    return bytes;
-}
-
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 {
-    count_unused(runs, granules);
-    if (!zero && runs->dirty_granules + granules > bound(runs))
-        zero = pages_discard(start, granules * GRANULE_BYTES);
+    runs->used_granules -= granules;
+    runs->used_runs--;
+    decay_give(&runs->decay, granules);
     granule_map_set(start, granules * GRANULE_BYTES, &unused_memory);
     struct free_run *run = take_record(runs);
     run->start = start;
     run->granules = granules;
-    run->zero = zero;
+    run->hull = start;
+    run->hull_end = zero ? start : start + granules * GRANULE_BYTES;
+    run->dirty = zero ? 0 : granules;
     merge_and_insert(runs, run);
-    if (runs->dirty_granules > bound(runs)) /* which has come down since they were given back */
-        discard(runs, any_dirty(runs));
-}
-
-size_t runs_trim(struct runs *runs)
-{
-    size_t bytes = 0, more;
-    while (runs->dirty_granules > 0 && (more = discard(runs, any_dirty(runs))) > 0)
-        bytes += more;
-    return bytes;
 }
 
 bool runs_give_tail(struct runs *runs, char *start, size_t granules)
@@ -308,28 +359,85 @@ bool runs_give_tail(struct runs *runs, char *start, size_t granules)
     return true;
 }
 
-static bool run_is_valid(const struct free_run *run, size_t list)
+/* Contents go. */
+
+/* The longest bin first: fewest calls, and the least likely to be wanted as it is. */
+static struct free_run *any_dirty(const struct runs *runs)
 {
-    const char *end = run->start + run->granules * GRANULE_BYTES;
-    const struct free_run *behind = free_run_at(end);
-    return run->granules > 0 && list_of(run->granules) == list && free_run_at(run->start) == run &&
-           free_run_at(end - 1) == run && !(behind && behind->zero == run->zero) &&
+    for (size_t word = RUN_BIN_WORDS; word-- > 0;)
+        if (runs->dirty.filled[word])
+            return runs->dirty
+                .by_length[word * 64 + 63 - (size_t)__builtin_clzl(runs->dirty.filled[word])];
+    return NULL;
+}
+
+/* Gives back the end of a hull; returns granules. 0: the kernel would not take them. */
+static size_t discard(struct runs *runs, struct free_run *run, size_t most)
+{
+    size_t hull = granules_between(run->hull, run->hull_end);
+    size_t granules = hull < most ? hull : most, dirty = run->dirty;
+    char *start = run->hull_end - granules * GRANULE_BYTES;
+    if (!pages_discard(start, granules * GRANULE_BYTES))
+        return 0;
+    unlink_run(runs, run);
+    clip_hull(run, run->start, start);
+    insert(runs, run);
+    decay_discard(&runs->decay, dirty - run->dirty);
+    return granules;
+}
+
+bool runs_have_surplus(struct runs *runs)
+{
+    if (runs->dirty_granules <= runs->decay.least)
+        return false;
+    decay_until(&runs->decay, runs->now_ns());
+    return runs->dirty_granules > decay_bound(&runs->decay, runs->used_granules);
+}
+
+size_t runs_give_back_some(struct runs *runs)
+{
+    return runs_have_surplus(runs) ? discard(runs, any_dirty(runs), SURPLUS_STEP) : 0;
+}
+
+size_t runs_trim(struct runs *runs)
+{
+    size_t granules = 0, more;
+    while (runs->dirty_granules > 0 && (more = discard(runs, any_dirty(runs), SIZE_MAX)) > 0)
+        granules += more;
+    return granules * GRANULE_BYTES;
+}
+
+static bool run_is_valid(const struct free_run *run, size_t bin, bool dirty)
+{
+    const char *end = end_of(run);
+    return run->granules > 0 && bin_of(run->granules) == bin && free_run_at(run->start) == run &&
+           free_run_at(end - 1) == run && !free_run_at(end) && (run->dirty > 0) == dirty &&
+           (run->hull < run->hull_end) == dirty && run->start <= run->hull &&
+           run->hull_end <= end && run->dirty <= granules_between(run->hull, run->hull_end) &&
            (!run->next || run->next->previous == run);
+}
+
+static bool bins_are_valid(const struct run_bins *bins, bool dirty, size_t *granules,
+                           size_t *dirty_granules)
+{
+    for (size_t bin = 0; bin < RUN_BINS; bin++) {
+        bool filled = bins->filled[bin / 64] >> bin % 64 & 1;
+        if (filled != (bins->by_length[bin] != NULL))
+            return false;
+        for (const struct free_run *run = bins->by_length[bin]; run; run = run->next) {
+            if (!run_is_valid(run, bin, dirty))
+                return false;
+            *granules += run->granules;
+            *dirty_granules += run->dirty;
+        }
+    }
+    return true;
 }
 
 bool runs_are_valid(const struct runs *runs)
 {
     size_t granules = 0, dirty = 0;
-    for (size_t list = 0; list <= RUN_LENGTHS; list++) {
-        bool any = list > 0 && (runs->lengths >> (list - 1) & 1);
-        if (list > 0 && any != (runs->by_length[list] != NULL))
-            return false;
-        for (const struct free_run *run = runs->by_length[list]; run; run = run->next) {
-            if (!run_is_valid(run, list))
-                return false;
-            granules += run->granules;
-            dirty += run->zero ? 0 : run->granules;
-        }
-    }
-    return granules == runs->free_granules && dirty == runs->dirty_granules;
+    return bins_are_valid(&runs->zero, false, &granules, &dirty) &&
+           bins_are_valid(&runs->dirty, true, &granules, &dirty) &&
+           granules == runs->free_granules && dirty == runs->dirty_granules;
 }

@@ -3,15 +3,20 @@
  * runs.h: runs of granules (64 KiB), the memory that slabs and large blocks are made of.
  *
  * Free neighbours are merged: the granule map's entries at both ends of a free run point to its
- * record, so both neighbours of memory that is given back are found in constant time. Free runs
- * are kept by length, shortest fit first, and the heap grows when none is long enough. What is
- * free stays as it is only up to a bound; beyond it the contents go back to the kernel, and runs
- * that take memory and runs that do not stay apart until one is wanted that spans both.
+ * record, so both neighbours of memory that is given back are found in constant time. A free run
+ * has at most one *hull*, a stretch outside of which it holds no contents:
  *
- * The bound is a share of what is in use, or what was in use not long ago: a program that empties
- * its heap again and again does not have the kernel clear the same pages each time. The count of
- * that decays as memory is given back, by a granule in 1024 for each granule, so that of a heap of
- * any size that is freed at once no more than 24 MiB stay (h e^(-h/1024) granules of h).
+ *     start         hull        hull_end              end
+ *     | zero        | dirty, and zero between         zero |
+ *
+ * Merged runs have one hull about both. `dirty` estimates how many granules of it have contents.
+ * So a run of any history is one run, and what is taken from it comes out of its dirty end first,
+ * since that costs no faults; for who wants zero bytes it is the other end.
+ *
+ * Free runs are kept by length in bins, those with a hull apart from those without, and the
+ * shortest that will do is taken: a dirty one if there is any. The heap grows when none is long
+ * enough. How much stays dirty is the matter of decay.h; beyond it runs_give_back_some gives
+ * contents back to the kernel, a hull's end at a time.
  *
  * Everything here belongs to whoever holds the heap's lock, unless it says otherwise.
  */
@@ -22,41 +27,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/blocks/decay.h"
 #include "vm/owner.h"
 #include "vm/area.h"
 
-enum { RUN_LENGTHS = 64 };
+/* A bin for each length up to RUN_LENGTHS granules, then four for each power of two. */
+enum { RUN_LENGTHS = 64, RUN_BINS = RUN_LENGTHS + 4 * 19, RUN_BIN_WORDS = (RUN_BINS + 63) / 64 };
 
-/* How many granules given back make the count of what was in use decay to 1/e. */
-enum { DECAY_GRANULES = 1024 };
+/* So much is given back to the kernel in one step, 1 MiB: some 25 microseconds. */
+enum { SURPLUS_STEP = 16 };
 
 struct free_run {
     struct owner owner;
-    bool zero; /* holds no contents: reads as zero and takes no memory */
     char *start;
     size_t granules;
+    char *hull, *hull_end; /* equal: it reads as zero and takes no memory */
+    size_t dirty;          /* granules; 0 just if the hull is empty */
     struct free_run *next, *previous;
+};
+
+struct run_bins {
+    struct free_run *by_length[RUN_BINS];
+    uint64_t filled[RUN_BIN_WORDS]; /* a bit for each bin that is not empty */
 };
 
 struct runs {
     struct area area;
-    struct free_run *by_length[RUN_LENGTHS + 1]; /* [n]: n granules; [0]: more than RUN_LENGTHS */
-    uint64_t lengths;                            /* bit n - 1: by_length[n] is not empty */
+    struct run_bins zero, dirty; /* without and with a hull */
     struct free_run *unused_records;
     size_t unused_record_count;
     size_t used_runs, used_granules;
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
-    unsigned retain_percent;              /* of the used that may be free and still take memory */
-    size_t retain_least;                  /* granules that may in any case */
-    size_t retain_asked;                  /* those too, by the program's own wish */
-    size_t recent;                        /* granules that were in use not long ago and are not now,
-                                             times DECAY_GRANULES */
+    struct decay decay;
+    uint64_t (*now_ns)(void);
 };
 
-void runs_init(struct runs *runs, unsigned retain_percent);
+/* What whoever takes a run would rather have. */
+enum run_wish { RUN_ANY, RUN_ZERO };
+
+/* now_ns: a clock as decay_until wants it. */
+void runs_init(struct runs *runs, unsigned retain_percent, uint64_t (*now_ns)(void));
 
 /* `granules` in a row, NULL when the kernel refuses. *zero: they read as zero. */
-void *runs_take(struct runs *runs, size_t granules, bool *zero);
+void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *zero);
 
 /* Takes the granules right behind a run, where it is to grow. False: they are not free. */
 bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero);
@@ -64,11 +77,18 @@ bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero);
 /* A granule of zero bytes for records, for good, out of what is free. NULL: there is none. */
 void *runs_take_for_records(struct runs *runs);
 
-/* Gives granules back, and their contents to the kernel when more than the bound is free. */
+/* Gives granules back; those that were never written may be told as zero. */
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero);
 
 /* Gives back the end of a run whose start stays in use. False: there is no memory to do so. */
 bool runs_give_tail(struct runs *runs, char *start, size_t granules);
+
+/* Whether more is dirty than may be, as time has passed. */
+bool runs_have_surplus(struct runs *runs);
+
+/* Gives contents beyond the bound back to the kernel, a step at most; returns the granules looked
+ * at. 0: there is no surplus, or the kernel refuses. */
+size_t runs_give_back_some(struct runs *runs);
 
 /* Gives the contents of all free runs back to the kernel; returns bytes. */
 size_t runs_trim(struct runs *runs);

@@ -18,6 +18,7 @@
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
+#include "alloc/blocks/surplus.h"
 #include "vm/freeze.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
@@ -64,7 +65,7 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     size_t block_bytes = size_class_bytes[class_index];
     uint32_t capacity = (uint32_t)(granules * GRANULE_BYTES / block_bytes);
     bool zero;
-    char *base = runs_take(&blocks_heap.runs, granules, &zero);
+    char *base = runs_take(&blocks_heap.runs, granules, RUN_ANY, &zero);
     if (!base)
         return NULL;
     struct slab *slab = new_slab_record((capacity + SLAB_WORD_BLOCKS - 1) / SLAB_WORD_BLOCKS);
@@ -102,8 +103,9 @@ static bool release(struct slab *slab)
         frozen_end();
         return false;
     }
+    size_t granules = slab->granules;
     release_slab(slab);
-    lock_release(&blocks_heap.lock);
+    release_and_give_back(granules);
     return true;
 }
 

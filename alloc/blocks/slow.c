@@ -23,6 +23,7 @@
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
+#include "alloc/blocks/surplus.h"
 #include "alloc/blocks/threads.h"
 #include "vm/freeze.h"
 
@@ -39,7 +40,7 @@ static bool take_new_slab(struct thread_heap *heap, unsigned class_index)
     lock_acquire(&blocks_heap.lock);
     struct slab *slab = new_slab(class_index, heap);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
-    lock_release(&blocks_heap.lock);
+    release_and_give_back(slab_granules(class_index));
     return slab && make_current(&heap->bins[class_index], slab);
 }
 
@@ -112,16 +113,16 @@ static void *alloc_small(size_t size)
 }
 
 /* In an operation. */
-static void *alloc_in_operation(size_t size)
+static void *alloc_in_operation(size_t size, enum run_wish wish)
 {
     if (collector_counts())
         blocks_heap.collector->before_allocation();
     if (size <= CLASS_LARGEST)
         return alloc_small(size);
-    return large_block_alloc(BLOCK_ALIGNMENT, size);
+    return large_block_alloc(BLOCK_ALIGNMENT, size, wish);
 }
 
-void *alloc_slowly(size_t size)
+static void *alloc_wished(size_t size, enum run_wish wish)
 {
     if (!thread_heap->alive)
         start_thread();
@@ -129,13 +130,23 @@ void *alloc_slowly(size_t size)
         return refuse_memory();
     void *block;
     if (operation_begin()) {
-        block = alloc_in_operation(size);
+        block = alloc_in_operation(size, wish);
         operation_end();
     } else {
         block = large_block_alloc_frozen(BLOCK_ALIGNMENT, size);
         frozen_end();
     }
     return block ? block : refuse_memory();
+}
+
+void *alloc_slowly(size_t size)
+{
+    return alloc_wished(size, RUN_ANY);
+}
+
+void *alloc_large_zeroed(size_t size)
+{
+    return alloc_wished(size, RUN_ZERO);
 }
 
 /* free. */

@@ -8,6 +8,9 @@
 #include <stddef.h>
 
 void *alloc_slowly(size_t size);
+/* For calloc, above CLASS_LARGEST: a block of zero bytes where one is to be had (the slab's `zero`
+ * tells). */
+void *alloc_large_zeroed(size_t size);
 void free_slowly(void *block);
 
 #endif

@@ -19,6 +19,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
+#include "alloc/blocks/surplus.h"
 #include "vm/deferred.h"
 #include "vm/freeze.h"
 #include "vm/metadata.h"
@@ -195,7 +196,7 @@ struct slab *adopt_slab(unsigned class_index, struct thread_heap *heap)
         take_remote_frees(slab);
         set_thread_heap(slab, heap);
     }
-    lock_release(&blocks_heap.lock);
+    release_and_give_back(0);
     return slab;
 }
 
@@ -224,7 +225,7 @@ static void retire_thread_heap(struct thread_heap *heap)
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
     start_exited_heap();
-    lock_release(&blocks_heap.lock);
+    release_and_give_back(SIZE_MAX);
 }
 
 /* In the child the heap has been taken from its thread by now, as all others have. */

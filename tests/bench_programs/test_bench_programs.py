@@ -19,11 +19,13 @@ SMALL_RUNS = [
     ("dying_threads lives=40 blocks=60", "1be071a8dec4cea5"),
     ("false_sharing rounds=2000 writes=20", "ff9ed129af4b2802"),
     ("large_blocks operations=60 blocks=4", "bd173fcf2cfa2501"),
+    ("large_set operations=20 least=1 most=3", "bc4fcc2ef5a2fbf5"),
     ("object_graph nodes=300 changes=2000", "97ac3e6b2890a665"),
     ("pareto allocations=20000 longest=5000", "577809e640dbcf0b"),
     ("phases phases=18 megabytes=1", "d32b8f3fee6478e8"),
     ("producer_consumer messages=5000", "f125e2f4d2c1e781"),
     ("realloc_growth buffers=8 finished=60", "90388650ddb1916a"),
+    ("waves waves=3 scale=5", "0000000000000006"),
 ]
 COMMANDS = dict((command.split()[0], command) for command, _ in SMALL_RUNS)
 

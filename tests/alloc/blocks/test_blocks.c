@@ -16,6 +16,7 @@
 #include "vm/fork_chain.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
+#include "vm/window.h"
 
 static const struct allocator_case whole = {&blocks_default, .rounds = 10, .most_bytes = 8 << 20};
 
@@ -501,6 +502,38 @@ static int start(void **state)
     return blocks_init(25, NULL) ? 0 : -1;
 }
 
+/* Freed at once by a program that then does nothing: no look at a clock is needed. */
+static void test_most_of_a_large_heap_is_given_back_while_it_is_freed(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 256, BYTES = 1 << 20 };
+    static void *all[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        all[i] = memset(blocks_alloc(BYTES), 1, BYTES);
+    void *window_start = (void *)window.base;
+    assert_true(pages_resident(window_start, window_used_bytes()) >= (size_t)BLOCKS * BYTES);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks_free(all[i]);
+    assert_true(pages_resident(window_start, window_used_bytes()) < (size_t)BLOCKS * BYTES / 2);
+    assert_true(blocks_is_valid());
+}
+
+static void test_calloc_of_what_was_written_and_freed_is_zero(void **state)
+{
+    (void)state;
+    for (size_t bytes = 100000; bytes < (64 << 20); bytes *= 3)
+        for (int i = 0; i < 3; i++) {
+            char *first = blocks_alloc(bytes), *second = blocks_alloc(bytes);
+            memset(first, 1, bytes);
+            memset(second, 1, bytes);
+            blocks_free(first);
+            char *zero = blocks_alloc_zeroed(bytes + bytes / 2 * (size_t)i);
+            assert_true(is_zero(zero, bytes + bytes / 2 * (size_t)i));
+            blocks_free(zero);
+            blocks_free(second);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +559,8 @@ int main(void)
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
         ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
+        ALLOCATOR_TEST(test_most_of_a_large_heap_is_given_back_while_it_is_freed, whole),
+        ALLOCATOR_TEST(test_calloc_of_what_was_written_and_freed_is_zero, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_runs.c: runs of granules: which is taken, what is merged, what keeps its memory.
+ * test_runs.c: runs of granules: which is taken, what is merged, what keeps its contents.
  */
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "alloc/blocks/runs.h"
 #include "vm/granule_map.h"
@@ -14,6 +16,19 @@
 enum { RETAIN_PERCENT = 25, MANY = 64 };
 
 static struct runs runs;
+
+/* A clock that stands until a test moves it. */
+static uint64_t now = UINT64_C(1) << 40;
+
+static uint64_t test_clock(void)
+{
+    return now;
+}
+
+static void pass_seconds(uint64_t seconds)
+{
+    now += seconds * 1000000000;
+}
 
 static int make_window(void **state)
 {
@@ -32,7 +47,8 @@ static int make_runs(void **state)
     area_init(&between, &another);
     assert_non_null(area_extend(&between, GRANULE_BYTES));
     memset(&runs, 0, sizeof runs);
-    runs_init(&runs, RETAIN_PERCENT);
+    runs_init(&runs, RETAIN_PERCENT, test_clock);
+    decay_until(&runs.decay, now);
     return 0;
 }
 
@@ -51,13 +67,18 @@ static size_t bytes_of(size_t granules)
 /* Who takes granules enters its owner for them: until then the map calls them free. */
 static struct owner in_use = {OWNER_LARGE};
 
-static char *take_zero(size_t granules, bool *zero)
+static char *take_wished(size_t granules, enum run_wish wish, bool *zero)
 {
-    char *start = runs_take(&runs, granules, zero);
+    char *start = runs_take(&runs, granules, wish, zero);
     assert_non_null(start);
     assert_int_equal((uintptr_t)start % GRANULE_BYTES, 0);
     granule_map_set(start, bytes_of(granules), &in_use);
     return start;
+}
+
+static char *take_zero(size_t granules, bool *zero)
+{
+    return take_wished(granules, RUN_ANY, zero);
 }
 
 static char *take(size_t granules)
@@ -75,6 +96,18 @@ static void give(char *start, size_t granules)
 {
     runs_give(&runs, start, granules, false);
     assert_true(runs_are_valid(&runs));
+}
+
+/* Returns how many steps it took. */
+static size_t give_back_surplus(void)
+{
+    size_t steps = 0, granules;
+    while ((granules = runs_give_back_some(&runs)) > 0) {
+        assert_in_range(granules, 1, SURPLUS_STEP);
+        steps++;
+    }
+    assert_true(runs_are_valid(&runs));
+    return steps;
 }
 
 static void test_fresh_runs_adjoin_and_are_zero(void **state)
@@ -136,82 +169,134 @@ static void test_within_the_bound_contents_stay_and_beyond_it_they_go(void **sta
 {
     (void)state;
     bool zero;
-    runs.retain_least = 4;
-    runs.retain_percent = 0;
+    runs.decay.least = 4;
     char *kept = take_and_fill(4);
-    runs.recent = 0;
     take(1);
     give(kept, 4);
+    assert_int_equal(give_back_surplus(), 0);
     assert_ptr_equal(take_zero(4, &zero), kept);
     assert_false(zero);
     assert_int_equal(kept[bytes_of(4) - 1], 1);
-    runs.retain_least = 3;
-    runs.recent = 0;
-    runs_give(&runs, kept, 4, false);
-    runs.recent = 0; /* what it has just come to be */
-    runs_trim(&runs);
+    give(kept, 4);
+    runs.decay.least = 1;
+    pass_seconds(100);
+    assert_int_equal(give_back_surplus(), 1);
+    assert_int_equal(runs.dirty_granules, 0);
     assert_ptr_equal(take_zero(4, &zero), kept);
     assert_true(zero);
     assert_true(is_zero(kept, bytes_of(4)));
 }
 
-/* A share of what is in use, which the retained memory follows down. */
-static void test_what_is_retained_is_a_share_of_what_is_used(void **state)
+/* A program that empties its heap and fills it again finds its memory there; one that stays empty
+ * has none of it after five seconds, in steps of some microseconds. */
+static void test_what_was_freed_stays_for_a_moment(void **state)
 {
     (void)state;
-    char *all[MANY];
-    runs.retain_least = 0;
-    for (int i = 0; i < MANY; i++)
-        all[i] = take_and_fill(16);
-    for (int i = 0; i < MANY; i += 2) {
-        give(all[i], 16);
-        size_t share = runs.used_granules * RETAIN_PERCENT / 100;
-        size_t recent = runs.recent / DECAY_GRANULES;
-        assert_true(runs.dirty_granules <= (share > recent ? share : recent));
-    }
-    assert_int_equal(runs.free_granules, MANY / 2 * 16);
-    assert_true(runs.dirty_granules > 0);
-    for (int i = 0; i < MANY; i += 2)
-        take(16);
-    assert_int_equal(runs.recent, 0);
+    bool zero;
+    char *kept = take_and_fill(WAVE_GRANULES / 4);
+    take(1);
+    give(kept, WAVE_GRANULES / 4);
+    give_back_surplus();
+    assert_in_range(runs.dirty_granules, WAVE_GRANULES / 8, WAVE_GRANULES / 4);
+    assert_ptr_equal(take_zero(WAVE_GRANULES / 8, &zero), kept);
+    assert_false(zero);
+    assert_int_equal(kept[bytes_of(WAVE_GRANULES / 8) - 1], 1);
+    give(kept, WAVE_GRANULES / 8);
+    pass_seconds(5);
+    assert_true(runs_have_surplus(&runs));
+    assert_true(give_back_surplus() > 1);
+    assert_true(runs.dirty_granules <= runs.decay.least);
+}
+
+static void test_the_dirty_end_of_a_run_is_taken_first_or_last_as_is_wished(void **state)
+{
+    (void)state;
+    bool zero;
+    char *first = take_and_fill(2), *middle = take(4), *last = take(2);
+    take(1);
+    give(first, 2);
+    runs_give(&runs, middle, 4, true);
+    runs_give(&runs, last, 2, true);
+    assert_int_equal(runs.dirty_granules, 2);
+    assert_ptr_equal(take_wished(3, RUN_ZERO, &zero), middle + bytes_of(3));
+    assert_true(zero);
+    assert_ptr_equal(take_wished(1, RUN_ANY, &zero), first);
+    assert_false(zero);
+    assert_int_equal(runs.dirty_granules, 1);
+    assert_ptr_equal(take_wished(4, RUN_ANY, &zero), first + bytes_of(1));
+    assert_false(zero);
+    assert_int_equal(runs.free_granules, 0);
+}
+
+static void test_a_zero_run_is_left_while_a_dirty_one_will_do(void **state)
+{
+    (void)state;
+    bool zero;
+    char *clean = take(2);
+    take(1);
+    char *dirty = take_and_fill(4);
+    take(1);
+    runs_give(&runs, clean, 2, true);
+    give(dirty, 4);
+    assert_ptr_equal(take_zero(2, &zero), dirty);
+    assert_ptr_equal(take_wished(2, RUN_ZERO, &zero), clean);
+    assert_true(zero);
 }
 
 /* Whole heaps freed at once: what stays does not grow with them. */
-static void test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_64_mib_stay(void **state)
+static void test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_32_mib_stay(void **state)
 {
-    static char *all[8 * DECAY_GRANULES];
-    size_t before = 0;
-    for (size_t granules = DECAY_GRANULES / 4; granules <= 8 * DECAY_GRANULES; granules *= 2) {
+    static char *all[8 * WAVE_GRANULES];
+    for (size_t granules = WAVE_GRANULES / 4; granules <= 8 * WAVE_GRANULES; granules *= 2) {
         make_runs(state);
         for (size_t i = 0; i < granules; i++)
             all[i] = take(1);
         for (size_t i = 0; i < granules; i++)
             runs_give(&runs, all[i], 1, false);
-        assert_true(runs_are_valid(&runs));
-        assert_in_range(runs.dirty_granules, before, DECAY_GRANULES);
-        before = runs.dirty_granules;
+        give_back_surplus();
+        assert_in_range(runs.dirty_granules, 0, WAVE_GRANULES / 2);
     }
 }
 
-static void test_dirty_and_zero_runs_stay_apart_until_one_spans_both(void **state)
+static void test_a_run_may_span_what_is_dirty_and_what_is_not(void **state)
 {
     (void)state;
     bool zero;
-    char *dirty = take_and_fill(4), *clean = take(4);
-    take(1);
-    char *other = take(2);
+    char *dirty = take_and_fill(4), *clean = take(4), *other = take_and_fill(1);
     take(1);
     give(dirty, 4);
     runs_give(&runs, clean, 4, true);
     assert_int_equal(runs.dirty_granules, 4);
-    assert_int_equal(runs.free_granules, 8);
-    size_t bytes = runs.area.bytes;
-    take(5); /* more than half of what is free: not worth the contents */
-    assert_int_equal(runs.area.bytes, bytes + bytes_of(5));
-    runs_give(&runs, other, 2, true);
-    assert_ptr_equal(take_zero(5, &zero), dirty);
-    assert_true(zero);
-    assert_true(is_zero(dirty, bytes_of(5)));
+    give(other, 1);
+    assert_int_equal(runs.dirty_granules, 5); /* and not what lies between */
+    assert_ptr_equal(take_zero(9, &zero), dirty);
+    assert_false(zero);
+}
+
+static void refuse_advice(void *unused)
+{
+    (void)unused;
+    char *held = take_and_fill(8);
+    take(1);
+    give(held, 8);
+    runs.decay.least = 0;
+    pass_seconds(100);
+    /* A locked page refuses MADV_DONTNEED. */
+    if (mlock(held, bytes_of(8)) != 0)
+        exit(0);
+    require(runs_have_surplus(&runs));
+    require(runs_give_back_some(&runs) == 0);
+    require(runs_trim(&runs) == 0);
+    require(runs.dirty_granules == 8 && runs_are_valid(&runs));
+    require(munlock(held, bytes_of(8)) == 0);
+    require(runs_give_back_some(&runs) == 8);
+    require(runs.dirty_granules == 0 && runs_are_valid(&runs));
+}
+
+static void test_contents_that_the_kernel_does_not_take_stay_dirty(void **state)
+{
+    (void)state;
+    assert_child_succeeds(refuse_advice, NULL);
 }
 
 static void test_a_run_grows_into_free_granules_right_behind_it(void **state)
@@ -287,7 +372,8 @@ static void test_agrees_with_a_table_of_granules(void **state)
         size_t at = random_below(&random, MANY), granules = random_between(&random, 1, 12);
         bool zero = false;
         if (!held[at].start) {
-            uint64_t *start = (uint64_t *)(void *)take_zero(granules, &zero);
+            enum run_wish wish = random_below(&random, 4) ? RUN_ANY : RUN_ZERO;
+            uint64_t *start = (uint64_t *)(void *)take_wished(granules, wish, &zero);
             for (size_t i = 0; i < granules; i++) {
                 uint64_t *word = start + i * GRANULE_BYTES / sizeof *start;
                 assert_true(!zero || *word == 0);
@@ -309,6 +395,10 @@ static void test_agrees_with_a_table_of_granules(void **state)
             runs_give(&runs, held[at].start, held[at].granules, false);
             held[at].start = NULL;
         }
+        if (random_below(&random, 3) == 0)
+            runs_give_back_some(&runs);
+        if (random_below(&random, 50) == 0)
+            now += random_below(&random, 2000000000);
         if (step % 100 == 0) {
             size_t used = 0;
             for (int i = 0; i < MANY; i++)
@@ -328,7 +418,7 @@ static void give_without_memory(void *unused)
         all[i] = take(2);
     limit_address_space(0);
     bool zero;
-    for (char *more; (more = runs_take(&runs, 1, &zero));)
+    for (char *more; (more = runs_take(&runs, 1, RUN_ANY, &zero));)
         granule_map_set(more, GRANULE_BYTES, &in_use);
     for (int i = 0; i < MANY; i += 2)
         runs_give(&runs, all[i], 2, false);
@@ -336,7 +426,7 @@ static void give_without_memory(void *unused)
         runs_give(&runs, all[i], 2, false);
     require(runs_are_valid(&runs));
     runs_trim(&runs);
-    require(runs_take(&runs, 2 * MANY, &zero) == all[0]);
+    require(runs_take(&runs, 2 * MANY, RUN_ANY, &zero) == all[0]);
 }
 
 static void test_giving_back_needs_no_memory(void **state)
@@ -357,9 +447,12 @@ int main(void)
         TEST(test_the_shortest_run_that_is_long_enough_is_taken),
         TEST(test_a_heap_that_ends_in_a_free_run_grows_by_less),
         TEST(test_within_the_bound_contents_stay_and_beyond_it_they_go),
-        TEST(test_what_is_retained_is_a_share_of_what_is_used),
-        TEST(test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_64_mib_stay),
-        TEST(test_dirty_and_zero_runs_stay_apart_until_one_spans_both),
+        TEST(test_what_was_freed_stays_for_a_moment),
+        TEST(test_the_dirty_end_of_a_run_is_taken_first_or_last_as_is_wished),
+        TEST(test_a_zero_run_is_left_while_a_dirty_one_will_do),
+        TEST(test_of_a_heap_of_any_size_that_is_freed_at_once_at_most_32_mib_stay),
+        TEST(test_a_run_may_span_what_is_dirty_and_what_is_not),
+        TEST(test_contents_that_the_kernel_does_not_take_stay_dirty),
         TEST(test_a_run_grows_into_free_granules_right_behind_it),
         TEST(test_the_tail_of_a_run_is_given_back),
         TEST(test_trim_gives_the_contents_of_all_free_runs_back),

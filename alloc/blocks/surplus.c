@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * surplus.c: when free memory goes back to the kernel.
+ *
+ * decay.h says how much may stay. Nobody but the threads of the program can give back the rest, so
+ * each operation on runs pays for as much as it has moved itself, and a step of 1 MiB for what time
+ * has made too much. A step is some 25 microseconds. The lock is given up between steps, so that a
+ * thread that frees a large heap does not make another wait for longer.
+ */
+#include "alloc/blocks/surplus.h"
+
+#include "vm/freeze.h"
+
+void release_and_give_back(size_t granules)
+{
+    bool surplus = runs_have_surplus(&blocks_heap.runs);
+    lock_release(&blocks_heap.lock);
+    size_t most = granules < SIZE_MAX - SURPLUS_STEP ? granules + SURPLUS_STEP : SIZE_MAX;
+    for (size_t done = 0, step = 1; surplus && step > 0 && done < most; done += step) {
+        if (!lock_enter(&blocks_heap.lock)) {
+            frozen_end();
+            return;
+        }
+        step = runs_give_back_some(&blocks_heap.runs);
+        lock_release(&blocks_heap.lock);
+    }
+}

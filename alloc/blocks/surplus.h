@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * surplus.h: free memory that the heap should no longer keep; see surplus.c.
+ */
+#ifndef ALLOTROPE_ALLOC_BLOCKS_SURPLUS_H
+#define ALLOTROPE_ALLOC_BLOCKS_SURPLUS_H
+
+#include "alloc/blocks/heap.h"
+
+/* Releases the heap's lock after an operation that moved so many granules, then gives back what has
+ * become too much by it. SIZE_MAX: all there is. */
+void release_and_give_back(size_t granules);
+
+#endif
