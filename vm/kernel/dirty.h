@@ -26,20 +26,23 @@
  *     ... dirty_next_run(consumer, &run) ...            what was written
  *     dirty_clean(consumer, start, end)                 what it has dealt with
  *     dirty_reprotect(&scan, old, old_end)              the pages of which it wants to hear
+ *     dirty_clean(consumer, old, old_end)               in a stopped world: no news
  *
- * Protecting a page costs a fault at its next write (1.4 µs). So all of the heap is tracked, but
- * only pages are protected that are not expected to be written: a page that is not protected is
- * dirty at each look, and costs nothing. A consumer that reprotects while other threads run must
- * clean first and reprotect then, or a write between the two is lost to it.
+ * Protecting a page costs a fault at its next write (1 µs). So all of the heap is tracked, but only
+ * pages are protected that are not expected to be written: a page that is not protected is dirty
+ * at each look, and costs nothing. What dirty_reprotect enters is as much news as what dirty_look
+ * does: a consumer reads it before it cleans it. It may clean it unread only where the world is
+ * stopped and it has dealt with the page since the last write, as above.
  *
  * Invariants
  *   clean-is-proven     A page reads as clean to a consumer only if the consumer has cleaned it,
- * and each harvest since then has succeeded and said that it was not written. Pages that are not
- * tracked are dirty. doubt-is-dirty      Where a scan fails, even after it has protected a part of
- * the pages, all pages of the range that it was asked for are dirty to all consumers. no-bit-unseen
- * No call takes a page's kernel bit without entering it in every bitmap. own-memory-only     No
- * ioctl is made in a process whose memory is not that of dirty_open or dirty_forked: inherited
- * descriptors still mean the parent's memory.
+ *                       and each harvest since then has succeeded and said that it was not
+ *                       written. Pages that are not tracked are dirty.
+ *   doubt-is-dirty      Where a scan fails, even after it has protected a part of the pages, all
+ *                       pages of the range that it was asked for are dirty to all consumers.
+ *   no-bit-unseen       No call takes a page's kernel bit without entering it in every bitmap.
+ *   own-memory-only     No ioctl is made in a process whose memory is not that of dirty_open or
+ *                       dirty_forked: inherited descriptors still mean the parent's memory.
  *
  * What it does not see: a page whose contents were discarded (MADV_DONTNEED) is no longer there,
  * and so not reported; it reads as zero. Writes by another mapping of the same memory. Writes by a
