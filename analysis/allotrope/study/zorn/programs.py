@@ -70,8 +70,9 @@ def _read(described: dict[str, Any]) -> Program:
     )
 
 
-def read_programs(table: str | None) -> list[Program]:
-    """All programs of study.toml, or of another table."""
+def read_programs(table: str | None, given: Sequence[str] = ()) -> list[Program]:
+    """All programs of study.toml, or of another table. `given`: NAME=DIR, programs that take the
+    place of ours; ours stay beside them."""
     if not SETUP.exists():
         raise UserError(
             "the study's programs are part of the source tree; run ./allotrope zorn "
@@ -81,6 +82,8 @@ def read_programs(table: str | None) -> list[Program]:
     words = [sys.executable, str(SETUP), "--build", str(build)]
     if table is not None:
         words += ["--table", table]
+    for one in given:
+        words += ["--given", one]
     done = subprocess.run([*words, "describe"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UserError(done.stderr.strip().removeprefix("setup.py: ") or "setup.py failed")
