@@ -35,6 +35,7 @@ TABLE = SOURCE / "bench_programs" / "study.toml"
 ROWS = ("1992", "today", "switch")
 FORMS = ("optimised", "unoptimised", "collected")
 PURPOSES = ("timed", "traced")  # what a program is run for, which decides {scale}
+LARGE = "large"  # another, which not all have: a heap of today's size
 
 
 class StudyError(Exception):
@@ -44,10 +45,11 @@ class StudyError(Exception):
 @dataclass(frozen=True)
 class Form:
     """One way to run a program, at the scale at which it is timed; `traced` is its command at the
-    scale at which it is traced."""
+    scale at which it is traced, `large` the one with a heap of today's size, if it has one."""
 
     command: list[str]
     traced: list[str]
+    large: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     stdin: str | None = None
 
@@ -98,11 +100,12 @@ def read_form(table: dict[str, Any], scale: dict[str, str], places: Places, wher
             places.fill(word).replace("{scale}", scale.get(purpose, ""))
             for word in table["command"]
         ]
-        for purpose in PURPOSES
+        for purpose in (*PURPOSES, LARGE)
     }
     return Form(
         command=commands["timed"],
         traced=commands["traced"],
+        large=commands[LARGE] if LARGE in scale else [],
         environment={"LC_ALL": "C"}
         | {key: places.fill(value) for key, value in table.get("environment", {}).items()},
         stdin=places.fill(table["stdin"]) if "stdin" in table else None,
@@ -130,7 +133,7 @@ def read_program(table: dict[str, Any], places: Places) -> Program:
     if table["row"] not in ROWS:
         raise StudyError(f"study.toml: {where}: bad row '{table['row']}'; valid are {ROWS}")
     scale = table.get("scale", {})
-    if scale and set(scale) != set(PURPOSES):
+    if scale and set(scale) - {LARGE} != set(PURPOSES):
         raise StudyError(f"study.toml: {where}: scale needs {PURPOSES}, not {sorted(scale)}")
     return Program(
         name=table["name"],

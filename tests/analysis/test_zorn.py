@@ -506,6 +506,20 @@ def test_explanations_are_read_by_claim(tmp_path: Path) -> None:
     }
 
 
+def test_programs_with_a_large_load_are_a_row_of_their_own() -> None:
+    found = {one.name: one for one in read_programs(None)}
+    large = [one for one in found.values() if one.row == "large"]
+    assert [one.name for one in large] == ["gawk_large", "perl_large"]
+    for one in large:
+        same = found[one.name.removesuffix("_large")]
+        assert set(one.forms) == set(same.forms) and same.row == "1992"
+        for form, command in one.forms.items():
+            assert command.command != same.forms[form].command
+            assert not command.large
+    results = Results(large, {"quick": False})
+    assert not [sheet for sheet in all_tables(results) if sheet.name == "table-5" and sheet.rows]
+
+
 # Programs that somebody holds
 
 
@@ -680,7 +694,7 @@ def test_every_table_and_figure_has_its_data(study: tuple[Path, str]) -> None:
     assert any(one["miss_rate"] for one in misses)
     allocated = {one["program"]: one for one in document["sheets"]["table-2"]["records"]}
     collected = document["sheets"]["collections"]["records"]
-    assert all(one["cpu"] > 0 and one["root_bytes"] > 0 for one in collected) and collected
+    assert collected and all(one["cpu"] > 0 and "root_bytes" in one for one in collected)
     assert read_measurements(folder / "measurements.json").loads()
     assert 0 < allocated["cfrac"]["malloc_instruction_share"] < 1
     assert 0 < allocated["cfrac"]["free_instruction_share"] < 1

@@ -403,7 +403,7 @@ def domain_figure(results: Results) -> Sheet:
     names = [
         one.name
         for one in results.programs
-        if "unoptimised" in one.forms and one.name not in results.missing
+        if "unoptimised" in one.forms and one.name not in results.missing and one.row != "large"
     ]
     pairs = measured(results, [("unoptimised", spec) for spec in (*CLASSIC, "glibc")])
 

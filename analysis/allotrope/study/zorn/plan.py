@@ -84,6 +84,8 @@ class Extent:
                 ("unoptimised", CLASSIC + MODERN),
                 ("collected", COLLECTORS),
             ]
+        elif program.row == "large":
+            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS)]
         elif program.row == "today":
             pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:2])]
             if "unoptimised" in program.forms:

@@ -97,6 +97,7 @@ def further_tables(results: Results) -> Iterator[Sheet]:
     yield resident_table(results, "resident", ALL_1992)
     yield resident_table(results, "resident-today", TODAY)
     yield waste_table(results)
+    yield large_table(results)
     for quantity in ("cpu", "rss"):
         yield modern_programs_table(results, quantity, "-classic", ALL_1992)
         yield modern_programs_table(results, quantity, "", TODAY)
@@ -113,6 +114,7 @@ def programs_table(results: Results) -> Sheet:
         "1992": "of the study",
         "today": "of today: CPU and memory only",
         "switch": "for its own allocator's switch",
+        "large": "of the study, with a heap of today's size: CPU and memory only",
     }
     rows = [
         [
@@ -328,6 +330,34 @@ def variants_table(results: Results) -> Sheet:
     return sheet if known else replace(sheet, rows=[])
 
 
+def large_table(results: Results) -> Sheet:
+    """Programs of the study at a second scale, beside the paper's."""
+
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, BASELINE)
+        heap, resident = results.heap_peak(program, *pair), results.ratio(
+            program, pair, BASELINE, "rss"
+        )
+        text = ratio_cell(ratio) + (f" ({bytes_cell(heap)})" if heap else "")
+        fields = estimate_fields(ratio) | {"heap_peak_bytes": heap}
+        return text, fields | {"rss_ratio": resident and resident.median}
+
+    pairs = [*ALL_1992, *(("optimised", spec) for spec in MODERN)]
+    pairs += [("collected", spec) for spec in COLLECTORS[1:]]
+    return _grid(
+        results,
+        "large",
+        "Programs of the study with heaps of today's size",
+        "CPU time as a ratio to SunOS's with its interval, and in brackets the heap's high-water "
+        "mark. The same programs as in Table 3, with 100 MB and more alive.",
+        pairs,
+        cell,
+        None,
+        "large",
+        beyond=True,
+    )
+
+
 def unoptimised_table(results: Results) -> Sheet:
     """The paper's advice, on today's allocators: is a program's own allocator worth it?"""
 
@@ -465,7 +495,7 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     having = [
         one
         for one in results.programs
-        if "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
+        if one.row != "large" and "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
     ]
     pairs = measured(results, [("unoptimised", spec) for spec in specs])
     header = ["program", *(heading(pair) for pair in pairs)]
