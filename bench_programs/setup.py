@@ -12,6 +12,10 @@
 --study DIRECTORY says where things are made; else ALLOTROPE_STUDY_DIR, else
 ~/.cache/allotrope/study. --build DIRECTORY is the build tree, else ALLOTROPE_BUILD_DIR, else the
 source tree. --table FILE is another table than study.toml.
+
+--given NAME=DIRECTORY puts a program that somebody holds (of the original study, say) in the place
+of ours, which stays beside it as NAME_ours. DIRECTORY/program.toml is a program's table as in
+study.toml, without name and row; {dir} stands for the directory.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable
 
@@ -31,6 +35,7 @@ TABLE = SOURCE / "bench_programs" / "study.toml"
 ROWS = ("1992", "today", "switch")
 FORMS = ("optimised", "unoptimised", "collected")
 PURPOSES = ("timed", "traced")  # what a program is run for, which decides {scale}
+LARGE = "large"  # another, which not all have: a heap of today's size
 
 
 class StudyError(Exception):
@@ -40,10 +45,11 @@ class StudyError(Exception):
 @dataclass(frozen=True)
 class Form:
     """One way to run a program, at the scale at which it is timed; `traced` is its command at the
-    scale at which it is traced."""
+    scale at which it is traced, `large` the one with a heap of today's size, if it has one."""
 
     command: list[str]
     traced: list[str]
+    large: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     stdin: str | None = None
 
@@ -71,14 +77,17 @@ class Program:
 
 @dataclass(frozen=True)
 class Places:
-    """What {source}, {build} and {study} stand for."""
+    """What {source}, {build}, {study} and, of a given program, {dir} stand for."""
 
     build: Path
     study: Path
+    dir: Path | None = None
 
     def fill(self, text: str) -> str:
-        for name, path in (("source", SOURCE), ("build", self.build), ("study", self.study)):
-            text = text.replace(f"{{{name}}}", str(path))
+        places = {"source": SOURCE, "build": self.build, "study": self.study, "dir": self.dir}
+        for name, path in places.items():
+            if path is not None:
+                text = text.replace(f"{{{name}}}", str(path))
         return text
 
 
@@ -91,11 +100,12 @@ def read_form(table: dict[str, Any], scale: dict[str, str], places: Places, wher
             places.fill(word).replace("{scale}", scale.get(purpose, ""))
             for word in table["command"]
         ]
-        for purpose in PURPOSES
+        for purpose in (*PURPOSES, LARGE)
     }
     return Form(
         command=commands["timed"],
         traced=commands["traced"],
+        large=commands[LARGE] if LARGE in scale else [],
         environment={"LC_ALL": "C"}
         | {key: places.fill(value) for key, value in table.get("environment", {}).items()},
         stdin=places.fill(table["stdin"]) if "stdin" in table else None,
@@ -123,7 +133,7 @@ def read_program(table: dict[str, Any], places: Places) -> Program:
     if table["row"] not in ROWS:
         raise StudyError(f"study.toml: {where}: bad row '{table['row']}'; valid are {ROWS}")
     scale = table.get("scale", {})
-    if scale and set(scale) != set(PURPOSES):
+    if scale and set(scale) - {LARGE} != set(PURPOSES):
         raise StudyError(f"study.toml: {where}: scale needs {PURPOSES}, not {sorted(scale)}")
     return Program(
         name=table["name"],
@@ -151,6 +161,40 @@ def programs(places: Places, table: Path = TABLE) -> list[Program]:
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{table} is no TOML: {error}") from None
     return [read_program(entry, places) for entry in tables]
+
+
+def read_given(ours: Program, directory: Path, places: Places) -> Program:
+    """The program that DIRECTORY/program.toml describes, under the name of ours."""
+    file = directory / "program.toml"
+    try:
+        with open(file, "rb") as opened:
+            table = tomllib.load(opened)
+    except OSError as error:
+        raise StudyError(f"cannot read {file}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{file} is no TOML: {error}") from None
+    if chosen := {"name", "row"} & set(table):
+        raise StudyError(f"{file}: leave out {sorted(chosen)}: they are those of {ours.name}")
+    whole = {"packages": [], "setup": [], **table, "name": ours.name, "row": ours.row}
+    try:
+        return read_program(whole, Places(places.build, places.study, directory.resolve()))
+    except StudyError as error:
+        raise StudyError(str(error).replace("study.toml", str(file), 1)) from None
+
+
+def with_given(all_programs: list[Program], given: Iterable[str], places: Places) -> list[Program]:
+    """Each in the place of ours, and ours behind it under another name."""
+    found = list(all_programs)
+    for word in given:
+        name, _, directory = word.partition("=")
+        ours = next((one for one in found if one.name == name and one.row == "1992"), None)
+        if ours is None or not directory:
+            valid = ", ".join(one.name for one in all_programs if one.row == "1992")
+            raise StudyError(f"bad program '{word}'; write NAME=DIR, NAME one of {valid}")
+        place = found.index(ours)
+        theirs = read_given(ours, Path(directory), places)
+        found[place : place + 1] = [theirs, replace(ours, name=f"{name}_ours")]
+    return found
 
 
 def choose(all_programs: list[Program], names: Iterable[str]) -> list[Program]:
@@ -251,6 +295,7 @@ def parse_arguments() -> argparse.Namespace:
     build = os.environ.get("ALLOTROPE_BUILD_DIR", SOURCE)
     parser.add_argument("--build", type=Path, default=build, metavar="DIRECTORY")
     parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
+    parser.add_argument("--given", action="append", default=[], metavar="NAME=DIRECTORY")
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("list")
     actions.add_parser("packages")
@@ -269,7 +314,7 @@ def main() -> int:
     arguments = parse_arguments()
     places = Places(Path(arguments.build).resolve(), Path(arguments.study).resolve())
     try:
-        found = programs(places, arguments.table)
+        found = with_given(programs(places, arguments.table), arguments.given, places)
         if arguments.action == "list":
             print_list(found)
         elif arguments.action == "describe":

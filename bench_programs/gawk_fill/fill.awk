@@ -2,6 +2,10 @@
 # fill.awk: fills the words of a dictionary into justified paragraphs.
 #
 #     LC_ALL=C gawk -v passes=12 -f fill.awk /usr/share/dict/words
+#     LC_ALL=C gawk -v work=12x4000 -f fill.awk /usr/share/dict/words
+#
+# The second holds the last 4,000 lines back before it prints them, some 1 MB: that is what the gawk
+# of 1992 had, and as much live memory as one wants can be had so. The output is the same.
 #
 # The job of Zorn's gawk (CU-CS-573-92): many short strings that live for a line. With wamerican's
 # words a pass is 388,000 allocations, and twelve passes are the study's load. The locale matters:
@@ -17,23 +21,44 @@ function flush_line(width,    i, gaps, missing, pad, line) {
         line = line words[i] substr(SPACES, 1, pad)
     }
     if (count > 0)
-        print line, words[count]
+        emit(line words[count])
     count = 0
     used = 0
+}
+
+# Prints a line, or keeps it and prints the oldest of more than `hold`.
+function emit(line) {
+    if (hold == 0) {
+        print line
+        return
+    }
+    held[++newest] = line
+    if (newest - oldest >= hold)
+        release()
+}
+
+function release() {
+    print held[oldest]
+    delete held[oldest++]
 }
 
 BEGIN {
     WIDTH = 72
     WORDS_PER_PARAGRAPH = 60
     SPACES = sprintf("%" WIDTH "s", "")
-    OFS = ""
+    if (work) {
+        split(work, parts, "x")
+        passes = parts[1]
+        hold = parts[2] + 0
+    }
+    oldest = 1
     for (pass = 2; pass <= passes; pass++)
         ARGV[ARGC++] = ARGV[1]
 }
 
 FNR % WORDS_PER_PARAGRAPH == 1 {
     flush_line(0)
-    print ""
+    emit("")
 }
 
 {
@@ -45,4 +70,8 @@ FNR % WORDS_PER_PARAGRAPH == 1 {
     }
 }
 
-END { flush_line(0) }
+END {
+    flush_line(0)
+    while (oldest <= newest)
+        release()
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ import setup as study  # noqa: E402
 
 SETUP = SOURCE / "bench_programs" / "setup.py"
 PREPARED = os.environ.get("ALLOTROPE_STUDY_DIR")
-FETCHED = ("espresso", "gawk", "perl")
+FETCHED = ("espresso", "espresso_lists", "gawk", "perl")
 PLACES = study.Places(BUILD, Path("/study"))
 PROGRAMS = study.programs(PLACES)
 
@@ -69,6 +70,31 @@ def test_libgc_keeps_what_the_last_word_of_a_block_points_to(tmp_path: Path) -> 
     subprocess.run(["cc", "-O0", "-o", "hidden", "hidden.c"], check=True, cwd=tmp_path)
     environment = os.environ | {"LD_PRELOAD": str(library)}
     assert subprocess.run([tmp_path / "hidden"], env=environment, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("held", [1, 7, 10_000])
+@pytest.mark.parametrize("language", ["gawk", "perl"])
+def test_lines_that_are_held_back_come_out_the_same(
+    language: str, held: int, tmp_path: Path
+) -> None:
+    if shutil.which(language) is None:
+        pytest.skip(f"{language} is not installed")
+    words = tmp_path / "words"
+    words.write_text("".join(f"{number:o}{'x' * (number % 11)}\n" for number in range(3000)))
+    programs = SOURCE / "bench_programs"
+
+    def filled(*load: str) -> bytes:
+        if language == "gawk":
+            script = str(programs / "gawk_fill" / "fill.awk")
+            command = ["gawk", *load[:2], "-f", script, str(words)]
+        else:
+            command = ["perl", str(programs / "perl_fill" / "fill.pl"), load[2], str(words)]
+        environment = os.environ | {"LC_ALL": "C"}
+        return subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+
+    plain = filled("-v", "passes=2", "2")
+    assert len(plain) > 10_000
+    assert filled("-v", f"work=2x{held}", f"2x{held}") == plain
 
 
 def test_table_has_the_studys_six_and_todays_six() -> None:

@@ -36,6 +36,14 @@ MODULES = ("jinja2", "matplotlib", "scipy")  # of the page
     metavar="FILE",
     help="other programs than the study's: a table like bench_programs/study.toml",
 )
+@click.option(
+    "--program",
+    "given",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="the program in DIR (see docs/study.md) in place of ours, which runs beside it; "
+    "repeatable",
+)
 @click.option("--report-only", is_flag=True, help="with --resume: measure nothing, write the page")
 @click.option(
     "--from",
@@ -52,6 +60,7 @@ def zorn(
     only: tuple[str, ...],
     rounds: int | None,
     table: str | None,
+    given: tuple[str, ...],
     report_only: bool,
     source: str | None,
 ) -> None:
@@ -73,7 +82,7 @@ def zorn(
     if report_only and not resume:
         raise UserError("--report-only needs --resume: there is nothing else to report on")
     folder = Path(out or ("zorn-quick" if quick else "zorn"))
-    draw(measure(folder, quick, resume, only, rounds, table, report_only), folder)
+    draw(measure(folder, quick, resume, only, rounds, table, given, report_only), folder)
 
 
 def measure(
@@ -83,6 +92,7 @@ def measure(
     only: tuple[str, ...],
     rounds: int | None,
     table: str | None,
+    given: tuple[str, ...],
     report_only: bool,
 ) -> Path:
     """The study in the folder; returns the file of what was measured."""
@@ -98,10 +108,11 @@ def measure(
     rounds = rounds or was.get("rounds") or (QUICK_ROUNDS if quick else DEFAULT_ROUNDS)
     table = str(Path(table).resolve()) if table else was.get("programs")
     extent = Extent(quick, rounds, only or tuple(was.get("only", ())))
-    programs = extent.programs(read_programs(table))
+    given = given or tuple(was.get("given", ()))
+    programs = extent.programs(read_programs(table, given))
     need_modules("the study", *MODULES)
     check_tools()
-    changes = store.begin(question(extent, table), resume)
+    changes = store.begin(question(extent, table, given), resume)
     with store.lock():
         for change in changes:
             click.echo(change, err=True)

@@ -9,9 +9,10 @@
     births.py        births and deaths of objects in a trace
     results.py       the steps' results, as the tables, figures and claims ask for them
     measurements.py  the same in one file, from which alone the page is drawn
-    paper.py         what the paper says
+    paper.py         what the paper says; printed.py: its own figures as evidence
+    rules.py         what each claim compares; evidence.py: what the rules ask for
     explanations.py  what a run's reader found of its claims
-    tables.py, figures.py, claims.py, report.py  what a reader gets
+    tables.py, figures.py, chart.py, claims.py, answer.py, report.py  what a reader gets
 
 `allotrope zorn` is in commands/zorn.py.
 """

@@ -72,11 +72,18 @@ class Part:
             return f", {short_number(self.wanted.low - high)} below the range"
         return f", {short_number(low - self.wanted.high)} above the range"
 
+    def figure_alone(self) -> str:
+        """Without its interval."""
+        one = self.measured
+        return short_number(one.median) if isinstance(one, Estimate) else self.figure()
+
     def figure(self) -> str:
         if self.measured is None or self.undefined:
             return UNDEFINED if self.undefined else ABSENT
         if isinstance(self.measured, Estimate):
             one = self.measured
+            if one.low == one.high:
+                return short_number(one.median)
             ends = f"{short_number(one.low)}, {short_number(one.high)}"
             return f"{short_number(one.median)} [{ends}]"
         return short_number(self.measured)

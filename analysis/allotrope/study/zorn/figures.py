@@ -31,6 +31,7 @@ from .tables import (
     EXPLICIT,
     UNOPTIMISED_BSD,
     Pair,
+    heading,
     measured,
     misses_by_place,
     record,
@@ -97,13 +98,14 @@ def look(pair: Pair) -> tuple[str, str, Any]:
 
 
 def label(pair: Pair) -> str:
-    return f"{pair[1]}, unoptimised" if pair[0] == "unoptimised" else pair[1]
+    name = heading(pair)
+    return f"{name}, unoptimised" if pair[0] == "unoptimised" else name
 
 
 # Drawing
 
 
-def _canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+def canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     import matplotlib
 
     matplotlib.use("svg")
@@ -130,7 +132,7 @@ def _canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
     return figure, axes
 
 
-def _svg(figure: Any, name: str) -> str:
+def svg_of(figure: Any, name: str) -> str:
     """The picture as an element; its ids are made the figure's own, several stand in a page."""
     from matplotlib import pyplot
 
@@ -185,7 +187,7 @@ def _dots(
 ) -> str:
     """A column of marks for each program: one for each configuration, with its interval; what the
     paper gives is a grey bar. A value below `floor` stands on it, with its figure beside it."""
-    figure, axes = _canvas(1, 1, 9.5, 3.6)
+    figure, axes = canvas(1, 1, 9.5, 3.6)
     plot = axes[0][0]
     grey = None
     for number, pair in enumerate(pairs):
@@ -212,7 +214,7 @@ def _dots(
         handles, labels = [*handles, grey], [*labels, "1992"]
     if handles:
         plot.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
-    return _svg(figure, name)
+    return svg_of(figure, name)
 
 
 def _log_scale(plot: Any) -> None:
@@ -248,7 +250,7 @@ def _panels(
     log_y = axis == SIZES
     columns = min(3, max(1, len(programs)))
     rows = math.ceil(len(programs) / columns) or 1
-    figure, axes = _canvas(rows, columns, 3.1 * columns + 0.4, 2.5 * rows + 0.7)
+    figure, axes = canvas(rows, columns, 3.1 * columns + 0.4, 2.5 * rows + 0.7)
     handles: dict[str, Any] = {}
     for place in range(rows * columns):
         plot = axes[place // columns][place % columns]
@@ -277,7 +279,7 @@ def _panels(
     if handles:
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "ncols": min(4, len(handles))}
         figure.legend(handles.values(), handles.keys(), fontsize=8, **below)
-    return _svg(figure, name)
+    return svg_of(figure, name)
 
 
 def _curve(plot: Any, axis: str, pair: Pair, points: Curve, marked_at: Sequence[int]) -> Any:
@@ -401,7 +403,7 @@ def domain_figure(results: Results) -> Sheet:
     names = [
         one.name
         for one in results.programs
-        if "unoptimised" in one.forms and one.name not in results.missing
+        if "unoptimised" in one.forms and one.name not in results.missing and one.row != "large"
     ]
     pairs = measured(results, [("unoptimised", spec) for spec in (*CLASSIC, "glibc")])
 
@@ -708,4 +710,5 @@ def sets_figure(results: Results) -> Sheet:
         "at the start of pages meet at the left edge.",
         records,
         svg=svg,
+        beyond=True,
     )

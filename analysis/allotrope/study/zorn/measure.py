@@ -140,6 +140,7 @@ def measure_round(
             continue
         reference = known[one.form]
         form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+        load = round(os.getloadavg()[0], 2)
         run = workshop.run(form, allocator, patience(reference["timed"]))
         again = was_stopped(run)
         if again:
@@ -156,6 +157,7 @@ def measure_round(
                 "wall": run.wall_seconds,
                 "rss": run.peak_rss_bytes,
                 "faults": run.minor_faults,
+                "load": load,
             }
             if again:
                 found[str(one)]["again"] = "was given up once: it had waited most of its time"
@@ -183,6 +185,7 @@ def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
         file.unlink()
     return {
         "heap": heap,
+        "cpu": run.cpu_seconds,
         "calls": largest["calls"],
         "total": largest.get("total"),
         "peak": largest["peak"],

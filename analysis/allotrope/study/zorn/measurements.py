@@ -24,7 +24,7 @@ from .store import digest
 
 SCHEMA = "allotrope.zorn.measurements/1"
 FILE = "measurements.json"
-ACCOUNT_KEYS = ("calls", "total", "peak", "gc")
+ACCOUNT_KEYS = ("calls", "cpu", "total", "peak", "gc")
 CACHE_KEYS = ("block", "ways", "bytes", "misses", "cold", "capacity", "conflict")
 CACHES_SHOWN = ((32, 1), (64, 8))  # bytes of a block, ways: the paper's, and today's
 SHAPE_KEYS = ("shape", "misses_by_class", "misses_by_set")

@@ -18,10 +18,17 @@ from .store import Step, file_digest
 
 CLASSIC = ("cartesian:classic", "knuth:classic", "bsd:classic", "gnu:classic")
 DEFAULT = ("cartesian", "knuth", "bsd", "gnu")
-MODERN = ("glibc", "jemalloc", "mimalloc", "blocks")
+MODERN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "blocks")
 LIBGC = "libgc"
 COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC)
 BASELINE = ("optimised", "cartesian:classic")
+# Readings of the originals that cannot be dated, and blocks aligned as in 1992: their memory alone.
+VARIANTS = (
+    "knuth:classic,cut=end",
+    "knuth:classic,align=8",
+    "knuth:classic,align=8,cut=end",
+    "cartesian:classic,align=8",
+)
 
 # What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
 LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")
@@ -74,9 +81,11 @@ class Extent:
         elif program.row == "1992":
             pairs = [
                 ("optimised", CLASSIC + DEFAULT + MODERN),
-                ("unoptimised", CLASSIC),
+                ("unoptimised", CLASSIC + MODERN),
                 ("collected", COLLECTORS),
             ]
+        elif program.row == "large":
+            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS)]
         elif program.row == "today":
             pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:2])]
             if "unoptimised" in program.forms:
@@ -85,6 +94,11 @@ class Extent:
             both = ("cartesian:classic", "bsd:classic", "glibc")
             pairs = [("optimised", both), ("unoptimised", both)]
         return _resolve(program, pairs)
+
+    def accounted(self, program: Program) -> list[Configuration]:
+        """Whose heap's own account is taken."""
+        more = VARIANTS if program.row == "1992" and not self.quick else ()
+        return [*self.timed(program), *_resolve(program, [("optimised", more)])]
 
     def traced(self, program: Program) -> list[Configuration]:
         """Whose every data reference is simulated."""
@@ -163,6 +177,7 @@ def probe_step(program: Program, form: str) -> Planned:
     return Planned(step, program, [Configuration(form, "glibc")])
 
 
+ALL = CLASSIC + DEFAULT + MODERN + COLLECTORS + VARIANTS
 Probe = Callable[[Program, str], Mapping[str, float] | None]
 
 
@@ -170,7 +185,7 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
     """Every step after the probes, in order: what is counted first, for which the machine may be
     busy; then what is timed, a round of all programs after the other, so that what drifts hits all
     alike."""
-    chosen = {spec: choose(spec) for spec in CLASSIC + DEFAULT + MODERN + COLLECTORS}
+    chosen = {spec: choose(spec) for spec in ALL}
 
     def available(wanted: Sequence[Configuration]) -> list[Configuration]:
         return [one for one in wanted if chosen[one.spec] is not None]
@@ -187,7 +202,7 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
         return Planned(step, program, [one])
 
     for program in programs:
-        for one in available(extent.timed(program)):
+        for one in available(extent.accounted(program)):
             allocator = chosen[one.spec]
             if allocator is not None and allocator.ours:
                 yield of(program, one, "account", 1.5, "timed")

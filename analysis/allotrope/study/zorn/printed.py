@@ -44,15 +44,21 @@ class Printed:
         row = table.get((form, spec))
         return None if row is None else row.get(name)
 
+    def _absolute(
+        self, absolute: paper.Table, relative: Any, name: str, form: str, spec: str
+    ) -> float | None:
+        """Of Table 3 or 4; what is unoptimised by Table 5 or 6. A program without an allocator of
+        its own is the same in both forms."""
+        cell = absolute[name].get(spec)
+        if cell is None or (spec == paper.COLLECTOR) != (form == "collected"):
+            return None
+        if form != "unoptimised" or name not in paper.OWN_ALLOCATOR:
+            return cell.absolute
+        ratio = self._relative(relative, name, form, spec)
+        return ratio and ratio * absolute[name][paper.SUNOS].absolute
+
     def _seconds(self, name: str, form: str, spec: str) -> float | None:
-        """A program without an allocator of its own is the same in both forms."""
-        if spec == paper.COLLECTOR:
-            return paper.TABLE_3[name][spec].absolute if form == "collected" else None
-        if form == "optimised" or name not in paper.OWN_ALLOCATOR:
-            cell = paper.TABLE_3[name].get(spec)
-            return None if cell is None else cell.absolute
-        ratio = self._relative(paper.TABLE_5, name, form, spec)
-        return ratio and ratio * paper.TABLE_3[name][paper.SUNOS].absolute
+        return self._absolute(paper.TABLE_3, paper.TABLE_5, name, form, spec)
 
     def seconds(self, name: str, form: str, spec: str) -> Estimate | None:
         return _exact(self._seconds(name, form, spec))
@@ -73,13 +79,7 @@ class Printed:
         return _exact(above / below if above is not None and below else None)
 
     def heap_peak(self, name: str, form: str, spec: str) -> float | None:
-        if spec == paper.COLLECTOR:
-            return paper.TABLE_4[name][spec].absolute if form == "collected" else None
-        if form == "optimised" or name not in paper.OWN_ALLOCATOR:
-            cell = paper.TABLE_4[name].get(spec)
-            return None if cell is None else cell.absolute
-        ratio = self._relative(paper.TABLE_6, name, form, spec)
-        return ratio and ratio * paper.TABLE_4[name][paper.SUNOS].absolute
+        return self._absolute(paper.TABLE_4, paper.TABLE_6, name, form, spec)
 
     def heap_ratio(self, name: str, one: Pair, base: Pair) -> float | None:
         if "unoptimised" in (one[0], base[0]) and name in paper.OWN_ALLOCATOR:

@@ -4,7 +4,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -17,12 +17,14 @@ SETUP = Path(__file__).resolve().parents[4] / "bench_programs" / "setup.py"
 
 @dataclass(frozen=True)
 class Form:
-    """One way to run a program. `traced`: its command with the smaller load."""
+    """One way to run a program. `traced`: its command with the smaller load; `large`: with a heap
+    of today's size, empty when it has none."""
 
     command: Sequence[str]
     traced: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     stdin: str | None = None
+    large: Sequence[str] = ()
 
     def missing(self) -> str | None:
         """A file that the form needs and that is not there."""
@@ -34,7 +36,7 @@ class Form:
 @dataclass(frozen=True)
 class Program:
     name: str
-    row: str  # "1992", "today" or "switch"
+    row: str  # "1992", "today", "switch", or "large": one of 1992 with a heap of today's size
     about: str
     note: str
     pointers: str  # "base" or "interior": which ones the collector of 1992 must heed
@@ -70,8 +72,9 @@ def _read(described: dict[str, Any]) -> Program:
     )
 
 
-def read_programs(table: str | None) -> list[Program]:
-    """All programs of study.toml, or of another table."""
+def read_programs(table: str | None, given: Sequence[str] = ()) -> list[Program]:
+    """All programs of study.toml, or of another table. `given`: NAME=DIR, programs that take the
+    place of ours; ours stay beside them."""
     if not SETUP.exists():
         raise UserError(
             "the study's programs are part of the source tree; run ./allotrope zorn "
@@ -81,7 +84,23 @@ def read_programs(table: str | None) -> list[Program]:
     words = [sys.executable, str(SETUP), "--build", str(build)]
     if table is not None:
         words += ["--table", table]
+    for one in given:
+        words += ["--given", one]
     done = subprocess.run([*words, "describe"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UserError(done.stderr.strip().removeprefix("setup.py: ") or "setup.py failed")
-    return [_read(described) for described in json.loads(done.stdout)["programs"]]
+    found = [_read(described) for described in json.loads(done.stdout)["programs"]]
+    return [
+        *found,
+        *(large_of(one) for one in found if any(one.forms[key].large for key in one.forms)),
+    ]
+
+
+def large_of(program: Program) -> Program:
+    """The same program with a heap of today's size: a row of its own."""
+    forms = {
+        name: replace(form, command=form.large, traced=form.large, large=())
+        for name, form in program.forms.items()
+        if form.large
+    }
+    return replace(program, name=f"{program.name}_large", row="large", forms=forms)

@@ -13,11 +13,13 @@ from ...output.files import replace_file
 from ...output.units import format_bytes
 from ...statistics.intervals import LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Verdict, tells_chance
+from .answer import answers, contradictions, limits, reconciliation
+from .chart import claims_chart
 from .claims import Claim, Part
 from .explanations import Explanation, file_beside, read_explanations
 from .figures import all_figures
 from .measurements import read_measurements
-from .paper import ALGORITHMS, PROGRAMS
+from .paper import ABOUT_ALGORITHMS, ALGORITHMS, PROGRAMS
 from .printed import PRINTED
 from .results import Results
 from .rules import all_claims
@@ -36,6 +38,9 @@ class Report:
     figures: Sequence[Sheet]
     beyond: Sequence[Sheet]
     printed: Mapping[str, Claim]  # the claims on the paper's own figures, by number
+    chart: Sheet
+    limits: Sequence[str]
+    reconciliation: str
 
     @property
     def word(self) -> str:
@@ -55,15 +60,18 @@ def report_from(file: Path) -> Report:
 
 def make_report(results: Results, explanations: Mapping[str, Explanation] | None = None) -> Report:
     known = explanations or {}
+    claims = [replace(claim, explanation=known.get(claim.number)) for claim in all_claims(results)]
+    printed = {claim.number: claim for claim in all_claims(PRINTED)}
     return Report(
         study=dict(results.study),
-        claims=[
-            replace(claim, explanation=known.get(claim.number)) for claim in all_claims(results)
-        ],
+        claims=claims,
         tables=list(all_tables(results)),
         figures=list(all_figures(results)),
         beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
-        printed={claim.number: claim for claim in all_claims(PRINTED)},
+        printed=printed,
+        chart=claims_chart(claims, printed),
+        limits=limits(results),
+        reconciliation=reconciliation(results),
     )
 
 
@@ -181,6 +189,9 @@ def render(report: Report) -> str:
     return template.render(
         report=report,
         algorithms=ALGORITHMS,
+        about_algorithms=ABOUT_ALGORITHMS,
+        answers=answers(report.claims, report.printed),
+        contradictions=contradictions(report.printed),
         summary=summary(report),
         markup=Markup,
         size=format_bytes,

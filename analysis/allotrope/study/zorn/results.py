@@ -73,6 +73,16 @@ class Results:
             return None
         return [float(one[quantity]) for one in found if one is not None]
 
+    def loads(self) -> list[float]:
+        """The machine's load before each timed run; of an older study nothing."""
+        return [
+            float(run["load"])
+            for rounds in self.rounds.values()
+            for each in rounds
+            for run in each.values()
+            if "load" in run
+        ]
+
     def failure(self, name: str, form: str, spec: str) -> str | None:
         """Why there are no rounds, where one failed."""
         key = self.key(name, form, spec)

@@ -100,7 +100,7 @@ def _lead(
 def _count(rows: Sequence[Sequence[Estimate] | None]) -> Measured:
     """In how many programs all ratios are below 1, by their medians; surely; and perhaps."""
     known = [row for row in rows if row is not None]
-    if len(known) < len(rows) or not rows:
+    if len(known) < len(paper.PROGRAMS):  # "three of six" says nothing of two
         return None
     return Estimate(
         sum(all(one.median < 1 for one in row) for row in known),
@@ -271,7 +271,8 @@ def _sunos_memory(evidence: Evidence) -> Iterator[Claim]:
         parts,
     )
     known = [part.measured for part in parts if isinstance(part.measured, float)]
-    times = float(sum(one <= 1 for one in known)) if known and len(known) == len(parts) else None
+    whole = len(known) == len(paper.PROGRAMS)
+    times = float(sum(one <= 1 for one in known)) if whole else None
     yield Claim(
         "5e",
         "SunOS's heap is the smallest in four of six.",

@@ -22,11 +22,13 @@ from ...system.errors import UserError
 SCHEMA = "allotrope.zorn/1"
 
 
-ASKED = ("rounds", "only", "programs")  # what may be asked otherwise on resuming
+ASKED = ("rounds", "only", "programs", "given")  # what may be asked otherwise on resuming
 
 
-def _said(value: Any) -> str:
-    return ", ".join(value) or "all" if isinstance(value, list) else str(value or "the study's")
+def _said(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or ("all" if key == "only" else "none")
+    return str(value or "the study's")
 
 
 @functools.cache
@@ -104,7 +106,7 @@ class Store:
             now = was | {key: question[key] for key in changed}
             replace_file(file, json.dumps(now, indent=1) + "\n")
         return [
-            f"{key}: begun with {_said(was[key])}, now {_said(question[key])}"
+            f"{key}: begun with {_said(key, was[key])}, now {_said(key, question[key])}"
             for key in changed
             if key in was
         ]

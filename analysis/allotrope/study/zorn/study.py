@@ -40,8 +40,9 @@ MACHINE_KEYS = tuple(
 Announce = Callable[[str], None]
 
 
-def question(extent: Extent, table: str | None) -> dict[str, Any]:
-    """What a study is about: kept in its study.json. `table`: of other programs."""
+def question(extent: Extent, table: str | None, given: Sequence[str] = ()) -> dict[str, Any]:
+    """What a study is about: kept in its study.json. `table`: of other programs; `given`: those
+    that take the place of ours."""
     facts = machine_facts()
     versions = {
         spec: one.version
@@ -56,6 +57,7 @@ def question(extent: Extent, table: str | None) -> dict[str, Any]:
         "rounds": extent.rounds,
         "only": list(extent.only),
         "programs": table,
+        "given": list(given),
         "machine": {key: facts[key] for key in MACHINE_KEYS},
         "versions": versions,
     }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Tables 1 to 6 of the paper, today's figures beside its own, and tables that it has not."""
 
+from dataclasses import replace
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import paper
-from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN
+from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN, VARIANTS
 from .printed import PRINTED
+from .programs import Program
 from .results import Results
 from .sheets import (
     ABSENT,
@@ -52,7 +54,9 @@ def measured(results: Results, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def heading(pair: Pair) -> str:
-    return pair[1]
+    """The field's name of an algorithm of the paper, with options; of others their own."""
+    preset, comma, options = pair[1].partition(",")
+    return paper.ALGORITHMS.get(preset, preset) + comma.replace(",", ", ") + options
 
 
 class Lines:
@@ -88,9 +92,12 @@ def all_tables(results: Results) -> Iterator[Sheet]:
 def further_tables(results: Results) -> Iterator[Sheet]:
     yield cpu_table(results, "cpu-today", TODAY, True)
     yield memory_table(results, "memory-today", TODAY, True)
+    yield variants_table(results)
+    yield unoptimised_table(results)
     yield resident_table(results, "resident", ALL_1992)
     yield resident_table(results, "resident-today", TODAY)
     yield waste_table(results)
+    yield large_table(results)
     for quantity in ("cpu", "rss"):
         yield modern_programs_table(results, quantity, "-classic", ALL_1992)
         yield modern_programs_table(results, quantity, "", TODAY)
@@ -107,6 +114,7 @@ def programs_table(results: Results) -> Sheet:
         "1992": "of the study",
         "today": "of today: CPU and memory only",
         "switch": "for its own allocator's switch",
+        "large": "of the study, with a heap of today's size: CPU and memory only",
     }
     rows = [
         [
@@ -296,6 +304,87 @@ def memory_table(results: Results, name: str, pairs: Sequence[Pair], beyond: boo
     )
 
 
+def variants_table(results: Results) -> Sheet:
+    """What cannot be dated, and today's alignment: see docs/classics.md."""
+    pairs = [(form, spec) for form, spec in EXPLICIT if spec in (paper.SUNOS, paper.KNUTH)]
+    pairs += [("optimised", spec) for spec in VARIANTS]
+
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio, peak = results.heap_ratio(program, pair, BASELINE), results.heap_peak(program, *pair)
+        text = ABSENT if ratio is None else f"{number_cell(ratio)} ({bytes_cell(peak)})"
+        return text, {"value": ratio, "heap_peak_bytes": peak}
+
+    known = [pair for pair in measured(results, pairs) if pair[1] in VARIANTS]
+    sheet = _grid(
+        results,
+        "variants",
+        "Heap under other readings of the originals",
+        "As Table 4. Whether the Knuth that was measured cut a free block from its start or from "
+        "its end (cut=end) cannot be dated. align=8 aligns blocks to 8 bytes as in 1992; it is "
+        "for programs that are known to need no more, and a program may fail under it.",
+        pairs,
+        cell,
+        None,
+        beyond=True,
+    )
+    return sheet if known else replace(sheet, rows=[])
+
+
+def large_table(results: Results) -> Sheet:
+    """Programs of the study at a second scale, beside the paper's."""
+
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, BASELINE)
+        heap, resident = results.heap_peak(program, *pair), results.ratio(
+            program, pair, BASELINE, "rss"
+        )
+        text = ratio_cell(ratio) + (f" ({bytes_cell(heap)})" if heap else "")
+        fields = estimate_fields(ratio) | {"heap_peak_bytes": heap}
+        return text, fields | {"rss_ratio": resident and resident.median}
+
+    pairs = [*ALL_1992, *(("optimised", spec) for spec in MODERN)]
+    pairs += [("collected", spec) for spec in COLLECTORS[1:]]
+    return _grid(
+        results,
+        "large",
+        "Programs of the study with heaps of today's size",
+        "CPU time as a ratio to SunOS's with its interval, and in brackets the heap's high-water "
+        "mark. The same programs as in Table 3, with 100 MB and more alive.",
+        pairs,
+        cell,
+        None,
+        "large",
+        beyond=True,
+    )
+
+
+def unoptimised_table(results: Results) -> Sheet:
+    """The paper's advice, on today's allocators: is a program's own allocator worth it?"""
+
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        ratio = results.ratio(program, pair, BASELINE)
+        return ratio_cell(ratio), estimate_fields(ratio)
+
+    pairs = [("optimised", "glibc"), *(("unoptimised", spec) for spec in MODERN)]
+    known = [pair for pair in measured(results, pairs) if pair[0] == "unoptimised"]
+    first = ["program", "its own, glibc"] if pairs[0] in measured(results, pairs) else ["program"]
+    sheet = _grid(
+        results,
+        "unoptimised-today",
+        "Without its own allocator, under today's",
+        "CPU time of the program without its own allocator as a ratio to the optimised one under "
+        "SunOS's; first, with its own, under glibc's. Below that column's figure another malloc "
+        "gains more than the program's own allocator does.",
+        pairs,
+        cell,
+        None,
+        beyond=True,
+    )
+    return replace(
+        sheet, header=[*first, *(spec for _, spec in known)], rows=sheet.rows if known else []
+    )
+
+
 def resident_table(results: Results, name: str, pairs: Sequence[Pair]) -> Sheet:
     def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
         ratio = results.ratio(program, pair, BASELINE, "rss")
@@ -381,13 +470,32 @@ def _printed_time(name: str, one: Pair, base: Pair) -> float | None:
     return None if found is None else found.median
 
 
+def _domain_cell(
+    results: Results, program: Program, spec: str, ratio: Any
+) -> tuple[str, dict[str, Any]]:
+    """Without the program's own allocator over with it."""
+    one, base = ("unoptimised", spec), ("optimised", spec)
+    if "unoptimised" not in program.forms:
+        return ABSENT, estimate_fields(None)
+    if ratio is not None:
+        found = ratio(program.name, one, base)
+        return ratio_cell(found), estimate_fields(found)
+    if program.row != "1992":
+        # Their own allocators map pools that no account of a heap has.
+        found = results.ratio(program.name, one, base, "rss")
+        text = ratio_cell(found) + (" resident" if found else "")
+        return text, estimate_fields(found) | {"quantity": "rss"}
+    value = results.heap_ratio(program.name, one, base)
+    return number_cell(value), {"value": value, "low": value, "high": value}
+
+
 def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     """Tables 5 and 6: what a program's own allocator gains over malloc alone."""
     specs = [*CLASSIC, "glibc"] if ratio is not None else CLASSIC  # glibc has no account
     having = [
         one
         for one in results.programs
-        if "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
+        if one.row != "large" and "unoptimised" in one.forms or one.name in paper.OWN_ALLOCATOR
     ]
     pairs = measured(results, [("unoptimised", spec) for spec in specs])
     header = ["program", *(heading(pair) for pair in pairs)]
@@ -403,18 +511,8 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
     for program in having:
         cells = []
         for _, spec in pairs:
-            one, base = ("unoptimised", spec), ("optimised", spec)
-            if "unoptimised" not in program.forms:
-                cells.append(ABSENT)
-                fields: dict[str, Any] = estimate_fields(None)
-            elif ratio is not None:
-                found = ratio(program.name, one, base)
-                cells.append(ratio_cell(found))
-                fields = estimate_fields(found)
-            else:
-                value = results.heap_ratio(program.name, one, base)
-                cells.append(number_cell(value))
-                fields = {"value": value, "low": value, "high": value}
+            text, fields = _domain_cell(results, program, spec, ratio)
+            cells.append(text)
             fields["paper_value"] = printed(program.name, spec)
             records.append({"program": program.name, "allocator": spec, **fields})
         rows.append([program.name, *cells])
@@ -426,7 +524,13 @@ def domain_table(results: Results, name: str, what: str, ratio: Any) -> Sheet:
         name,
         f"Table {number} / Figure 3: domain-specific allocators, {what}",
         f"{what[0].upper()}{what[1:]} without the program's own allocator over that with "
-        "it: above 1 the program's own gains. Debian's ghostscript has no switch.",
+        "it: above 1 the program's own gains. Debian's ghostscript has no switch."
+        + (
+            " Of python3, php and the like peak resident memory is compared: their own allocators "
+            "map pools beside the heap."
+            if ratio is None
+            else ""
+        ),
         records,
         header,
         rows,
@@ -567,8 +671,18 @@ def collections_table(results: Results) -> Sheet:
             longest = found.get("longest_pause_ns")
             rows.append([program.name, spec, count_cell(collections)])
             rows[-1].append(number_cell(pause / 1e9 if pause is not None else None))
+            rows[-1].append(number_cell(account.get("cpu") if account else None))
             rows[-1].append(number_cell(longest / 1e6 if longest is not None else None))
-            records.append({"program": program.name, "allocator": spec, **found})
-    title, caption = "Collections", "From the collectors' own statistics."
-    header = ["program", "collector", "collections", "seconds in them", "longest pause, ms"]
+            roots = found.get("root_bytes")
+            rows[-1].append(bytes_cell(roots / collections if roots and collections else None))
+            cpu = account.get("cpu") if account else None
+            records.append({"program": program.name, "allocator": spec, "cpu": cpu, **found})
+    title = "Collections"
+    caption = (
+        "From the collectors' own statistics, all of one run: seconds in collections by the clock, "
+        "which runs on while the machine does other work; CPU seconds of that run; bytes of "
+        "roots (stacks, registers and static data) that a collection reads."
+    )
+    header = ["program", "collector", "collections", "seconds in them", "CPU seconds of the run"]
+    header += ["longest pause, ms", "roots a collection"]
     return Sheet("collections", title, caption, records, header, rows, 2, beyond=True)
