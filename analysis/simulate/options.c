@@ -93,19 +93,11 @@ static uint64_t bytes_of(const char *text)
         return 0;
     memcpy(digits, text, length);
     digits[length] = '\0';
-    unsigned shift = 0;
-    switch (text[length]) {
-    case 'G':
-        shift += 10; /* fallthrough */
-    case 'M':
-        shift += 10; /* fallthrough */
-    case 'K':
-        shift += 10; /* fallthrough */
-    case '\0':
-        break;
-    default:
+    static const char letters[] = "KMG";
+    const char *letter = strchr(letters, text[length]);
+    if (!letter)
         return 0;
-    }
+    unsigned shift = text[length] == '\0' ? 0 : 10 * (unsigned)(letter - letters + 1);
     uint64_t value;
     return number_parse(digits, 1, UINT64_MAX >> shift, &value) ? value << shift : 0;
 }
@@ -338,6 +330,44 @@ static void take_references(struct filter *filter, const char *text)
                filter->to);
 }
 
+/* What chooses among references and measures their time. False: it is another option. */
+static bool take_choice(struct simulate_options *options, int option, char *value)
+{
+    switch (option) {
+    case THREAD:
+        take_threads(&options->filter, value);
+        break;
+    case CLASS:
+        options->filter.classes = take_names("class", value, TRACE_CLASSES, trace_class_name);
+        break;
+    case REGION:
+        options->filter.regions = take_names("region", value, REGION_CLASSES, region_name);
+        break;
+    case FUNCTION:
+        if (options->filter.function_count == FILTER_PATTERNS)
+            refuse("--function: more than %d patterns", FILTER_PATTERNS);
+        options->filter.functions_wanted[options->filter.function_count++] = value;
+        break;
+    case REFERENCES:
+        take_references(&options->filter, value);
+        break;
+    case WINDOW:
+        options->window_clock = WINDOW_REFERENCES;
+        options->window = number("window", value, WINDOW_SMALLEST, UINT64_MAX >> 16);
+        break;
+    case WINDOW_BYTES:
+        options->window_clock = WINDOW_ALLOCATED_BYTES;
+        options->window = bytes_of(value);
+        if (options->window < WINDOW_SMALLEST || options->window > UINT64_MAX >> 16)
+            refuse("--window-bytes: \"%s\" is not a number of bytes from %d on", value,
+                   WINDOW_SMALLEST);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
 static void take_option(struct simulate_options *options, int option, char *value)
 {
     switch (option) {
@@ -385,39 +415,12 @@ static void take_option(struct simulate_options *options, int option, char *valu
     case ENVIRONMENT:
         take_setting(options, value);
         break;
-    case THREAD:
-        take_threads(&options->filter, value);
-        break;
-    case CLASS:
-        options->filter.classes = take_names("class", value, TRACE_CLASSES, trace_class_name);
-        break;
-    case REGION:
-        options->filter.regions = take_names("region", value, REGION_CLASSES, region_name);
-        break;
-    case FUNCTION:
-        if (options->filter.function_count == FILTER_PATTERNS)
-            refuse("--function: more than %d patterns", FILTER_PATTERNS);
-        options->filter.functions_wanted[options->filter.function_count++] = value;
-        break;
-    case REFERENCES:
-        take_references(&options->filter, value);
-        break;
-    case WINDOW:
-        options->window_clock = WINDOW_REFERENCES;
-        options->window = number("window", value, WINDOW_SMALLEST, UINT64_MAX >> 16);
-        break;
-    case WINDOW_BYTES:
-        options->window_clock = WINDOW_ALLOCATED_BYTES;
-        options->window = bytes_of(value);
-        if (options->window < WINDOW_SMALLEST || options->window > UINT64_MAX >> 16)
-            refuse("--window-bytes: \"%s\" is not a number of bytes from %d on", value,
-                   WINDOW_SMALLEST);
-        break;
     case HELP:
         fputs(usage, stdout);
         exit(0);
     default:
-        refuse("see allotrope-simulate --help");
+        if (!take_choice(options, option, value))
+            refuse("see allotrope-simulate --help");
     }
 }
 

@@ -20,10 +20,12 @@ int inspect_info(struct trace_reader *reader, int64_t file_bytes);
 
 struct dump_format;
 
-/* "csv", "din" or "lackey"; NULL for any other name. */
+/* "csv", "din", "lackey" or "xdin"; NULL for any other name. */
 const struct dump_format *inspect_dump_format(const char *name);
 /* Prints a line for each reference. */
 int inspect_dump(struct trace_reader *reader, const struct dump_format *format);
+/* Writes DynamoRIO's binary records. -2: memory was short, which has been said. */
+int inspect_drmemtrace(struct trace_reader *reader);
 /* Prints a line for each event, CSV. */
 int inspect_events(struct trace_reader *reader);
 /* Prints as JSON what the program did with blocks that a collector holds for dead. */

@@ -36,7 +36,7 @@ static int check(struct trace_reader *reader)
 static int usage(void)
 {
     fprintf(stderr, "usage: allotrope-trace info|check|events|export|unsafe FILE\n"
-                    "       allotrope-trace dump csv|din|lackey|xdin FILE\n"
+                    "       allotrope-trace dump csv|din|drmemtrace|lackey|xdin FILE\n"
                     "       allotrope-trace cut COUNT OUTPUT FILE\n"
                     "FILE is a trace; - is standard input (or output).\n");
     return EXIT_USAGE;
@@ -64,6 +64,8 @@ static int run(int argc, char **argv, struct trace_reader *reader, int64_t file_
         return inspect_unsafe(reader);
     if (strcmp(word, "export") == 0 && argc == 3)
         return inspect_export(reader);
+    if (strcmp(word, "dump") == 0 && argc == 4 && strcmp(argv[2], "drmemtrace") == 0)
+        return inspect_drmemtrace(reader);
     if (strcmp(word, "dump") == 0 && argc == 4 && inspect_dump_format(argv[2]))
         return inspect_dump(reader, inspect_dump_format(argv[2]));
     if (strcmp(word, "cut") == 0 && argc == 5) {

@@ -68,18 +68,20 @@ def info(file: str, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "din", "lackey", "xdin"]),
+    type=click.Choice(["csv", "din", "drmemtrace", "lackey", "xdin"]),
     default="csv",
     show_default=True,
-    help="xdin is Dinero IV's, din Dinero III's, which has no sizes, lackey Valgrind's",
+    help="xdin is Dinero IV's, din Dinero III's, which has no sizes, lackey Valgrind's, drmemtrace "
+    "DynamoRIO's (binary)",
 )
 @click.option("--events", is_flag=True, help="the events instead of the references, as CSV")
 def dump(file: str, form: str, events: bool) -> None:
-    """Print a trace as text: a line for each reference.
+    """Print a trace as text, a line for each reference, or as another program's format.
 
     \b
     allotrope trace dump run.alt | head
     allotrope trace dump --format xdin run.alt | dineroIV -l1-dsize 32k -l1-dbsize 64 -informat D
+    allotrope trace dump --format drmemtrace run.alt >run.trace
     allotrope trace dump --events run.alt | grep ,malloc,
     """
     need_trace(file)

@@ -65,9 +65,25 @@ def count_axis(title: str, counts: Iterable[float], **more: Any) -> dict[str, An
 def decades_axis(title: str, values: Iterable[float | None], **more: Any) -> dict[str, Any]:
     """Rates and counts, with ticks at powers of ten, or as they come where there are none such."""
     shown = [value for value in values if value]
-    if not shown or max(shown) < 100 * min(shown):
-        return axis(title, type="log", exponentformat="none", nticks=MOST_TICKS, **more)
+    if not shown:
+        return axis(title, **more)
+    if max(shown) < 100 * min(shown):
+        return _steps_axis(title, min(shown), max(shown), **more)
     return _log_axis(title, 10, shown, _decimal, **more)
+
+
+def _steps_axis(title: str, least: float, most: float, **more: Any) -> dict[str, Any]:
+    """A logarithmic axis over less than two decades, with ticks at 1, 2 and 5; where no two of them
+    fall between the ends it is linear."""
+    first = math.floor(math.log10(least))
+    steps = [step * 10.0**exponent for exponent in range(first, first + 4) for step in (1, 2, 5)]
+    ticks = [step for step in steps if least <= step <= most]
+    if len(ticks) < 2:
+        return axis(title, nticks=5, exponentformat="none", **more)
+    margin = 0.03 * math.log10(most / least)
+    look = {"type": "log", "range": [math.log10(least) - margin, math.log10(most) + margin]}
+    labels = [f"{tick:.6f}".rstrip("0").rstrip(".") for tick in ticks]
+    return axis(title, **look, tickmode="array", tickvals=ticks, ticktext=labels, **more)
 
 
 def _decimal(power_of_ten: float) -> str:

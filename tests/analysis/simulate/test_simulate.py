@@ -731,7 +731,7 @@ def test_locality_tells_of_tlbs(command: Command, tmp_path: Path) -> None:
         whole = run["tlb"]["fully_associative"][0]
         faults = run["pages"]["pages"][0]["curve"]
         assert misses_with(whole["curve"], 8) == faults_with(faults, 8)
-    assert "TLB miss rate, 4 ways, pages of 4.0 KiB" in page.read_text()
+    assert "TLB miss rate, 4 ways, pages of 4 KiB" in page.read_text()
 
 
 def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path) -> None:

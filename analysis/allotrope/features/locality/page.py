@@ -179,7 +179,8 @@ def _fault_samples(runs: list[Document], number: int) -> list[Curve]:
     """The curves at the same sizes of memory, eight to a doubling."""
     pages = [run["pages"]["pages"][number] for run in runs]
     most = max(page["curve"][-1]["frames"] for page in pages)
-    frames = sorted({round(2 ** (step / 8)) for step in range(8 * most.bit_length())})
+    steps = (round(2 ** (step / 8)) for step in range(8 * most.bit_length()))
+    frames = sorted({count for count in steps if count <= most})
     curves: list[Curve] = []
     for run, page in zip(runs, pages):
         faults = faults_at(page["curve"], frames)
