@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -90,6 +91,27 @@ def compare(command: Command, tmp_path: Path, *options: str, **settings: Any) ->
     return done, json.loads(file.read_text()) if file.exists() else None
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A server of ours, a client that loads it, and who compares."""
+
+    command: Command
+    folder: Path
+    server: str
+    client: str
+
+    def compare(self, load: str, *options: str, fault: str = "") -> Any:
+        """Under glibc. CLIENT in the load stands for ours; fault: how the server goes wrong."""
+        words = ["-a", "glibc", "--server", f"{self.server} {fault}".strip()]
+        words += ["--load", load.replace("CLIENT", self.client)]
+        return compare(self.command, self.folder, *words, *options)
+
+
+@pytest.fixture
+def trial(real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None) -> Trial:
+    return Trial(real, tmp_path, *programs)
+
+
 class TestWhatIsMeasured:
     def test_cpu_of_the_server_under_the_load_alone(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
@@ -113,15 +135,10 @@ class TestWhatIsMeasured:
             assert result["memory_timeline"]["bytes"] and result["memory_end_bytes"]["median"] > 0
         assert "CPU µs/request" in done.stdout
 
-    def test_setup_and_cleanup_surround_each_start(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str]
-    ) -> None:
-        server, client = programs
+    def test_setup_and_cleanup_surround_each_start(self, trial: Trial, tmp_path: Path) -> None:
         log = tmp_path / "log"
-        done, _ = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", server, "--load", f"{client} hello 1; cat {{dir}}/made"),
+        done, _ = trial.compare(
+            "CLIENT hello 1; cat {dir}/made",
             *("--setup", f"ls {{dir}} >>{log}; echo setup >>{log}; touch {{dir}}/made"),
             *("--cleanup", f"echo cleanup >>{log}"),
         )
@@ -139,16 +156,9 @@ class TestWhatIsMeasured:
             assert child.pid in descendants(os.getpid())
             child.kill()
 
-    def test_page_shows_memory_over_time(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str]
-    ) -> None:
-        server, client = programs
+    def test_page_shows_memory_over_time(self, trial: Trial, tmp_path: Path) -> None:
         page = tmp_path / "page.html"
-        done, _ = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", server, "--load", f"{client} burn 1", "--html", str(page)),
-        )
+        done, _ = trial.compare("CLIENT burn 1", "--html", str(page))
         assert done.returncode == 0, done.stderr
         assert "server-memory" in page.read_text()
 
@@ -161,121 +171,56 @@ class TestFaults:
             ("crashes", ["the server ended under the load: killed by SIGSEGV"]),
         ],
     )
-    def test_server_that_ends(
-        self,
-        real: Command,
-        tmp_path: Path,
-        programs: tuple[str, str],
-        nothing_left: None,
-        fault: str,
-        said: list[str],
-    ) -> None:
-        server, client = programs
-        done, document = compare(
-            real,
-            tmp_path,
-            "-a",
-            "glibc",
-            "--server",
-            f"{server} {fault}",
-            "--load",
-            f"{client} x 1",
-        )
+    def test_server_that_ends(self, trial: Trial, fault: str, said: list[str]) -> None:
+        done, document = trial.compare("CLIENT x 1", fault=fault)
         assert done.returncode == 2 and document is None
         assert all(part in done.stderr for part in said), done.stderr
         assert done.stderr.count("\n") == 1
 
-    def test_probe_that_never_succeeds(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        server, client = programs
-        done, _ = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", server, "--load", f"{client} x 1"),
-            *("--ready", "echo not yet >&2; false", "--ready-timeout", "0.5"),
-        )
+    def test_probe_that_never_succeeds(self, trial: Trial) -> None:
+        probe = "echo not yet >&2; false"
+        done, _ = trial.compare("CLIENT x 1", "--ready", probe, "--ready-timeout", "0.5")
         assert done.returncode == 2
         assert (
             "not ready within 0.5 s: 'echo not yet >&2; false' ended with status 1" in done.stderr
         )
         assert "(not yet)" in done.stderr and "--ready-timeout" in done.stderr
 
-    def test_probe_that_somebody_else_answers(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str]
-    ) -> None:
-        done, _ = compare(
-            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", "x", "--ready", "true"
-        )
+    def test_probe_that_somebody_else_answers(self, trial: Trial) -> None:
+        done, _ = trial.compare("x", "--ready", "true")
         assert done.returncode == 2
         assert "succeeds before the server is started" in done.stderr and "{port}" in done.stderr
 
-    def test_load_that_fails(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        done, _ = compare(
-            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", "echo why >&2; exit 3"
-        )
+    def test_load_that_fails(self, trial: Trial) -> None:
+        done, _ = trial.compare("echo why >&2; exit 3")
         assert done.returncode == 2
         assert "--load: 'echo why >&2; exit 3' ended with status 3 (why)" in done.stderr
 
-    def test_load_that_takes_too_long(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        line = f"sleep 100 & : {tmp_path}; sleep 100"
-        done, _ = compare(
-            real, tmp_path, "-a", "glibc", "--server", programs[0], "--load", line, "--timeout=0.5"
-        )
+    def test_load_that_takes_too_long(self, trial: Trial) -> None:
+        line = f"sleep 100 & : {trial.folder}; sleep 100"
+        done, _ = trial.compare(line, "--timeout=0.5")
         assert done.returncode == 2
         assert "the load takes longer than 0.5 s; raise --timeout" in done.stderr
 
-    def test_metric_that_is_not_there(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str]
-    ) -> None:
-        done, _ = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", programs[0], "--load", "echo 5 apples"),
-            *("--metric", "throughput=([0-9]+) pears"),
-        )
+    def test_metric_that_is_not_there(self, trial: Trial) -> None:
+        done, _ = trial.compare("echo 5 apples", "--metric", "throughput=([0-9]+) pears")
         assert done.returncode == 2
         assert "--metric: '([0-9]+) pears' matches nothing" in done.stderr
         assert "'5 apples'" in done.stderr
 
-    def test_server_that_ignores_term(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        server, client = programs
-        done, document = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", f"{server} deaf", "--load", f"{client} x 1"),
-            *("--stop-timeout", "0.3"),
-        )
+    def test_server_that_ignores_term(self, trial: Trial) -> None:
+        done, document = trial.compare("CLIENT x 1", "--stop-timeout", "0.3", fault="deaf")
         assert done.returncode == 0, done.stderr
         assert document["server"]["killed"]
         assert "does not end within 0.3 s of TERM" in " ".join(done.stdout.split())
 
-    def test_child_in_a_session_of_its_own_ends_too(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        server, client = programs
-        done, _ = compare(
-            real,
-            tmp_path,
-            *("-a", "glibc", "--server", f"{server} family", "--load", f"{client} x 1"),
-            *("--stop-timeout", "0.3"),
-        )
+    def test_child_in_a_session_of_its_own_ends_too(self, trial: Trial) -> None:
+        done, _ = trial.compare("CLIENT x 1", "--stop-timeout", "0.3", fault="family")
         assert done.returncode == 0, done.stderr
 
-    def test_server_in_the_background_is_measured_and_stopped(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        server, client = programs
-        load = f"{client} burn 1 && sleep 1 && {client} burn 1"  # longer than a command may linger
-        done, document = compare(
-            real, tmp_path, "-a", "glibc", "--server", f"{server} background", "--load", load
-        )
+    def test_server_in_the_background_is_measured_and_stopped(self, trial: Trial) -> None:
+        load = "CLIENT burn 1 && sleep 1 && CLIENT burn 1"  # longer than a command may linger
+        done, document = trial.compare(load, fault="background")
         assert done.returncode == 0, done.stderr
         assert document["results"][0]["cpu_seconds"]["median"] > 0.39
 
@@ -291,17 +236,9 @@ class TestFaults:
             process.kill()
         await_that(lambda: not processes_that_name(tmp_path))
 
-    def test_failing_setup_and_cleanup(
-        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
-    ) -> None:
-        server, client = programs
+    def test_failing_setup_and_cleanup(self, trial: Trial) -> None:
         for option in ("--setup", "--cleanup"):
-            done, _ = compare(
-                real,
-                tmp_path,
-                *("-a", "glibc", "--server", server, "--load", f"{client} x 1"),
-                *(option, "echo oh >&2; exit 7"),
-            )
+            done, _ = trial.compare("CLIENT x 1", option, "echo oh >&2; exit 7")
             assert done.returncode == 2
             assert f"{option}: 'echo oh >&2; exit 7' ended with status 7 (oh)" in done.stderr
 

@@ -45,8 +45,25 @@ def summary(command: click.Command) -> str:
     return SENTENCE_END.split(first, maxsplit=1)[0].rstrip(".") + "."
 
 
+# What is looked for under another name, and the words that have it.
+ELSEWHERE = {
+    "attach": "sites --pid PID and stats PID look into a running process",
+    "bench": "compare measures a command under several allocators",
+    "diff": "sites diff A B, and compare --from NEW --against OLD",
+    "heap": "sites tells where the memory was allocated, stats PID how the heap is",
+    "latency": "run --latency and compare --latency time the calls",
+    "leaks": "sites -- CMD tells what was never freed and where it was allocated, and "
+    "sites --pid PID what a running process holds",
+    "profile": "sites -- CMD tells where the memory was allocated",
+    "server": "compare --server measures a server under a load",
+    "suite": "compare --suite FILE measures many programs",
+}
+
+
 def unknown_word(group: click.Group, ctx: click.Context, word: str) -> UserError:
     """With the nearest word that there is."""
+    if word in ELSEWHERE:
+        return UserError(f"there is no word '{word}'; {ELSEWHERE[word]}")
     near = difflib.get_close_matches(word, group.list_commands(ctx), n=1)
     hint = f"did you mean {near[0]}?" if near else f"see {ctx.command_path} --help"
     return UserError(f"there is no word '{word}'; {hint}")

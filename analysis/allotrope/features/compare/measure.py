@@ -461,7 +461,7 @@ class Runner:
         if self._ended_well(run):
             self._note_served(contender, watcher)
         else:
-            contender.served_missing = f"for watched it {run.ending()}"
+            contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
 
     def _note_served(self, contender: Contender, watcher: Watcher) -> None:
         contender.served = served.account(watcher.processes, contender.allocator)
@@ -490,7 +490,7 @@ class Runner:
         elif self._attempt(contender, "accounting", **how) is None:
             return
         else:
-            contender.served_missing = f"for watched it {run.ending()}"
+            contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
         if self.comparison.sites is None:
             found = read_sites(places, contender.allocator)
             self.comparison.sites = summarize_sites(found) if found else None
