@@ -29,8 +29,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A caller that takes longer is not waited for again. */
-enum { PATIENCE_MILLISECONDS = 10000 };
+/* A caller that takes longer is not waited for again, and sees no more. One that has died is
+ * noticed at once; one that reads a browser's symbols on a busy machine takes seconds. */
+enum { PATIENCE_MILLISECONDS = 120000 };
 
 static const long OPTIONS = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                             PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;

@@ -233,7 +233,8 @@ def test_share_that_is_served(program: Program, shares: list[str]) -> None:
             watcher=watcher,
         )
         stdout = (directory / "stdout of the script").read_text(errors="replace")
+        stderr = (directory / "stderr of the script").read_text(errors="replace")
     if watcher.forbidden:
         pytest.skip("the kernel allows no ptrace")
-    assert (run.exit_status, stdout) == (0, under_glibc(program).stdout)
+    assert (run.exit_status, stdout) == (0, under_glibc(program).stdout), stderr
     shares.append(f"| {program} | {share(watcher.processes, under, reports)} |")
