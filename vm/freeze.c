@@ -162,6 +162,12 @@ bool frozen_begin(void)
     return false;
 }
 
+void frozen_pause(void)
+{
+    const struct timespec a_moment = {.tv_nsec = 50000};
+    SYSCALL_4(SYS_futex, &heap_state, FUTEX_WAIT_PRIVATE, FROZEN, &a_moment);
+}
+
 void frozen_end(void)
 {
     remove_mark(current_thread() | MARK_FROZEN);
@@ -211,7 +217,7 @@ void freeze_end(void)
 
 void thaw_begin(void)
 {
-    atomic_store(&heap_state, THAWING);
+    set_state_and_wake(THAWING);
     wait_for_marks(true);
 }
 

@@ -82,6 +82,11 @@ void operation_end(void);
 bool frozen_begin(void);
 void frozen_end(void);
 
+/* On the frozen way, before what costs the kernel more than a moment's work: gives way to the thread
+ * that forks for that long. A thread that allocates on, while the one that forks has no processor,
+ * would make mappings that the thaw takes apart again. */
+void frozen_pause(void);
+
 /* The calling thread is the one that forks, and the heap is frozen or thaws. */
 bool heap_is_frozen_by_this_thread(void);
 
