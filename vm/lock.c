@@ -62,8 +62,12 @@ static bool take_slowly(struct lock *lock, bool is_first)
                                                     memory_order_acquire, memory_order_relaxed))
             return true;
         if (is_first && (state & LOCK_FROZEN)) {
-            if (frozen_begin())
+            if (frozen_begin()) {
+                /* Whoever woke this thread woke one, and relied on its taking the lock. */
+                if (mine & LOCK_WAITED_FOR)
+                    lock_wake(lock);
                 return false;
+            }
             if ((state & ~LOCK_FLAGS) != self)
                 continue;
         }
