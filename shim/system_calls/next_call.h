@@ -44,12 +44,11 @@ static inline long set_cancel_type(int type, int *before, long result)
     return result;
 }
 
-#define CANCELLABLE(call)                                                                      \
-    ({                                                                                         \
-        int cancel_type;                                                                       \
-        /* NOLINTNEXTLINE */                                                                   \
-        set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &cancel_type, 0);                         \
-        set_cancel_type(cancel_type, &cancel_type, (call));                                    \
+#define CANCELLABLE(call)                                              \
+    ({                                                                 \
+        int cancel_type;                                               \
+        set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &cancel_type, 0); \
+        set_cancel_type(cancel_type, &cancel_type, (call));            \
     })
 #endif
 
