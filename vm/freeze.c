@@ -162,10 +162,21 @@ bool frozen_begin(void)
     return false;
 }
 
+static void pause_while(enum heap_state state, long most_ns)
+{
+    const struct timespec most = {.tv_nsec = most_ns};
+    SYSCALL_4(SYS_futex, &heap_state, FUTEX_WAIT_PRIVATE, state, &most);
+}
+
 void frozen_pause(void)
 {
-    const struct timespec a_moment = {.tv_nsec = 50000};
-    SYSCALL_4(SYS_futex, &heap_state, FUTEX_WAIT_PRIVATE, FROZEN, &a_moment);
+    pause_while(FROZEN, 50000);
+}
+
+void freezing_pause(void)
+{
+    if (atomic_load(&heap_state) == FREEZING && forking_thread != current_thread())
+        pause_while(FREEZING, 1000000);
 }
 
 void frozen_end(void)

@@ -98,6 +98,7 @@ void lock_acquire_slowly(struct lock *lock)
 void lock_wake(struct lock *lock)
 {
     SYSCALL_3(SYS_futex, futex_word(lock), FUTEX_WAKE_PRIVATE, 1);
+    freezing_pause();
 }
 
 /* Whoever sleeps may be one that need not wait now. */
