@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "vm/freeze.h"
 #include "vm/message.h"
@@ -42,14 +43,17 @@ static void take_again(struct lock *lock)
     lock->nested++;
 }
 
-/* Sleeps unless the lock has changed. */
+/* Sleeps unless the lock has changed. The thread that forks looks again by itself: whoever is woken
+ * in its place may run a signal handler before it takes the lock, which forks too and waits. */
 static void sleep_on(struct lock *lock, uintptr_t state)
 {
+    static const struct timespec a_moment = {.tv_nsec = 1000000};
+    const struct timespec *most = forking_thread == current_thread() ? &a_moment : NULL;
     if ((state & LOCK_WAITED_FOR) ||
         atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
                                                 memory_order_relaxed, memory_order_relaxed))
         SYSCALL_4(SYS_futex, futex_word(lock), FUTEX_WAIT_PRIVATE,
-                  (uint32_t)(state | LOCK_WAITED_FOR), NULL);
+                  (uint32_t)(state | LOCK_WAITED_FOR), most);
 }
 
 /* False: the lock is frozen, and the thread need not wait for it. */
