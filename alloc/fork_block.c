@@ -19,6 +19,7 @@ struct fork_mapping fork_mapping_make(size_t alignment, size_t size)
     struct fork_mapping mapping = {0};
     if (size > (size_t)PTRDIFF_MAX / 2 || alignment > (size_t)PTRDIFF_MAX / 4)
         return mapping;
+    frozen_pause();
     size_t before = alignment > GRANULE_BYTES ? alignment : GRANULE_BYTES;
     mapping.usable = round_up(size > 0 ? size : 1, PAGE_BYTES);
     mapping.bytes = before + round_up(mapping.usable, GRANULE_BYTES);

@@ -162,6 +162,23 @@ bool frozen_begin(void)
     return false;
 }
 
+static void pause_while(enum heap_state state, long most_ns)
+{
+    const struct timespec most = {.tv_nsec = most_ns};
+    SYSCALL_4(SYS_futex, &heap_state, FUTEX_WAIT_PRIVATE, state, &most);
+}
+
+void frozen_pause(void)
+{
+    pause_while(FROZEN, 50000);
+}
+
+void freezing_pause(void)
+{
+    if (atomic_load(&heap_state) == FREEZING && forking_thread != current_thread())
+        pause_while(FREEZING, 1000000);
+}
+
 void frozen_end(void)
 {
     remove_mark(current_thread() | MARK_FROZEN);
@@ -211,7 +228,7 @@ void freeze_end(void)
 
 void thaw_begin(void)
 {
-    atomic_store(&heap_state, THAWING);
+    set_state_and_wake(THAWING);
     wait_for_marks(true);
 }
 

@@ -41,7 +41,8 @@
  *   nobody-waits     In FROZEN no malloc or free waits for another thread. In FREEZING and THAWING
  *                    they may wait for the forking thread, which then waits for nothing but
  *                    operations and frozen ways that have begun. These end by themselves: inside
- *                    an operation nobody begins another, and on the frozen way nobody waits.
+ *                    an operation nobody begins another, and on the frozen way nobody waits (but
+ *                    for a moment of the clock: frozen_pause).
  *   still-heap       From FROZEN until the last frozen mark is gone nobody changes what a lock of
  *                    vm/fork_chain.h guards, or what is changed inside of operations.
  *   mark-then-look   A thread sets its mark, then reads the state. The forking thread changes the
@@ -81,6 +82,16 @@ void operation_end(void);
  * the calling thread freezes or thaws it. */
 bool frozen_begin(void);
 void frozen_end(void);
+
+/* On the frozen way, before what costs the kernel more than a moment's work: gives way to the
+ * thread that forks for that long. A thread that allocates on, while the one that forks has no
+ * processor, would make mappings that the thaw takes apart again. */
+void frozen_pause(void);
+
+/* By who has given back a lock that is waited for: lets the thread that freezes the heap have it.
+ * The lock knows no queue, and a thread that takes it again at once would keep it for seconds. At
+ * most a millisecond. */
+void freezing_pause(void);
 
 /* The calling thread is the one that forks, and the heap is frozen or thaws. */
 bool heap_is_frozen_by_this_thread(void);

@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "vm/freeze.h"
 #include "vm/message.h"
@@ -42,14 +43,17 @@ static void take_again(struct lock *lock)
     lock->nested++;
 }
 
-/* Sleeps unless the lock has changed. */
+/* Sleeps unless the lock has changed. The thread that forks looks again by itself: whoever is woken
+ * in its place may run a signal handler before it takes the lock, which forks too and waits. */
 static void sleep_on(struct lock *lock, uintptr_t state)
 {
+    static const struct timespec a_moment = {.tv_nsec = 1000000};
+    const struct timespec *most = forking_thread == current_thread() ? &a_moment : NULL;
     if ((state & LOCK_WAITED_FOR) ||
         atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
                                                 memory_order_relaxed, memory_order_relaxed))
         SYSCALL_4(SYS_futex, futex_word(lock), FUTEX_WAIT_PRIVATE,
-                  (uint32_t)(state | LOCK_WAITED_FOR), NULL);
+                  (uint32_t)(state | LOCK_WAITED_FOR), most);
 }
 
 /* False: the lock is frozen, and the thread need not wait for it. */
@@ -62,8 +66,12 @@ static bool take_slowly(struct lock *lock, bool is_first)
                                                     memory_order_acquire, memory_order_relaxed))
             return true;
         if (is_first && (state & LOCK_FROZEN)) {
-            if (frozen_begin())
+            if (frozen_begin()) {
+                /* Whoever woke this thread woke one, and relied on its taking the lock. */
+                if (mine & LOCK_WAITED_FOR)
+                    lock_wake(lock);
                 return false;
+            }
             if ((state & ~LOCK_FLAGS) != self)
                 continue;
         }
@@ -94,6 +102,7 @@ void lock_acquire_slowly(struct lock *lock)
 void lock_wake(struct lock *lock)
 {
     SYSCALL_3(SYS_futex, futex_word(lock), FUTEX_WAKE_PRIVATE, 1);
+    freezing_pause();
 }
 
 /* Whoever sleeps may be one that need not wait now. */

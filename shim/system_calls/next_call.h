@@ -38,13 +38,17 @@ static inline void *next_of(void *_Atomic *kept, const char *name)
 #ifdef PIC
 #define CANCELLABLE(call) (call)
 #else
-#define CANCELLABLE(call)                                                 \
-    ({                                                                    \
-        int cancel_type;                                                  \
-        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &cancel_type); \
-        long call_result = (call);                                        \
-        pthread_setcanceltype(cancel_type, &cancel_type);                 \
-        call_result;                                                      \
+static inline long set_cancel_type(int type, int *before, long result)
+{
+    pthread_setcanceltype(type, before);
+    return result;
+}
+
+#define CANCELLABLE(call)                                              \
+    ({                                                                 \
+        int cancel_type;                                               \
+        set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &cancel_type, 0); \
+        set_cancel_type(cancel_type, &cancel_type, (call));            \
     })
 #endif
 

@@ -5,6 +5,8 @@
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "vm/deferred.h"
@@ -175,6 +177,49 @@ static void test_who_sleeps_on_a_lock_is_woken_by_the_freeze(void **state)
     go_the_ordinary_way(NULL);
 }
 
+static bool is_in_futex(pid_t thread)
+{
+    char name[64], text[16] = "";
+    snprintf(name, sizeof name, "/proc/self/task/%d/syscall", thread);
+    FILE *file = fopen(name, "r");
+    require(file && fgets(text, sizeof text, file));
+    fclose(file);
+    return atoi(text) == SYS_futex;
+}
+
+static _Atomic pid_t sleepers[2];
+
+static void *tell_and_sleep(void *place)
+{
+    *(_Atomic pid_t *)place = gettid();
+    return take_and_sleep(NULL);
+}
+
+static void test_one_who_is_woken_and_goes_the_frozen_way_wakes_the_next(void **state)
+{
+    (void)state;
+    pthread_t threads[2];
+    lock_acquire(&arena);
+    for (int i = 0; i < 2; i++) {
+        sleepers[i] = 0;
+        require(pthread_create(&threads[i], NULL, tell_and_sleep, (void *)&sleepers[i]) == 0);
+        while (!sleepers[i] || !(arena.state & LOCK_WAITED_FOR) || !is_in_futex(sleepers[i]))
+            usleep(100);
+    }
+    /* As if the holder had woken one of them, and the thread that forks been faster. */
+    freeze_begin();
+    arena.state = current_thread();
+    lock_freeze(&arena);
+    freeze_end();
+    lock_wake(&arena);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    thaw_begin();
+    lock_release(&arena);
+    thaw_end();
+    go_the_ordinary_way(NULL);
+}
+
 /* own-operation: as if a signal handler had come in between. */
 static void fork_inside_of_operation(void *unused)
 {
@@ -231,6 +276,7 @@ static void test_threads_fork_one_after_the_other(void **state)
 
 int main(void)
 {
+    alarm(600); /* who waits where nobody should waits for ever */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_other_threads_do_not_wait_and_the_parent_makes_their_calls,
                                start),
@@ -238,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup(test_handlers_of_the_thread_that_forks_go_the_frozen_way_too, start),
         cmocka_unit_test_setup(test_fork_waits_for_operations_that_have_begun, start),
         cmocka_unit_test_setup(test_who_sleeps_on_a_lock_is_woken_by_the_freeze, start),
+        cmocka_unit_test_setup(test_one_who_is_woken_and_goes_the_frozen_way_wakes_the_next, start),
         cmocka_unit_test_setup(test_a_fork_inside_of_an_operation_resets_nothing_of_it, start),
         cmocka_unit_test_setup(test_threads_fork_one_after_the_other, start),
     };
