@@ -47,19 +47,19 @@ struct free_run {
 };
 
 struct run_bins {
-    struct free_run *by_length[RUN_BINS];
     uint64_t filled[RUN_BIN_WORDS]; /* a bit for each bin that is not empty */
+    struct free_run *by_length[RUN_BINS];
 };
 
 struct runs {
     struct area area;
-    struct run_bins zero, dirty; /* without and with a hull */
     struct free_run *unused_records;
     size_t unused_record_count;
     size_t used_runs, used_granules;
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     struct decay decay;
     uint64_t (*now_ns)(void);
+    struct run_bins dirty, zero; /* with and without a hull; last, since they fill a page */
 };
 
 /* What whoever takes a run would rather have. */
