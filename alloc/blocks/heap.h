@@ -183,7 +183,6 @@ enum record_kind { RECORD_FEW_WORDS, RECORD_ALL_WORDS, RECORD_THREAD_HEAP, RECOR
 
 struct blocks_heap {
     struct lock lock; /* of all that follows, but for what is atomic */
-    struct runs runs;
     struct record_pool records[RECORD_KINDS];
     struct abandoned_bin abandoned[SIZE_CLASSES];
     struct remote_queue abandoned_queue;
@@ -199,6 +198,7 @@ struct blocks_heap {
     const struct blocks_collector *collector;
     struct lock common_lock;         /* of the next; taken before `lock` */
     struct thread_heap *common_heap; /* of the threads that have none of their own */
+    struct runs runs;                /* of what `lock` guards; the longest comes last */
 };
 
 extern struct blocks_heap blocks_heap __attribute__((visibility("hidden")));

@@ -157,7 +157,7 @@ static void clip_hull(struct free_run *run, char *start, char *end)
 {
     size_t hull = granules_between(run->hull, run->hull_end);
     size_t left = overlap(run, start, end);
-    if (left == 0) {
+    if (left == 0 || hull == 0) {
         run->hull = run->hull_end = start;
         run->dirty = 0;
         return;
