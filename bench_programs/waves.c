@@ -51,6 +51,7 @@ static void end(uint64_t *block)
 }
 
 /* Puts `block` into the table and takes what was there. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): what it points to is stored */
 static uint64_t *swap(uint64_t *random, uint64_t *block)
 {
     return atomic_exchange(&transfers[random_below(random, TRANSFERS)], block);
