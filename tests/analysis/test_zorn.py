@@ -850,8 +850,8 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
         (["--from", "x.json"], "--from needs --out DIR, where the page is to go"),
         (["--from", "x.json", "--out", "x", "--quick"], "was measured before; leave out --quick"),
         (["--from", "/nowhere.json", "--out", "x"], "cannot read /nowhere.json: No such file"),
-        (["--rounds", "0"], "0 is not in the range"),
-        (["gawk"], "unexpected extra argument"),
+        (["--rounds", "0"], "is no whole number from 1 on"),
+        (["gawk"], "one word too many"),
     ],
 )
 def test_bad_input_is_one_line(command: Command, words: list[str], complaint: str) -> None:
