@@ -107,6 +107,8 @@ PLAIN = [
 @each_allocator
 @pytest.mark.parametrize("program", PLAIN, ids=lambda line: " ".join(line.split("/")[:1]))
 def test_a_program_of_the_contract_passes(program: str, under: Under) -> None:
+    if under.name == "bsd:classic" and program == "usable_size":
+        program += " 9"  # as published, the smallest blocks always move
     result = run(under, *program.split())
     if under.name == "gc" and program == "refused_calls large":  # it runs behind a filter
         assert "a filter of system calls was there before" in result.stderr
