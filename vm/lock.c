@@ -43,12 +43,13 @@ static void take_again(struct lock *lock)
     lock->nested++;
 }
 
-/* Sleeps unless the lock has changed. The thread that forks looks again by itself: whoever is woken
- * in its place may run a signal handler before it takes the lock, which forks too and waits. */
+/* Sleeps unless the lock has changed. Looks again by itself: whoever is woken in its place may run
+ * a signal handler before it takes the lock, which forks, and waits for the operations of all who
+ * sleep here. The thread that forks does so sooner, since others wait for it. */
 static void sleep_on(struct lock *lock, uintptr_t state)
 {
-    static const struct timespec a_moment = {.tv_nsec = 1000000};
-    const struct timespec *most = forking_thread == current_thread() ? &a_moment : NULL;
+    static const struct timespec a_moment = {.tv_nsec = 1000000}, a_while = {.tv_nsec = 10000000};
+    const struct timespec *most = forking_thread == current_thread() ? &a_moment : &a_while;
     if ((state & LOCK_WAITED_FOR) ||
         atomic_compare_exchange_strong_explicit(&lock->state, &state, state | LOCK_WAITED_FOR,
                                                 memory_order_relaxed, memory_order_relaxed))

@@ -22,7 +22,8 @@ static bool make_level(struct level *level, size_t sets, unsigned lanes)
     if (lanes == 0)
         return true;
     size_t entries = sets * lanes;
-    level->stacks = aligned_alloc(64, entries * sizeof *level->stacks);
+    size_t bytes = entries * sizeof *level->stacks;
+    level->stacks = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!level->stacks)
         return false;
     /* Tag 0 names no block, and what is not there is clean at every level. */
