@@ -25,6 +25,15 @@ def need_peer(name: str) -> None:
         pytest.skip(f"{peer.package} is not installed")
 
 
+def require_refusal(spec: str, said: str) -> None:
+    """Of a peer's options; said: a pattern of the complaint."""
+    name = spec.partition(":")[0]
+    if name != "glibc":
+        need_peer(name)
+    with pytest.raises(UserError, match=said):
+        choose(spec)
+
+
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An allocator of somebody's: hands calls on and says so at exit."""
@@ -137,11 +146,7 @@ class TestOptionsOfPeers:
         ],
     )
     def test_unknown_ones_are_refused(self, spec: str, said: str) -> None:
-        name = spec.partition(":")[0]
-        if name != "glibc":
-            need_peer(name)
-        with pytest.raises(UserError, match=said):
-            choose(spec)
+        require_refusal(spec, said)
 
     @pytest.mark.parametrize(
         "spec, said",
@@ -160,11 +165,7 @@ class TestOptionsOfPeers:
         ],
     )
     def test_values_of_another_kind_are_refused(self, spec: str, said: str) -> None:
-        name = spec.partition(":")[0]
-        if name != "glibc":
-            need_peer(name)
-        with pytest.raises(UserError, match=said):
-            choose(spec)
+        require_refusal(spec, said)
 
     @pytest.mark.parametrize(
         "spec",
