@@ -20,6 +20,10 @@ enum tag_state {
     TAG_FREE = 3,
     TAG_LIVE = 5,
     TAG_FENCEPOST = 6, /* where a heap's memory begins or ends */
+    /* As LIVE and FENCEPOST, where the block below is free (tagged_heap.c). */
+    TAG_AFTER_FREE = 1, /* exclusive or */
+    TAG_LIVE_AFTER_FREE = TAG_LIVE ^ TAG_AFTER_FREE,
+    TAG_FENCEPOST_AFTER_FREE = TAG_FENCEPOST ^ TAG_AFTER_FREE,
 };
 
 enum { TAG_BYTES = 8, TAG_SIZE_BITS = 40, TAG_STATE_MASK = 7 };

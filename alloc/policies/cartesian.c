@@ -27,9 +27,9 @@
  * lies within free memory, which is the algorithm's own check for a double free. A block that is
  * freed when there is no memory for another array waits, in itself, for the next chance.
  *
- * Not as published, where tree=fast asks for it: nodes are ranked by the bin of their size, equals
- * by a hash (rank_of), a block that merges widens its neighbour's node where that is
- * (merge_in_place), one that grows cuts its neighbour's node, and free blocks have no header.
+ * Not as published, where tree=fast asks for it: another heap serves (tagged_heap.c), in which a
+ * freed block finds its neighbours by tags, smaller free blocks hang in bins, and the tree, of the
+ * larger ones, stays shallow (free_tree.c).
  *
  * Source: C. J. Stephenson, Fast Fits, SOSP 1983; J. Vuillemin, A Unifying Look at Data
  * Structures, CACM 1980; as measured by B. Zorn, CU-CS-573-92, 2.1.
@@ -40,7 +40,7 @@
 #include "vm/metadata.h"
 #include "vm/pages.h"
 
-enum { ARRAY_NODES = 512, HASH_BITS = 16, LAST_BIN_STEP_BITS = TAG_SIZE_BITS - HASH_BITS };
+enum { ARRAY_NODES = 512 };
 
 /* Memory for nodes that was refused is not asked for again before so many requests, and as many
  * more as blocks wait, so that they are gone through at a constant cost for each request. */
@@ -49,8 +49,7 @@ enum { PATIENCE = 256 };
 struct cartesian_node {
     struct cartesian_node *left, *right;
     char *block;
-    size_t bytes : TAG_SIZE_BITS;
-    size_t rank : 64 - TAG_SIZE_BITS; /* tree=fast: see rank_of */
+    size_t bytes;
 };
 
 /* Where the arrays lie. Known only to walks, so apart from them. */
@@ -68,6 +67,8 @@ static void cartesian_init(void *state, struct page_source *pages, const void *o
     heap->fast = chosen->tree == CARTESIAN_TREE_FAST;
     heap->least_bytes = chosen->least_bytes;
     heap->alignment = block_alignment_of(chosen->alignment);
+    heap->tagged =
+        (struct tagged_heap){.pages = pages, .has_tree = true, .counters.on = chosen->counters};
 }
 
 /* Bytes of the block that serves a request: a multiple of the alignment. */
@@ -112,7 +113,6 @@ static bool add_array(struct cartesian_heap *heap)
         heap->last_array->next = array;
     } else {
         heap->first_array = array;
-        heap->origin = (uintptr_t)array->nodes;
     }
     heap->last_array = array;
     heap->fresh_node = array->nodes;
@@ -148,61 +148,17 @@ static size_t weight(const struct cartesian_node *node)
     return node ? node->bytes : 0;
 }
 
-/* Nobody is ranked below its child. By size alone, blocks of one size form chains as long as there
- * are blocks, and real programs have thousands of one size; and where sizes increase with the
- * address the whole tree is a chain. So tree=fast ranks by the bin of the size (free_bins.h), of
- * which there are few, and equals by a hash of their address: among them the tree is one of random
- * priorities, which is shallow (Seidel and Aragon, Randomized Search Trees, 1996). The hash stays
- * with the node, so that a block which grows or shrinks within its bin keeps its place. The address
- * counts from the heap's start, so that a heap is the same wherever the kernel puts it.
- *
- * The last bin has no end (it starts at 15 GiB), so no larger bin serves what falls into it. In
- * the hash's place its ranks have the size itself, in steps of 16 MiB. */
-static uint64_t hash_of(const struct cartesian_heap *heap, const char *block)
-{
-    return ((uintptr_t)block - heap->origin) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HASH_BITS);
-}
-
-static uint64_t fast_rank(size_t bytes, uint64_t hash)
-{
-    uint64_t bin = free_bin_of(bytes / BLOCK_ALIGNMENT);
-    return bin << HASH_BITS | (bin == FREE_BINS - 1 ? bytes >> LAST_BIN_STEP_BITS : hash);
-}
-
-/* Of a block that is to be put in. */
-static uint64_t rank_of(const struct cartesian_heap *heap, const char *block, size_t bytes)
-{
-    return heap->fast ? fast_rank(bytes, hash_of(heap, block)) : bytes;
-}
-
-/* 0 where there is no node. */
-static uint64_t rank(const struct cartesian_heap *heap, const struct cartesian_node *node)
-{
-    if (!node)
-        return 0;
-    return heap->fast ? node->rank : node->bytes;
-}
-
-/* Gives the node of a block that shrinks or grows its size, and the rank that goes with it. */
-static void set_bytes(const struct cartesian_heap *heap, struct cartesian_node *node, size_t bytes)
-{
-    node->bytes = bytes;
-    if (heap->fast)
-        node->rank = fast_rank(bytes, node->rank & ((1 << HASH_BITS) - 1));
-}
-
-/* Joins two subtrees at *link for as long as one of them is ranked above `least`; returns the
+/* Joins two subtrees at *link for as long as one of them is heavier than `least`; returns the
  * place below, and what is left of the two. */
-static struct cartesian_node **join_above(const struct cartesian_heap *heap,
-                                          struct cartesian_node **link,
+static struct cartesian_node **join_above(struct cartesian_node **link,
                                           struct cartesian_node **left,
-                                          struct cartesian_node **right, uint64_t least)
+                                          struct cartesian_node **right, size_t least)
 {
     for (;;) {
-        uint64_t left_rank = rank(heap, *left), right_rank = rank(heap, *right);
-        if (left_rank <= least && right_rank <= least)
+        size_t left_weight = weight(*left), right_weight = weight(*right);
+        if (left_weight <= least && right_weight <= least)
             return link;
-        if (left_rank >= right_rank) {
+        if (left_weight >= right_weight) {
             *link = *left;
             link = &(*left)->right;
             *left = *link;
@@ -218,25 +174,18 @@ static struct cartesian_node **join_above(const struct cartesian_heap *heap,
 static void delete_node(struct cartesian_heap *heap, struct cartesian_node **link)
 {
     struct cartesian_node *node = *link, *left = node->left, *right = node->right;
-    *join_above(heap, link, &left, &right, 0) = NULL;
+    *join_above(link, &left, &right, 0) = NULL;
     put_node(heap, node);
 }
 
 /* The node at *link has become smaller: sinks it to where it belongs. */
-static void demote_node(const struct cartesian_heap *heap, struct cartesian_node **link)
+static void demote_node(struct cartesian_node **link)
 {
     struct cartesian_node *node = *link, *left = node->left, *right = node->right;
-    link = join_above(heap, link, &left, &right, rank(heap, node));
+    link = join_above(link, &left, &right, node->bytes);
     node->left = left;
     node->right = right;
     *link = node;
-}
-
-/* As published, a free block has its size in its header too. */
-static void write_free_header(const struct cartesian_heap *heap, char *block, size_t bytes)
-{
-    if (!heap->fast)
-        tag_write(block, bytes, TAG_FREE);
 }
 
 /* Puts a block at its insertion place and splits the subtree that it displaces into what lies
@@ -251,8 +200,7 @@ static bool insert_block(struct cartesian_heap *heap, struct cartesian_node **li
     *link = node;
     node->block = block;
     node->bytes = bytes;
-    node->rank = heap->fast ? rank_of(heap, block, bytes) : 0;
-    write_free_header(heap, block, bytes);
+    tag_write(block, bytes, TAG_FREE);
     struct cartesian_node **left = &node->left, **right = &node->right;
     while (below) {
         if (below->block < block) {
@@ -278,30 +226,14 @@ static struct cartesian_node **find_block(struct cartesian_heap *heap, const cha
     return *link ? link : NULL;
 }
 
-/* The size, no smaller than `bytes`, from which on no block has a smaller one above it. In a tree
- * ranked by bins that is where a bin starts, or a step of the last one; sizes that the layers above
- * ask for are such. */
-static size_t ranked_bytes(const struct cartesian_heap *heap, size_t bytes)
-{
-    if (!heap->fast)
-        return bytes;
-    unsigned bin = free_bin_of(bytes / BLOCK_ALIGNMENT);
-    if (bin == FREE_BINS - 1)
-        return round_up(bytes, (size_t)1 << LAST_BIN_STEP_BITS);
-    size_t start = free_bin_start(bin) * BLOCK_ALIGNMENT;
-    return start >= bytes ? start : free_bin_start(bin + 1) * BLOCK_ALIGNMENT;
-}
-
 /* Better fit: from the largest block down to the shorter child that is still large enough. NULL
- * when even the largest is not. Of blocks that share a bin with the request, only the root is
- * looked at. */
+ * when even the largest is not. */
 static struct cartesian_node **find_room(struct cartesian_heap *heap, size_t bytes)
 {
     struct cartesian_node **link = &heap->root;
     uint64_t length = 1;
     if (weight(*link) < bytes)
         return NULL;
-    bytes = ranked_bytes(heap, bytes);
     for (;; length++) {
         struct cartesian_node *node = *link;
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place weighs 0 */
@@ -326,19 +258,16 @@ _Noreturn static void report_not_live(const char *function, const void *payload)
 
 /* A way down by address. */
 struct descent {
-    struct cartesian_node **link;       /* where it has come to */
-    const struct cartesian_node *above; /* NULL: nothing */
-    struct cartesian_node **place;      /* where the block would be inserted; NULL: further down */
+    struct cartesian_node **link;  /* where it has come to */
+    struct cartesian_node **place; /* where the block would be inserted; NULL: further down */
 };
 
 /* Goes on to the next free neighbour of a block; false when there is none. */
-static bool find_neighbour(const struct cartesian_heap *heap, struct descent *way,
-                           const char *block, size_t bytes)
+static bool find_neighbour(struct descent *way, const char *block, size_t bytes)
 {
-    uint64_t own_rank = rank_of(heap, block, bytes);
     for (;;) {
         struct cartesian_node *node = *way->link;
-        if (!way->place && rank(heap, node) < own_rank)
+        if (!way->place && weight(node) < bytes)
             way->place = way->link;
         if (!node)
             return false;
@@ -346,7 +275,6 @@ static bool find_neighbour(const struct cartesian_heap *heap, struct descent *wa
             return true;
         if (block < node->block + node->bytes && node->block < block + bytes)
             report_not_live("free", block + CARTESIAN_HEADER_BYTES);
-        way->above = node;
         way->link = block < node->block ? &node->left : &node->right;
     }
 }
@@ -364,43 +292,21 @@ static void join_with(struct cartesian_heap *heap, const struct cartesian_node *
 static struct cartesian_node **place_from_root(struct cartesian_heap *heap, const char *block,
                                                size_t bytes)
 {
-    uint64_t own_rank = rank_of(heap, block, bytes);
     struct cartesian_node **link = &heap->root;
-    while (rank(heap, *link) >= own_rank)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place ranks lowest */
+    while (weight(*link) >= bytes)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place weighs 0 */
         link = block < (*link)->block ? &(*link)->left : &(*link)->right;
     return link;
 }
 
-/* As published: neighbours are deleted on the way down, then the whole is inserted. */
-static void merge_as_published(struct cartesian_heap *heap, struct descent *way, char *block,
-                               size_t bytes)
+/* Neighbours are deleted on the way down, then the whole is inserted. */
+static void merge(struct cartesian_heap *heap, struct descent *way, char *block, size_t bytes)
 {
     do {
         join_with(heap, *way->link, &block, &bytes);
         delete_node(heap, way->link);
-    } while (find_neighbour(heap, way, block, bytes));
+    } while (find_neighbour(way, block, bytes));
     insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
-}
-
-/* The upper of two neighbours in the tree has the other below it. It takes all, and moves only if
- * it outranks the node above. */
-static void merge_in_place(struct cartesian_heap *heap, struct descent *way, char *block,
-                           size_t bytes)
-{
-    struct cartesian_node *node = *way->link;
-    struct descent below = {.link = node->block < block ? &node->right : &node->left};
-    join_with(heap, node, &block, &bytes);
-    if (find_neighbour(heap, &below, block, bytes)) {
-        join_with(heap, *below.link, &block, &bytes);
-        delete_node(heap, below.link);
-    }
-    node->block = block;
-    set_bytes(heap, node, bytes);
-    if (way->above && rank(heap, node) > rank(heap, way->above)) {
-        delete_node(heap, way->link);
-        insert_block(heap, place_from_root(heap, block, bytes), block, bytes);
-    }
 }
 
 /* A block without a node keeps its size in a header and, behind it, the next such block. */
@@ -414,13 +320,11 @@ static void keep_without_node(struct cartesian_heap *heap, char *block, size_t b
 static void release(struct cartesian_heap *heap, char *block, size_t bytes)
 {
     struct descent way = {.link = &heap->root};
-    if (!find_neighbour(heap, &way, block, bytes)) {
+    if (!find_neighbour(&way, block, bytes)) {
         if (!insert_block(heap, way.place, block, bytes))
             keep_without_node(heap, block, bytes);
-    } else if (heap->fast) {
-        merge_in_place(heap, &way, block, bytes);
     } else {
-        merge_as_published(heap, &way, block, bytes);
+        merge(heap, &way, block, bytes);
     }
 }
 
@@ -459,6 +363,10 @@ static size_t allocated_block_bytes(const struct cartesian_heap *heap, const cha
 static void cartesian_free(void *state, void *payload)
 {
     struct cartesian_heap *heap = state;
+    if (heap->fast) {
+        tagged_free(&heap->tagged, payload);
+        return;
+    }
     size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, header_before(payload), bytes);
 }
@@ -485,9 +393,9 @@ static char *take(struct cartesian_heap *heap, struct cartesian_node **link, siz
     char *block = node->block;
     if (node->bytes - bytes > heap->least_bytes) {
         node->block += bytes;
-        set_bytes(heap, node, node->bytes - bytes);
-        write_free_header(heap, node->block, node->bytes);
-        demote_node(heap, link);
+        node->bytes -= bytes;
+        tag_write(node->block, node->bytes, TAG_FREE);
+        demote_node(link);
         count_split(&heap->counters);
     } else {
         bytes = node->bytes;
@@ -517,6 +425,8 @@ static __attribute__((noinline)) void *take_nodeless(struct cartesian_heap *heap
 static void *cartesian_alloc(void *state, size_t size)
 {
     struct cartesian_heap *heap = state;
+    if (heap->fast)
+        return tagged_alloc(&heap->tagged, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     if (__builtin_expect(heap->nodeless != NULL, 0) &&
@@ -525,7 +435,7 @@ static void *cartesian_alloc(void *state, size_t size)
     size_t bytes = block_bytes(heap, size);
     struct cartesian_node **link = find_room(heap, bytes);
     if (!link) {
-        if (!grow(heap, ranked_bytes(heap, bytes))) /* what is new is then ranked above the rest */
+        if (!grow(heap, bytes))
             return take_nodeless(heap, bytes);
         link = find_room(heap, bytes);
     }
@@ -546,6 +456,8 @@ static void shed(struct cartesian_heap *heap, char *block, size_t bytes, size_t 
 static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
 {
     struct cartesian_heap *heap = state;
+    if (heap->fast)
+        return tagged_alloc_aligned(&heap->tagged, alignment, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(heap, size);
@@ -573,8 +485,6 @@ static size_t grow_into(struct cartesian_heap *heap, struct cartesian_node **lin
     char *rest = (*link)->block + missing;
     size_t found = (*link)->bytes;
     count_merge(&heap->counters);
-    if (heap->fast)
-        return tag_size(tag_read(header_before(take(heap, link, missing))));
     delete_node(heap, link);
     if (found - missing < heap->least_bytes)
         return found;
@@ -586,6 +496,8 @@ static size_t grow_into(struct cartesian_heap *heap, struct cartesian_node **lin
 static bool cartesian_resize(void *state, void *payload, size_t size)
 {
     struct cartesian_heap *heap = state;
+    if (heap->fast)
+        return tagged_resize(&heap->tagged, payload, size);
     size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = header_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
@@ -604,7 +516,10 @@ static bool cartesian_resize(void *state, void *payload, size_t size)
 
 static size_t cartesian_usable_size(void *state, const void *payload)
 {
-    uint64_t opened = head_of(state, payload);
+    const struct cartesian_heap *heap = state;
+    if (heap->fast)
+        return tagged_usable_size(&heap->tagged, payload);
+    uint64_t opened = head_of(heap, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - CARTESIAN_HEADER_BYTES : 0;
 }
 
@@ -670,6 +585,10 @@ static bool count_node(void *argument, const struct cartesian_node *node, size_t
 static void cartesian_statistics(void *state, struct heap_statistics *statistics)
 {
     const struct cartesian_heap *heap = state;
+    if (heap->fast) {
+        tagged_statistics(&heap->tagged, statistics);
+        return;
+    }
     visit_tree(heap, count_node, statistics);
     add_counters(statistics, &heap->counters);
 }
@@ -729,7 +648,11 @@ static bool walk_segments(struct cartesian_heap *heap, heap_visitor *visit, void
 
 static void cartesian_walk(void *state, heap_visitor *visit, void *argument)
 {
-    walk_segments(state, visit, argument);
+    struct cartesian_heap *heap = state;
+    if (heap->fast)
+        tagged_walk(&heap->tagged, visit, argument);
+    else
+        walk_segments(heap, visit, argument);
 }
 
 struct tree_check {
@@ -743,9 +666,8 @@ static bool check_node(void *argument, const struct cartesian_node *node, size_t
     struct tree_check *tree = argument;
     (void)depth;
     bool valid = node->block > tree->end && node->bytes > 0 &&
-                 node->bytes % tree->heap->alignment == 0 &&
-                 rank(tree->heap, node->left) <= rank(tree->heap, node) &&
-                 rank(tree->heap, node->right) <= rank(tree->heap, node);
+                 node->bytes % tree->heap->alignment == 0 && weight(node->left) <= node->bytes &&
+                 weight(node->right) <= node->bytes;
     tree->end = node->block + node->bytes;
     tree->nodes++;
     return valid;
@@ -761,6 +683,8 @@ static void count_tree_blocks(void *argument, const struct block_info *info)
 static bool cartesian_is_valid(void *state)
 {
     struct cartesian_heap *heap = state;
+    if (heap->fast)
+        return tagged_is_valid(&heap->tagged);
     struct tree_check tree = {.heap = heap};
     uint64_t free_blocks = 0, waiting = 0, spare = 0;
     if (!visit_tree(heap, check_node, &tree) ||

@@ -8,7 +8,7 @@
 #include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
-#include "alloc/policies/free_bins.h"
+#include "alloc/policies/tagged_heap.h"
 #include "alloc/heap.h"
 
 enum { CARTESIAN_HEADER_BYTES = TAG_BYTES };
@@ -18,7 +18,6 @@ struct cartesian_array;
 
 struct cartesian_heap {
     struct page_source *pages;
-    uintptr_t origin; /* where the heap's memory began */
     struct cartesian_node *root;
     struct cartesian_node *spare_nodes;                 /* last used, first reused */
     struct cartesian_node *fresh_node, *fresh_node_end; /* of the newest array */
@@ -29,8 +28,9 @@ struct cartesian_heap {
     unsigned patience;  /* how many requests until it does */
     size_t least_bytes; /* of a block */
     size_t alignment;
-    bool fast;
+    bool fast; /* all is done by the tagged heap */
     struct counters counters;
+    struct tagged_heap tagged;
 };
 
 enum cartesian_tree { CARTESIAN_TREE_PUBLISHED, CARTESIAN_TREE_FAST };

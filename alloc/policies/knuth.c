@@ -38,11 +38,8 @@
  * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked
  * at. A search may still look at every free block.
  *
- * Where search=binned asks for it, the circular list is cut into one for each bin of sizes
- * (free_bins.h), and there is no rover: a search begins in the request's bin, goes on to the next
- * larger one that is not empty, and looks at 64 blocks at most. Only when no bin serves is the
- * wilderness taken, and memory grows by no more than what that lacks. Memory that adjoins is always
- * joined. The tags, and merging by them, are the same.
+ * Where search=binned asks for it, another heap serves (tagged_heap.c): free blocks hang in bins by
+ * size, there is no rover, and a live block has one tag.
  *
  * And where end=checked asks for it, the two tags of a block that comes back, and of a free one
  * below it, must agree: a write just past its end has damaged the upper.
@@ -76,6 +73,8 @@ static void knuth_init(void *state, struct page_source *pages, const void *optio
     heap->counters.on = chosen->counters;
     heap->looks_at_end = chosen->end == KNUTH_END_CHECKED;
     heap->alignment = block_alignment_of(chosen->alignment);
+    heap->tagged = (struct tagged_heap){
+        .pages = pages, .cut_from_end = heap->cut_from_end, .counters.on = chosen->counters};
 }
 
 /* Blocks and tags. */
@@ -211,65 +210,6 @@ static size_t wilderness_bytes(const struct knuth_heap *heap)
     return tag_state(last) == TAG_FREE ? tag_size(last) : 0;
 }
 
-/* The bins, where search=binned. Each is a circular list, the block that was put in last at its
- * front. The wilderness is in none: it is found by the last fencepost, and taken last. */
-
-static unsigned bin_of(size_t bytes)
-{
-    return free_bin_of(bytes / BLOCK_ALIGNMENT);
-}
-
-static void put_into_bin(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
-{
-    if (is_wilderness(heap, block))
-        return;
-    unsigned bin = bin_of(bytes);
-    link_before(heap->bins[bin], block);
-    heap->bins[bin] = block;
-    free_bin_set(&heap->bin_map, bin);
-}
-
-static void remove_from_bin(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
-{
-    if (is_wilderness(heap, block))
-        return;
-    unsigned bin = bin_of(bytes);
-    struct knuth_free_block *next = block->next;
-    unlink_block(block);
-    if (next == block) {
-        heap->bins[bin] = NULL;
-        free_bin_clear(&heap->bin_map, bin);
-    } else if (heap->bins[bin] == block) {
-        heap->bins[bin] = next;
-    }
-}
-
-/* The first block that serves of a bin that is not empty, among as many as a search may look at. */
-static struct knuth_free_block *find_in_bin(struct knuth_heap *heap, unsigned bin, size_t bytes)
-{
-    struct knuth_free_block *block = heap->bins[bin];
-    uint64_t length = 1;
-    bool found = free_block_bytes(block) >= bytes;
-    while (!found && block->next != heap->bins[bin] && length < BINNED_SEARCH_LIMIT) {
-        block = block->next;
-        found = free_block_bytes(block) >= bytes;
-        length++;
-    }
-    count_search(&heap->counters, length);
-    return found ? block : NULL;
-}
-
-static struct knuth_free_block *find_binned(struct knuth_heap *heap, size_t bytes)
-{
-    unsigned bin = free_bin_next(&heap->bin_map, bin_of(bytes));
-    struct knuth_free_block *block = NULL;
-    while (!block && bin < FREE_BINS) {
-        block = find_in_bin(heap, bin, bytes);
-        bin = free_bin_next(&heap->bin_map, bin + 1);
-    }
-    return block;
-}
-
 static void raise_bound(struct knuth_heap *heap, size_t bytes)
 {
     if (bytes > heap->bound)
@@ -287,35 +227,9 @@ static void check_start(const struct knuth_heap *heap, const struct knuth_free_b
         report_damaged_tag(start);
 }
 
-/* As release, into the bins. */
-static __attribute__((noinline)) void release_to_bin(struct knuth_heap *heap, char *block,
-                                                     size_t bytes)
-{
-    uint64_t below = trusted_tag(block - TAG_BYTES), above = trusted_tag(block + bytes);
-    heap->free_bytes += bytes;
-    if (tag_state(above) == TAG_FREE) {
-        bytes += tag_size(above);
-        remove_from_bin(heap, free_block_ending(block + bytes), tag_size(above));
-        count_merge(&heap->counters);
-    }
-    if (tag_state(below) == TAG_FREE) {
-        remove_from_bin(heap, free_block_ending(block), tag_size(below));
-        check_start(heap, free_block_ending(block), below);
-        block -= tag_size(below);
-        bytes += tag_size(below);
-        count_merge(&heap->counters);
-    }
-    set_tags(block, bytes, TAG_FREE);
-    put_into_bin(heap, free_block_ending(block + bytes), bytes);
-}
-
 /* Puts a block, which must be tagged as allocated, into the list, merged with its neighbours. */
 static void release(struct knuth_heap *heap, char *block, size_t bytes)
 {
-    if (heap->binned) {
-        release_to_bin(heap, block, bytes);
-        return;
-    }
     uint64_t below = trusted_tag(block - TAG_BYTES), above = trusted_tag(block + bytes);
     struct knuth_free_block *lower = NULL, *merged = free_block_ending(block + bytes);
     heap->free_bytes += bytes;
@@ -343,18 +257,6 @@ static void release(struct knuth_heap *heap, char *block, size_t bytes)
     heap->rover = merged;
 }
 
-/* The wilderness is about to be none. */
-static __attribute__((noinline)) void keep_wilderness(struct knuth_heap *heap)
-{
-    size_t bytes = wilderness_bytes(heap);
-    raise_bound(heap, bytes);
-    if (!heap->binned || bytes == 0)
-        return;
-    struct knuth_free_block *block = free_block_ending(heap->fencepost);
-    heap->fencepost = NULL;
-    put_into_bin(heap, block, bytes);
-}
-
 /* Gets what a block of `bytes` needs, fenceposts included, whatever is free already. Where nothing
  * is free, even memory that adjoins begins anew, as published. The rover is then at the new memory.
  */
@@ -365,17 +267,11 @@ static bool extend(struct knuth_heap *heap, size_t bytes)
     if (!start)
         return false;
     char *block = heap->fencepost;
-    if (!block || start != block + TAG_BYTES || (!heap->rover && !heap->binned)) {
-        keep_wilderness(heap);
+    if (!block || start != block + TAG_BYTES || !heap->rover) {
+        raise_bound(heap, wilderness_bytes(heap)); /* it is about to be none */
         tag_write(start, 0, TAG_FENCEPOST);
         block = start + TAG_BYTES;
         bytes -= 2 * TAG_BYTES;
-    }
-    if (heap->binned) { /* the wilderness is in no bin: it is joined here */
-        size_t joined = wilderness_bytes(heap);
-        heap->free_bytes -= joined;
-        block -= joined;
-        bytes += joined;
     }
     heap->fencepost = block + bytes;
     tag_write(heap->fencepost, 0, TAG_FENCEPOST);
@@ -418,21 +314,6 @@ static struct knuth_free_block *find_room(struct knuth_heap *heap, size_t bytes)
     return found ? block : NULL;
 }
 
-/* Memory grows by what the wilderness lacks; by all, if what it gets does not adjoin. */
-static struct knuth_free_block *obtain_binned_room(struct knuth_heap *heap, size_t bytes)
-{
-    struct knuth_free_block *block = find_binned(heap, bytes);
-    if (!block)
-        block = sufficient_wilderness(heap, bytes);
-    for (int tries = 0; !block && tries < 2; tries++) {
-        size_t missing = tries == 0 ? bytes - wilderness_bytes(heap) : bytes;
-        if (!extend(heap, missing))
-            return NULL;
-        block = sufficient_wilderness(heap, bytes);
-    }
-    return block;
-}
-
 /* A free block of at least `bytes`, grown for it if need be. The rover's block may be another.
  * NULL: refused. */
 static struct knuth_free_block *obtain_room(struct knuth_heap *heap, size_t bytes)
@@ -471,30 +352,6 @@ static char *cut(struct knuth_heap *heap, struct knuth_free_block **block, size_
     return taken;
 }
 
-/* Takes `bytes` out of a free block that has them and is in a bin, from its end if so asked. */
-static char *take_binned(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes,
-                         bool from_end)
-{
-    size_t found = free_block_bytes(block), rest = found - bytes;
-    char *taken = start_of(block, found), *remainder = taken + bytes;
-    remove_from_bin(heap, block, found);
-    check_start(heap, block, tag_read(&block->tag));
-    if (rest >= KNUTH_MIN_BLOCK) {
-        if (from_end) {
-            remainder = taken;
-            taken += rest;
-        }
-        set_tags(remainder, rest, TAG_FREE);
-        put_into_bin(heap, free_block_ending(remainder + rest), rest);
-        count_split(&heap->counters);
-    } else {
-        bytes = found;
-    }
-    heap->free_bytes -= bytes;
-    set_tags(taken, bytes, TAG_LIVE);
-    return taken;
-}
-
 /* Takes `bytes` out of a free block that has them, and keeps the rover at the larger block. */
 static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_t bytes)
 {
@@ -522,20 +379,14 @@ static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_
 
 /* The seam. */
 
-static __attribute__((noinline)) void *alloc_binned(struct knuth_heap *heap, size_t bytes)
-{
-    struct knuth_free_block *block = obtain_binned_room(heap, bytes);
-    return block ? payload_of(take_binned(heap, block, bytes, heap->cut_from_end)) : NULL;
-}
-
 static void *knuth_alloc(void *state, size_t size)
 {
     struct knuth_heap *heap = state;
+    if (heap->binned)
+        return tagged_alloc(&heap->tagged, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     size_t bytes = block_bytes(heap, size);
-    if (heap->binned)
-        return alloc_binned(heap, bytes);
     struct knuth_free_block *block = obtain_room(heap, bytes);
     return block ? payload_of(take(heap, block, bytes)) : NULL;
 }
@@ -543,6 +394,10 @@ static void *knuth_alloc(void *state, size_t size)
 static void knuth_free(void *state, void *payload)
 {
     struct knuth_heap *heap = state;
+    if (heap->binned) {
+        tagged_free(&heap->tagged, payload);
+        return;
+    }
     size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, tag_before(payload), bytes);
 }
@@ -562,6 +417,8 @@ static void shed(struct knuth_heap *heap, char *block, size_t bytes, size_t need
 static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
 {
     struct knuth_heap *heap = state;
+    if (heap->binned)
+        return tagged_alloc_aligned(&heap->tagged, alignment, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(heap, size);
@@ -587,10 +444,6 @@ static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
  * Always from the neighbour's start; the rover moves on only if all of it goes. */
 static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper, size_t missing)
 {
-    if (heap->binned) {
-        count_merge(&heap->counters);
-        return tag_size(tag_read(take_binned(heap, upper, missing, false)));
-    }
     size_t found = free_block_bytes(upper), rest = found - missing;
     if (rest >= KNUTH_MIN_BLOCK) {
         set_tags(end_of(upper) - rest, rest, TAG_FREE);
@@ -608,6 +461,8 @@ static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper,
 static bool knuth_resize(void *state, void *payload, size_t size)
 {
     struct knuth_heap *heap = state;
+    if (heap->binned)
+        return tagged_resize(&heap->tagged, payload, size);
     size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = tag_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
@@ -628,15 +483,18 @@ static bool knuth_resize(void *state, void *payload, size_t size)
 
 static size_t knuth_usable_size(void *state, const void *payload)
 {
-    uint64_t opened = head_of(state, payload);
+    const struct knuth_heap *heap = state;
+    if (heap->binned)
+        return tagged_usable_size(&heap->tagged, payload);
+    uint64_t opened = head_of(heap, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - KNUTH_TAGS_BYTES : 0;
 }
 
 static struct block_waste knuth_waste(void *state, const void *payload)
 {
-    (void)state;
+    const struct knuth_heap *heap = state;
     (void)payload;
-    return (struct block_waste){.header_bytes = KNUTH_TAGS_BYTES};
+    return (struct block_waste){.header_bytes = heap->binned ? TAG_BYTES : KNUTH_TAGS_BYTES};
 }
 
 /* Looking in from outside. */
@@ -692,31 +550,25 @@ static bool walk_segments(const struct knuth_heap *heap, heap_visitor *visit, vo
 
 static void knuth_walk(void *state, heap_visitor *visit, void *argument)
 {
-    walk_segments(state, visit, argument);
-}
-
-static size_t count_binned(const struct knuth_heap *heap)
-{
-    size_t count = 0;
-    for (unsigned bin = 0; bin < FREE_BINS; bin++) {
-        const struct knuth_free_block *block = heap->bins[bin];
-        for (; block; block = block->next == heap->bins[bin] ? NULL : block->next)
-            count++;
-    }
-    return count;
+    struct knuth_heap *heap = state;
+    if (heap->binned)
+        tagged_walk(&heap->tagged, visit, argument);
+    else
+        walk_segments(heap, visit, argument);
 }
 
 static void knuth_statistics(void *state, struct heap_statistics *statistics)
 {
     const struct knuth_heap *heap = state;
+    if (heap->binned) {
+        tagged_statistics(&heap->tagged, statistics);
+        return;
+    }
     const struct knuth_free_block *block = heap->rover;
-    for (size_t bytes = 0; !heap->binned && bytes < heap->free_bytes;
-         bytes += free_block_bytes(block)) {
+    for (size_t bytes = 0; bytes < heap->free_bytes; bytes += free_block_bytes(block)) {
         statistics->free_blocks++;
         block = block->next;
     }
-    if (heap->binned)
-        statistics->free_blocks += count_binned(heap) + (wilderness_bytes(heap) > 0);
     statistics->free_bytes += heap->free_bytes;
     add_counters(statistics, &heap->counters);
 }
@@ -761,39 +613,15 @@ static bool list_is_valid(const struct knuth_heap *heap, size_t count)
     return block == heap->rover;
 }
 
-/* Every bin holds free blocks of its sizes, and the map tells which hold any. All free blocks but
- * the wilderness, `count` of them, are in bins. */
-static bool bins_are_valid(const struct knuth_heap *heap, size_t count)
-{
-    size_t seen = 0;
-    for (unsigned bin = 0; bin < FREE_BINS; bin++) {
-        const struct knuth_free_block *block = heap->bins[bin];
-        if ((free_bin_next(&heap->bin_map, bin) == bin) != (block != NULL))
-            return false;
-        while (block) {
-            uint64_t tag = tag_read(&block->tag);
-            if (!tag_is(tag, TAG_FREE) || bin_of(tag_size(tag)) != bin ||
-                is_wilderness(heap, block) || block->next->previous != block || ++seen > count)
-                return false;
-            block = block->next == heap->bins[bin] ? NULL : block->next;
-        }
-    }
-    return seen == count;
-}
-
-static bool free_blocks_are_listed(const struct knuth_heap *heap, const struct census *census)
-{
-    if (heap->binned)
-        return bins_are_valid(heap, census->free_blocks - (wilderness_bytes(heap) > 0));
-    return census->largest <= heap->bound && list_is_valid(heap, census->free_blocks);
-}
-
 static bool knuth_is_valid(void *state)
 {
-    const struct knuth_heap *heap = state;
+    struct knuth_heap *heap = state;
+    if (heap->binned)
+        return tagged_is_valid(&heap->tagged);
     struct census census = {.fencepost = heap->fencepost};
     return walk_segments(heap, count_block, &census) && !census.unmerged &&
-           census.free_bytes == heap->free_bytes && free_blocks_are_listed(heap, &census);
+           census.free_bytes == heap->free_bytes && census.largest <= heap->bound &&
+           list_is_valid(heap, census.free_blocks);
 }
 
 const char *const knuth_cuts[] = {[KNUTH_CUT_START] = "start", [KNUTH_CUT_END] = "end", NULL};

@@ -8,7 +8,7 @@
 #include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
-#include "alloc/policies/free_bins.h"
+#include "alloc/policies/tagged_heap.h"
 #include "alloc/heap.h"
 
 enum {
@@ -24,12 +24,10 @@ struct knuth_heap {
     size_t free_bytes, alignment;
     char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
-    bool binned;  /* there is no circular list and no rover, but the bins */
+    bool binned;  /* all is done by the tagged heap */
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
-    /* Where search=binned: the free blocks but for the wilderness, by size. */
-    struct free_bin_map bin_map;
-    struct knuth_free_block *bins[FREE_BINS];
+    struct tagged_heap tagged;
 };
 
 enum knuth_cut { KNUTH_CUT_START, KNUTH_CUT_END };

@@ -10,25 +10,7 @@
 #define TITLE "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)"
 #define SOURCE "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5"
 
-/* A bin holds blocks by what the program may use of them. */
-static inline unsigned bin_of(size_t size)
-{
-    return size_bin_of(size + !size);
-}
-
-static inline size_t bin_request(unsigned bin)
-{
-    return size_bin_bytes(bin);
-}
-
-static const struct layered_policy layers = {
-    .heap = &knuth_policy,
-    .shadow_shift = 5,
-    .bins = BINS,
-    .largest_binned = SIZE_BINS_LARGEST(BINS - 1),
-    .bin_of = bin_of,
-    .bin_request = bin_request,
-};
+static const struct layered_policy layers = {.heap = &knuth_policy, TAGGED_BINS};
 
 struct knuth_default_options {
     struct knuth_options heap;

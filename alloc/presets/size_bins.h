@@ -46,4 +46,26 @@ static inline size_t size_bin_bytes(unsigned bin)
     return ((size_t)1 << log) + (step << (log - SIZE_BINS_A_DOUBLING_LOG));
 }
 
+/* For heaps whose blocks have one word of header, and 32 bytes at least, so that a shadow byte
+ * serves 32. A bin holds blocks by their bytes, header included; the first bin, of 16, is left
+ * out. */
+enum { TAGGED_HEADER_BYTES = 8, TAGGED_LEAST_BYTES = 32 };
+
+static inline unsigned tagged_bin_of(size_t size)
+{
+    size_t bytes = size + TAGGED_HEADER_BYTES;
+    return bytes <= TAGGED_LEAST_BYTES ? 0 : size_bin_of(bytes) - 1;
+}
+
+static inline size_t tagged_bin_request(unsigned bin)
+{
+    return size_bin_bytes(bin + 1) - TAGGED_HEADER_BYTES;
+}
+
+/* The rows of a layered_policy that follow from these. */
+#define TAGGED_BINS                                                                           \
+    .shadow_shift = 5, .bins = BINS,                                                          \
+    .largest_binned = SIZE_BINS_LARGEST(BINS) - TAGGED_HEADER_BYTES, .bin_of = tagged_bin_of, \
+    .bin_request = tagged_bin_request
+
 #endif

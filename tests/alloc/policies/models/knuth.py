@@ -8,12 +8,13 @@ from bisect import bisect_left, insort
 
 from models.model import BIN_STARTS, SEARCH_LIMIT, Model, bin_of, round_up
 
-TAGS = 16
 LEAST = 32
 GROWTH = 8192
 
 
 class Knuth(Model):
+    tags = 16  # bytes that a block has beyond what the program asked for
+
     def __init__(self, cut: str = "start", align: int = 16) -> None:
         super().__init__()
         self.align = align
@@ -97,7 +98,7 @@ class Knuth(Model):
         return taken
 
     def alloc(self, size: int) -> int:
-        size = max(round_up(size + TAGS, self.align), LEAST)
+        size = max(round_up(size + self.tags, self.align), LEAST)
         if sum(self.sizes[start] for start in self.free_list) < size:
             self.grow(size)
         order = self.free_list
@@ -121,8 +122,8 @@ class Knuth(Model):
             self.release(self.split_off(start, needed))
 
     def alloc_aligned(self, alignment: int, size: int) -> int:
-        needed = max(round_up(size + TAGS, self.align), LEAST)
-        payload = self.alloc(needed - TAGS + alignment + LEAST)
+        needed = max(round_up(size + self.tags, self.align), LEAST)
+        payload = self.alloc(needed - self.tags + alignment + LEAST)
         start = payload - 8
         if payload % alignment:
             aligned = round_up(payload + LEAST, alignment)
@@ -136,7 +137,7 @@ class Knuth(Model):
 
     def resize(self, block: int, size: int) -> bool:
         start = block - 8
-        needed = max(round_up(size + TAGS, self.align), LEAST)
+        needed = max(round_up(size + self.tags, self.align), LEAST)
         missing = needed - self.sizes[start]
         if missing <= 0:
             self.shed(start, needed)
@@ -158,7 +159,9 @@ class Knuth(Model):
 
 class BinnedKnuth(Knuth):
     """search=binned: the free list is one list for each bin, the newest block first; the
-    wilderness is in none."""
+    wilderness is in none. A live block has one tag."""
+
+    tags = 8
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +214,7 @@ class BinnedKnuth(Knuth):
         return start
 
     def alloc(self, size: int) -> int:
-        size = max(round_up(size + TAGS, self.align), LEAST)
+        size = max(round_up(size + self.tags, self.align), LEAST)
         for number in range(bin_of(size // 16), len(BIN_STARTS)):
             for start in self.bins[number][:SEARCH_LIMIT]:
                 if self.sizes[start] >= size:
@@ -224,7 +227,7 @@ class BinnedKnuth(Knuth):
 
     def resize(self, block: int, size: int) -> bool:
         start = block - 8
-        needed = max(round_up(size + TAGS, self.align), LEAST)
+        needed = max(round_up(size + self.tags, self.align), LEAST)
         missing = needed - self.sizes[start]
         if missing <= 0:
             self.shed(start, needed)

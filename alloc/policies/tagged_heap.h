@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tagged_heap.h: what the default presets of knuth and cartesian have in common; see tagged_heap.c.
+ */
+#ifndef ALLOTROPE_ALLOC_POLICIES_TAGGED_HEAP_H
+#define ALLOTROPE_ALLOC_POLICIES_TAGGED_HEAP_H
+
+#include "alloc/heap.h"
+#include "alloc/policies/boundary_tag.h"
+#include "alloc/policies/counters.h"
+#include "alloc/policies/free_bins.h"
+#include "alloc/policies/free_tree.h"
+
+enum {
+    TAGGED_MIN_BLOCK = 32, /* two tags and two links */
+    TAGGED_LEAST_IN_TREE = 16384,
+};
+
+struct tagged_free_block;
+
+struct tagged_heap {
+    struct page_source *pages;
+    char *fencepost; /* the tag behind the last block; NULL: no memory yet */
+    size_t free_bytes, wilderness_bytes;
+    bool has_tree;     /* for free blocks from TAGGED_LEAST_IN_TREE on */
+    bool cut_from_end; /* hands out the high end of a free block, else the low one */
+    struct counters counters;
+    struct free_tree tree;
+    struct free_bin_map bin_map;
+    struct tagged_free_block *bins[FREE_BINS];
+};
+
+/* As struct heap_policy says. */
+void *tagged_alloc(struct tagged_heap *heap, size_t size);
+void *tagged_alloc_aligned(struct tagged_heap *heap, size_t alignment, size_t size);
+void tagged_free(struct tagged_heap *heap, void *payload);
+bool tagged_resize(struct tagged_heap *heap, void *payload, size_t size);
+size_t tagged_usable_size(const struct tagged_heap *heap, const void *payload);
+void tagged_walk(struct tagged_heap *heap, heap_visitor *visit, void *argument);
+void tagged_statistics(const struct tagged_heap *heap, struct heap_statistics *statistics);
+bool tagged_is_valid(struct tagged_heap *heap);
+
+#endif
