@@ -74,9 +74,9 @@ void *realloc(void *block, size_t size)
     return to;
 }
 """
-# As tcmalloc: its malloc_usable_size makes an object of C++ at the first call, by whichever operator
-# new comes first, and answers 0 before its own constructor has run. The program's block is from
-# that time.
+# As tcmalloc: its malloc_usable_size makes an object of C++ at the first call, by whichever
+# operator new comes first, and answers 0 until its own constructor has run. The program's blocks
+# are from that time.
 LAZY = """
 extern void *_Znwm(size_t size);
 static int is_up;
