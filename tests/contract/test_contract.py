@@ -165,6 +165,12 @@ def test_information_is_well_formed(under: Under) -> None:
     assert result.stdout == "" and len(result.stderr.splitlines()) > 5
 
 
+@each_of_ours
+def test_statistics_that_nobody_reads_hold_no_lock(under: Under) -> None:
+    """glibc's own malloc hangs here."""
+    require_success(run(under, "information", "blocked"))
+
+
 # The others never give small blocks' memory back, or at once.
 @pytest.mark.parametrize(
     "under", [under for under in ALL if under.name in ("glibc", "blocks", "gc")], ids=str
