@@ -267,3 +267,118 @@ def test_instructions_outside_stores_are_equal_to_the_last_one(
         assert inside == PER_STORE[kind] * stores
     else:  # a store of an integer ends at the first filter, one to be remembered at the call
         assert 3 * stores < inside < 10 * stores
+
+
+# Random mutators against a model, and all of the runtime under sanitizers.
+
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-pie", "-mno-red-zone", "-D_GNU_SOURCE", f"-I{SOURCE}"]
+COMMON = ("heap", "scavenge", "verify", "remembered_set")
+INTERPRETER = ("image", "compile", "main")
+# What the kernel's dirty pages need of the native wing.
+NATIVE = [
+    *(f"vm/kernel/{name}.c" for name in ("dirty", "kept", "process")),
+    *(f"vm/{name}.c" for name in ("pages", "metadata", "private_memory", "lock", "message")),
+    *(f"vm/{name}.c" for name in ("granule_map", "window", "freeze", "fork_chain", "deferred")),
+]
+
+
+def store_flags(barrier: str) -> list[str]:
+    """As runtime.am gives them."""
+    kind, _, size = barrier.partition("-")
+    flags = {
+        "remsets": ["-DBARRIER=BARRIER_REMSETS"],
+        "cards": ["-DBARRIER=BARRIER_CARDS", f"-DCARD_BYTES={size}"],
+        "scan": ["-DBARRIER=BARRIER_CARDS", f"-DCARD_BYTES={size}", "-DPURE_SCAN"],
+        "oracle": ["-DORACLE"],
+    }
+    return flags.get(kind, [])
+
+
+def policy_file(barrier: str) -> str:
+    kind = barrier.split("-")[0]
+    return f"policy_{dict(scan='cards', oracle='pages').get(kind, kind)}.c"
+
+
+class Workshop:
+    """Builds programs of the runtime with other flags; what is common is compiled once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def compiled(self, source: Path, name: str, flags: list[str]) -> str:
+        made = self.folder / f"{name}.o"
+        if not made.exists():
+            compiler = os.environ.get("CC", "gcc").split()
+            command = [*compiler, *FLAGS, *SANITIZERS, *flags, "-c", "-o", str(made), str(source)]
+            subprocess.run(command, check=True, timeout=HANG)
+        return str(made)
+
+    def program(self, barrier: str, mutator: Path, common: tuple[str, ...], *more: str) -> Path:
+        made = self.folder / f"{mutator.stem}-{barrier}{''.join(more)}"
+        flags = [*store_flags(barrier), *more]
+        objects = [self.compiled(SOURCES / f"{name}.c", name, []) for name in common]
+        for source in (mutator, SOURCES / policy_file(barrier)):
+            objects.append(self.compiled(source, f"{made.name}-{source.stem}", flags))
+        if barrier == "kernel":
+            native = [SOURCE / name for name in NATIVE]
+            objects += [self.compiled(file, f"vm-{file.stem}", []) for file in native]
+        command = [*os.environ.get("CC", "gcc").split(), "-no-pie", *SANITIZERS]
+        subprocess.run([*command, "-o", str(made), *objects, "-lpthread"], check=True, timeout=HANG)
+        return made
+
+    def random_mutator(self, barrier: str, *more: str) -> Path:
+        mutator = SOURCE / "tests" / "bench_programs" / "random_mutator.c"
+        return self.program(barrier, mutator, COMMON, *more)
+
+    def runner(self, barrier: str, *more: str) -> Path:
+        return self.program(barrier, SOURCES / "interpret.c", COMMON + INTERPRETER, *more)
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("sanitized"))
+
+
+def mutate(
+    workshop: Workshop, barrier: str, seed: int, folder: Path, *more: str
+) -> subprocess.CompletedProcess[str]:
+    words = [str(seed), "30000"]
+    if barrier == "oracle":
+        words.append(str(folder / "record"))
+        recorder = str(workshop.random_mutator("pages"))
+        result_of(run([recorder, *words]))
+        if more:  # an oracle that does not know everything: it says that no page is dirty
+            scavenges = len((folder / "record").read_bytes()) // 4
+            (folder / "record").write_bytes(bytes(4 * scavenges))
+    program = workshop.random_mutator(barrier, *(() if barrier == "oracle" else more))
+    return run([str(program), *words])
+
+
+@pytest.mark.parametrize("barrier", BARRIERS)
+def test_random_changes_leave_the_heap_as_the_model(
+    workshop: Workshop, tmp_path: Path, barrier: str
+) -> None:
+    found = [result_of(mutate(workshop, barrier, seed, tmp_path)) for seed in (1, 2)]
+    assert found == [result_of(mutate(workshop, "remsets", seed, tmp_path)) for seed in (1, 2)]
+    assert found[0] != found[1]
+    assert all(each["scavenges"] > 30 for each in found)
+
+
+BROKEN = ["remsets", "cards-512", "scan-64", "pages", "oracle", "kernel"]
+
+
+@pytest.mark.parametrize("barrier", BROKEN)
+def test_a_broken_barrier_is_found(workshop: Workshop, tmp_path: Path, barrier: str) -> None:
+    done = mutate(workshop, barrier, 1, tmp_path, "-DBARRIER_BROKEN")
+    assert done.returncode == 3
+    assert re.search("a slot holds no object|the barrier does not know", done.stderr)
+
+
+@pytest.mark.parametrize("barrier", [*BROKEN, "cards-16", "cards-4096"])
+def test_a_program_runs_under_sanitizers(
+    workshop: Workshop, small: Path, tmp_path: Path, barrier: str
+) -> None:
+    options = barrier_options(barrier, small, tmp_path, "young=32", "verify=1")
+    found = result_of(run(words_of(workshop.runner(barrier), small, *options)))
+    assert found["scavenges"] > 5
