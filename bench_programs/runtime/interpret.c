@@ -151,8 +151,17 @@ static void activate(value method, size_t arguments)
     make_active(frame);
 }
 
+/* A frame that is the newest object is freed when it returns: whatever could refer to it, a block
+ * or a frame, would be newer. */
+static void free_newest(struct object *frame)
+{
+    if ((uintptr_t)frame + bytes_used(frame) == heap.top)
+        heap.top = (uintptr_t)frame;
+}
+
 static void resume(value frame, value result)
 {
+    free_newest(machine.active);
     if (frame == image.nil) {
         machine.finished = true;
         machine.method = result;

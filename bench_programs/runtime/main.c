@@ -17,16 +17,16 @@
 #include "bench_programs/runtime/policy.h"
 #include "bench_programs/runtime/scavenge.h"
 
-enum { KIB = 1024, MIB = 1024 * 1024 };
+enum { MIB = 1024 * 1024 };
 
 static struct option {
     const char *name;
     uint64_t minimum, maximum, value;
 } options[] = {
-    {"scale", 1, 100000, 1},     /* the argument of run: */
-    {"young", 16, 1 << 20, 105}, /* KiB of each semispace */
-    {"old", 1, 1 << 16, 64},     /* MiB of the old generation */
-    {"verify", 0, 1, 0},         /* the heap after each scavenge */
+    {"scale", 1, 100000, 1},         /* the argument of run: */
+    {"young", 8192, 1 << 30, 68000}, /* bytes of each semispace */
+    {"old", 1, 1 << 16, 64},         /* MiB of the old generation */
+    {"verify", 0, 1, 0},             /* the heap after each scavenge */
 };
 enum { SCALE, YOUNG, OLD, VERIFY, OPTIONS };
 
@@ -91,7 +91,7 @@ int main(int count, char **words)
         else if (strchr(words[i], '='))
             take_option(words[i]);
     }
-    heap_open(options[YOUNG].value * KIB, options[OLD].value * MIB);
+    heap_open(options[YOUNG].value / OBJECT_ALIGNMENT * OBJECT_ALIGNMENT, options[OLD].value * MIB);
     policy_open(file);
     image_open();
     for (int i = 1; i < count; i++)

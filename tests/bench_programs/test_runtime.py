@@ -114,6 +114,12 @@ def run_barrier(barrier: str, source: Path, folder: Path, *options: str) -> dict
     return result_of(run(words_of(RUNTIME / f"run-{barrier}", source, *options)))
 
 
+def run_interactive(barrier: str, *options: str) -> dict[str, Any]:
+    names = ("kernel", "compiler", "interactive")
+    files = [str(SOURCES / f"{name}.st") for name in names]
+    return result_of(run([str(RUNTIME / f"run-{barrier}"), *files, *options]))
+
+
 SAME = ("result", "scavenges", "store_checks", "survived_bytes", "promoted_bytes", "old_bytes")
 
 
@@ -121,7 +127,7 @@ SAME = ("result", "scavenges", "store_checks", "survived_bytes", "promoted_bytes
 def test_every_barrier_finds_the_same_and_a_sound_heap(
     small: Path, tmp_path: Path, barrier: str
 ) -> None:
-    options = ("scale=4", "young=32", "verify=1")
+    options = ("scale=4", "young=32000", "verify=1")
     expected = run_barrier("remsets", small, tmp_path, *options)
     found = run_barrier(barrier, small, tmp_path, *options)
     assert found["scavenges"] > 20
@@ -140,8 +146,50 @@ def test_destroy_is_of_the_papers_size(tmp_path: Path) -> None:
     assert 0.9 * 864 < found["traps"] < 1.1 * 864
 
 
+def test_interactive_is_of_the_papers_size(tmp_path: Path) -> None:
+    """137 collections, within a factor of 2 of 4,775 store checks in each."""
+    found = run_interactive("pages", "young=524288")
+    assert found["scavenges"] == 137
+    assert 4775 / 2 < found["store_checks"] / 137 < 4775 * 2
+
+
+# Compiles all methods anew and answers how many there are, a million for each that differs.
+COMPILE_ALL = """
+class Main Object
+def run: scale
+    | compiler sum |
+    compiler := Compiler new.
+    compiler init.
+    sum := 0.
+    Classes do: [:class |
+        class isNil ifFalse: [
+            1 to: class methodCount do: [:i |
+                sum := sum + 1.
+                (class methodAt: i) = (compiler compile: (class methodAt: i) source in: class)
+                    ifFalse: [sum := sum + 1000000]]]].
+    ^sum
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_compiler_in_the_language_emits_what_the_bootstrap_compiler_does(
+    tmp_path: Path, broken: bool
+) -> None:
+    """For each method that there is, its own included."""
+    texts = [(SOURCES / f"{name}.st").read_text() for name in ("kernel", "compiler", "interactive")]
+    texts[1] = texts[1].replace("code addByte: first", "code addByte: 0", int(broken))
+    texts[2] = texts[2].replace("class Main", "class Interactive")
+    texts.append(COMPILE_ALL)
+    files = [tmp_path / f"{number}.st" for number in range(len(texts))]
+    for file, text in zip(files, texts):
+        file.write_text(text)
+    found = result_of(run([str(RUNTIME / "run-remsets"), *map(str, files), "verify=1"]))
+    assert found["result"] % 1000000 == sum(text.count("\ndef ") for text in texts)
+    assert (found["result"] > 1000000) == broken
+
+
 def test_an_oracle_without_its_whole_record_says_so(small: Path, tmp_path: Path) -> None:
-    options = barrier_options("oracle", small, tmp_path, "young=32")
+    options = barrier_options("oracle", small, tmp_path, "young=32000")
     record = tmp_path / "dirty-pages"
     record.write_bytes(record.read_bytes()[:-8])
     done = run(words_of(RUNTIME / "run-oracle", small, *options))
@@ -221,7 +269,7 @@ def without_barrier(
     small: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Counter[str], int, int]:
     folder = tmp_path_factory.mktemp("callgrind")
-    options = barrier_options("oracle", small, folder, "young=32")
+    options = barrier_options("oracle", small, folder, "young=32000")
     return instructions(RUNTIME / "run-oracle", small, folder, *options)
 
 
@@ -257,7 +305,7 @@ def test_instructions_outside_stores_are_equal_to_the_last_one(
     barrier: str,
 ) -> None:
     expected, _, stores_expected = without_barrier
-    options = barrier_options(barrier, small, tmp_path, "young=32")
+    options = barrier_options(barrier, small, tmp_path, "young=32000")
     outside, inside, stores = instructions(RUNTIME / f"run-{barrier}", small, tmp_path, *options)
     assert stores == stores_expected > 3000
     assert outside["interpret"] > 100000
@@ -379,6 +427,6 @@ def test_a_broken_barrier_is_found(workshop: Workshop, tmp_path: Path, barrier: 
 def test_a_program_runs_under_sanitizers(
     workshop: Workshop, small: Path, tmp_path: Path, barrier: str
 ) -> None:
-    options = barrier_options(barrier, small, tmp_path, "young=32", "verify=1")
+    options = barrier_options(barrier, small, tmp_path, "young=32000", "verify=1")
     found = result_of(run(words_of(workshop.runner(barrier), small, *options)))
     assert found["scavenges"] > 5
