@@ -8,13 +8,14 @@ from typing import Mapping, Sequence
 
 from ...output.units import format_bytes
 from ...statistics.intervals import Estimate
-from ...statistics.verdicts import Standing, Verdict
+from ...statistics.verdicts import Quantifier, Standing, Verdict
 from . import paper
 from .claims import Claim, short_number
-from .plan import BASELINE, COLLECTORS, MODERN
+from .paper import CACHE_1992
+from .plan import BASELINE, COLLECTORS, LIBGC, MODERN
 from .results import Results
-from .sheets import ABSENT
-from .tables import COLLECTED, EXPLICIT
+from .sheets import ABSENT, number_cell
+from .tables import BSD, COLLECTED, EXPLICIT
 
 # What a reader of ten minutes wants to know (chosen before there were figures:
 # docs/measurements/study.md), and the claim that decides each.
@@ -42,10 +43,11 @@ class Answer:
     then: str
     now: str
     verdict: Verdict
+    agree: str = ""  # of how many, where it is no longer so of all
 
     @property
     def word(self) -> str:
-        return WORDS[self.verdict]
+        return WORDS[self.verdict] + (f": {self.agree} agree" if self.agree else "")
 
 
 def medians(claim: Claim) -> list[float]:
@@ -59,7 +61,7 @@ def _span(values: Sequence[float]) -> str:
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return ABSENT
-    ends = [short_number(min(known)), short_number(max(known))]
+    ends = [number_cell(min(known)), number_cell(max(known))]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
@@ -74,11 +76,19 @@ class _Told:
 
     def part(self, number: str, place: int) -> str:
         parts = self.claims[number].parts
-        return parts[place].figure_alone() if len(parts) > place else ABSENT
+        if len(parts) <= place:
+            return ABSENT
+        value = parts[place].measured
+        value = value.median if isinstance(value, Estimate) else value
+        return _span([] if value is None else [value])
+
+    def count_of(self, number: str, place: int) -> str:
+        """Of programs: a whole number."""
+        return self.part(number, place).removesuffix(".00")
 
     def most(self, number: str) -> str:
         values = medians(self.claims[number])
-        return short_number(max(values)) if values else ABSENT
+        return _span([max(values)] if values else [])
 
     def agree(self, number: str) -> str:
         claim = self.claims[number]
@@ -87,8 +97,8 @@ class _Told:
 
 def _cpu(told: _Told) -> str:
     return (
-        f"{told.span('2a')} times SunOS's malloc; slowest of all in {told.part('2b', 0)} programs, "
-        f"fastest in {told.part('2b', 1)}"
+        f"{told.span('2a')} times SunOS's malloc; slowest of all in "
+        f"{told.count_of('2b', 0)} programs, fastest in {told.count_of('2b', 1)}"
     )
 
 
@@ -101,8 +111,8 @@ def _memory(told: _Told) -> str:
 
 def _malloc(told: _Told) -> str:
     return (
-        f"BSD fastest in {told.part('5c', 0)} programs, with up to {told.most('5a')} times SunOS's "
-        f"heap; SunOS smallest in {told.part('5e', 0)}"
+        f"BSD fastest in {told.count_of('5c', 0)} programs, with up to {told.most('5a')} times "
+        f"SunOS's heap; SunOS smallest in {told.count_of('5e', 0)}"
     )
 
 
@@ -121,15 +131,20 @@ def _system(told: _Told) -> str:
 
 
 def _today(results: Results) -> str:
-    """Today's collectors, and what today's mallocs do for programs without their own."""
+    """Today's collectors beside that of 1992."""
     said = []
-    for spec in COLLECTORS[1:3]:
-        pairs = [
-            (results.ratio(name, ("collected", spec), BASELINE), name) for name in results.claimed()
+    for spec, name in ((COLLECTORS[1], "ours"), (LIBGC, "Debian's libgc")):
+        pair = ("collected", spec)
+        times = [results.ratio(one, pair, COLLECTED) for one in results.claimed()]
+        rates = [
+            (results.miss_rate(one, *pair, CACHE_1992), results.miss_rate(one, *BSD, CACHE_1992))
+            for one in results.claimed()
         ]
-        times = [one.median for one, _ in pairs if one is not None]
-        if times:
-            said.append(f"{spec} {_span(times)} times SunOS's CPU time")
+        known = [one.median for one in times if one is not None]
+        misses = [rate / base for rate, base in rates if rate is not None and base]
+        if known:
+            told = f"{name} takes {_span(known)} of the 1992 collector's CPU time"
+            said.append(told + (f", with {_span(misses)} times BSD's misses" if misses else ""))
     return "; ".join(said) or ABSENT
 
 
@@ -164,9 +179,17 @@ def answers(
         "11": ("hoped for: generations, and better locality", _today(results)),
     }
     return [
-        Answer(number, question, *pairs[number], found[number].verdict)
+        Answer(number, question, *pairs[number], found[number].verdict, _agree(found[number]))
         for number, question in QUESTIONS.items()
     ]
+
+
+def _agree(claim: Claim) -> str:
+    """One counterexample refutes a claim of all; the reader is told how many agree."""
+    several = claim.quantifier is Quantifier.ALL and len(claim.parts) > 1
+    if claim.verdict is not Verdict.FAILS or not several:
+        return ""
+    return f"{claim.count(Standing.IN)} of {len(claim.parts)}"
 
 
 def contradictions(printed: Mapping[str, Claim]) -> list[tuple[Claim, str]]:
