@@ -19,6 +19,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/young.h"
 #include "vm/freeze.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
@@ -234,12 +235,16 @@ void blocks_flush_thread(void)
 
 /* The current slab. */
 
+/* In this order: [current-is-young]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
     count_taken(count_free(slab) * slab->block_bytes);
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
     bin->current = slab;
+    atomic_signal_fence(memory_order_seq_cst);
+    enter_young(slab);
+    atomic_signal_fence(memory_order_seq_cst);
     return find_word(bin, 0);
 }
 

@@ -23,6 +23,11 @@ COLLECTORS = [
     Under("every", LIBRARY, "gc:free=ignore,every=1000"),
     Under("small-stack", LIBRARY, "gc:free=ignore,initial=256K,stack=64K"),
     Under("markers", LIBRARY, "gc:free=ignore,initial=256K,markers=3,pause=1"),
+    Under("minors", LIBRARY, "gc:free=ignore,generations=2,verify=on,initial=256K"),
+    Under("minors-every", LIBRARY, "gc:free=ignore,generations=2,verify=on,every=1000"),
+    Under("minors-honour", LIBRARY, "gc:generations=2,verify=on,every=1000"),
+    Under("minors-none", LIBRARY, "gc:free=ignore,generations=2,verify=on,dirty=none,every=1000"),
+    Under("minors-markers", LIBRARY, "gc:free=ignore,generations=2,verify=on,every=1000,markers=3,pause=1"),
 ]
 
 
