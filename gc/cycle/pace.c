@@ -24,7 +24,8 @@
  * is. It is a minor one as long as what was promoted since the last full one leaves room for another
  * nursery in the headroom of that: all that is promoted may be garbage. Minor collections cease
  * where they do not pay: where they follow more than half of what is live, or more than half of
- * what was handed out survives. They are tried again after so many full ones (RETRY_AFTER).
+ * what was handed out survives. They are tried again after the next full one, then after two, four
+ * and so on up to RETRY_MOST, until they pay again.
  *
  * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
@@ -53,7 +54,8 @@ static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 /* Of the live bytes and the roots. */
 enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
 
-enum { RETRY_AFTER = 8 };
+/* Full collections after which minor ones are tried again. */
+enum { RETRY_MOST = 8 };
 
 /* In percent of the program's time. */
 enum { OVERHEAD_AFFORDABLE = 2, OVERHEAD_LOW = 3, OVERHEAD_HIGH = 8 };
@@ -78,7 +80,7 @@ static struct {
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
     bool has_ceased;
-    unsigned fulls; /* since minor collections have ceased */
+    unsigned fulls, retry_after; /* since minor collections have ceased */
     uint64_t smoothed_pause, smoothed_run; /* ns */
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
@@ -286,13 +288,13 @@ static size_t nursery(void)
 
 bool pace_has_minors(void)
 {
-    return pace.options.generations && !pace.has_ceased;
+    return pace.options.generations && (!pace.has_ceased || pace.fulls + 1 >= pace.retry_after);
 }
 
 /* Of the headroom that the last full collection has set. */
 bool pace_wants_minor(void)
 {
-    return pace_has_minors() && pace.promoted + nursery() < pace.headroom_of_full;
+    return pace.options.generations && !pace.has_ceased && pace.promoted + nursery() < pace.headroom_of_full;
 }
 
 void pace_without_minors(void)
@@ -310,9 +312,14 @@ static bool pays(const struct pace_report *report)
 static void set_after_minor(const struct pace_report *report)
 {
     pace.promoted += report->promoted;
-    if (!pays(report)) {
+    if (pays(report)) {
+        pace.retry_after = 0;
+    } else {
         pace.has_ceased = true;
         pace.fulls = 0;
+        pace.retry_after = pace.retry_after == 0              ? 1
+                           : pace.retry_after < RETRY_MOST ? 2 * pace.retry_after
+                                                             : RETRY_MOST;
     }
     pace.handed_out = report->allocated;
     adapt(overhead_percent(report));
@@ -337,7 +344,7 @@ void pace_collected(const struct pace_report *report)
     }
     pace.promoted = 0;
     pace.handed_out = report->allocated;
-    if (pace.has_ceased && ++pace.fulls >= RETRY_AFTER)
+    if (pace.has_ceased && ++pace.fulls >= pace.retry_after)
         pace.has_ceased = false;
     if (pace.options.policy == POLICY_BOEHM) {
         set_by_study(report);

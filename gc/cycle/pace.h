@@ -56,8 +56,9 @@ void pace_given_up(size_t used, size_t allocated, size_t requested);
 /* How many of `most` helpers a collection is worth, of a heap like that of the last of its kind. */
 unsigned pace_helpers(bool minor, unsigned most);
 
-/* Whether there are minor collections now, and whether the next collection that is due is one. */
+/* Whether a collection that begins now is to be followed by minor ones. */
 bool pace_has_minors(void);
+/* Whether the next that is due is a minor one. */
 bool pace_wants_minor(void);
 
 /* There are none, for good. */

@@ -210,44 +210,71 @@ static void test_listed_is_young(void **state)
     memset(blocks, 0, sizeof blocks);
 }
 
-/* A block of two pages, whose word across the edge changes on one side alone. */
+/* A block of some pages. The word across an edge between two changes on one side alone. */
 static char *edge;
+static uintptr_t hidden_child;
+
+static void make_edge(void)
+{
+    parents[0] = new_parent(4 * PAGE_BYTES);
+    edge = (char *)round_up((uintptr_t)parents[0] + PAGE_BYTES, PAGE_BYTES);
+}
+
+static bool child_is_live(void)
+{
+    return blocks_usable_size((void *)(hidden_child ^ DISGUISE)) > 0;
+}
+
+static __attribute__((noinline)) void write_lower_half_of_a_child(void)
+{
+    void *child = blocks_alloc(CHILD_BYTES);
+    hidden_child = (uintptr_t)child ^ DISGUISE;
+    memcpy(edge - 4, &child, 4);
+}
 
 static void test_edges_overlap_at_the_end_of_a_dirty_page(void **state)
 {
     (void)state;
     require_ready();
-    parents[0] = new_parent(4 * PAGE_BYTES);
-    edge = (char *)round_up((uintptr_t)parents[0] + PAGE_BYTES, PAGE_BYTES);
-    uintptr_t upper = (uintptr_t)parents[0] >> 32;
-    memcpy(edge, &upper, 4);
+    make_edge();
+    uint32_t upper = (uint32_t)((uintptr_t)parents[0] >> 32);
+    memcpy(edge, &upper, sizeof upper);
     full();
     use_up_slabs();
-    uintptr_t child = (uintptr_t)new_parent(CHILD_BYTES);
-    memcpy(edge - 4, &child, 4); /* the lower half, on the page before */
-    child ^= DISGUISE;
+    write_lower_half_of_a_child();
     wipe_stack();
     minor();
-    assert_false(dirty_page(DIRTY_GENERATIONS, (uintptr_t)edge));
-    assert_true(blocks_usable_size((void *)(child ^ DISGUISE)) > 0);
+    assert_true(child_is_live());
+}
+
+/* The block that it will be is free now. */
+static __attribute__((noinline)) void write_lower_half_of_a_free_block(void)
+{
+    void *child = blocks_alloc(CHILD_BYTES);
+    hidden_child = (uintptr_t)child ^ DISGUISE;
+    memcpy(edge - 4, &child, 4);
+    blocks_free(child);
+}
+
+static __attribute__((noinline)) void take_it_and_write_the_upper_half(void)
+{
+    uint32_t upper = (uint32_t)((uintptr_t)edge >> 32);
+    assert_int_equal((uintptr_t)blocks_alloc(CHILD_BYTES) ^ DISGUISE, hidden_child);
+    memcpy(edge, &upper, sizeof upper);
 }
 
 static void test_edges_overlap_at_the_start_of_a_dirty_page(void **state)
 {
     (void)state;
     require_ready();
-    parents[0] = new_parent(4 * PAGE_BYTES);
-    edge = (char *)round_up((uintptr_t)parents[0] + PAGE_BYTES, PAGE_BYTES);
-    uintptr_t child = (uintptr_t)new_parent(CHILD_BYTES), upper = child >> 32;
-    memcpy(edge - 4, &child, 4);
-    blocks_free((void *)child);
-    child ^= DISGUISE;
+    make_edge();
+    write_lower_half_of_a_free_block();
+    wipe_stack();
     full();
-    assert_ptr_equal(blocks_alloc(CHILD_BYTES), child ^ DISGUISE); /* again, and young */
-    memcpy(edge, &upper, 4);
+    take_it_and_write_the_upper_half();
     wipe_stack();
     minor();
-    assert_true(blocks_usable_size((void *)(child ^ DISGUISE)) > 0);
+    assert_true(child_is_live());
 }
 
 static void test_marks_are_whole(void **state)
