@@ -108,9 +108,9 @@ void blocks_offer(struct slab *slab);
 /* As blocks_swept, after a sweep that only young slabs had: the others were offered. */
 void blocks_young_swept(void);
 
-/* All memory that blocks may lie in, but for blocks that were made during a fork. mapping: the large
- * block that it is, NULL: a part of the heap's space, of which the end may be new. By blocks_lock,
- * in the same order each time, unless mappings come or go. */
+/* All memory that blocks may lie in, but for blocks that were made during a fork. mapping: the
+ * large block that it is, NULL: a part of the heap's space, of which the end may be new. By
+ * blocks_lock, in the same order each time, unless mappings come or go. */
 typedef void blocks_range_visitor(void *argument, char *start, char *end,
                                   const struct slab *mapping);
 void blocks_each_range(blocks_range_visitor *visit, void *argument);

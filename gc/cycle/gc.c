@@ -92,8 +92,7 @@ static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_WATCH] = SWEEP_WATCH};
 static const char *const policy_words[] = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm", NULL};
 
-static const char *const dirty_words[] = {
-    [DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async", NULL};
+static const char *const dirty_words[] = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async", NULL};
 static const char *const verify_words[] = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on", NULL};
 
 static const struct option_description options[] = {

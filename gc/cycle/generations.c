@@ -18,7 +18,8 @@ static struct {
     bool marks_are_whole;
     bool in_doubt;
     struct dirty_scan scan;
-    /* Up to where each segment of the heap's space is tracked, in pages: addresses would be roots. */
+    /* Up to where each segment of the heap's space is tracked, in pages: addresses would be roots.
+     */
     uint64_t tracked_pages[AREA_SEGMENTS + 1];
     size_t segment; /* the one that a walk over the ranges has come to */
     struct generations_statistics statistics;

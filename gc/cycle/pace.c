@@ -20,12 +20,12 @@
  *                   since the last one. It is due unconditionally when the heap has four times
  *                   its goal, or when the last collection showed that the program leaks much.
  *
- * With generations a collection is due when the nursery has been handed out, the least headroom that
- * is. It is a minor one as long as what was promoted since the last full one leaves room for another
- * nursery in the headroom of that: all that is promoted may be garbage. Minor collections cease
- * where they do not pay: where they follow more than half of what is live, or more than half of
- * what was handed out survives. They are tried again after the next full one, then after two, four
- * and so on up to RETRY_MOST, until they pay again.
+ * With generations a collection is due when the nursery has been handed out, the least headroom
+ * that is. It is a minor one as long as what was promoted since the last full one leaves room for
+ * another nursery in the headroom of that: all that is promoted may be garbage. Minor collections
+ * cease where they do not pay: where they follow more than half of what is live, or more than half
+ * of what was handed out survives. They are tried again after the next full one, then after two,
+ * four and so on up to RETRY_MOST, until they pay again.
  *
  * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
@@ -74,13 +74,13 @@ static struct {
     size_t cgroup_bytes; /* what the control group leaves for the heap; 0: no limit */
     unsigned headroom_percent;
     size_t least_headroom;
-    size_t headroom, live; /* after the last collection; see pace_headroom */
+    size_t headroom, live;    /* after the last collection; see pace_headroom */
     uint64_t last_mark_ns[2]; /* of a full collection, of a minor one */
     size_t headroom_of_full;  /* that the last full collection has set */
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
     bool has_ceased;
-    unsigned fulls, retry_after; /* since minor collections have ceased */
+    unsigned fulls, retry_after;           /* since minor collections have ceased */
     uint64_t smoothed_pause, smoothed_run; /* ns */
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
@@ -294,7 +294,8 @@ bool pace_has_minors(void)
 /* Of the headroom that the last full collection has set. */
 bool pace_wants_minor(void)
 {
-    return pace.options.generations && !pace.has_ceased && pace.promoted + nursery() < pace.headroom_of_full;
+    return pace.options.generations && !pace.has_ceased &&
+           pace.promoted + nursery() < pace.headroom_of_full;
 }
 
 void pace_without_minors(void)
@@ -317,9 +318,9 @@ static void set_after_minor(const struct pace_report *report)
     } else {
         pace.has_ceased = true;
         pace.fulls = 0;
-        pace.retry_after = pace.retry_after == 0              ? 1
+        pace.retry_after = pace.retry_after == 0           ? 1
                            : pace.retry_after < RETRY_MOST ? 2 * pace.retry_after
-                                                             : RETRY_MOST;
+                                                           : RETRY_MOST;
     }
     pace.handed_out = report->allocated;
     adapt(overhead_percent(report));

@@ -720,11 +720,28 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     return end - start;
 }
 
-static bool is_followed(struct slab *slab, size_t index)
+/* The blocks of a word that are followed, from `index` on; its bit is the lowest. */
+static uint64_t followed_from(struct slab *slab, size_t index)
 {
     size_t word = index / SLAB_WORD_BLOCKS;
     uint64_t old = *slab_old(slab, word) & slab_live(slab, word) & ~slab->words[word].retired;
-    return (old & slab_bit(index)) != 0;
+    return old >> index % SLAB_WORD_BLOCKS;
+}
+
+/* The first block from `index` on that is followed, or is not; `behind` if there is none. */
+static size_t find_block(struct slab *slab, bool is_followed, size_t index, size_t behind)
+{
+    while (index < behind) {
+        uint64_t bits = followed_from(slab, index);
+        size_t left = SLAB_WORD_BLOCKS - index % SLAB_WORD_BLOCKS;
+        if (!is_followed)
+            bits = ~bits;
+        size_t skipped = bits ? (size_t)__builtin_ctzl(bits) : SLAB_WORD_BLOCKS;
+        index += skipped < left ? skipped : left;
+        if (skipped < left)
+            break;
+    }
+    return index < behind ? index : behind;
 }
 
 /* The old blocks of a slab that the range has a part of; those side by side in one go. */
@@ -735,12 +752,11 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     size_t index = (range->start - base) / bytes;
     size_t behind = (range->end - base + bytes - 1) / bytes;
     uint64_t scanned = 0;
-    for (behind = behind < slab->capacity ? behind : slab->capacity; index < behind; index++) {
+    behind = behind < slab->capacity ? behind : slab->capacity;
+    while ((index = find_block(slab, true, index, behind)) < behind) {
         size_t first = index;
-        while (index < behind && is_followed(slab, index))
-            index++;
-        if (index > first)
-            scanned += scan_old_part(slab, base + first * bytes, base + index * bytes, range);
+        index = find_block(slab, false, index, behind);
+        scanned += scan_old_part(slab, base + first * bytes, base + index * bytes, range);
     }
     return scanned;
 }
