@@ -176,7 +176,8 @@ struct plan plan_parse(int argc, char **argv)
                                             {"stderr", required_argument, NULL, STDERR},
                                             {"fixed-addresses", no_argument, NULL, FIXED},
                                             {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1, .gate = -1};
+    struct plan plan = {
+        .grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1, .gate = -1};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
         take_option(&plan, choice, optarg);
     if (!argv[optind])

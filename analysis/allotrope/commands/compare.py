@@ -231,8 +231,7 @@ def compare_allocators(
     \b
     allotrope compare -- ./program input
     allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- make -j4
-    allotrope compare --until 2% -a glibc -a mimalloc -- ./program
-    allotrope compare --duet -a glibc -a mimalloc -- ./program
+    allotrope compare --duet --until 2% -a glibc -a mimalloc -- ./program
     allotrope compare --shell './program <input | sort'
     allotrope compare --vary size=1,10,100 -- ./program --size {size}
     allotrope compare --build old=./old/prog --build new=./prog -- {build} data
