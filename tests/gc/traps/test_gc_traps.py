@@ -89,6 +89,13 @@ COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
     Under("small-stack", LIBRARY, "gc:free=ignore,leaks=collect,stack=64K"),
     Under("many-markers", LIBRARY, "gc:free=ignore,leaks=collect,markers=4,pause=1"),
 ]
+MINORS = [  # each minor collection is checked by a full one, and malloc_trim has both
+    Under("minors", LIBRARY, "gc:free=ignore,leaks=collect,generations=2,verify=on,every=40"),
+    Under("minors-honour", LIBRARY, "gc:free=honour,leaks=collect,generations=2,verify=on"),
+]
+WITHOUT_DIRTY_BITS = Under(
+    "minors-none", LIBRARY, "gc:free=ignore,leaks=collect,generations=2,verify=on,dirty=none"
+)
 
 
 def run(under: Under, program: str, case: str, statistics: Path | None = None) -> None:
@@ -115,7 +122,7 @@ GIVEN_UP = {
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
 
-@pytest.mark.parametrize("under", COLLECTORS[:2], ids=str)
+@pytest.mark.parametrize("under", COLLECTORS[:2] + MINORS, ids=str)
 @pytest.mark.parametrize("program, case", CASES)
 def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
@@ -132,7 +139,7 @@ def test_no_pointer_is_lost_and_collections_are_done(
             assert [process["gc_given_up"][reason] for process in processes] == [0] * len(processes)
 
 
-@pytest.mark.parametrize("under", COLLECTORS[2:], ids=str)
+@pytest.mark.parametrize("under", [*COLLECTORS[2:], WITHOUT_DIRTY_BITS], ids=str)
 @pytest.mark.parametrize("case", ("nowhere", "heap", "large", "shared", "interior"))
 def test_place_with_unusual_markers(case: str, under: Under) -> None:
     run(under, "places", case)
