@@ -63,7 +63,9 @@
  *                    (vm/fork_chain.c). No code of the program runs meanwhile, so it never sees
  *                    another mask than its own.
  *
- * What looks in from outside (statistics, trim, walks) may wait for the end of a fork.
+ * What looks in from outside is an operation too, and does without where the heap is frozen: trim,
+ * statistics and tuning (shim/route/outside.h). Walks, and what tells a collector that a sandbox or
+ * an end of its rights is near, may wait for the end of a fork.
  */
 #ifndef ALLOTROPE_VM_FREEZE_H
 #define ALLOTROPE_VM_FREEZE_H

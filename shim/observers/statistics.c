@@ -33,6 +33,7 @@
 #include "shim/reports/emitter.h"
 #include "shim/reports/publish.h"
 #include "shim/reports/output.h"
+#include "shim/route/outside.h"
 #include "shim/route/start.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
@@ -517,7 +518,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
 {
     struct emitter emitter;
     struct allocator_statistics statistics;
-    configuration->allocator->statistics(&statistics);
+    outside_statistics(&statistics);
     output_begin(&emitter, descriptor, json, "allotrope.stats/1", configuration);
     emit_options(&emitter, configuration);
     if (account.on) {

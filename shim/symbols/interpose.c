@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "shim/route/calls.h"
+#include "shim/route/outside.h"
 #include "shim/symbols/foreign.h"
 #include "shim/symbols/interpose.h"
 #include "shim/symbols/perturb.h"
@@ -147,7 +148,7 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct allocator_statistics statistics;
-    route_resolve()->allocator->statistics(&statistics);
+    outside_statistics(&statistics);
     size_t mapped = mapped_bytes();
     size_t free_bytes = statistics.heap.free_bytes + statistics.heap.cached_bytes;
     return (struct mallinfo2){.arena = mapped - statistics.large_bytes,
@@ -174,13 +175,6 @@ EXPORT struct mallinfo mallinfo(void)
                              .fordblks = (int)info.fordblks};
 }
 
-static void tune(enum tuning parameter, size_t value)
-{
-    const struct allocator *allocator = route_resolve()->allocator;
-    if (allocator->tune)
-        allocator->tune(parameter, value);
-}
-
 /* Negative numbers are very large ones to glibc. */
 static size_t very_large(int value)
 {
@@ -196,17 +190,17 @@ EXPORT int mallopt(int parameter, int value)
     case M_MXFAST:
         return value >= 0 && value <= MXFAST_MOST;
     case M_MMAP_THRESHOLD:
-        tune(TUNE_LARGE_BYTES, very_large(value));
+        outside_tune(TUNE_LARGE_BYTES, very_large(value));
         return 1;
     case M_MMAP_MAX: /* how many is not bounded, but that there be none can be had */
         if (value == 0)
-            tune(TUNE_LARGE_BYTES, SIZE_MAX);
+            outside_tune(TUNE_LARGE_BYTES, SIZE_MAX);
         return 1;
     case M_TRIM_THRESHOLD:
-        tune(TUNE_FREE_BYTES, very_large(value));
+        outside_tune(TUNE_FREE_BYTES, very_large(value));
         return 1;
     case M_ARENA_MAX:
-        tune(TUNE_ARENAS, very_large(value));
+        outside_tune(TUNE_ARENAS, very_large(value));
         return 1;
     case M_PERTURB:
         return perturb(value);

@@ -4,9 +4,9 @@
  *
  * fork runs the prepare handlers, the allocator's among them, and then takes the lock of stdio's
  * list of files. Here another thread holds that lock: it is in fflush(NULL), which has called the
- * program's own write function of a file. That function allocates and frees, and lets a second
- * thread do the same, which starts and ends meanwhile. Whoever waits there for the thread that
- * forks waits for ever.
+ * program's own write function of a file. That function allocates and frees, asks for the heap's
+ * figures, tunes it, and lets a second thread allocate, which starts and ends meanwhile. Whoever
+ * waits there for the thread that forks waits for ever.
  * The write function goes on when the forking thread sleeps in the kernel, so the order is certain.
  * Seen: glibc 19431.
  */
@@ -68,10 +68,20 @@ static void *allocate_and_free(void *unused)
     return unused;
 }
 
+/* From outside. What is told may be out of date. */
+static void look_in(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    require(info.uordblks + info.fordblks == info.arena);
+    require(mallopt(M_ARENA_MAX, 8) == 1 && mallopt(M_TRIM_THRESHOLD, 1 << 20) == 1);
+    require(malloc_trim(0) >= 0);
+}
+
 static void while_fork_is_prepared(void)
 {
     pthread_t thread;
     allocate_and_free(NULL);
+    look_in();
     require(pthread_create(&thread, NULL, allocate_and_free, NULL) == 0);
     require(pthread_join(thread, NULL) == 0);
     for (int i = 0; i < KEPT; i++) {
