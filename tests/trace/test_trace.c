@@ -89,8 +89,11 @@ static void make_superblock(struct trace_writer *writer, struct random_superbloc
         block->end[i] =
             block->first[i] + (uint32_t)random_number(block->slot_count - block->first[i] + 1);
         block->instructions[i] = (uint32_t)random_number(100);
-        int64_t path = trace_writer_path(writer, (uint32_t)number, block->first[i], block->end[i],
-                                         block->instructions[i]);
+        struct trace_path described = {.superblock = (uint32_t)number,
+                                       .first = block->first[i],
+                                       .end = block->end[i],
+                                       .instructions = block->instructions[i]};
+        int64_t path = trace_writer_path(writer, &described);
         assert_true(path >= 0);
         block->path[i] = (uint32_t)path;
     }
@@ -390,10 +393,11 @@ static void test_a_disk_that_fills_later_is_reported(void **state)
     for (size_t chunks = 1; chunks <= 3; chunks++) {
         int fd = memfd_create("trace", 0), full = open("/dev/full", O_WRONLY);
         struct trace_writer *writer = trace_writer_open(fd, "{}", 1);
-        struct trace_slot slot = {8, TRACE_LOAD};
+        struct trace_slot slot = {.size = 8, .kind = TRACE_LOAD};
         assert_non_null(writer);
         int64_t superblock = trace_writer_superblock(writer, 0x1000, 0, 1, &slot);
-        int64_t path = trace_writer_path(writer, (uint32_t)superblock, 0, 1, 1);
+        struct trace_path whole = {.superblock = (uint32_t)superblock, .end = 1, .instructions = 1};
+        int64_t path = trace_writer_path(writer, &whole);
         assert_int_equal(dup2(full, fd), fd);
         errno = 0;
         assert_int_equal(write_references(writer, (uint32_t)path, chunks * chunk + 1024),

@@ -53,6 +53,7 @@ static int begin_data_chunk(struct trace_reader *reader)
     reader->introduced = 0;
     reader->last_path = NO_PATH;
     reader->recent = (struct recent_differences){0, 0};
+    reader->stack = 0;
     reader->thread = header->thread;
     reader->class = header->class;
     reader_find_next_event(reader);
@@ -302,6 +303,8 @@ void trace_reader_close(struct trace_reader *reader)
     free(reader->superblocks);
     free(reader->paths);
     free(reader->slots);
+    free(reader->states);
+    free(reader->makers);
     free(reader->names.data);
     free(reader->description);
     ZSTD_freeDCtx(reader->zstd);
