@@ -115,7 +115,7 @@ enum { EVENT_STACK = TRACE_EVENT_TYPES };
 
 /* What is remembered of a told slot within a chunk. Writer and reader keep it alike. */
 struct slot_state {
-    uint64_t last;
+    uint64_t last; /* first: what is based on the slot points here */
     uint64_t stride;
     uint64_t difference;
 };

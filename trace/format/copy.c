@@ -35,8 +35,9 @@ static int64_t describe_path(struct trace_reader *reader, struct trace_writer *w
         copy = trace_writer_superblock(writer, superblock->address, superblock->function, count,
                                        slots);
     free(slots);
-    struct trace_path described = {(uint32_t)copy, 0, count, path->instructions,
-                                   rebased(path->stack_base, path->first), path->stack_offset};
+    struct trace_path described = {
+        (uint32_t)copy,    0, count, path->instructions, rebased(path->stack_base, path->first),
+        path->stack_offset};
     return copy < 0 ? -1 : trace_writer_path(writer, &described);
 }
 
@@ -50,8 +51,8 @@ static int64_t shortened_path(struct trace_reader *reader, struct trace_writer *
     return describe_path(reader, writer, &part);
 }
 
-/* How many references the path's slots make, as far as they fit into `room`; `end` is the slot where
- * it is full. */
+/* How many references the path's slots make, as far as they fit into `room`; `end` is the slot
+ * where it is full. */
 static uint64_t count_present(const struct trace_reader *reader, const struct path *path,
                               const uint64_t *addresses, uint64_t room, uint32_t *end)
 {
@@ -88,8 +89,8 @@ static int copy_execution(struct trace_reader *reader, struct trace_writer *writ
     if (count_present(reader, path, addresses, room, &end) < present)
         number = shortened_path(reader, writer, path, end);
     else
-        number = path->copied = path->copied >= 0 ? path->copied
-                                                  : describe_path(reader, writer, &path->path);
+        number = path->copied =
+            path->copied >= 0 ? path->copied : describe_path(reader, writer, &path->path);
     errno = ENOMEM;
     if (number < 0 || trace_writer_execute(writer, (uint32_t)number, addresses) < 0) {
         *write_error = errno;

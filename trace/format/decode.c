@@ -142,10 +142,18 @@ static bool take_differences(struct trace_reader *reader, const struct path *pat
     return true;
 }
 
-/* Whether an access of the execution whose codes were just taken did not take place. */
-static bool is_absent(const struct trace_reader *reader, const struct path *path, uint32_t told)
+/* Whether the access of a told slot did not take place, of the execution whose codes were just
+ * taken. */
+static bool is_absent(const struct trace_reader *reader, const struct path *path, size_t told)
 {
-    return reader->stream[STREAM_CODES].next[(int64_t)told - path->told] == CODE_ABSENT;
+    return reader->stream[STREAM_CODES].next[(ptrdiff_t)told - (ptrdiff_t)path->told] ==
+           CODE_ABSENT;
+}
+
+/* Which of the path's told slots a base is; beyond the last when it is none of them. */
+static size_t told_slot(const struct path *path, const uint64_t *base)
+{
+    return ((uintptr_t)base - (uintptr_t)path->states) / sizeof *path->states;
 }
 
 /* The references of an execution of which some are absent. */
@@ -154,14 +162,11 @@ static __attribute__((noinline)) struct trace_reference *make_those_present(
     struct trace_reference *out)
 {
     uint64_t class = (uint64_t)reader->class << 56;
-    uint32_t told = 0;
     reader->some_absent = false;
     for (uint32_t i = 0; i < path->references; i++) {
         const struct maker *maker = &path->makers[i];
-        while (told < path->told && &path->states[told].last < maker->base)
-            told++;
-        bool is_told = told < path->told && maker->base == &path->states[told].last;
-        if (is_told && maker->offset == 0 && is_absent(reader, path, told))
+        size_t told = told_slot(path, maker->base);
+        if (told < path->told && is_absent(reader, path, told)) /* no slot follows from it */
             run->stores -= maker->meaning >> 48 & 1;
         else
             put_reference(out++, *maker->base + maker->offset, maker->meaning | class);
@@ -223,9 +228,8 @@ struct trace_reference *reader_decode_run(struct trace_reader *reader, struct tr
         path = decode_execution(reader, &run);
         if (!path)
             break;
-        out = __builtin_expect(reader->some_absent, 0)
-                  ? make_those_present(reader, &run, path, out)
-                  : make_references(path, class, out);
+        out = __builtin_expect(reader->some_absent, 0) ? make_those_present(reader, &run, path, out)
+                                                       : make_references(path, class, out);
         move_stack(reader, path);
     }
     end_run(reader, &run);

@@ -88,9 +88,9 @@ struct trace_reader {
     size_t state_count, state_capacity;
     struct maker *makers;
     size_t maker_count, maker_capacity;
-    uint64_t stack;   /* the stack pointer */
-    bool some_absent; /* of the execution at hand, as its codes say */
-    uint64_t nothing; /* 0, what constant addresses are based on */
+    uint64_t stack;      /* the stack pointer */
+    bool some_absent;    /* of the execution at hand, as its codes say */
+    uint64_t nothing;    /* 0, what constant addresses are based on */
     uint32_t introduced; /* paths met so far */
     uint32_t last_path;
     uint64_t executions; /* done */

@@ -156,8 +156,8 @@ static bool read_slot(struct trace_reader *reader, const struct superblock *supe
     }
     reader->slots[reader->slot_count++] = slot;
     return !in->failed && slot.kind <= TRACE_POINTER && word >> 2 <= UINT16_MAX &&
-           (base < TRACE_BASE_SLOT || (base - TRACE_BASE_SLOT < known &&
-                                       slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD));
+           (base < TRACE_BASE_SLOT ||
+            (base - TRACE_BASE_SLOT < known && slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD));
 }
 
 static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
@@ -201,9 +201,8 @@ static int read_path(struct trace_reader *reader, uint64_t *last_address)
     const struct trace_slot *slots = reader->slots + superblock->first_slot;
     if (first > superblock->slot_count || count > superblock->slot_count - first ||
         instructions > UINT32_MAX ||
-        (stack_base >= TRACE_BASE_SLOT &&
-         (stack_base - TRACE_BASE_SLOT >= superblock->slot_count ||
-          slots[stack_base - TRACE_BASE_SLOT].base != TRACE_TOLD)))
+        (stack_base >= TRACE_BASE_SLOT && (stack_base - TRACE_BASE_SLOT >= superblock->slot_count ||
+                                           slots[stack_base - TRACE_BASE_SLOT].base != TRACE_TOLD)))
         return reader_fail(reader, reader->chunk_offset, "a path goes beyond its superblock");
     if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count,
                        sizeof(struct path)))
@@ -275,9 +274,9 @@ static void finish_path(struct trace_reader *reader, struct path *path)
         path->stores += inside && slots[i].kind == TRACE_STORE;
     }
     path->makers = reader->makers + superblock->first_maker + skipped;
-    path->stack_base = find_base(
-        reader, superblock, path->path.stack_base == TRACE_TOLD ? TRACE_BASE_STACK
-                                                                : path->path.stack_base);
+    path->stack_base =
+        find_base(reader, superblock,
+                  path->path.stack_base == TRACE_TOLD ? TRACE_BASE_STACK : path->path.stack_base);
     path->stack_offset = path->path.stack_offset;
 }
 

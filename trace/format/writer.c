@@ -145,13 +145,13 @@ static bool path_is_sound(const struct trace_writer *writer, const struct trace_
         path->end > writer->superblocks[path->superblock].slot_count)
         return false;
     const struct trace_slot *slots = writer->superblocks[path->superblock].slots;
+    const uint32_t first = TRACE_BASE_SLOT + path->first, end = TRACE_BASE_SLOT + path->end;
     for (uint32_t i = path->first; i < path->end; i++)
-        if (slots[i].base >= TRACE_BASE_SLOT && slots[i].base - TRACE_BASE_SLOT < path->first)
+        if (slots[i].base >= TRACE_BASE_SLOT && slots[i].base < first)
             return false;
     uint32_t base = path->stack_base;
     return base < TRACE_BASE_SLOT ||
-           (base - TRACE_BASE_SLOT >= path->first && base - TRACE_BASE_SLOT < path->end &&
-            slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD);
+           (base >= first && base < end && slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD);
 }
 
 int64_t trace_writer_path(struct trace_writer *writer, const struct trace_path *path)

@@ -33,9 +33,8 @@ int64_t trace_writer_path(struct trace_writer *writer, const struct trace_path *
 /* The stack pointer has changed by other means than paths; at first it is 0. */
 void trace_writer_stack(struct trace_writer *writer, uint64_t pointer);
 
-/* A path was taken, with these addresses for its told slots: TRACE_ABSENT for an access that did not
- * take place.
- * Returns 0, or -1 when the trace cannot be written; errno says why. */
+/* A path was taken, with these addresses for its told slots: TRACE_ABSENT for an access that did
+ * not take place. Returns 0, or -1 when the trace cannot be written; errno says why. */
 int trace_writer_execute(struct trace_writer *writer, uint32_t path, const uint64_t *addresses);
 
 /* Many at once, in their order. */

@@ -21,7 +21,7 @@ struct path {
     Addr target; /* 0 when computed at run time */
     UShort slots;
     UShort instructions;
-    Bool explicit; /* the header tells it */
+    Bool explicit;     /* the header tells it */
     UShort stack_base; /* the stack pointer behind it, as a slot's base and offset */
     ULong stack_offset;
 };
@@ -63,6 +63,7 @@ struct builder {
     IRTemp base;
     IRConst *footprint; /* bytes of the part in the ring: patched when known */
     UInt id;
+    UInt header;            /* as it was stored last */
     Addr entry;             /* where this part begins, as a jump would name it */
     Addr first_address;     /* of its first instruction, silent or not */
     UInt first_instruction; /* of this part */
@@ -82,7 +83,6 @@ struct builder {
     Int last_access; /* position of the statement in which the instruction refers to memory last */
     IRStmt *delayed[MOST_DELAYED];
     UInt delayed_count;
-    IRExpr *last_value; /* of the last slot */
     struct temporary *temporaries;
 };
 
@@ -109,6 +109,12 @@ static void store_word(struct builder *b, UInt index, IRExpr *value)
     if (index != 0)
         address = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(8 * index)));
     add(b, IRStmt_Store(Iend_LE, address, value));
+}
+
+static void store_header(struct builder *b, UInt header)
+{
+    b->header = header;
+    store_word(b, 0, constant(RAW_HEADER | header));
 }
 
 static UInt part_instructions(const struct builder *b)
@@ -170,7 +176,7 @@ static void begin_part(struct builder *b, Addr entry)
         add_check(b);
     IRExpr *base = assign(b, Ity_I64, IRExpr_Get(b->shadow + RING_CURSOR_OFFSET, Ity_I64));
     b->base = base->Iex.RdTmp.tmp;
-    store_word(b, 0, constant(RAW_HEADER | b->id));
+    store_header(b, b->id);
     b->footprint = IRConst_U64(0);
     IRExpr *next = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(b->footprint)));
     add(b, IRStmt_Put(b->shadow + RING_CURSOR_OFFSET, next));
@@ -226,7 +232,7 @@ static void add_exit(struct builder *b, Addr target)
     tl_assert(path->stack_base != RAW_TOLD);
     b->paths++;
     if (path->explicit)
-        store_word(b, 0, constant(RAW_HEADER | (b->id + b->paths)));
+        store_header(b, b->id + b->paths);
 }
 
 /* Tells the stream what the part is, and keeps what a fault in it would need. */
@@ -247,8 +253,7 @@ static void end_part(struct builder *b)
     }
     for (UInt i = 0; i < b->paths; i++) {
         const struct path *path = &b->path[i];
-        *payload++ =
-            path->slots | (ULong)path->instructions << 16 | (ULong)path->stack_base << 32;
+        *payload++ = path->slots | (ULong)path->instructions << 16 | (ULong)path->stack_base << 32;
         *payload++ = path->target;
         *payload++ = path->stack_offset;
     }
@@ -316,7 +321,6 @@ static void add_told_slot(struct builder *b, UInt kind, UInt index, UInt size, I
 {
     add_slot(b, kind, index, size, RAW_TOLD, 0);
     b->words++;
-    b->last_value = value;
     store_word(b, b->words, value);
 }
 
@@ -434,7 +438,8 @@ static Bool makes_foreign(const struct builder *b, const IRExpr *value)
 static struct place place_of_temporary(const struct builder *b, IRTemp temporary,
                                        const IRExpr *value)
 {
-    if (value->tag == Iex_RdTmp || (value->tag == Iex_Const && value->Iex.Const.con->tag == Ico_U64))
+    if (value->tag == Iex_RdTmp ||
+        (value->tag == Iex_Const && value->Iex.Const.con->tag == Ico_U64))
         return place_of(b, value);
     if (value->tag == Iex_Get && value->Iex.Get.offset == OFFSET_amd64_RSP &&
         value->Iex.Get.ty == Ity_I64)
@@ -635,8 +640,8 @@ static void copy_or_delay(struct builder *b, IRStmt *statement)
     if (b->position != b->last_access)
         return;
     /* Valgrind moves a load to where it is used, past writes of registers, but past no store. */
-    if (statement->tag == Ist_WrTmp && b->words > 0)
-        store_word(b, b->words, b->last_value);
+    if (statement->tag == Ist_WrTmp)
+        store_header(b, b->header);
     write_delayed(b);
 }
 

@@ -182,10 +182,9 @@ static int name_function(struct raw_decoder *decoder, const uint64_t *words, siz
 
 /* Payload words that an event has at least. */
 static const uint8_t least_words[] = {
-    [RAW_DEFINE] = 4,        [RAW_FUNCTION] = 2, [RAW_THREAD] = 1,      [RAW_THREAD_START] = 2,
-    [RAW_THREAD_END] = 1,    [RAW_MAP] = 4,      [RAW_UNMAP] = 2,       [RAW_SIGNAL] = 3,
-    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,   [RAW_STACK] = 1,
-    [RAW_INTERRUPTED] = 1,
+    [RAW_DEFINE] = 4,        [RAW_FUNCTION] = 2, [RAW_THREAD] = 1, [RAW_THREAD_START] = 2,
+    [RAW_THREAD_END] = 1,    [RAW_MAP] = 4,      [RAW_UNMAP] = 2,  [RAW_SIGNAL] = 3,
+    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,   [RAW_STACK] = 1,  [RAW_INTERRUPTED] = 1,
 };
 
 static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t *words,
@@ -235,7 +234,7 @@ static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t
 
 /* The stream. */
 
-/* Takes the superblock that begins at `words`, behind its header. Returns the words that it takes, or -1. */
+/* Takes the superblock that begins at `words`, behind its header. Returns its words, or -1. */
 static inline int64_t take_superblock(struct raw_decoder *decoder, uint32_t id,
                                       const uint64_t *words, size_t left)
 {

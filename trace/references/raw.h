@@ -35,8 +35,8 @@ struct raw_decoder;
 struct raw_decoder *raw_open(const struct raw_sink *sink);
 
 /* Takes the next words of the stream, whole superblocks and events, until their references may be
- * `enough`, or all. Returns how many it took, or -1 with raw_error(): the stream is not what it should be, or
- * the sink failed (errno is the sink's). */
+ * `enough`, or all. Returns how many words it took, or -1 with raw_error(): the stream is not what
+ * it should be, or the sink failed (errno is the sink's). */
 int64_t raw_take(struct raw_decoder *decoder, const uint64_t *words, size_t count, size_t enough);
 
 /* Ends the stream: what was pending is told to the sink. Returns as raw_take(). */

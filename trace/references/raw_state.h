@@ -35,7 +35,7 @@ struct way {
     uint64_t target;
     uint32_t slots;
     uint32_t instructions;
-    uint16_t stack_base;      /* as of RAW_DEFINE */
+    uint16_t stack_base; /* as of RAW_DEFINE */
     uint64_t stack_offset;
     uint32_t path;            /* the sink's number, where no bell divides it */
     struct segment *segments; /* up to the one with NO_BELL; NULL where no bell divides it */

@@ -284,8 +284,8 @@ struct trace_stream_reader *trace_stream_reader_open(struct trace_stream *stream
         return NULL;
     reader->stream = stream;
     reader->status = 1;
-    reader->sink = (struct raw_sink){reader,    take_function,   take_superblock,
-                                     take_path, take_stack, take_executions, take_event};
+    reader->sink = (struct raw_sink){reader,     take_function,   take_superblock, take_path,
+                                     take_stack, take_executions, take_event};
     reader->decoder = raw_open(&reader->sink);
     if (reader->decoder)
         return reader;

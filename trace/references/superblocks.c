@@ -77,8 +77,7 @@ int raw_prepare_way(struct raw_decoder *decoder, const struct superblock *superb
 {
     uint32_t bells = count_bells(superblock, way->slots);
     if (bells == 0) {
-        int64_t path =
-            describe_path(decoder, superblock, way, 0, way->slots, 0, way->instructions);
+        int64_t path = describe_path(decoder, superblock, way, 0, way->slots, 0, way->instructions);
         way->path = (uint32_t)path;
         return path < 0 ? -1 : 0;
     }
@@ -90,8 +89,7 @@ int raw_prepare_way(struct raw_decoder *decoder, const struct superblock *superb
         bool end = i == way->slots;
         if (!end && !is_bell(&superblock->slots[i]))
             continue;
-        uint32_t now =
-            end ? way->instructions : superblock->slots[i].description >> 32 & 0xffff;
+        uint32_t now = end ? way->instructions : superblock->slots[i].description >> 32 & 0xffff;
         int64_t path = describe_path(decoder, superblock, way, first, i, instructions, now);
         if (path < 0)
             return -1;
@@ -253,7 +251,8 @@ int raw_define(struct raw_decoder *decoder, const uint64_t *words, size_t count)
 {
     uint32_t slots = count >= 4 ? (uint32_t)words[3] : 0, paths = count >= 4 ? words[3] >> 32 : 0;
     if (count < 4 || words[0] != decoder->header_count || slots > REFERENCE_RING_MAX_SLOTS ||
-        paths == 0 || paths > REFERENCE_RING_MAX_SLOTS || count != 4 + 3 * (size_t)slots + 3 * (size_t)paths)
+        paths == 0 || paths > REFERENCE_RING_MAX_SLOTS ||
+        count != 4 + 3 * (size_t)slots + 3 * (size_t)paths)
         return raw_fail(decoder, "definition of superblock", words[0]);
     struct superblock *superblock = calloc(1, sizeof *superblock);
     if (!superblock)
