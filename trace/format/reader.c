@@ -276,6 +276,17 @@ const char *trace_reader_function(const struct trace_reader *reader, uint32_t id
     return function->name;
 }
 
+void trace_reader_by_instruction(struct trace_reader *reader)
+{
+    reader->instructions.in_use = true;
+}
+
+const struct instruction *trace_reader_instruction(const struct trace_reader *reader,
+                                                   uint32_t number)
+{
+    return instructions_find(&reader->instructions, number);
+}
+
 const struct trace_totals *trace_reader_totals(const struct trace_reader *reader)
 {
     return &reader->totals;
@@ -298,6 +309,7 @@ void trace_reader_close(struct trace_reader *reader)
         free(reader->functions[i].object);
     }
     free(reader->functions);
+    instructions_free(&reader->instructions);
     free(reader->payload.data);
     free(reader->raw.data);
     free(reader->superblocks);

@@ -17,6 +17,7 @@
 
 #include <zstd.h>
 
+#include "trace/base/instructions.h"
 #include "trace/format/bytes.h"
 #include "trace/format/chunk.h"
 #include "trace/format/reader.h"
@@ -68,6 +69,7 @@ struct trace_reader {
 
     struct function *functions;
     size_t function_capacity;
+    struct instructions instructions;
     struct trace_totals totals;
     struct trace_totals whole;
     bool has_whole;

@@ -252,11 +252,13 @@ static void make_makers(struct trace_reader *reader, struct superblock *superblo
         const uint64_t *base = slots[i].base == TRACE_TOLD
                                    ? &told++->last
                                    : find_base(reader, superblock, slots[i].base);
-        if (slots[i].kind != TRACE_POINTER)
-            reader->makers[reader->maker_count++] =
-                (struct maker){base, slots[i].offset,
-                               superblock->function | (uint64_t)slots[i].size << 32 |
-                                   (uint64_t)slots[i].kind << 48};
+        if (slots[i].kind == TRACE_POINTER)
+            continue;
+        uint32_t function =
+            instructions_number(&reader->instructions, slots[i].instruction, superblock->function);
+        reader->makers[reader->maker_count++] = (struct maker){
+            base, slots[i].offset,
+            function | (uint64_t)slots[i].size << 32 | (uint64_t)slots[i].kind << 48};
     }
 }
 
@@ -299,7 +301,7 @@ static int read_definitions(struct trace_reader *reader)
         make_makers(reader, &reader->superblocks[i]);
     for (size_t i = 1; i < reader->path_count; i++)
         finish_path(reader, &reader->paths[i]);
-    return 0;
+    return reader->instructions.short_of_memory ? reader_short_of_memory(reader) : 0;
 }
 
 int reader_unpack_chunk(struct trace_reader *reader)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "trace/base/array.h"
+#include "trace/base/instructions.h"
 #include "trace/protocol/reference_ring.h"
 #include "trace/references/raw.h"
 
@@ -53,6 +54,7 @@ struct trace_stream_reader {
     size_t path_count, path_capacity;
     struct function *functions; /* by id */
     size_t function_capacity;
+    struct instructions numbered;
     struct trace_event *events;
     size_t event_count, event_capacity;
     struct trace_reference *next; /* where the next reference goes: the caller's */
@@ -101,7 +103,8 @@ static int32_t base_index(const struct trace_slot *slots, uint32_t first, uint32
 }
 
 /* The makers of the references of slots [first, end). Returns NULL when memory is short. */
-static struct maker *make_makers(const struct superblock *superblock, uint32_t first, uint32_t end)
+static struct maker *make_makers(struct trace_stream_reader *reader,
+                                 const struct superblock *superblock, uint32_t first, uint32_t end)
 {
     struct maker *makers = calloc(end - first + 1, sizeof *makers), *next = makers;
     const struct trace_slot *slots = superblock->slots;
@@ -109,11 +112,16 @@ static struct maker *make_makers(const struct superblock *superblock, uint32_t f
         uint32_t base = slots[i].base == TRACE_TOLD ? TRACE_BASE_SLOT + i : slots[i].base;
         if (slots[i].kind == TRACE_POINTER)
             continue;
+        uint32_t function =
+            instructions_number(&reader->numbered, slots[i].instruction, superblock->function);
         *next++ = (struct maker){base_index(slots, first, base), slots[i].offset,
-                                 superblock->function | (uint64_t)slots[i].size << 32 |
+                                 function | (uint64_t)slots[i].size << 32 |
                                      (uint64_t)slots[i].kind << 48};
     }
-    return makers;
+    if (!reader->numbered.short_of_memory)
+        return makers;
+    free(makers);
+    return NULL;
 }
 
 static int64_t take_superblock(void *context, uint64_t address, uint32_t function,
@@ -130,7 +138,7 @@ static int64_t take_superblock(void *context, uint64_t address, uint32_t functio
         return -1;
     if (slot_count > 0)
         memcpy(superblock->slots, slots, slot_count * sizeof *slots);
-    superblock->makers = make_makers(superblock, 0, slot_count);
+    superblock->makers = make_makers(reader, superblock, 0, slot_count);
     return superblock->makers ? (int64_t)reader->superblock_count - 1 : -1;
 }
 
@@ -151,7 +159,8 @@ static int64_t take_path(void *context, const struct trace_path *described)
     for (uint32_t i = described->first; i < described->end; i++)
         path->count += superblock->slots[i].kind != TRACE_POINTER;
     if (described->first > 0)
-        path->makers = path->own = make_makers(superblock, described->first, described->end);
+        path->makers = path->own =
+            make_makers(reader, superblock, described->first, described->end);
     return path->makers ? (int64_t)reader->path_count - 1 : -1;
 }
 
@@ -305,6 +314,17 @@ const char *trace_stream_reader_function(const struct trace_stream_reader *reade
     return function->name;
 }
 
+void trace_stream_reader_by_instruction(struct trace_stream_reader *reader)
+{
+    reader->numbered.in_use = true;
+}
+
+const struct instruction *trace_stream_reader_instruction(const struct trace_stream_reader *reader,
+                                                          uint32_t number)
+{
+    return instructions_find(&reader->numbered, number);
+}
+
 const char *trace_stream_reader_error(const struct trace_stream_reader *reader)
 {
     return raw_error(reader->decoder);
@@ -326,6 +346,7 @@ void trace_stream_reader_close(struct trace_stream_reader *reader)
     }
     free(reader->superblocks);
     free(reader->functions);
+    instructions_free(&reader->numbered);
     free(reader->paths);
     free(reader->events);
     free(reader);
