@@ -131,6 +131,10 @@ int main(int argc, char **argv)
         error = reference_source_set_windows(source, options.window_clock, options.window);
     if (error)
         refuse("%s", error);
+    if (options.instructions)
+        error = reference_source_by_instruction(source);
+    if (error)
+        refuse("%s", error);
     error = simulate(source, &options, &jobs);
     refuse_nothing_left(&options, source, error);
     int status = 1;

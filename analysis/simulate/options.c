@@ -55,6 +55,7 @@ static const char usage[] =
     "  --window-bytes=SIZE   the same, by bytes that the program has asked malloc for\n"
     "  --straddles-once      a straddling reference misses once in a --shape, as cachegrind "
     "counts\n"
+    "  --instructions        misses of a --shape by instruction too, and where files were mapped\n"
     "TLBs:\n"
     "  --tlb=LIST            page sizes, powers of two from 4K to 1G, each with the largest\n"
     "                        associativity, 1 to 16: PAGE[:WAYS] (default 4K,2M; locality: none);\n"
@@ -219,6 +220,7 @@ enum {
     TLB,
     CAUSES,
     NO_CAUSES,
+    INSTRUCTIONS,
     SHAPE,
     STRADDLES_ONCE,
     TOOLS,
@@ -266,6 +268,7 @@ static const struct {
     {{"window", required_argument, NULL, WINDOW}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"window-bytes", required_argument, NULL, WINDOW_BYTES}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"straddles-once", no_argument, NULL, STRADDLES_ONCE}, IN_CACHES | IN_TLB | IN_LOCALITY},
+    {{"instructions", no_argument, NULL, INSTRUCTIONS}, IN_CACHES | IN_TLB | IN_LOCALITY},
     {{"tools", required_argument, NULL, TOOLS}, IN_LOCALITY},
     {{"env", required_argument, NULL, ENVIRONMENT}, IN_LOCALITY},
     {{"help", no_argument, NULL, HELP}, IN_ALL},
@@ -408,6 +411,9 @@ static void take_option(struct simulate_options *options, int option, char *valu
         break;
     case STRADDLES_ONCE:
         options->straddles_once = true;
+        break;
+    case INSTRUCTIONS:
+        options->instructions = true;
         break;
     case TOOLS:
         options->tools = value;

@@ -50,6 +50,7 @@ struct simulate_options {
     struct shape shapes[SIMULATE_SHAPES];
     size_t shape_count;
     bool straddles_once; /* in shapes */
+    bool instructions;   /* misses of shapes by instruction */
 };
 
 /* The options of a word; argv[0] is passed over. Ends the program where they make no sense. */

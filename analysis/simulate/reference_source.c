@@ -17,6 +17,7 @@
 
 #include "analysis/simulate/lackey_text.h"
 #include "analysis/simulate/region_map.h"
+#include "trace/base/array.h"
 #include "trace/format/reader.h"
 #include "trace/references/stream_reader.h"
 
@@ -42,6 +43,10 @@ struct reference_source {
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
     struct region_map regions;
+    bool by_instruction;
+    struct range_map files; /* of numbers of `file_names`, where instructions are named */
+    char **file_names;
+    size_t file_count, file_capacity;
     struct filter *filter; /* NULL: everything passes */
     enum window_clock clock;
     uint64_t width;       /* of a window */
@@ -164,6 +169,10 @@ void reference_source_close(struct reference_source *source)
     if (source->stream)
         trace_stream_close(source->stream);
     region_map_free(&source->regions);
+    range_map_free(&source->files);
+    for (size_t i = 0; i < source->file_count; i++)
+        free(source->file_names[i]);
+    free(source->file_names);
     free(source);
 }
 
@@ -206,6 +215,27 @@ const struct filter *reference_source_filtered_by(const struct reference_source 
     return source->filter;
 }
 
+/* Keeps where files were mapped, also when they are no longer. */
+static bool note_file(struct reference_source *source, const struct trace_event *event)
+{
+    if (!source->by_instruction || event->type != TRACE_EVENT_MAP || event->name[0] != '/')
+        return true;
+    size_t number = 0;
+    while (number < source->file_count && strcmp(source->file_names[number], event->name) != 0)
+        number++;
+    if (number == source->file_count) {
+        if (!array_reserve(&source->file_names, &source->file_capacity, number,
+                           sizeof *source->file_names))
+            return false;
+        source->file_names[number] = strdup(event->name);
+        if (!source->file_names[number])
+            return false;
+        source->file_count++;
+    }
+    uint64_t start = event->value[0];
+    return range_map_put(&source->files, start, start + event->value[1], (uint32_t)number);
+}
+
 static bool take_event(struct reference_source *source, const struct trace_event *event)
 {
     bool allocates = event->type == TRACE_EVENT_MALLOC || event->type == TRACE_EVENT_REALLOC;
@@ -214,7 +244,7 @@ static bool take_event(struct reference_source *source, const struct trace_event
         source->allocated += event->value[1];
     if (event->type == TRACE_EVENT_THREAD)
         source->running = (uint32_t)event->value[0];
-    if (region_map_take(&source->regions, event))
+    if (region_map_take(&source->regions, event) && note_file(source, event))
         return true;
     strcpy(source->error, "memory is short");
     return false;
@@ -448,7 +478,38 @@ int reference_source_threaded(const struct reference_source *source)
     return source->text ? -1 : source->threaded;
 }
 
-const char *reference_source_function_name(const struct reference_source *source, uint32_t function)
+const char *reference_source_by_instruction(struct reference_source *source)
+{
+    if (source->text)
+        return "--instructions: lackey's text tells none of data references";
+    if (source->trace)
+        trace_reader_by_instruction(source->trace);
+    else
+        trace_stream_reader_by_instruction(source->program);
+    source->by_instruction = true;
+    return NULL;
+}
+
+const struct instruction *reference_source_instruction(const struct reference_source *source,
+                                                       uint32_t number)
+{
+    if (!source->by_instruction)
+        return NULL;
+    return source->trace ? trace_reader_instruction(source->trace, number)
+                         : trace_stream_reader_instruction(source->program, number);
+}
+
+const struct range_map *reference_source_files(const struct reference_source *source)
+{
+    return &source->files;
+}
+
+const char *reference_source_file(const struct reference_source *source, size_t number)
+{
+    return source->file_names[number];
+}
+
+const char *reference_source_name_of(const struct reference_source *source, uint32_t function)
 {
     const char *object, *name = NULL;
     if (source->trace)
@@ -456,4 +517,10 @@ const char *reference_source_function_name(const struct reference_source *source
     if (source->program)
         name = trace_stream_reader_function(source->program, function, &object);
     return name && strcmp(name, "?") != 0 ? name : NULL;
+}
+
+const char *reference_source_function_name(const struct reference_source *source, uint32_t function)
+{
+    const struct instruction *instruction = reference_source_instruction(source, function);
+    return reference_source_name_of(source, instruction ? instruction->function : function);
 }

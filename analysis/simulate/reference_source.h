@@ -13,6 +13,8 @@
 #include "analysis/simulate/filter.h"
 #include "analysis/simulate/simulators/reference.h"
 #include "analysis/simulate/simulators/series.h"
+#include "trace/base/instructions.h"
+#include "trace/base/range_map.h"
 
 struct reference_source;
 
@@ -75,7 +77,19 @@ int reference_source_status(struct reference_source *source);
 
 /* Whether references of more than one thread have come: 1 or 0, -1 where it cannot be known. */
 int reference_source_threaded(const struct reference_source *source);
-/* The name of a function by its number in the references, NULL where it is not known. */
+/* From the beginning on, references name their instruction in the place of its function. Returns
+ * NULL, or one line that says why that cannot be. */
+const char *reference_source_by_instruction(struct reference_source *source);
+/* What such a number is. NULL: references name functions. */
+const struct instruction *reference_source_instruction(const struct reference_source *source,
+                                                       uint32_t number);
+/* The files that were mapped, by address; their names are reference_source_file()'s. */
+const struct range_map *reference_source_files(const struct reference_source *source);
+const char *reference_source_file(const struct reference_source *source, size_t number);
+
+/* The name of a function by its number, NULL where it is not known. */
+const char *reference_source_name_of(const struct reference_source *source, uint32_t function);
+/* Likewise of the function that a reference names, itself or by its instruction. */
 const char *reference_source_function_name(const struct reference_source *source,
                                            uint32_t function);
 

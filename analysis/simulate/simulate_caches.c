@@ -22,6 +22,7 @@
 #include "analysis/simulate/simulators/caches.h"
 #include "analysis/simulate/simulators/pages.h"
 #include "analysis/simulate/simulators/shapes.h"
+#include "trace/base/array.h"
 
 struct block_job {
     uint64_t block_bytes;
@@ -292,19 +293,92 @@ static void put_series(struct json *json, const char *key, struct series *series
     json_close_list(json);
 }
 
+/* The misses of each function, of which the simulator may have counted those of its instructions.
+ * Returns an array of *count, NULL when memory is short. */
+static uint64_t *misses_of_functions(const struct shape_counts *counts,
+                                     const struct reference_source *source, size_t *count)
+{
+    uint64_t *sums = NULL;
+    size_t capacity = 0;
+    *count = 0;
+    for (size_t i = 0; i < counts->functions; i++) {
+        const struct instruction *instruction = reference_source_instruction(source, (uint32_t)i);
+        size_t function = instruction ? instruction->function : i;
+        if (!array_reserve(&sums, &capacity, function, sizeof *sums)) {
+            free(sums);
+            return NULL;
+        }
+        sums[function] += counts->misses_of_function[i];
+        *count = function >= *count ? function + 1 : *count;
+    }
+    return sums;
+}
+
 /* The functions that missed. */
 static void put_misses_by_function(struct json *json, const struct shape_counts *counts,
                                    const struct reference_source *source)
 {
+    size_t functions;
+    uint64_t *misses = misses_of_functions(counts, source, &functions);
     json_new_line(json);
     json_open_list(json, "misses_by_function");
-    for (size_t function = 0; function < counts->functions; function++) {
-        if (counts->misses_of_function[function] == 0)
+    for (size_t function = 0; misses && function < functions; function++) {
+        if (misses[function] == 0)
             continue;
         json_open(json, NULL);
         json_number(json, "function", function);
-        json_bytes(json, "name", reference_source_function_name(source, (uint32_t)function));
-        json_number(json, "misses", counts->misses_of_function[function]);
+        json_bytes(json, "name", reference_source_name_of(source, (uint32_t)function));
+        json_number(json, "misses", misses[function]);
+        json_close(json);
+    }
+    json_close_list(json);
+    free(misses);
+}
+
+/* Instructions that missed, of which those are told that did so most. */
+static int more_misses_first(const void *first, const void *second, void *misses)
+{
+    uint64_t one = ((const uint64_t *)misses)[*(const uint32_t *)first];
+    uint64_t other = ((const uint64_t *)misses)[*(const uint32_t *)second];
+    return (one < other) - (one > other);
+}
+
+static void put_misses_by_instruction(struct json *json, const struct shape_counts *counts,
+                                      const struct reference_source *source)
+{
+    enum { TOLD = 4096 };
+    uint32_t *order = calloc(counts->functions + 1, sizeof *order);
+    size_t count = 0;
+    for (size_t i = 0; order && i < counts->functions; i++)
+        if (counts->misses_of_function[i] > 0)
+            order[count++] = (uint32_t)i;
+    if (order)
+        qsort_r(order, count, sizeof *order, more_misses_first, (void *)counts->misses_of_function);
+    json_new_line(json);
+    json_open_list(json, "misses_by_instruction");
+    for (size_t i = 0; i < count && i < TOLD; i++) {
+        const struct instruction *instruction = reference_source_instruction(source, order[i]);
+        json_open(json, NULL);
+        json_number(json, "address", instruction->address);
+        json_number(json, "function", instruction->function);
+        json_number(json, "misses", counts->misses_of_function[order[i]]);
+        json_close(json);
+    }
+    json_close_list(json);
+    free(order);
+}
+
+/* Where files were mapped, which instructions lie in. */
+static void put_files(struct json *json, const struct reference_source *source)
+{
+    const struct range_map *files = reference_source_files(source);
+    json_new_line(json);
+    json_open_list(json, "files");
+    for (size_t i = 0; i < files->count; i++) {
+        json_open(json, NULL);
+        json_number(json, "start", files->ranges[i].start);
+        json_number(json, "end", files->ranges[i].end);
+        json_bytes(json, "path", reference_source_file(source, files->ranges[i].what));
         json_close(json);
     }
     json_close_list(json);
@@ -353,6 +427,8 @@ static void put_shape(struct json *json, const struct cache_jobs *jobs, const st
     put_series(json, "misses_by_window", shape_cache_windows(job->cache),
                reference_source_windows(source));
     put_misses_by_function(json, counts, source);
+    if (jobs->options->instructions)
+        put_misses_by_instruction(json, counts, source);
     json_close(json);
 }
 
@@ -399,6 +475,8 @@ static void put_shapes(struct json *json, const struct cache_jobs *jobs,
 {
     json_new_line(json);
     put_windows(json, jobs, source);
+    if (jobs->options->instructions)
+        put_files(json, source);
     json_new_line(json);
     json_open_list(json, "shapes");
     for (size_t i = 0; i < jobs->options->shape_count; i++) {

@@ -24,11 +24,10 @@ struct item {
 static struct item items[MOST_ITEMS];
 static size_t item_count;
 static struct trace_slot slots[MOST_BLOCKS][SLOTS];
-static struct path {
-    uint32_t block, first, end, instructions;
-} paths[MOST_PATHS];
+static struct trace_path paths[MOST_PATHS];
+static bool is_base[MOST_BLOCKS][SLOTS]; /* another slot follows from it */
 static uint32_t block_count, path_count, thread, class;
-static uint64_t references, instructions, allocated;
+static uint64_t references, instructions, allocated, stack;
 static uint64_t last[MOST_BLOCKS][SLOTS];
 
 struct script {
@@ -43,65 +42,117 @@ static uint64_t number(struct script *script, unsigned size)
     return value;
 }
 
+/* A base: nothing, the stack pointer, or a slot of [first, before), if that is told. */
+static uint16_t base(struct script *script, uint32_t first, uint32_t before)
+{
+    uint32_t slot = first + (uint32_t)number(script, 1) % SLOTS;
+    if (slot >= before || slots[block_count][slot].base != TRACE_TOLD)
+        return slot % 2 ? TRACE_BASE_STACK : TRACE_BASE_NOTHING;
+    is_base[block_count][slot] = true;
+    return (uint16_t)(TRACE_BASE_SLOT + slot);
+}
+
 static void describe(struct script *script, struct trace_writer *writer)
 {
     if (block_count == MOST_BLOCKS || path_count == MOST_PATHS)
         return;
     uint32_t count = (uint32_t)number(script, 1) % SLOTS;
-    for (uint32_t i = 0; i < count; i++)
-        slots[block_count][i] =
-            (struct trace_slot){(uint16_t)number(script, 1), (uint8_t)(number(script, 1) & 1)};
+    uint32_t first = (uint32_t)number(script, 1) % (count + 1);
+    memset(is_base[block_count], 0, sizeof is_base[block_count]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct trace_slot *slot = &slots[block_count][i];
+        *slot = (struct trace_slot){.size = (uint16_t)number(script, 1),
+                                    .kind = (uint8_t)(number(script, 1) % 3)};
+        if (slot->size & 1) {
+            slot->base = base(script, first, i);
+            slot->offset = number(script, slot->size & 6);
+        }
+    }
     if (trace_writer_superblock(writer, number(script, 8), (uint32_t)number(script, 1), count,
                                 slots[block_count]) < 0)
         abort();
     memset(last[block_count], 0, sizeof last[block_count]);
-    uint32_t first = (uint32_t)number(script, 1) % (count + 1);
     uint32_t end = first + (uint32_t)number(script, 1) % (count - first + 1);
-    paths[path_count] = (struct path){block_count++, first, end, (uint32_t)number(script, 1)};
-    int64_t got =
-        trace_writer_path(writer, block_count, first, end, paths[path_count].instructions);
-    /* the writer's superblock 0 and path 0 are its own */
+    struct trace_path *path = &paths[path_count];
+    *path = (struct trace_path){.superblock = block_count + 1, /* 0 and path 0 are the writer's */
+                                .first = first,
+                                .end = end,
+                                .instructions = (uint32_t)number(script, 1)};
+    if (path->instructions & 1) {
+        path->stack_base = base(script, first, end);
+        path->stack_offset = number(script, 1);
+    }
+    block_count++;
+    int64_t got = trace_writer_path(writer, path);
     if (got != (int64_t)++path_count)
         abort();
+}
+
+/* The address of a told slot. */
+static uint64_t next_address(struct script *script, uint32_t block, uint32_t slot, unsigned how)
+{
+    uint64_t *at = &last[block][slot];
+    switch (how & 7) {
+    case 0:
+        *at += (int8_t)number(script, 1);
+        break;
+    case 1:
+        *at += (uint64_t)(int16_t)number(script, 2);
+        break;
+    case 2:
+        *at = number(script, 8);
+        break;
+    case 3:
+        *at += (uint64_t)(int32_t)number(script, 4);
+        break;
+    default:
+        *at += how & 0xf0;
+    }
+    bool absent = (how & 8 && slot % 3 == 0) || *at == TRACE_ABSENT;
+    if (absent && is_base[block][slot])
+        return *at = 0;
+    return absent ? TRACE_ABSENT : *at;
+}
+
+/* Where a base is, of slots whose addresses are known. */
+static uint64_t base_address(const uint64_t *addresses, uint32_t base)
+{
+    if (base == TRACE_BASE_NOTHING)
+        return 0;
+    return base < TRACE_BASE_SLOT ? stack : addresses[base - TRACE_BASE_SLOT];
 }
 
 static void execute(struct script *script, struct trace_writer *writer)
 {
     if (path_count == 0)
         return;
-    uint32_t index = (uint32_t)number(script, 1) % path_count;
-    const struct path *path = &paths[index];
-    uint64_t addresses[SLOTS];
+    uint32_t index = (uint32_t)number(script, 1) % path_count, told = 0;
+    const struct trace_path *path = &paths[index];
+    uint32_t block = path->superblock - 1;
+    uint64_t addresses[SLOTS], words[SLOTS];
     unsigned how = (unsigned)number(script, 1);
+    if ((how & 0x70) == 0) {
+        stack = number(script, how & 7);
+        trace_writer_stack(writer, stack);
+    }
     for (uint32_t i = path->first; i < path->end; i++) {
-        uint64_t *at = &last[path->block][i];
-        switch (how & 7) {
-        case 0:
-            *at += (int8_t)number(script, 1);
-            break;
-        case 1:
-            *at += (uint64_t)(int16_t)number(script, 2);
-            break;
-        case 2:
-            *at = number(script, 8);
-            break;
-        case 3:
-            *at += (uint64_t)(int32_t)number(script, 4);
-            break;
-        default:
-            *at += how & 0xf0;
-        }
-        addresses[i - path->first] = how & 8 && i % 3 == 0 ? TRACE_ABSENT : *at;
-        if (addresses[i - path->first] == TRACE_ABSENT || item_count == MOST_ITEMS)
+        const struct trace_slot *slot = &slots[block][i];
+        bool is_told = slot->base == TRACE_TOLD;
+        if (is_told)
+            addresses[i] = words[told++] = next_address(script, block, i, how);
+        else
+            addresses[i] = base_address(addresses, slot->base) + slot->offset;
+        if (slot->kind == TRACE_POINTER || (is_told && addresses[i] == TRACE_ABSENT))
             continue;
         items[item_count++] =
-            (struct item){.reference = {*at, 0, slots[path->block][i].size,
-                                        slots[path->block][i].kind, (uint8_t) class},
+            (struct item){.reference = {addresses[i], 0, slot->size, slot->kind, (uint8_t) class},
                           .thread = thread};
         references++;
     }
     instructions += path->instructions;
-    if (trace_writer_execute(writer, index + 1, addresses) < 0)
+    if (path->stack_base != TRACE_TOLD)
+        stack = base_address(addresses, path->stack_base) + path->stack_offset;
+    if (trace_writer_execute(writer, index + 1, words) < 0)
         abort();
 }
 
@@ -134,7 +185,7 @@ static int write_script(struct script *script)
     if (!writer)
         abort();
     item_count = block_count = path_count = thread = class = 0;
-    references = instructions = allocated = 0;
+    references = instructions = allocated = stack = 0;
     while (script->next < script->end && item_count < MOST_ITEMS - SLOTS) {
         unsigned what = (unsigned)number(script, 1);
         if (what < 40)

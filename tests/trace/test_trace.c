@@ -42,7 +42,7 @@ struct item {
 struct model {
     struct item *items;
     size_t count, capacity;
-    uint64_t references, instructions, allocated;
+    uint64_t references, instructions, allocated, stack;
     uint32_t thread, class;
 };
 
@@ -66,31 +66,71 @@ enum { SUPERBLOCKS = 50, MOST_SLOTS = 12, MOST_PATHS = 4 };
 struct random_superblock {
     uint32_t function, slot_count, path_count;
     struct trace_slot slots[MOST_SLOTS];
-    uint64_t base[MOST_SLOTS];
-    uint32_t path[MOST_PATHS], first[MOST_PATHS], end[MOST_PATHS], instructions[MOST_PATHS];
+    uint64_t last[MOST_SLOTS];
+    bool is_base[MOST_SLOTS]; /* another slot or the stack pointer follows from it */
+    uint32_t path[MOST_PATHS];
+    struct trace_path described[MOST_PATHS];
 };
+
+/* A base for what comes at slot `before`: a told slot from `first` on where there is one, the stack
+ * pointer, or nothing. */
+static uint16_t random_base(struct random_superblock *block, uint32_t first, uint32_t before)
+{
+    uint32_t slot = first < before ? first + (uint32_t)random_number(before - first) : before;
+    if (slot == before || block->slots[slot].base != TRACE_TOLD)
+        return random_number(3) ? TRACE_BASE_STACK : TRACE_BASE_NOTHING;
+    block->is_base[slot] = true;
+    return (uint16_t)(TRACE_BASE_SLOT + slot);
+}
+
+/* Every path begins at `most_first` or before: so what is based on a slot from there on is so in
+ * all.
+ */
+static struct trace_slot random_slot(struct random_superblock *block, uint32_t most_first,
+                                     uint32_t number)
+{
+    struct trace_slot slot = {.kind = (uint8_t)random_number(random_number(8) ? 2 : 3),
+                              .instruction = random_number(1ULL << 40)};
+    slot.size = (uint16_t)(random_number(8) ? 1ULL << random_number(4) : random_number(65536));
+    if (random_number(2)) {
+        slot.base = random_base(block, most_first, number);
+        slot.offset = random_number(4) ? random_number(1000) - 500 : random_number(UINT64_MAX);
+    }
+    return slot;
+}
+
+static void random_stack_effect(struct random_superblock *block, struct trace_path *path)
+{
+    if (random_number(2) == 0)
+        return; /* unchanged */
+    path->stack_base = random_base(block, path->first, path->end);
+    path->stack_offset = random_number(64) - 32;
+}
 
 static void make_superblock(struct trace_writer *writer, struct random_superblock *block)
 {
-    block->function = (uint32_t)random_number(10);
+    uint32_t most_first = 0;
+    *block = (struct random_superblock){.function = (uint32_t)random_number(10)};
     block->slot_count = (uint32_t)random_number(MOST_SLOTS + 1);
+    block->path_count = 1 + (uint32_t)random_number(MOST_PATHS);
+    for (uint32_t i = 0; i < block->path_count; i++) {
+        uint32_t first = (uint32_t)random_number(block->slot_count + 1);
+        block->described[i].first = first;
+        block->described[i].end = first + (uint32_t)random_number(block->slot_count - first + 1);
+        block->described[i].instructions = (uint32_t)random_number(100);
+        most_first = first > most_first ? first : most_first;
+    }
     for (uint32_t i = 0; i < block->slot_count; i++) {
-        block->slots[i].size =
-            (uint16_t)(random_number(8) ? 1ULL << random_number(4) : random_number(65536));
-        block->slots[i].kind = (uint8_t)random_number(2);
-        block->base[i] = random_number(1ULL << 44);
+        block->slots[i] = random_slot(block, most_first, i);
+        block->last[i] = random_number(1ULL << 44);
     }
     int64_t number = trace_writer_superblock(writer, random_number(1ULL << 40), block->function,
                                              block->slot_count, block->slots);
     assert_true(number >= 0);
-    block->path_count = 1 + (uint32_t)random_number(MOST_PATHS);
     for (uint32_t i = 0; i < block->path_count; i++) {
-        block->first[i] = (uint32_t)random_number(block->slot_count + 1);
-        block->end[i] =
-            block->first[i] + (uint32_t)random_number(block->slot_count - block->first[i] + 1);
-        block->instructions[i] = (uint32_t)random_number(100);
-        int64_t path = trace_writer_path(writer, (uint32_t)number, block->first[i], block->end[i],
-                                         block->instructions[i]);
+        block->described[i].superblock = (uint32_t)number;
+        random_stack_effect(block, &block->described[i]);
+        int64_t path = trace_writer_path(writer, &block->described[i]);
         assert_true(path >= 0);
         block->path[i] = (uint32_t)path;
     }
@@ -103,48 +143,68 @@ static uint64_t next_address(struct random_superblock *block, uint32_t slot)
     case 0:
         return random_number(UINT64_MAX);
     case 1:
-        block->base[slot] += random_number(1 << 20) - (1 << 19);
+        block->last[slot] += random_number(1 << 20) - (1 << 19);
         break;
     case 2:
-        return TRACE_ABSENT;
+        if (!block->is_base[slot])
+            return TRACE_ABSENT;
+        break;
     case 3:
         jump = random_number(1 << 14);
-        block->base[slot] += jump;
+        block->last[slot] += jump;
         break;
     case 4:
-        block->base[slot] += jump;
+        block->last[slot] += jump;
         break;
     case 5:
     case 6:
         break;
     default:
-        block->base[slot] += 8 * slot;
+        block->last[slot] += 8 * slot;
     }
-    return block->base[slot];
+    return block->last[slot];
+}
+
+/* Where a base is, of slots whose addresses are known. */
+static uint64_t base_address(const struct model *model, const uint64_t *addresses, uint16_t base)
+{
+    if (base == TRACE_BASE_NOTHING)
+        return 0;
+    return base < TRACE_BASE_SLOT ? model->stack : addresses[base - TRACE_BASE_SLOT];
 }
 
 static void execute(struct trace_writer *writer, struct model *model,
                     struct random_superblock *block)
 {
-    uint32_t which = (uint32_t)random_number(block->path_count);
-    uint64_t addresses[MOST_SLOTS];
-    uint32_t count = block->end[which] - block->first[which];
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = block->first[which] + i;
-        addresses[i] = next_address(block, slot);
-        if (addresses[i] == TRACE_ABSENT)
+    uint32_t which = (uint32_t)random_number(block->path_count), told = 0;
+    const struct trace_path *path = &block->described[which];
+    uint64_t addresses[MOST_SLOTS], words[MOST_SLOTS];
+    if (random_number(50) == 0) {
+        model->stack = random_number(UINT64_MAX);
+        trace_writer_stack(writer, model->stack);
+    }
+    for (uint32_t i = path->first; i < path->end; i++) {
+        const struct trace_slot *slot = &block->slots[i];
+        if (slot->base == TRACE_TOLD)
+            addresses[i] = words[told++] = next_address(block, i);
+        else
+            addresses[i] = base_address(model, addresses, slot->base) + slot->offset;
+        if (slot->kind == TRACE_POINTER ||
+            (slot->base == TRACE_TOLD && addresses[i] == TRACE_ABSENT))
             continue;
         struct item *item = add_item(model);
         item->thread = model->thread;
         item->as_reference = (struct trace_reference){.address = addresses[i],
                                                       .function = block->function,
-                                                      .size = block->slots[slot].size,
-                                                      .kind = block->slots[slot].kind,
+                                                      .size = slot->size,
+                                                      .kind = slot->kind,
                                                       .class = (uint8_t)model->class};
         model->references++;
     }
-    model->instructions += block->instructions[which];
-    assert_int_equal(trace_writer_execute(writer, block->path[which], addresses), 0);
+    model->instructions += path->instructions;
+    if (path->stack_base != TRACE_TOLD)
+        model->stack = base_address(model, addresses, path->stack_base) + path->stack_offset;
+    assert_int_equal(trace_writer_execute(writer, block->path[which], words), 0);
 }
 
 static void happen(struct trace_writer *writer, struct model *model)
@@ -390,10 +450,11 @@ static void test_a_disk_that_fills_later_is_reported(void **state)
     for (size_t chunks = 1; chunks <= 3; chunks++) {
         int fd = memfd_create("trace", 0), full = open("/dev/full", O_WRONLY);
         struct trace_writer *writer = trace_writer_open(fd, "{}", 1);
-        struct trace_slot slot = {8, TRACE_LOAD};
+        struct trace_slot slot = {.size = 8, .kind = TRACE_LOAD};
         assert_non_null(writer);
         int64_t superblock = trace_writer_superblock(writer, 0x1000, 0, 1, &slot);
-        int64_t path = trace_writer_path(writer, (uint32_t)superblock, 0, 1, 1);
+        struct trace_path whole = {.superblock = (uint32_t)superblock, .end = 1, .instructions = 1};
+        int64_t path = trace_writer_path(writer, &whole);
         assert_int_equal(dup2(full, fd), fd);
         errno = 0;
         assert_int_equal(write_references(writer, (uint32_t)path, chunks * chunk + 1024),
@@ -404,6 +465,35 @@ static void test_a_disk_that_fills_later_is_reported(void **state)
         close(fd);
         close(full);
     }
+}
+
+/* What is described. */
+
+static void test_slots_that_follow_from_what_is_not_told_before_are_refused(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd, "{}", 1);
+    struct trace_slot slots[] = {{.size = 8, .base = TRACE_BASE_STACK}, {.size = 8}, {.size = 8}};
+    assert_true(trace_writer_superblock(writer, 0, 0, 3, slots) >= 0);
+    slots[2].base = TRACE_BASE_SLOT; /* derived itself */
+    assert_true(trace_writer_superblock(writer, 0, 0, 3, slots) < 0);
+    slots[2].base = TRACE_BASE_SLOT + 2; /* itself */
+    assert_true(trace_writer_superblock(writer, 0, 0, 3, slots) < 0);
+    slots[2].base = TRACE_BASE_SLOT + 1;
+    int64_t superblock = trace_writer_superblock(writer, 0, 0, 3, slots);
+    assert_true(superblock >= 0);
+    struct trace_path path = {.superblock = (uint32_t)superblock, .first = 1, .end = 3};
+    assert_true(trace_writer_path(writer, &path) >= 0);
+    path.stack_base = TRACE_BASE_SLOT; /* not in the path */
+    assert_true(trace_writer_path(writer, &path) < 0);
+    path.stack_base = TRACE_BASE_SLOT + 1;
+    assert_true(trace_writer_path(writer, &path) >= 0);
+    path.first = 2; /* without what slot 2 is based on */
+    path.stack_base = TRACE_TOLD;
+    assert_true(trace_writer_path(writer, &path) < 0);
+    assert_int_equal(trace_writer_abandon(writer), 0);
+    close(fd);
 }
 
 /* Seeking and cutting. */
@@ -477,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_trace_is_an_error),
         cmocka_unit_test(test_a_full_disk_is_reported),
         cmocka_unit_test(test_a_disk_that_fills_later_is_reported),
+        cmocka_unit_test(test_slots_that_follow_from_what_is_not_told_before_are_refused),
         cmocka_unit_test(test_seeking_goes_on_where_a_straight_reading_would_be),
         cmocka_unit_test(test_a_cut_is_the_beginning),
     };

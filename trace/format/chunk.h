@@ -35,7 +35,7 @@ enum {
     CHUNK_REFERENCES = TRACE_CHUNK_REFERENCES,
     CHUNK_EXECUTIONS = TRACE_CHUNK_REFERENCES,
     CHUNK_EVENT_BYTES = 8 * TRACE_CHUNK_REFERENCES,
-    MOST_SLOTS = 0xffff, /* of a superblock */
+    MOST_SLOTS = TRACE_MOST_SLOTS,
     BATCH_REFERENCES = TRACE_BATCH_REFERENCES,
     BATCH_EVENTS = TRACE_BATCH_REFERENCES / 2,
 };
@@ -67,7 +67,7 @@ enum chunk_stream {
     STREAM_TOKENS, /* a byte an execution */
     STREAM_IDS16,  /* paths that were not predicted */
     STREAM_IDS32,
-    STREAM_CODES,   /* a byte a slot, of executions that are not as predicted */
+    STREAM_CODES,   /* a byte a told slot, of executions that are not as predicted */
     STREAM_DELTAS8, /* differences to the slot's last address */
     STREAM_DELTAS16,
     STREAM_DELTAS32,
@@ -109,9 +109,13 @@ enum slot_code {
     SLOT_CODES,
 };
 
-/* What is remembered of a slot within a chunk. Writer and reader keep it alike. */
+/* An event that readers keep to themselves: the stack pointer is not what the paths make of it. Its
+ * value is the zigzag difference. */
+enum { EVENT_STACK = TRACE_EVENT_TYPES };
+
+/* What is remembered of a told slot within a chunk. Writer and reader keep it alike. */
 struct slot_state {
-    uint64_t last;
+    uint64_t last; /* first: what is based on the slot points here */
     uint64_t stride;
     uint64_t difference;
 };
@@ -146,7 +150,7 @@ static inline void remember_difference(struct recent_differences *recent, uint64
 /* Number of values of each event type. */
 static inline unsigned event_values(uint32_t type)
 {
-    static const uint8_t counts[TRACE_EVENT_TYPES] = {
+    static const uint8_t counts[EVENT_STACK + 1] = {
         [TRACE_EVENT_CLASS] = 1,
         [TRACE_EVENT_THREAD] = 1,
         [TRACE_EVENT_THREAD_START] = 2,
@@ -160,6 +164,7 @@ static inline unsigned event_values(uint32_t type)
         [TRACE_EVENT_COLLECTION_BEGIN] = 1,
         [TRACE_EVENT_COLLECTION_END] = 1,
         [TRACE_EVENT_MARK] = 1,
+        [EVENT_STACK] = 1,
     };
     return counts[type];
 }

@@ -9,63 +9,88 @@
 
 #include "trace/format/reader_state.h"
 
-/* The writer's number for a path, described to it first if need be. */
-static int64_t copied_path(struct trace_reader *reader, struct trace_writer *writer,
-                           struct path *path)
+/* The base's number for slots that begin at `first`. */
+static uint16_t rebased(uint16_t base, uint32_t first)
 {
-    if (path->copied >= 0)
-        return path->copied;
+    return (uint16_t)(base >= TRACE_BASE_SLOT ? base - first : base);
+}
+
+/* Describes the path's slots [first, end) to the writer, as a superblock of their own. Returns the
+ * path's number, or -1. */
+static int64_t describe_path(struct trace_reader *reader, struct trace_writer *writer,
+                             const struct trace_path *path)
+{
     const struct superblock *superblock = &reader->superblocks[path->superblock];
-    struct trace_slot *slots = calloc(path->slot_count + 1, sizeof *slots);
+    uint32_t count = path->end - path->first;
+    struct trace_slot *slots = calloc(count + 1, sizeof *slots);
     if (!slots)
         return -1;
-    for (uint32_t i = 0; i < path->slot_count; i++) {
-        slots[i].size = (uint16_t)(path->slots[i].meaning >> 32);
-        slots[i].kind = path->slots[i].meaning >> 48 & 1;
+    for (uint32_t i = 0; i < count; i++) {
+        slots[i] = reader->slots[superblock->first_slot + path->first + i];
+        slots[i].base = rebased(slots[i].base, path->first);
     }
     const char *object, *name = trace_reader_function(reader, superblock->function, &object);
     int64_t copy = -1;
     if (trace_writer_function(writer, superblock->function, name, object) == 0)
-        copy = trace_writer_superblock(writer, superblock->address, superblock->function,
-                                       path->slot_count, slots);
+        copy = trace_writer_superblock(writer, superblock->address, superblock->function, count,
+                                       slots);
     free(slots);
-    if (copy >= 0)
-        path->copied =
-            trace_writer_path(writer, (uint32_t)copy, 0, path->slot_count, path->instructions);
-    return copy < 0 ? -1 : path->copied;
+    struct trace_path described = {
+        (uint32_t)copy,    0, count, path->instructions, rebased(path->stack_base, path->first),
+        path->stack_offset};
+    return copy < 0 ? -1 : trace_writer_path(writer, &described);
 }
 
-/* The path shortened to the slots that still fit. */
+/* The path shortened to the slots up to `end`; nothing follows it. */
 static int64_t shortened_path(struct trace_reader *reader, struct trace_writer *writer,
-                              struct path *path, uint32_t slots)
+                              const struct path *path, uint32_t end)
 {
-    struct path part = *path;
-    part.slot_count = slots;
-    part.copied = -1;
-    return copied_path(reader, writer, &part);
+    struct trace_path part = path->path;
+    part.end = end;
+    part.stack_base = TRACE_TOLD;
+    return describe_path(reader, writer, &part);
+}
+
+/* How many references the path's slots make, as far as they fit into `room`; `end` is the slot
+ * where it is full. */
+static uint64_t count_present(const struct trace_reader *reader, const struct path *path,
+                              const uint64_t *addresses, uint64_t room, uint32_t *end)
+{
+    const struct trace_slot *slots =
+        reader->slots + reader->superblocks[path->path.superblock].first_slot;
+    uint64_t present = 0;
+    uint32_t i = path->path.first;
+    for (; i < path->path.end; i++) {
+        bool absent = slots[i].base == TRACE_TOLD && *addresses++ == TRACE_ABSENT;
+        if (absent || slots[i].kind == TRACE_POINTER)
+            continue;
+        if (present == room)
+            break;
+        present++;
+    }
+    *end = i;
+    return present;
 }
 
 static int copy_execution(struct trace_reader *reader, struct trace_writer *writer, uint64_t count,
                           int *write_error)
 {
     static _Thread_local uint64_t addresses[MOST_SLOTS];
-    const struct trace_reference *end = reader_decode_whole(reader);
-    if (!end)
+    trace_writer_stack(writer, reader->stack);
+    struct path *path = reader_decode_addresses(reader, addresses);
+    if (!path)
         return -1;
-    uint32_t slots = (uint32_t)(end - reader->references), kept = 0;
-    uint64_t present = 0, room = count - trace_writer_totals(writer)->references;
-    for (; kept < slots && (present < room || reader->references[kept].address == TRACE_ABSENT);
-         kept++) {
-        addresses[kept] = reader->references[kept].address;
-        present += addresses[kept] != TRACE_ABSENT;
-    }
-    for (uint32_t i = kept; i < slots; i++)
-        present += reader->references[i].address != TRACE_ABSENT;
+    uint32_t end;
+    uint64_t present = count_present(reader, path, addresses, UINT64_MAX, &end);
     reader->totals.references += present;
     reader->totals.by_class[reader->class] += present;
-    struct path *path = &reader->paths[reader->last_path];
-    int64_t number = kept == slots ? copied_path(reader, writer, path)
-                                   : shortened_path(reader, writer, path, kept);
+    uint64_t room = count - trace_writer_totals(writer)->references;
+    int64_t number = -1;
+    if (count_present(reader, path, addresses, room, &end) < present)
+        number = shortened_path(reader, writer, path, end);
+    else
+        number = path->copied =
+            path->copied >= 0 ? path->copied : describe_path(reader, writer, &path->path);
     errno = ENOMEM;
     if (number < 0 || trace_writer_execute(writer, (uint32_t)number, addresses) < 0) {
         *write_error = errno;
@@ -89,7 +114,7 @@ int trace_copy(struct trace_reader *reader, struct trace_writer *writer, uint64_
                 return -1;
             struct trace_batch batch;
             reader_fill_batch(reader, &batch, 0);
-            if (trace_writer_event(writer, reader->events) < 0) {
+            if (reader->event_count > 0 && trace_writer_event(writer, reader->events) < 0) {
                 *write_error = errno;
                 return -1;
             }

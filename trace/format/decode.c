@@ -103,24 +103,20 @@ static inline uint64_t take_difference(struct cursor *in, unsigned log2_bytes)
     return (uint64_t)((int64_t)((uint64_t)value << unused) >> unused);
 }
 
-/* Decodes the slots of an execution that was not as predicted. Returns the end of the
- * references written; NULL when a code is wrong. With keep_absent, accesses that did not take
- * place stand as TRACE_ABSENT. Which code comes next cannot be foretold, so there is one branch on
- * it for what is common: whether the difference is one that is known or is read. */
-static struct trace_reference *decode_slots(struct trace_reader *reader, struct run *run,
-                                            const struct path *path, struct trace_reference *out,
-                                            bool keep_absent)
+/* Takes the differences of an execution's told slots from the streams. Returns false when a code
+ * is wrong. Which code comes next cannot be foretold, so there is one branch on it for what is
+ * common: whether the difference is one that is known or is read. */
+static bool take_differences(struct trace_reader *reader, const struct path *path)
 {
     struct cursor *codes = &reader->stream[STREAM_CODES];
-    if ((size_t)(codes->end - codes->next) < path->slot_count)
-        return NULL;
+    if ((size_t)(codes->end - codes->next) < path->told)
+        return false;
     const uint8_t *code = codes->next;
-    codes->next += path->slot_count;
-    uint64_t class = (uint64_t)reader->class << 56;
+    codes->next += path->told;
     uint64_t newest = reader->recent.newest, older = reader->recent.older;
-    for (uint32_t i = 0; i < path->slot_count; i++) {
-        struct slot *slot = &path->slots[i];
-        uint64_t difference = slot->state.stride;
+    for (uint32_t i = 0; i < path->told; i++) {
+        struct slot_state *state = &path->states[i];
+        uint64_t difference = state->stride;
         if (code[i] < CODE_DELTA8) {
             difference = code[i] == CODE_RECENT ? newest : difference;
             difference = code[i] == CODE_SAME ? 0 : difference;
@@ -129,23 +125,52 @@ static struct trace_reference *decode_slots(struct trace_reader *reader, struct 
             unsigned log2_bytes = code[i] - CODE_DELTA8;
             difference = take_difference(&reader->stream[STREAM_DELTAS8 + log2_bytes], log2_bytes);
         } else if (code[i] == CODE_ABSENT) {
-            if (keep_absent)
-                put_reference(out++, TRACE_ABSENT, slot->meaning);
-            run->stores -= slot->meaning >> 48 & 1;
+            reader->some_absent = true;
             continue;
         } else {
-            return NULL;
+            return false;
         }
         bool told = code[i] >= CODE_OLDER;
         older = told ? newest : older;
         newest = told ? difference : newest;
         /* As slot_moved(); and where the stride was right, as slot_as_predicted(). */
-        slot->state.stride = difference == slot->state.difference ? difference : slot->state.stride;
-        slot->state.difference = difference;
-        slot->state.last += difference;
-        put_reference(out++, slot->state.last, slot->meaning | class);
+        state->stride = difference == state->difference ? difference : state->stride;
+        state->difference = difference;
+        state->last += difference;
     }
     reader->recent = (struct recent_differences){newest, older};
+    return true;
+}
+
+/* Whether the access of a told slot did not take place, of the execution whose codes were just
+ * taken. */
+static bool is_absent(const struct trace_reader *reader, const struct path *path, size_t told)
+{
+    return reader->stream[STREAM_CODES].next[(ptrdiff_t)told - (ptrdiff_t)path->told] ==
+           CODE_ABSENT;
+}
+
+/* Which of the path's told slots a base is; beyond the last when it is none of them. */
+static size_t told_slot(const struct path *path, const uint64_t *base)
+{
+    return ((uintptr_t)base - (uintptr_t)path->states) / sizeof *path->states;
+}
+
+/* The references of an execution of which some are absent. */
+static __attribute__((noinline)) struct trace_reference *make_those_present(
+    struct trace_reader *reader, struct run *run, const struct path *path,
+    struct trace_reference *out)
+{
+    uint64_t class = (uint64_t)reader->class << 56;
+    reader->some_absent = false;
+    for (uint32_t i = 0; i < path->references; i++) {
+        const struct maker *maker = &path->makers[i];
+        size_t told = told_slot(path, maker->base);
+        if (told < path->told && is_absent(reader, path, told)) /* no slot follows from it */
+            run->stores -= maker->meaning >> 48 & 1;
+        else
+            put_reference(out++, *maker->base + maker->offset, maker->meaning | class);
+    }
     return out;
 }
 
@@ -155,10 +180,9 @@ static int bad_execution(struct trace_reader *reader)
                        "damaged chunk: execution %" PRIu64 " makes no sense", reader->executions);
 }
 
-/* Decodes one execution behind `out`; returns where its references end, NULL on damage. */
-static inline __attribute__((always_inline)) struct trace_reference *decode_execution(
-    struct trace_reader *reader, struct run *run, uint64_t class, struct trace_reference *out,
-    bool keep_absent)
+/* Decodes which path comes next and the addresses of its told slots. Returns NULL on damage. */
+static inline __attribute__((always_inline)) struct path *decode_execution(
+    struct trace_reader *reader, struct run *run)
 {
     unsigned token = *run->token++;
     uint32_t number =
@@ -170,15 +194,25 @@ static inline __attribute__((always_inline)) struct trace_reference *decode_exec
     run->instructions += path->instructions;
     run->stores += path->stores;
     if (token != 0 && (token - 1) % 2)
-        return decode_slots(reader, run, path, out, keep_absent);
-    struct slot *slot = path->slots;
-    for (struct trace_reference *end = out + path->slot_count; out < end; out++, slot++) {
-        uint64_t stride = slot->state.stride, address = slot->state.last + stride;
-        slot->state.last = address;
-        slot->state.difference = stride;
-        put_reference(out, address, slot->meaning | class);
-    }
+        return take_differences(reader, path) ? path : NULL;
+    for (uint32_t i = 0; i < path->told; i++)
+        slot_as_predicted(&path->states[i]);
+    return path;
+}
+
+/* Puts the references of an execution behind `out`; returns where they end. */
+static inline struct trace_reference *make_references(const struct path *path, uint64_t class,
+                                                      struct trace_reference *out)
+{
+    const struct maker *maker = path->makers;
+    for (struct trace_reference *end = out + path->references; out < end; out++, maker++)
+        put_reference(out, *maker->base + maker->offset, maker->meaning | class);
     return out;
+}
+
+static inline void move_stack(struct trace_reader *reader, const struct path *path)
+{
+    reader->stack = *path->stack_base + path->stack_offset;
 }
 
 struct trace_reference *reader_decode_run(struct trace_reader *reader, struct trace_reference *out)
@@ -189,31 +223,43 @@ struct trace_reference *reader_decode_run(struct trace_reader *reader, struct tr
     uint64_t class = (uint64_t)reader->class << 56;
     struct run run = begin_run(reader);
     const uint8_t *last_token = run.token + (end - reader->executions);
-    struct trace_reference *after = out;
-    while (after && run.token < last_token && after < full) {
-        out = after;
-        after = decode_execution(reader, &run, class, out, false);
+    const struct path *path = run.last;
+    while (run.token < last_token && out < full) {
+        path = decode_execution(reader, &run);
+        if (!path)
+            break;
+        out = __builtin_expect(reader->some_absent, 0) ? make_those_present(reader, &run, path, out)
+                                                       : make_references(path, class, out);
+        move_stack(reader, path);
     }
     end_run(reader, &run);
-    if (!after) {
+    if (!path) {
         bad_execution(reader);
         return NULL;
     }
-    out = after;
     reader->totals.references += (uint64_t)(out - start);
     reader->totals.by_class[reader->class] += (uint64_t)(out - start);
     return out;
 }
 
-struct trace_reference *reader_decode_whole(struct trace_reader *reader)
+struct path *reader_decode_addresses(struct trace_reader *reader, uint64_t *addresses)
 {
     struct run run = begin_run(reader);
-    struct trace_reference *end =
-        decode_execution(reader, &run, (uint64_t)reader->class << 56, reader->references, true);
+    struct path *path = decode_execution(reader, &run);
+    for (uint32_t i = 0; path && i < path->told; i++)
+        addresses[i] = path->states[i].last;
+    if (path && reader->some_absent) {
+        for (uint32_t i = 0; i < path->told; i++)
+            if (is_absent(reader, path, i))
+                addresses[i] = TRACE_ABSENT;
+        make_those_present(reader, &run, path, reader->references);
+    }
     end_run(reader, &run);
-    if (!end)
+    if (path)
+        move_stack(reader, path);
+    else
         bad_execution(reader);
-    return end;
+    return path;
 }
 
 /* Events. */
@@ -237,7 +283,7 @@ bool reader_next_event_switches_thread(const struct trace_reader *reader)
 static int decode_event(struct trace_reader *reader, struct cursor *in, struct trace_event *event)
 {
     uint64_t type = get_varint(in);
-    if (type == 0 || type >= TRACE_EVENT_TYPES)
+    if (type == 0 || type > EVENT_STACK)
         return reader_fail(reader, reader->chunk_offset, "event of unknown type %" PRIu64, type);
     *event = (struct trace_event){.reference = reader->totals.references,
                                   .instruction = reader->totals.instructions,
@@ -261,11 +307,23 @@ static int decode_event(struct trace_reader *reader, struct cursor *in, struct t
     return 0;
 }
 
+static int finish_event(struct trace_reader *reader)
+{
+    reader_find_next_event(reader);
+    return reader->stream[STREAM_EVENTS].failed
+               ? reader_fail(reader, reader->chunk_offset, "damaged event")
+               : 0;
+}
+
 int reader_next_event(struct trace_reader *reader)
 {
     struct trace_event *event = &reader->events[reader->event_count];
     if (decode_event(reader, &reader->stream[STREAM_EVENTS], event) < 0)
         return -1;
+    if (event->type == EVENT_STACK) {
+        reader->stack += unzigzag(event->value[0]);
+        return finish_event(reader);
+    }
     if (event->type == TRACE_EVENT_CLASS)
         reader->class = (uint32_t)event->value[0];
     else if (event->type == TRACE_EVENT_THREAD)
@@ -274,10 +332,7 @@ int reader_next_event(struct trace_reader *reader)
     reader->event_count++;
     reader->totals.events++;
     reader->totals.allocated_bytes += event_bytes(event);
-    reader_find_next_event(reader);
-    return reader->stream[STREAM_EVENTS].failed
-               ? reader_fail(reader, reader->chunk_offset, "damaged event")
-               : 0;
+    return finish_event(reader);
 }
 
 int reader_restate_regions(struct trace_reader *reader)

@@ -35,16 +35,26 @@ static int introduce_superblock(struct trace_writer *writer, struct writer_super
 {
     superblock->known_in = writer->chunk;
     superblock->number = writer->number_of_superblocks++;
-    memset(superblock->states, 0, superblock->slot_count * sizeof *superblock->states);
+    memset(superblock->states, 0, superblock->told_count * sizeof *superblock->states);
     struct bytes *out = &writer->stream[STREAM_DEFINITIONS];
-    if (!bytes_reserve(out, (3 + (size_t)superblock->slot_count) * VARINT_BYTES))
+    if (!bytes_reserve(out, (3 + 4 * (size_t)superblock->slot_count) * VARINT_BYTES))
         return -1;
     put_varint(out, zigzag(superblock->address - writer->last_address));
     writer->last_address = superblock->address;
     put_varint(out, superblock->function);
     put_varint(out, superblock->slot_count);
-    for (uint32_t i = 0; i < superblock->slot_count; i++)
-        put_varint(out, (uint64_t)superblock->slots[i].size << 1 | superblock->slots[i].kind);
+    uint64_t instruction = superblock->address, last_offset = 0;
+    for (uint32_t i = 0; i < superblock->slot_count; i++) {
+        const struct trace_slot *slot = &superblock->slots[i];
+        put_varint(out, (uint64_t)slot->size << 2 | slot->kind);
+        put_varint(out, zigzag(slot->instruction - instruction));
+        instruction = slot->instruction;
+        put_varint(out, slot->base);
+        if (slot->base == TRACE_TOLD)
+            continue;
+        put_varint(out, zigzag(slot->offset - last_offset));
+        last_offset = slot->offset;
+    }
     return introduce_function(writer, superblock->function);
 }
 
@@ -54,15 +64,18 @@ static __attribute__((noinline)) int introduce_path(struct trace_writer *writer,
     path->known_in = writer->chunk;
     path->number = writer->number_of_paths++;
     path->successor[0] = path->successor[1] = 0;
-    struct writer_superblock *superblock = &writer->superblocks[path->superblock];
+    struct writer_superblock *superblock = &writer->superblocks[path->path.superblock];
     bool new_superblock = superblock->known_in != writer->chunk;
     struct bytes *out = &writer->stream[STREAM_DEFINITIONS];
-    if (!bytes_reserve(out, 4 * VARINT_BYTES))
+    if (!bytes_reserve(out, 6 * VARINT_BYTES))
         return -1;
     put_varint(out, new_superblock ? writer->number_of_superblocks : superblock->number);
-    put_varint(out, path->first);
-    put_varint(out, path->count);
+    put_varint(out, path->path.first);
+    put_varint(out, path->path.end - path->path.first);
     put_varint(out, path->instructions);
+    put_varint(out, path->path.stack_base);
+    if (path->path.stack_base != TRACE_TOLD)
+        put_varint(out, zigzag(path->path.stack_offset));
     return new_superblock ? introduce_superblock(writer, superblock) : 0;
 }
 
@@ -99,13 +112,17 @@ static inline uint8_t encode_difference(struct encoder *encoder, uint64_t differ
     return (uint8_t)code;
 }
 
-/* A slot's access did not take place. */
-static inline uint8_t encode_absent(struct encoder *encoder, const struct writer_path *path,
-                                    uint32_t slot)
+/* The access of the path's told slot `word` did not take place. */
+static __attribute__((noinline)) uint8_t encode_absent(struct encoder *encoder,
+                                                       const struct writer_path *path,
+                                                       uint32_t word)
 {
-    const struct trace_slot *slots = encoder->writer->superblocks[path->superblock].slots;
-    encoder->absent++;
-    encoder->absent_stores += slots[path->first + slot].kind == TRACE_STORE;
+    const struct trace_slot *slot =
+        encoder->writer->superblocks[path->path.superblock].slots + path->path.first;
+    while (slot->base != TRACE_TOLD || word-- > 0)
+        slot++;
+    encoder->absent += slot->kind != TRACE_POINTER;
+    encoder->absent_stores += slot->kind == TRACE_STORE;
     return CODE_ABSENT;
 }
 
@@ -169,7 +186,7 @@ static inline bool encode_slots(struct encoder *encoder, const struct writer_pat
                                 const uint64_t *addresses)
 {
     unsigned told = 0;
-    for (uint32_t i = 0; i < path->count; i++) {
+    for (uint32_t i = 0; i < path->told; i++) {
         struct slot_state *slot = &path->states[i];
         uint64_t difference = addresses[i] - slot->last;
         unsigned code;
@@ -188,6 +205,31 @@ static inline bool encode_slots(struct encoder *encoder, const struct writer_pat
     return told != 0;
 }
 
+/* Says where the stack is, if a reader takes it to be elsewhere. */
+static int tell_stack(struct trace_writer *writer)
+{
+    struct bytes *out = &writer->stream[STREAM_EVENTS];
+    if (writer->stack_untold == 0)
+        return 0;
+    if (!bytes_reserve(out, VARINT_BYTES))
+        return -1;
+    put_varint(out, writer->executions - writer->event_executions);
+    writer->event_executions = writer->executions;
+    struct trace_event event = {.type = EVENT_STACK, .value = {zigzag(writer->stack_untold)}};
+    writer->stack_untold = 0;
+    return put_event(out, &event) ? 0 : -1;
+}
+
+/* Where a path that was taken leaves the stack pointer. */
+static inline uint64_t stack_behind(const struct writer_path *path, const uint64_t *addresses,
+                                    uint64_t stack)
+{
+    uint64_t from = stack;
+    if (__builtin_expect(path->stack_word != STACK_MOVES, 0))
+        from = path->stack_word == STACK_IS ? 0 : addresses[path->stack_word];
+    return from + path->stack_offset;
+}
+
 /* Encodes executions, of which all but the last come before the chunk's end. */
 static int encode_executions(struct trace_writer *writer, const struct trace_execution *executions,
                              size_t count)
@@ -196,7 +238,7 @@ static int encode_executions(struct trace_writer *writer, const struct trace_exe
     struct writer_path *last = &writer->paths[writer->last_path];
     uint8_t *tokens = stream_end(&writer->stream[STREAM_TOKENS]);
     const uint32_t chunk = writer->chunk;
-    uint64_t counted = 0, instructions = 0;
+    uint64_t counted = 0, instructions = 0, stack = writer->stack;
     for (size_t i = 0; i < count; i++) {
         struct writer_path *path = &writer->paths[executions[i].path];
         bool is_new = path->known_in != chunk;
@@ -206,13 +248,15 @@ static int encode_executions(struct trace_writer *writer, const struct trace_exe
         instructions += path->instructions;
         unsigned way = encode_path(&encoder, last, executions[i].path, path, is_new);
         bool told = encode_slots(&encoder, path, executions[i].addresses);
-        encoder.codes += told ? path->count : 0;
+        encoder.codes += told ? path->told : 0;
+        stack = stack_behind(path, executions[i].addresses, stack);
         unsigned token = 2 * way + told;
         tokens[i] = (uint8_t)(token + (token != 0));
         last = path;
     }
     writer->stream[STREAM_TOKENS].used += count;
     writer->executions += count;
+    writer->stack = stack;
     writer->last_path = count > 0 ? executions[count - 1].path : writer->last_path;
     uint64_t references = counted & UINT32_MAX, stores = counted >> 32;
     writer->totals.superblocks += count;
@@ -248,7 +292,7 @@ int trace_writer_execute_all(struct trace_writer *writer, const struct trace_exe
     while (count > 0) {
         size_t some = sure_to_fit(writer);
         some = some < 1 ? 1 : some < count ? some : count;
-        if (encode_executions(writer, executions, some) < 0 ||
+        if (tell_stack(writer) < 0 || encode_executions(writer, executions, some) < 0 ||
             (chunk_is_full(writer) && writer_end_chunk(writer) < 0))
             return -1;
         executions += some;

@@ -11,9 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRACE_VERSION = 1, TRACE_ERROR_BYTES = 256 };
+enum {
+    TRACE_VERSION = 2,
+    TRACE_ERROR_BYTES = 256,
+    TRACE_MOST_SLOTS = 0xf000, /* of a superblock: each is a base's number */
+};
 
-enum trace_kind { TRACE_LOAD, TRACE_STORE };
+enum trace_kind {
+    TRACE_LOAD,
+    TRACE_STORE,
+    TRACE_POINTER, /* of a slot that is no reference: others are derived from its address */
+};
 
 /* Whom a reference belongs to. */
 enum trace_class {
@@ -97,14 +105,36 @@ struct trace_totals {
     uint64_t by_class[TRACE_CLASSES];
 };
 
+/* What an address is a constant distance from. An address with a base is derived, and never told.
+ */
+enum trace_base {
+    TRACE_TOLD, /* nothing that is known: each execution tells it */
+    TRACE_BASE_NOTHING,
+    TRACE_BASE_STACK, /* the stack pointer that the superblock found */
+    TRACE_BASE_SLOT,  /* and up: + number of a told slot, which comes before in the same path and is
+                       * never absent */
+};
+
 /* Where a superblock accesses data. A superblock is a run of instructions that is entered at its
  * top only. */
 struct trace_slot {
     uint16_t size;
     uint8_t kind;
+    uint16_t base;        /* enum trace_base */
+    uint64_t offset;      /* of the address from its base */
+    uint64_t instruction; /* the address of its instruction; 0 when unknown */
 };
 
-/* A path through a superblock was taken, with these addresses for its slots. */
+/* A way through a superblock. */
+struct trace_path {
+    uint32_t superblock;
+    uint32_t first, end; /* the slots that are executed */
+    uint32_t instructions;
+    uint16_t stack_base; /* the stack pointer behind it, as a slot's; TRACE_TOLD: unchanged */
+    uint64_t stack_offset;
+};
+
+/* A path was taken, with these addresses for its told slots. */
 struct trace_execution {
     const uint64_t *addresses;
     uint32_t path;

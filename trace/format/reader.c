@@ -53,6 +53,7 @@ static int begin_data_chunk(struct trace_reader *reader)
     reader->introduced = 0;
     reader->last_path = NO_PATH;
     reader->recent = (struct recent_differences){0, 0};
+    reader->stack = 0;
     reader->thread = header->thread;
     reader->class = header->class;
     reader_find_next_event(reader);
@@ -275,6 +276,17 @@ const char *trace_reader_function(const struct trace_reader *reader, uint32_t id
     return function->name;
 }
 
+void trace_reader_by_instruction(struct trace_reader *reader)
+{
+    reader->instructions.in_use = true;
+}
+
+const struct instruction *trace_reader_instruction(const struct trace_reader *reader,
+                                                   uint32_t number)
+{
+    return instructions_find(&reader->instructions, number);
+}
+
 const struct trace_totals *trace_reader_totals(const struct trace_reader *reader)
 {
     return &reader->totals;
@@ -297,11 +309,14 @@ void trace_reader_close(struct trace_reader *reader)
         free(reader->functions[i].object);
     }
     free(reader->functions);
+    instructions_free(&reader->instructions);
     free(reader->payload.data);
     free(reader->raw.data);
     free(reader->superblocks);
     free(reader->paths);
     free(reader->slots);
+    free(reader->states);
+    free(reader->makers);
     free(reader->names.data);
     free(reader->description);
     ZSTD_freeDCtx(reader->zstd);

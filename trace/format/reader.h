@@ -15,6 +15,7 @@
 #ifndef ALLOTROPE_TRACE_FORMAT_READER_H
 #define ALLOTROPE_TRACE_FORMAT_READER_H
 
+#include "trace/base/instructions.h"
 #include "trace/format/format.h"
 
 struct trace_reader;
@@ -39,6 +40,13 @@ const char *trace_reader_description(const struct trace_reader *reader);
 /* Name and object of a function; "?" where it is not known. Valid until the reader is closed. */
 const char *trace_reader_function(const struct trace_reader *reader, uint32_t id,
                                   const char **object);
+
+/* To be called before anything is read: in the place of a function, references name their
+ * instruction. */
+void trace_reader_by_instruction(struct trace_reader *reader);
+/* What such a number is; NULL where there is no such. Until the next batch is read. */
+const struct instruction *trace_reader_instruction(const struct trace_reader *reader,
+                                                   uint32_t number);
 
 /* Counted while reading. */
 const struct trace_totals *trace_reader_totals(const struct trace_reader *reader);

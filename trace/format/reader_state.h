@@ -8,22 +8,26 @@
  *     copy.c      what is read, to a writer
  *
  * A chunk's definitions are turned into tables when it is opened. A slot's table entry is half of
- * a finished reference already (function, size, kind); per reference remains an addition, two
- * stores, and for executions that were not predicted a code.
+ * a finished reference already (function, size, kind), and says where its base stands; per
+ * reference remains an addition and two stores, and for told slots their prediction and, in
+ * executions that were not predicted, a code.
  */
 #ifndef ALLOTROPE_TRACE_FORMAT_READER_STATE_H
 #define ALLOTROPE_TRACE_FORMAT_READER_STATE_H
 
 #include <zstd.h>
 
+#include "trace/base/instructions.h"
 #include "trace/format/bytes.h"
 #include "trace/format/chunk.h"
 #include "trace/format/reader.h"
 
 enum { NO_PATH = 0 }; /* the path before a chunk's first */
 
-struct slot {
-    struct slot_state state;
+/* How a reference is made: its address is `*base + offset`. */
+struct maker {
+    const uint64_t *base; /* a told slot's last address, the stack pointer, or 0 */
+    uint64_t offset;
     uint64_t meaning; /* second word of struct trace_reference, class not yet set */
 };
 
@@ -31,17 +35,21 @@ struct superblock {
     uint64_t address;
     uint32_t function;
     uint32_t slot_count;
-    size_t first_slot;
+    size_t first_slot, first_state, first_maker;
 };
 
 struct path {
-    struct slot *slots;
-    uint32_t slot_count;
+    struct slot_state *states; /* of its told slots */
+    const struct maker *makers;
+    uint32_t told;
+    uint32_t references;
     uint32_t instructions;
     uint32_t stores;
     uint32_t successor[2];
-    uint32_t superblock, first; /* for copying */
-    int64_t copied;             /* number at the writer copied to, -1 before */
+    const uint64_t *stack_base; /* the stack pointer behind it: from here, */
+    uint64_t stack_offset;      /* ... so far */
+    struct trace_path path;
+    int64_t copied; /* number at the writer copied to, -1 before */
 };
 
 struct function {
@@ -61,6 +69,7 @@ struct trace_reader {
 
     struct function *functions;
     size_t function_capacity;
+    struct instructions instructions;
     struct trace_totals totals;
     struct trace_totals whole;
     bool has_whole;
@@ -75,8 +84,15 @@ struct trace_reader {
     size_t superblock_count, superblock_capacity;
     struct path *paths;
     size_t path_count, path_capacity;
-    struct slot *slots;
+    struct trace_slot *slots; /* of all superblocks; those that follow likewise */
     size_t slot_count, slot_capacity;
+    struct slot_state *states;
+    size_t state_count, state_capacity;
+    struct maker *makers;
+    size_t maker_count, maker_capacity;
+    uint64_t stack;      /* the stack pointer */
+    bool some_absent;    /* of the execution at hand, as its codes say */
+    uint64_t nothing;    /* 0, what constant addresses are based on */
     uint32_t introduced; /* paths met so far */
     uint32_t last_path;
     uint64_t executions; /* done */
@@ -112,10 +128,12 @@ void reader_find_next_event(struct trace_reader *reader);
 /* Decodes executions up to the next event, or until the batch is full. Returns where their
  * references end, NULL on damage. */
 struct trace_reference *reader_decode_run(struct trace_reader *reader, struct trace_reference *out);
-/* Decodes one execution into the batch, where accesses that did not take place stand as
- * TRACE_ABSENT; the references are not counted. Returns where they end, NULL on damage. */
-struct trace_reference *reader_decode_whole(struct trace_reader *reader);
-/* Decodes the next event into the batch. Returns 0 or -1. */
+/* Decodes one execution, and puts the addresses of its told slots where the caller has room for
+ * MOST_SLOTS; accesses that did not take place stand as TRACE_ABSENT. Its references are not
+ * counted. Returns the path, NULL on damage. */
+struct path *reader_decode_addresses(struct trace_reader *reader, uint64_t *addresses);
+/* Decodes the next event into the batch, unless it is of those that readers keep to themselves.
+ * Returns 0 or -1. */
 int reader_next_event(struct trace_reader *reader);
 bool reader_next_event_switches_thread(const struct trace_reader *reader);
 /* After a seek: the mappings of this moment, as events of the batch. Returns 0 or -1. */

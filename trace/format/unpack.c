@@ -135,6 +135,31 @@ static int read_functions(struct trace_reader *reader)
     return 0;
 }
 
+/* A superblock's slot: its description is kept; what it tells gets a state. */
+static bool read_slot(struct trace_reader *reader, const struct superblock *superblock,
+                      struct trace_slot *last)
+{
+    struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
+    const struct trace_slot *slots = reader->slots + superblock->first_slot;
+    uint64_t word = get_varint(in);
+    struct trace_slot slot = {.size = (uint16_t)(word >> 2), .kind = word & 3};
+    slot.instruction = last->instruction + unzigzag(get_varint(in));
+    uint64_t base = get_varint(in), known = reader->slot_count - superblock->first_slot;
+    slot.base = (uint16_t)base;
+    slot.offset = last->offset;
+    if (base != TRACE_TOLD)
+        slot.offset += unzigzag(get_varint(in));
+    *last = slot;
+    if (base == TRACE_TOLD) {
+        slot.offset = 0;
+        reader->states[reader->state_count++] = (struct slot_state){0, 0, 0};
+    }
+    reader->slots[reader->slot_count++] = slot;
+    return !in->failed && slot.kind <= TRACE_POINTER && word >> 2 <= UINT16_MAX &&
+           (base < TRACE_BASE_SLOT ||
+            (base - TRACE_BASE_SLOT < known && slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD));
+}
+
 static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
 {
     struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
@@ -150,60 +175,133 @@ static int read_superblock(struct trace_reader *reader, uint64_t *last_address)
         return reader_fail(reader, reader->chunk_offset, "damaged superblock");
     superblock->slot_count = (uint32_t)count;
     superblock->first_slot = reader->slot_count;
+    superblock->first_state = reader->state_count;
     if (!array_reserve(&reader->slots, &reader->slot_capacity, reader->slot_count + count,
-                       sizeof *reader->slots))
+                       sizeof *reader->slots) ||
+        !array_reserve(&reader->states, &reader->state_capacity, reader->state_count + count,
+                       sizeof *reader->states))
         return reader_short_of_memory(reader);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t word = get_varint(in);
-        reader->slots[reader->slot_count++] = (struct slot){
-            {0, 0, 0}, superblock->function | (word >> 1 & 0xffff) << 32 | (word & 1) << 48};
-    }
-    return in->failed ? reader_fail(reader, reader->chunk_offset, "damaged superblock") : 0;
+    struct trace_slot last = {.instruction = superblock->address};
+    for (uint64_t i = 0; i < count; i++)
+        if (!read_slot(reader, superblock, &last))
+            return reader_fail(reader, reader->chunk_offset, "damaged superblock");
+    return 0;
 }
 
 static int read_path(struct trace_reader *reader, uint64_t *last_address)
 {
     struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
     uint64_t number = get_varint(in), first = get_varint(in), count = get_varint(in),
-             instructions = get_varint(in);
+             instructions = get_varint(in), stack_base = get_varint(in);
+    uint64_t stack_offset = stack_base == TRACE_TOLD ? 0 : unzigzag(get_varint(in));
     if (in->failed || number > reader->superblock_count ||
         (number == reader->superblock_count && read_superblock(reader, last_address) < 0))
         return reader->at_end ? -1 : reader_fail(reader, reader->chunk_offset, "damaged path");
     const struct superblock *superblock = &reader->superblocks[number];
+    const struct trace_slot *slots = reader->slots + superblock->first_slot;
     if (first > superblock->slot_count || count > superblock->slot_count - first ||
-        instructions > UINT32_MAX)
+        instructions > UINT32_MAX ||
+        (stack_base >= TRACE_BASE_SLOT && (stack_base - TRACE_BASE_SLOT >= superblock->slot_count ||
+                                           slots[stack_base - TRACE_BASE_SLOT].base != TRACE_TOLD)))
         return reader_fail(reader, reader->chunk_offset, "a path goes beyond its superblock");
     if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count,
                        sizeof(struct path)))
         return reader_short_of_memory(reader);
-    reader->paths[reader->path_count++] = (struct path){.slot_count = (uint32_t)count,
-                                                        .instructions = (uint32_t)instructions,
-                                                        .superblock = (uint32_t)number,
-                                                        .first = (uint32_t)first,
-                                                        .copied = -1};
+    reader->paths[reader->path_count++] = (struct path){
+        .instructions = (uint32_t)instructions,
+        .path = {.superblock = (uint32_t)number,
+                 .first = (uint32_t)first,
+                 .end = (uint32_t)(first + count),
+                 .instructions = (uint32_t)instructions,
+                 .stack_base = (uint16_t)stack_base,
+                 .stack_offset = stack_offset},
+        .copied = -1,
+    };
     return 0;
+}
+
+/* Tables. The arrays have stopped moving when these are made. */
+
+static uint32_t count_told(const struct trace_slot *slots, uint32_t end)
+{
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < end; i++)
+        told += slots[i].base == TRACE_TOLD;
+    return told;
+}
+
+/* Where what a slot or the stack pointer is based on stands. */
+static const uint64_t *find_base(const struct trace_reader *reader,
+                                 const struct superblock *superblock, uint32_t base)
+{
+    const struct trace_slot *slots = reader->slots + superblock->first_slot;
+    if (base == TRACE_BASE_NOTHING)
+        return &reader->nothing;
+    if (base < TRACE_BASE_SLOT)
+        return &reader->stack;
+    return &reader->states[superblock->first_state + count_told(slots, base - TRACE_BASE_SLOT)]
+                .last;
+}
+
+static void make_makers(struct trace_reader *reader, struct superblock *superblock)
+{
+    const struct trace_slot *slots = reader->slots + superblock->first_slot;
+    const struct slot_state *told = reader->states + superblock->first_state;
+    superblock->first_maker = reader->maker_count;
+    for (uint32_t i = 0; i < superblock->slot_count; i++) {
+        const uint64_t *base = slots[i].base == TRACE_TOLD
+                                   ? &told++->last
+                                   : find_base(reader, superblock, slots[i].base);
+        if (slots[i].kind == TRACE_POINTER)
+            continue;
+        uint32_t function =
+            instructions_number(&reader->instructions, slots[i].instruction, superblock->function);
+        reader->makers[reader->maker_count++] = (struct maker){
+            base, slots[i].offset,
+            function | (uint64_t)slots[i].size << 32 | (uint64_t)slots[i].kind << 48};
+    }
+}
+
+static void finish_path(struct trace_reader *reader, struct path *path)
+{
+    const struct superblock *superblock = &reader->superblocks[path->path.superblock];
+    const struct trace_slot *slots = reader->slots + superblock->first_slot;
+    uint32_t before = count_told(slots, path->path.first), skipped = 0;
+    path->told = count_told(slots, path->path.end) - before;
+    path->states = reader->states + superblock->first_state + before;
+    for (uint32_t i = 0; i < path->path.end; i++) {
+        bool reference = slots[i].kind != TRACE_POINTER, inside = i >= path->path.first;
+        skipped += reference && !inside;
+        path->references += reference && inside;
+        path->stores += inside && slots[i].kind == TRACE_STORE;
+    }
+    path->makers = reader->makers + superblock->first_maker + skipped;
+    path->stack_base =
+        find_base(reader, superblock,
+                  path->path.stack_base == TRACE_TOLD ? TRACE_BASE_STACK : path->path.stack_base);
+    path->stack_offset = path->path.stack_offset;
 }
 
 static int read_definitions(struct trace_reader *reader)
 {
     uint64_t last_address = 0;
-    reader->superblock_count = reader->slot_count = 0;
+    reader->superblock_count = reader->slot_count = reader->state_count = reader->maker_count = 0;
     if (!array_reserve(&reader->paths, &reader->path_capacity, NO_PATH, sizeof(struct path)))
         return reader_short_of_memory(reader);
-    reader->paths[NO_PATH] = (struct path){.copied = -1};
+    reader->paths[NO_PATH] = (struct path){.stack_base = &reader->stack, .copied = -1};
     reader->path_count = 1;
     const struct cursor *in = &reader->stream[STREAM_DEFINITIONS];
     while (in->next < in->end)
         if (read_path(reader, &last_address) < 0)
             return -1;
-    for (size_t i = 1; i < reader->path_count; i++) { /* the arrays have stopped moving */
-        struct path *path = &reader->paths[i];
-        path->slots =
-            reader->slots + reader->superblocks[path->superblock].first_slot + path->first;
-        for (uint32_t j = 0; j < path->slot_count; j++)
-            path->stores += path->slots[j].meaning >> 48 & 1;
-    }
-    return 0;
+    if (!array_reserve(&reader->makers, &reader->maker_capacity, reader->slot_count,
+                       sizeof *reader->makers))
+        return reader_short_of_memory(reader);
+    for (size_t i = 0; i < reader->superblock_count; i++)
+        make_makers(reader, &reader->superblocks[i]);
+    for (size_t i = 1; i < reader->path_count; i++)
+        finish_path(reader, &reader->paths[i]);
+    return reader->instructions.short_of_memory ? reader_short_of_memory(reader) : 0;
 }
 
 int reader_unpack_chunk(struct trace_reader *reader)

@@ -46,6 +46,7 @@ static int begin_chunk(struct trace_writer *writer)
     writer->last_address = 0;
     writer->executions = writer->event_executions = 0;
     writer->recent = (struct recent_differences){0, 0};
+    writer->stack_untold = writer->stack;
     writer->paths[0].successor[0] = writer->paths[0].successor[1] = 0;
     writer->header.start = writer->totals;
     writer->header.thread = writer->thread;
@@ -90,20 +91,45 @@ int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *
     return function->name && function->object ? 0 : -1;
 }
 
+/* The slots' addresses follow from what is told before them. */
+static bool slots_are_sound(uint32_t slot_count, const struct trace_slot *slots)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        uint32_t base = slots[i].base;
+        if (base >= TRACE_BASE_SLOT &&
+            (base - TRACE_BASE_SLOT >= i || slots[base - TRACE_BASE_SLOT].base != TRACE_TOLD))
+            return false;
+    }
+    return slot_count <= MOST_SLOTS;
+}
+
+static uint32_t count_told(const struct trace_slot *slots, uint32_t end)
+{
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < end; i++)
+        told += slots[i].base == TRACE_TOLD;
+    return told;
+}
+
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots)
 {
-    if (slot_count > MOST_SLOTS ||
-        !array_reserve(&writer->superblocks, &writer->superblock_capacity, writer->superblock_count,
+    if (!slots_are_sound(slot_count, slots)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!array_reserve(&writer->superblocks, &writer->superblock_capacity, writer->superblock_count,
                        sizeof *writer->superblocks))
         return -1;
     struct writer_superblock *superblock = &writer->superblocks[writer->superblock_count];
+    uint32_t told = count_told(slots, slot_count);
     *superblock = (struct writer_superblock){
         .address = address,
         .function = function,
         .slot_count = slot_count,
+        .told_count = told,
         .slots = calloc(slot_count + 1, sizeof *slots),
-        .states = calloc(slot_count + 1, sizeof *superblock->states),
+        .states = calloc(told + 1, sizeof *superblock->states),
     };
     if (!superblock->slots || !superblock->states)
         return -1;
@@ -112,28 +138,62 @@ int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, u
     return (int64_t)writer->superblock_count++;
 }
 
-int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint32_t first,
-                          uint32_t end, uint32_t instructions)
+/* What slots are derived from lies in the path. */
+static bool path_is_sound(const struct trace_writer *writer, const struct trace_path *path)
 {
-    if (superblock >= writer->superblock_count || first > end ||
-        end > writer->superblocks[superblock].slot_count ||
-        !array_reserve(&writer->paths, &writer->path_capacity, writer->path_count,
+    if (path->superblock >= writer->superblock_count || path->first > path->end ||
+        path->end > writer->superblocks[path->superblock].slot_count)
+        return false;
+    const struct trace_slot *slots = writer->superblocks[path->superblock].slots;
+    const uint32_t first = TRACE_BASE_SLOT + path->first, end = TRACE_BASE_SLOT + path->end;
+    for (uint32_t i = path->first; i < path->end; i++)
+        if (slots[i].base >= TRACE_BASE_SLOT && slots[i].base < first)
+            return false;
+    uint32_t base = path->stack_base;
+    return base < TRACE_BASE_SLOT ||
+           (base >= first && base < end && slots[base - TRACE_BASE_SLOT].base == TRACE_TOLD);
+}
+
+int64_t trace_writer_path(struct trace_writer *writer, const struct trace_path *path)
+{
+    if (!path_is_sound(writer, path)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!array_reserve(&writer->paths, &writer->path_capacity, writer->path_count,
                        sizeof *writer->paths))
         return -1;
-    uint32_t stores = 0;
-    for (uint32_t i = first; i < end; i++)
-        stores += writer->superblocks[superblock].slots[i].kind == TRACE_STORE;
-    writer->paths[writer->path_count] = (struct writer_path){
-        .states = writer->superblocks[superblock].states + first,
-        .count = end - first,
-        .instructions = instructions,
-        .counted = (end - first) | (uint64_t)stores << 32,
-        .superblock = superblock,
-        .first = first,
+    const struct writer_superblock *superblock = &writer->superblocks[path->superblock];
+    uint64_t references = 0, stores = 0;
+    for (uint32_t i = path->first; i < path->end; i++) {
+        references += superblock->slots[i].kind != TRACE_POINTER;
+        stores += superblock->slots[i].kind == TRACE_STORE;
+    }
+    uint32_t before = count_told(superblock->slots, path->first);
+    struct writer_path *kept = &writer->paths[writer->path_count];
+    *kept = (struct writer_path){
+        .states = superblock->states + before,
+        .told = count_told(superblock->slots, path->end) - before,
+        .instructions = path->instructions,
+        .counted = references | stores << 32,
+        .stack_word = path->stack_base == TRACE_BASE_NOTHING ? STACK_IS : STACK_MOVES,
+        .stack_offset = path->stack_base == TRACE_TOLD ? 0 : path->stack_offset,
+        .first_word = before,
+        .path = *path,
     };
-    if (end - first > writer->most_slots)
-        writer->most_slots = end - first;
+    if (path->stack_base >= TRACE_BASE_SLOT)
+        kept->stack_word =
+            (int32_t)(count_told(superblock->slots, path->stack_base - (uint32_t)TRACE_BASE_SLOT) -
+                      before);
+    if (path->end - path->first > writer->most_slots)
+        writer->most_slots = path->end - path->first;
     return (int64_t)writer->path_count++;
+}
+
+void trace_writer_stack(struct trace_writer *writer, uint64_t pointer)
+{
+    writer->stack_untold += pointer - writer->stack;
+    writer->stack = pointer;
 }
 
 /* Opening and closing. */
@@ -145,11 +205,12 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
         return NULL;
     struct trace_file_header header = {TRACE_FILE_MAGIC, TRACE_VERSION,
                                        sizeof(struct chunk_header)};
-    struct trace_slot none = {0, 0};
+    const struct trace_slot none = {.size = 0};
+    const struct trace_path nowhere = {.superblock = 0};
     struct packer *packer = &writer->packer;
     if (packer_begin(packer, fd, level) && writer_reserve_streams(writer->stream) &&
         trace_writer_superblock(writer, 0, 0, 0, &none) == 0 &&
-        trace_writer_path(writer, 0, 0, 0, 0) == 0 &&
+        trace_writer_path(writer, &nowhere) == 0 &&
         pack_bytes(packer, &header, sizeof header) == 0 &&
         pack_chunk(packer, &writer->header, CHUNK_DESCRIPTION, description, strlen(description)) ==
             0 &&

@@ -21,19 +21,20 @@ struct trace_writer *trace_writer_open(int fd, const char *description, int leve
 int trace_writer_function(struct trace_writer *writer, uint32_t id, const char *name,
                           const char *object);
 
-/* Describes a superblock; returns its number, or -1 when memory is short. At most 65,535 slots. */
+/* Describes a superblock; returns its number, or -1: memory is short, or a slot's base is no told
+ * slot before it. At most TRACE_MOST_SLOTS slots. */
 int64_t trace_writer_superblock(struct trace_writer *writer, uint64_t address, uint32_t function,
                                 uint32_t slot_count, const struct trace_slot *slots);
 
-/* Describes a way through a superblock: the slots [first, end) and so many instructions are
- * executed. Returns its number, or -1 when memory is short. Events that fall inside a superblock
- * divide it into several paths. */
-int64_t trace_writer_path(struct trace_writer *writer, uint32_t superblock, uint32_t first,
-                          uint32_t end, uint32_t instructions);
+/* Describes a way through a superblock. Returns its number, or -1 when memory is short or the path
+ * makes no sense. Events that fall inside a superblock divide it into several paths. */
+int64_t trace_writer_path(struct trace_writer *writer, const struct trace_path *path);
 
-/* A path was taken, with these addresses for its slots: TRACE_ABSENT for an access that did not
- * take place.
- * Returns 0, or -1 when the trace cannot be written; errno says why. */
+/* The stack pointer has changed by other means than paths; at first it is 0. */
+void trace_writer_stack(struct trace_writer *writer, uint64_t pointer);
+
+/* A path was taken, with these addresses for its told slots: TRACE_ABSENT for an access that did
+ * not take place. Returns 0, or -1 when the trace cannot be written; errno says why. */
 int trace_writer_execute(struct trace_writer *writer, uint32_t path, const uint64_t *addresses);
 
 /* Many at once, in their order. */

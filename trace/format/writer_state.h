@@ -21,23 +21,27 @@ struct writer_superblock {
     uint64_t address;
     uint32_t function;
     uint32_t slot_count;
+    uint32_t told_count;
     uint32_t known_in; /* chunk in which `number` is valid */
     uint32_t number;
     struct trace_slot *slots;
-    struct slot_state *states;
+    struct slot_state *states; /* of the told slots */
 };
 
 struct writer_path {
-    struct slot_state *states; /* of its first slot */
-    uint32_t count;            /* of its slots */
+    struct slot_state *states; /* of its first told slot */
+    uint32_t told;             /* number of its told slots */
     uint32_t successor[2];     /* the last one and another, as indices of paths */
     uint32_t known_in;
     uint32_t number;
     uint32_t instructions;
-    uint64_t counted; /* references, and << 32 stores */
-    uint32_t superblock;
-    uint32_t first;
+    uint64_t counted;      /* references, and << 32 stores */
+    uint64_t stack_offset; /* of the stack pointer behind it, from ... */
+    int32_t stack_word;    /* ... the address of this told slot, or STACK_MOVES or STACK_IS */
+    uint32_t first_word;   /* the superblock's told slots before it */
+    struct trace_path path;
 };
+enum { STACK_MOVES = -1, STACK_IS = -2 }; /* from what it was; from nothing */
 
 struct writer_function {
     char *name;
@@ -96,6 +100,8 @@ struct trace_writer {
     uint64_t last_address;
     uint64_t executions, event_executions;
     uint32_t thread, class;
+    uint64_t stack;        /* the stack pointer */
+    uint64_t stack_untold; /* how far it is from what a reader takes it for */
     struct recent_differences recent;
     struct bytes stream[STREAMS];
 };

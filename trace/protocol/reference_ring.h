@@ -15,10 +15,14 @@
  *
  * The raw stream is made of 64-bit words:
  *
- *   HEADER | id            a superblock begins; as many words follow as it has slots. The first
- *                          of them are the values of the slots that were executed (addresses,
+ *   HEADER | id            a superblock begins; as many words follow as it has told slots. The
+ *                          first of them are the values of those that were executed (addresses,
  *                          and what was stored to doorbells), the others garbage
  *   EVENT | type | words   `words` payload words follow
+ *
+ * Most addresses are not told: they are constants, or a constant distance from the stack pointer
+ * or from an address that is told. RAW_STACK says where the stack pointer is whenever client code
+ * is entered; from there on every exit of every superblock says what became of it.
  *
  * What a superblock's slots are (size, load or store, instruction), where its exits lead, and
  * how many slots and instructions stand before each, is told by RAW_DEFINE before its first
@@ -34,7 +38,7 @@
 
 #define REFERENCE_RING_MAGIC 0x676e69726f6c6c61ULL
 enum {
-    REFERENCE_RING_VERSION = 1,
+    REFERENCE_RING_VERSION = 2,
     REFERENCE_RING_BUFFERS = 8,
     /* A buffer is full, and published, when it holds this much; behind it is room for all that
      * the recorder may write before it looks. Most of that is never touched. */
@@ -92,20 +96,33 @@ enum raw_event {
     RAW_SIGNAL,        /* thread, signal number, stack pointer before delivery */
     RAW_SIGNAL_RETURN, /* thread */
     RAW_RESUME,        /* where the thread that ran last goes on */
+    RAW_STACK,         /* the stack pointer */
     RAW_INTERRUPTED,   /* instructions that the superblock before completed before its fault */
 };
 
-/* A slot in RAW_DEFINE: kind in bits 0..7, doorbell index in 8..15, size in 16..31, and in
- * 32..47 the number of instructions executed up to and including its own. */
+/* How a slot's address is known: not, so that a word tells it; or as a constant, or a constant
+ * distance from the stack pointer that the superblock found, or from another slot's address. */
+enum raw_base {
+    RAW_TOLD,
+    RAW_BASE_NOTHING,
+    RAW_BASE_STACK,
+    RAW_BASE_SLOT, /* and up: + number of the slot, which is told and before this one */
+};
+
+/* A slot in RAW_DEFINE, three words: kind in bits 0..7, doorbell index in 8..15, size in 16..31, in
+ * 32..47 the number of instructions executed up to and including its own, base in 48..63; then the
+ * offset from the base, and its instruction's address. */
 enum raw_slot_kind {
     RAW_LOAD,
     RAW_STORE,
+    RAW_POINTER, /* no reference: only tells an address that others are derived from */
     RAW_DOORBELL,
     /* The new stack pointer after a jump to another frame: longjmp and the like. */
     RAW_STACK_JUMP,
 };
 
-/* A path in RAW_DEFINE, two words: slots in bits 0..15 and instructions in 16..31; then the
- * exit's target, 0 when it is computed. The last path is the superblock's end. */
+/* A path in RAW_DEFINE, three words: slots in bits 0..15, instructions in 16..31, and in 32..47 the
+ * base of the stack pointer behind it, which is not RAW_TOLD; then the exit's target, 0 when it is
+ * computed; then the stack pointer's offset. The last path is the superblock's end. */
 
 #endif

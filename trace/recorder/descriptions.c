@@ -72,12 +72,12 @@ static const void *kept_copy(const void *data, SizeT bytes)
     return VG_(memcpy)(VG_(perm_malloc)(bytes, 8), data, bytes);
 }
 
-void descriptions_add(UInt slots, const Addr *instructions, UInt count, const UShort *exits,
+void descriptions_add(UInt words, const Addr *instructions, UInt count, const UShort *exits,
                       UInt exit_count)
 {
     struct superblock *kept = VG_(perm_malloc)(sizeof *kept, 8);
     kept->id = descriptions_next_id();
-    kept->slots = slots;
+    kept->words = words;
     kept->instruction_count = count;
     kept->instructions = kept_copy(instructions, count * sizeof *instructions);
     kept->exits = kept_copy(exits, exit_count * sizeof *exits);

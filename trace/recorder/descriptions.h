@@ -10,7 +10,7 @@
 /* Needed when a fault interrupts the superblock: which instructions it has, and its exits. */
 struct superblock {
     UInt id;
-    UInt slots;
+    UInt words; /* that it takes in the ring, behind its header */
     UInt instruction_count;
     const Addr *instructions;
     const UShort *exits; /* for each, the instructions up to and including its own */
@@ -26,7 +26,7 @@ UInt descriptions_function(Addr address);
 /* The number of the next header. A superblock has one for itself and one for each exit. */
 UInt descriptions_next_id(void);
 /* Keeps a superblock under the next numbers: its own, and one for each exit. Copies both arrays. */
-void descriptions_add(UInt slots, const Addr *instructions, UInt count, const UShort *exits,
+void descriptions_add(UInt words, const Addr *instructions, UInt count, const UShort *exits,
                       UInt exit_count);
 const struct superblock *descriptions_find(UWord header);
 /* The superblock's first instruction that can be at an address once its header says `header`;

@@ -21,10 +21,38 @@ struct path {
     Addr target; /* 0 when computed at run time */
     UShort slots;
     UShort instructions;
-    Bool explicit; /* the header tells it */
+    Bool explicit;     /* the header tells it */
+    UShort stack_base; /* the stack pointer behind it, as a slot's base and offset */
+    ULong stack_offset;
+};
+
+struct slot {
+    ULong description; /* as in RAW_DEFINE */
+    ULong offset;      /* from the base */
+    Addr instruction;
 };
 
 enum { MOST_DELAYED = 40 };
+
+/* A value as a constant distance from a root: a temporary, the stack pointer as the superblock
+ * finds it, or nothing, which makes it a constant. */
+struct place {
+    IRTemp root;
+    ULong offset;
+};
+enum { ROOT_NOTHING = 0xfffffffe, ROOT_STACK = 0xfffffffd };
+
+/* What is known of a temporary. */
+struct temporary {
+    struct place place;
+    Bool foreign; /* it holds a stack pointer of some other frame's making */
+};
+
+/* A told slot, from which later ones with the same root are derived. */
+struct anchor {
+    struct place place;
+    UInt slot;
+};
 
 /* A superblock being rewritten. A very long one is recorded as several parts in a row. */
 struct builder {
@@ -35,6 +63,7 @@ struct builder {
     IRTemp base;
     IRConst *footprint; /* bytes of the part in the ring: patched when known */
     UInt id;
+    UInt header;            /* as it was stored last */
     Addr entry;             /* where this part begins, as a jump would name it */
     Addr first_address;     /* of its first instruction, silent or not */
     UInt first_instruction; /* of this part */
@@ -42,16 +71,19 @@ struct builder {
     Addr at;                /* the instruction at hand */
     Bool silent;            /* the instruction at hand only rings */
     UInt slots;
+    UInt words; /* of the slots that are told */
     UInt paths;
-    ULong slot[REFERENCE_RING_MAX_SLOTS];
+    UInt anchors;
+    struct place stack_before; /* the stack pointer where the part begins */
+    struct place stack;        /* ... and at present */
+    struct slot slot[REFERENCE_RING_MAX_SLOTS];
+    struct anchor anchor[REFERENCE_RING_MAX_SLOTS];
     struct path path[REFERENCE_RING_MAX_SLOTS];
     Addr instruction[REFERENCE_RING_MAX_SLOTS];
     Int last_access; /* position of the statement in which the instruction refers to memory last */
     IRStmt *delayed[MOST_DELAYED];
     UInt delayed_count;
-    IRExpr *last_value; /* of the last slot */
-    /* Temporaries that hold a stack pointer of some other frame's making. */
-    UChar *foreign;
+    struct temporary *temporaries;
 };
 
 static void add(struct builder *b, IRStmt *statement)
@@ -79,6 +111,12 @@ static void store_word(struct builder *b, UInt index, IRExpr *value)
     add(b, IRStmt_Store(Iend_LE, address, value));
 }
 
+static void store_header(struct builder *b, UInt header)
+{
+    b->header = header;
+    store_word(b, 0, constant(RAW_HEADER | header));
+}
+
 static UInt part_instructions(const struct builder *b)
 {
     return b->instructions - b->first_instruction;
@@ -99,7 +137,7 @@ static UInt most_slots(const IRSB *block)
             most += 2;
             break;
         case Ist_Put:
-            most += statement->Ist.Put.offset == OFFSET_amd64_RSP;
+            most += 2 * (statement->Ist.Put.offset == OFFSET_amd64_RSP);
             break;
         case Ist_Store:
         case Ist_StoreG:
@@ -130,15 +168,15 @@ static void begin_part(struct builder *b, Addr entry)
     b->id = descriptions_next_id();
     b->entry = entry;
     b->first_instruction = b->instructions;
-    b->slots = 0;
-    b->paths = 0;
+    b->slots = b->words = b->paths = b->anchors = 0;
+    b->stack_before = b->stack;
     tl_assert(b->id < RAW_HEADER_MASK - REFERENCE_RING_MAX_SLOTS);
 
     if (most_slots(b->in) > RING_SMALL_SUPERBLOCK)
         add_check(b);
     IRExpr *base = assign(b, Ity_I64, IRExpr_Get(b->shadow + RING_CURSOR_OFFSET, Ity_I64));
     b->base = base->Iex.RdTmp.tmp;
-    store_word(b, 0, constant(RAW_HEADER | b->id));
+    store_header(b, b->id);
     b->footprint = IRConst_U64(0);
     IRExpr *next = assign(b, Ity_I64, IRExpr_Binop(Iop_Add64, base, IRExpr_Const(b->footprint)));
     add(b, IRStmt_Put(b->shadow + RING_CURSOR_OFFSET, next));
@@ -163,6 +201,25 @@ static Bool is_ambiguous(const struct builder *b, Addr target)
            end->Iex.Const.con->Ico.U64 == target;
 }
 
+/* Where an address is known to lie: how far from what. TOLD: from nothing that is known. */
+static UInt base_of(const struct builder *b, struct place place, ULong *offset)
+{
+    *offset = place.offset;
+    if (place.root == ROOT_NOTHING)
+        return RAW_BASE_NOTHING;
+    if (place.root == b->stack_before.root) {
+        *offset -= b->stack_before.offset;
+        return RAW_BASE_STACK;
+    }
+    for (UInt i = 0; i < b->anchors; i++)
+        if (b->anchor[i].place.root == place.root) {
+            *offset -= b->anchor[i].place.offset;
+            return RAW_BASE_SLOT + b->anchor[i].slot;
+        }
+    *offset = 0;
+    return RAW_TOLD;
+}
+
 /* An exit may be taken here. */
 static void add_exit(struct builder *b, Addr target)
 {
@@ -171,34 +228,41 @@ static void add_exit(struct builder *b, Addr target)
     path->slots = b->slots;
     path->instructions = part_instructions(b);
     path->explicit = is_ambiguous(b, target);
+    path->stack_base = base_of(b, b->stack, &path->stack_offset);
+    tl_assert(path->stack_base != RAW_TOLD);
     b->paths++;
     if (path->explicit)
-        store_word(b, 0, constant(RAW_HEADER | (b->id + b->paths)));
+        store_header(b, b->id + b->paths);
 }
 
 /* Tells the stream what the part is, and keeps what a fault in it would need. */
 static void end_part(struct builder *b)
 {
-    b->footprint->Ico.U64 = 8 * (1 + b->slots);
+    b->footprint->Ico.U64 = 8 * (1 + b->words);
     UInt function = descriptions_function(b->first_address);
-    UInt words = 4 + b->slots + 2 * b->paths;
+    UInt words = 4 + 3 * b->slots + 3 * b->paths;
     ULong *payload = ring_begin_event(RAW_DEFINE, words);
     *payload++ = b->id;
     *payload++ = b->entry;
     *payload++ = function;
     *payload++ = b->slots | (ULong)b->paths << 32;
-    for (UInt i = 0; i < b->slots; i++)
-        *payload++ = b->slot[i];
+    for (UInt i = 0; i < b->slots; i++) {
+        *payload++ = b->slot[i].description;
+        *payload++ = b->slot[i].offset;
+        *payload++ = b->slot[i].instruction;
+    }
     for (UInt i = 0; i < b->paths; i++) {
-        *payload++ = b->path[i].slots | (ULong)b->path[i].instructions << 16;
-        *payload++ = b->path[i].target;
+        const struct path *path = &b->path[i];
+        *payload++ = path->slots | (ULong)path->instructions << 16 | (ULong)path->stack_base << 32;
+        *payload++ = path->target;
+        *payload++ = path->stack_offset;
     }
     ring_end_event(words);
 
     UShort exits[REFERENCE_RING_MAX_SLOTS];
     for (UInt i = 0; i < b->paths; i++)
         exits[i] = b->path[i].instructions;
-    descriptions_add(b->slots, b->instruction, part_instructions(b), exits, b->paths);
+    descriptions_add(b->words, b->instruction, part_instructions(b), exits, b->paths);
 }
 
 /* A fault is told by its instruction's address and the header, which names the exit that was
@@ -234,16 +298,60 @@ static void begin_instruction(struct builder *b, Addr instruction)
     }
 }
 
-static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr *value)
+/* Slots. What is known where the superblock is translated, or follows from another slot, is not
+ * told; see protocol/reference_ring.h. */
+
+static struct place place_of(const struct builder *b, const IRExpr *value)
 {
-    b->slot[b->slots] =
-        kind | (ULong)index << 8 | (ULong)size << 16 | (ULong)part_instructions(b) << 32;
-    b->slots++;
-    b->last_value = value;
-    store_word(b, b->slots, value);
+    if (value->tag == Iex_Const)
+        return (struct place){ROOT_NOTHING, value->Iex.Const.con->Ico.U64};
+    return b->temporaries[value->Iex.RdTmp.tmp].place;
 }
 
-/* Doorbells. */
+static void add_slot(struct builder *b, UInt kind, UInt index, UInt size, UInt base, ULong offset)
+{
+    struct slot *slot = &b->slot[b->slots++];
+    slot->description = kind | (ULong)index << 8 | (ULong)size << 16 |
+                        (ULong)part_instructions(b) << 32 | (ULong)base << 48;
+    slot->offset = offset;
+    slot->instruction = b->at;
+}
+
+static void add_told_slot(struct builder *b, UInt kind, UInt index, UInt size, IRExpr *value)
+{
+    add_slot(b, kind, index, size, RAW_TOLD, 0);
+    b->words++;
+    store_word(b, b->words, value);
+}
+
+/* A slot that others can be derived from. */
+static void add_anchor(struct builder *b, UInt kind, UInt size, IRExpr *value)
+{
+    b->anchor[b->anchors++] = (struct anchor){place_of(b, value), b->slots};
+    add_told_slot(b, kind, 0, size, value);
+}
+
+/* The stack pointer's place is known at every exit: where it follows from nothing else, it is told
+ * in a slot of no bytes. */
+static void add_stack_anchor(struct builder *b)
+{
+    ULong offset;
+    if (base_of(b, b->stack, &offset) != RAW_TOLD)
+        return;
+    b->anchor[b->anchors++] = (struct anchor){b->stack, b->slots};
+    IRExpr *pointer = assign(b, Ity_I64, IRExpr_Get(OFFSET_amd64_RSP, Ity_I64));
+    add_told_slot(b, RAW_POINTER, 0, 8, pointer);
+}
+
+/* Doorbells. A bell divides the superblock for whoever reads: what is before it is no base for what
+ * is behind. */
+
+static void add_bell(struct builder *b, UInt kind, UInt index, IRExpr *value)
+{
+    add_told_slot(b, kind, index, 8, value);
+    b->anchors = 0;
+    add_stack_anchor(b);
+}
 
 static void add_doorbell(struct builder *b, UInt index, IRExpr *value)
 {
@@ -251,7 +359,7 @@ static void add_doorbell(struct builder *b, UInt index, IRExpr *value)
         return;
     if (typeOfIRExpr(b->out->tyenv, value) != Ity_I64)
         VG_(tool_panic)("a doorbell is rung with a value that is no 64-bit integer");
-    add_slot(b, RAW_DOORBELL, index, 8, value);
+    add_bell(b, RAW_DOORBELL, index, value);
 }
 
 /* References. */
@@ -260,9 +368,17 @@ static void add_reference(struct builder *b, UInt kind, IRExpr *address, UInt si
 {
     if (b->silent || doorbells_at(address) >= 0)
         return;
-    if (guard)
+    if (guard) {
         address = assign(b, Ity_I64, IRExpr_ITE(guard, address, constant(RAW_ABSENT)));
-    add_slot(b, kind, 0, size, address);
+        add_told_slot(b, kind, 0, size, address);
+        return;
+    }
+    ULong offset;
+    UInt base = base_of(b, place_of(b, address), &offset);
+    if (base == RAW_TOLD)
+        add_anchor(b, kind, size, address);
+    else
+        add_slot(b, kind, 0, size, base, offset);
 }
 
 static UInt bytes_of(struct builder *b, IRExpr *value)
@@ -290,31 +406,80 @@ static void add_helper(struct builder *b, IRDirty *call)
         add_reference(b, RAW_STORE, call->mAddr, call->mSize, guard);
 }
 
-/* Jumps between frames. */
+/* Temporaries, and the stack pointer. */
+
+static Bool overlap(Int first, IRType first_type, Int second, IRType second_type)
+{
+    return first < second + sizeofIRType(second_type) && second < first + sizeofIRType(first_type);
+}
 
 static Bool is_foreign(const struct builder *b, const IRExpr *value)
 {
-    return value->tag == Iex_RdTmp && b->foreign[value->Iex.RdTmp.tmp];
+    return value->tag == Iex_RdTmp && b->temporaries[value->Iex.RdTmp.tmp].foreign;
 }
 
 /* A stack pointer that is computed from the present one, from the frame pointer, or from r10
  * (which realigned frames restore it from) stays on this stack in the ordinary way; anything
  * else (longjmp, unwinding, a switch of stacks) is foreign. */
-static void note_stack_pointer(struct builder *b, const IRStmt *statement)
+static Bool makes_foreign(const struct builder *b, const IRExpr *value)
 {
-    const IRExpr *value = statement->Ist.WrTmp.data;
-    Bool foreign = True;
     if (value->tag == Iex_Get)
-        foreign = value->Iex.Get.offset != OFFSET_amd64_RSP &&
-                  value->Iex.Get.offset != OFFSET_amd64_RBP &&
-                  value->Iex.Get.offset != OFFSET_amd64_R10;
-    else if (value->tag == Iex_Binop &&
-             (value->Iex.Binop.op == Iop_Add64 || value->Iex.Binop.op == Iop_Sub64 ||
-              value->Iex.Binop.op == Iop_And64))
-        foreign = value->Iex.Binop.arg1->tag != Iex_RdTmp || is_foreign(b, value->Iex.Binop.arg1);
-    else if (value->tag == Iex_RdTmp)
-        foreign = is_foreign(b, value);
-    b->foreign[statement->Ist.WrTmp.tmp] = foreign;
+        return value->Iex.Get.offset != OFFSET_amd64_RSP &&
+               value->Iex.Get.offset != OFFSET_amd64_RBP &&
+               value->Iex.Get.offset != OFFSET_amd64_R10;
+    if (value->tag == Iex_Binop &&
+        (value->Iex.Binop.op == Iop_Add64 || value->Iex.Binop.op == Iop_Sub64 ||
+         value->Iex.Binop.op == Iop_And64))
+        return value->Iex.Binop.arg1->tag != Iex_RdTmp || is_foreign(b, value->Iex.Binop.arg1);
+    return value->tag != Iex_RdTmp || is_foreign(b, value);
+}
+
+/* Where the value of a temporary lies, as far as that is a matter of constants. */
+static struct place place_of_temporary(const struct builder *b, IRTemp temporary,
+                                       const IRExpr *value)
+{
+    if (value->tag == Iex_RdTmp ||
+        (value->tag == Iex_Const && value->Iex.Const.con->tag == Ico_U64))
+        return place_of(b, value);
+    if (value->tag == Iex_Get && value->Iex.Get.offset == OFFSET_amd64_RSP &&
+        value->Iex.Get.ty == Ity_I64)
+        return b->stack;
+    if (value->tag == Iex_Binop && value->Iex.Binop.arg1->tag == Iex_RdTmp &&
+        value->Iex.Binop.arg2->tag == Iex_Const) {
+        struct place place = place_of(b, value->Iex.Binop.arg1);
+        ULong distance = value->Iex.Binop.arg2->Iex.Const.con->Ico.U64;
+        if (value->Iex.Binop.op == Iop_Add64)
+            return (struct place){place.root, place.offset + distance};
+        if (value->Iex.Binop.op == Iop_Sub64)
+            return (struct place){place.root, place.offset - distance};
+    }
+    return (struct place){temporary, 0};
+}
+
+static void note_temporary(struct builder *b, const IRStmt *statement)
+{
+    IRTemp temporary = statement->Ist.WrTmp.tmp;
+    const IRExpr *value = statement->Ist.WrTmp.data;
+    b->temporaries[temporary].foreign = makes_foreign(b, value);
+    b->temporaries[temporary].place = place_of_temporary(b, temporary, value);
+}
+
+/* A register was written. */
+static void note_register(struct builder *b, const IRStmt *statement)
+{
+    Int offset = statement->Ist.Put.offset;
+    IRExpr *value = statement->Ist.Put.data;
+    IRType type = typeOfIRExpr(b->out->tyenv, value);
+    if (!overlap(offset, type, OFFSET_amd64_RSP, Ity_I64))
+        return;
+    if (offset == OFFSET_amd64_RSP && type == Ity_I64)
+        b->stack = place_of(b, value);
+    else
+        b->stack = (struct place){newIRTemp(b->out->tyenv, Ity_I64), 0}; /* like nothing before */
+    if (offset == OFFSET_amd64_RSP && is_foreign(b, value))
+        add_bell(b, RAW_STACK_JUMP, 0, value);
+    else
+        add_stack_anchor(b);
 }
 
 /* Divisions. A fault's address is that of the last instruction that refers to memory, since
@@ -345,7 +510,7 @@ static void copy_statement(struct builder *b, IRStmt *statement)
         if (value->tag == Iex_Load)
             add_reference(b, RAW_LOAD, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty),
                           NULL);
-        note_stack_pointer(b, statement);
+        note_temporary(b, statement);
         add_program_counter(b, value);
         break;
     }
@@ -383,9 +548,8 @@ static void copy_statement(struct builder *b, IRStmt *statement)
         break;
     }
     add(b, statement);
-    if (statement->tag == Ist_Put && statement->Ist.Put.offset == OFFSET_amd64_RSP &&
-        is_foreign(b, statement->Ist.Put.data))
-        add_slot(b, RAW_STACK_JUMP, 0, 8, statement->Ist.Put.data);
+    if (statement->tag == Ist_Put)
+        note_register(b, statement);
 }
 
 /* Instructions that begin again.
@@ -427,11 +591,6 @@ static void write_delayed(struct builder *b)
     b->delayed_count = 0;
     for (UInt i = 0; i < count; i++)
         copy_statement(b, b->delayed[i]);
-}
-
-static Bool overlap(Int first, IRType first_type, Int second, IRType second_type)
-{
-    return first < second + sizeofIRType(second_type) && second < first + sizeofIRType(first_type);
 }
 
 /* Whether a register, `type` at `offset`, has a write that is delayed. */
@@ -481,8 +640,8 @@ static void copy_or_delay(struct builder *b, IRStmt *statement)
     if (b->position != b->last_access)
         return;
     /* Valgrind moves a load to where it is used, past writes of registers, but past no store. */
-    if (statement->tag == Ist_WrTmp && b->slots > 0)
-        store_word(b, b->slots, b->last_value);
+    if (statement->tag == Ist_WrTmp)
+        store_header(b, b->header);
     write_delayed(b);
 }
 
@@ -499,7 +658,11 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     b->instructions = 0;
     b->last_access = -1;
     b->delayed_count = 0;
-    b->foreign = VG_(calloc)("allotrope.foreign", in->tyenv->types_used + 1, 1);
+    b->stack = (struct place){ROOT_STACK, 0};
+    b->temporaries =
+        VG_(calloc)("allotrope.temporaries", in->tyenv->types_used + 1, sizeof *b->temporaries);
+    for (Int i = 0; i < in->tyenv->types_used; i++)
+        b->temporaries[i].place.root = i;
     b->position = 0;
     for (; in->stmts[b->position]->tag != Ist_IMark; b->position++)
         add(b, in->stmts[b->position]);
@@ -517,6 +680,6 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
     Bool known = in->next->tag == Iex_Const;
     add_exit(b, known ? in->next->Iex.Const.con->Ico.U64 : 0);
     end_part(b);
-    VG_(free)(b->foreign);
+    VG_(free)(b->temporaries);
     return b->out;
 }

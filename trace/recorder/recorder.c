@@ -3,13 +3,15 @@
  * recorder.c: the Valgrind tool that records every data reference of a program.
  *
  * Each superblock that Valgrind translates gets a number and a description; the code added to
- * it stores the number and then, before each access, the address, straight into the ring
+ * it stores the number and then, before an access, the address, straight into the ring
  * (protocol/reference_ring.h). Sizes, kinds and instruction counts never change and stand in the
- * description.
+ * description. So does the distance of an address from one that is known without being stored: a
+ * constant, the stack pointer at the superblock's start, or an address that was stored before. That
+ * is so of three references in five, which therefore cost the program nothing.
  *
  *   at its start    if (cursor >= limit) publish();
- *                   base = cursor;  cursor += 1 + slots;  *base = HEADER | id
- *   a reference     base[k] = address                (k is known at translation)
+ *                   base = cursor;  cursor += 1 + told slots;  *base = HEADER | id
+ *   a reference     base[k] = address                (k is known at translation), or nothing
  *
  * A superblock takes its full room in the ring, also when it is left early: what was not
  * executed is garbage there. By which exit it was left follows from where the next superblock

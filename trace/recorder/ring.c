@@ -182,8 +182,17 @@ void ring_tag_event(ULong *payload, UInt type, UInt words)
 
 /* Client code. */
 
+/* Outside client code the stack pointer may have changed. */
+static void put_stack_pointer(ThreadId thread)
+{
+    ring_settle();
+    *ring_begin_event(RAW_STACK, 1) = VG_(get_SP)(thread);
+    ring_end_event(1);
+}
+
 void ring_enter_client(ThreadId thread)
 {
+    put_stack_pointer(thread);
     if (cursor >= limit)
         publish();
     limit_quantum(thread);

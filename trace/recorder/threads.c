@@ -50,7 +50,7 @@ static ULong *last_header(void)
     for (ring_written_in_client(&word, &end); word < end;) {
         tl_assert((*word & ~RAW_HEADER_MASK) == RAW_HEADER);
         last = word;
-        word += 1 + descriptions_find(*word & RAW_HEADER_MASK)->slots;
+        word += 1 + descriptions_find(*word & RAW_HEADER_MASK)->words;
     }
     return last;
 }

@@ -63,24 +63,25 @@ static inline int add_execution(struct raw_decoder *decoder, uint32_t path,
 
 static __attribute__((noinline)) int execute_segments(struct raw_decoder *decoder,
                                                       const struct superblock *superblock,
-                                                      const struct way *way, const uint64_t *slots)
+                                                      const struct way *way, const uint64_t *words)
 {
     for (const struct segment *segment = way->segments;; segment++) {
-        if (add_execution(decoder, segment->path, slots + segment->first_slot) < 0)
+        if (add_execution(decoder, segment->path, words + segment->first_word) < 0)
             return -1;
         if (segment->bell_slot == NO_BELL)
             return 0;
-        if (raw_bell(decoder, superblock->slots[segment->bell_slot], slots[segment->bell_slot]) < 0)
+        if (raw_bell(decoder, superblock->slots[segment->bell_slot].description,
+                     words[segment->bell_word]) < 0)
             return -1;
     }
 }
 
 static int execute(struct raw_decoder *decoder, const struct superblock *superblock,
-                   const struct way *way, const uint64_t *slots)
+                   const struct way *way, const uint64_t *words)
 {
     if (way->segments)
-        return execute_segments(decoder, superblock, way, slots);
-    return add_execution(decoder, way->path, slots);
+        return execute_segments(decoder, superblock, way, words);
+    return add_execution(decoder, way->path, words);
 }
 
 static __attribute__((noinline)) int resolve_among_many(struct raw_decoder *decoder,
@@ -90,7 +91,7 @@ static __attribute__((noinline)) int resolve_among_many(struct raw_decoder *deco
     uint32_t i = 0, last = superblock->exit_count - 1;
     while (i < last && superblock->ways[i].target != address)
         i++;
-    return execute(decoder, superblock, &superblock->ways[i], decoder->pending_slots);
+    return execute(decoder, superblock, &superblock->ways[i], decoder->pending_words);
 }
 
 /* The pending superblock's thread goes on at an address. */
@@ -104,7 +105,7 @@ static inline int resolve(struct raw_decoder *decoder, uint64_t address)
     if (!header->simple)
         return resolve_among_many(decoder, decoder->superblocks[pending], address);
     return add_execution(decoder, address == header->target ? header->path : header->other,
-                         decoder->pending_slots);
+                         decoder->pending_words);
 }
 
 /* The superblock executed last was interrupted after so many instructions. */
@@ -115,7 +116,7 @@ static int interrupted(struct raw_decoder *decoder, uint64_t instructions)
     struct superblock *superblock = decoder->superblocks[decoder->pending];
     decoder->pending = NO_HEADER;
     const struct way *way = raw_interrupted_way(decoder, superblock, instructions);
-    return way ? execute(decoder, superblock, way, decoder->pending_slots) : -1;
+    return way ? execute(decoder, superblock, way, decoder->pending_words) : -1;
 }
 
 /* Events. */
@@ -159,6 +160,14 @@ static int plain_event(struct raw_decoder *decoder, uint32_t type, const uint64_
     return raw_tell(decoder, &event);
 }
 
+static int move_stack(struct raw_decoder *decoder, uint64_t pointer)
+{
+    if (raw_tell_executions(decoder) < 0)
+        return -1;
+    decoder->sink->stack(decoder->sink->context, pointer);
+    return 0;
+}
+
 static int name_function(struct raw_decoder *decoder, const uint64_t *words, size_t count)
 {
     const char *name = (const char *)(words + 1), *end = (const char *)(words + count);
@@ -173,9 +182,9 @@ static int name_function(struct raw_decoder *decoder, const uint64_t *words, siz
 
 /* Payload words that an event has at least. */
 static const uint8_t least_words[] = {
-    [RAW_DEFINE] = 4,        [RAW_FUNCTION] = 2, [RAW_THREAD] = 1,      [RAW_THREAD_START] = 2,
-    [RAW_THREAD_END] = 1,    [RAW_MAP] = 4,      [RAW_UNMAP] = 2,       [RAW_SIGNAL] = 3,
-    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,   [RAW_INTERRUPTED] = 1,
+    [RAW_DEFINE] = 4,        [RAW_FUNCTION] = 2, [RAW_THREAD] = 1, [RAW_THREAD_START] = 2,
+    [RAW_THREAD_END] = 1,    [RAW_MAP] = 4,      [RAW_UNMAP] = 2,  [RAW_SIGNAL] = 3,
+    [RAW_SIGNAL_RETURN] = 1, [RAW_RESUME] = 1,   [RAW_STACK] = 1,  [RAW_INTERRUPTED] = 1,
 };
 
 static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t *words,
@@ -198,6 +207,8 @@ static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t
     if (decoder->pending != NO_HEADER)
         return raw_fail(decoder, "unsettled superblock before event", type);
     switch (type) {
+    case RAW_STACK:
+        return move_stack(decoder, words[0]);
     case RAW_THREAD:
         return switch_thread(decoder, words[0]);
     case RAW_THREAD_START:
@@ -223,43 +234,45 @@ static int take_event(struct raw_decoder *decoder, uint32_t type, const uint64_t
 
 /* The stream. */
 
-/* Takes the superblock that begins at `words`, behind its header. Returns its slots, or -1. */
+/* Takes the superblock that begins at `words`, behind its header. Returns its words, or -1. */
 static inline int64_t take_superblock(struct raw_decoder *decoder, uint32_t id,
                                       const uint64_t *words, size_t left)
 {
     if (id >= decoder->header_count)
         return raw_fail(decoder, "superblock", id);
-    uint16_t slot_count = decoder->slot_counts[id];
-    if (slot_count > left)
+    uint16_t word_count = decoder->word_counts[id];
+    if (word_count > left)
         return raw_fail(decoder, "cut superblock", id);
     __builtin_prefetch(words + AHEAD_WORDS);
     const struct header *header = &decoder->headers[id];
+    decoder->slots_taken += header->slot_count;
     if (resolve(decoder, header->entry) < 0)
         return -1;
-    decoder->pending_slots = words;
+    decoder->pending_words = words;
     if (header->way == 0) {
         decoder->pending = id;
-        return slot_count;
+        return word_count;
     }
     const struct superblock *superblock = decoder->superblocks[id];
     int status = header->simple
                      ? add_execution(decoder, header->path, words)
                      : execute(decoder, superblock, &superblock->ways[header->way - 1], words);
-    return status < 0 ? -1 : slot_count;
+    return status < 0 ? -1 : word_count;
 }
 
 static int64_t take_words(struct raw_decoder *decoder, const uint64_t *words, size_t count,
                           size_t enough)
 {
     const uint64_t *start = words, *end = words + count;
-    while (words < end && (size_t)(words - start) < enough) {
+    decoder->slots_taken = 0;
+    while (words < end && decoder->slots_taken < enough) {
         uint64_t word = *words++;
         if ((word & ~RAW_HEADER_MASK) == RAW_HEADER) {
-            int64_t slots =
+            int64_t taken =
                 take_superblock(decoder, word & RAW_HEADER_MASK, words, (size_t)(end - words));
-            if (slots < 0)
+            if (taken < 0)
                 return -1;
-            words += slots;
+            words += taken;
         } else if ((word & 0xff00000000000000) == RAW_EVENT) {
             size_t payload = word >> 16 & 0xffffffff;
             if (payload > (size_t)(end - words))
@@ -279,10 +292,10 @@ int64_t raw_take(struct raw_decoder *decoder, const uint64_t *words, size_t coun
     int64_t taken = take_words(decoder, words, count, enough);
     if (raw_tell_executions(decoder) < 0 || taken < 0)
         return -1;
-    if (decoder->pending != NO_HEADER && decoder->pending_slots != decoder->kept_slots) {
-        memcpy(decoder->kept_slots, decoder->pending_slots,
-               decoder->slot_counts[decoder->pending] * sizeof *words);
-        decoder->pending_slots = decoder->kept_slots;
+    if (decoder->pending != NO_HEADER && decoder->pending_words != decoder->kept_words) {
+        memcpy(decoder->kept_words, decoder->pending_words,
+               decoder->word_counts[decoder->pending] * sizeof *words);
+        decoder->pending_words = decoder->kept_words;
     }
     return taken;
 }
@@ -320,6 +333,6 @@ void raw_close(struct raw_decoder *decoder)
     free(decoder->threads);
     free(decoder->headers);
     free(decoder->superblocks);
-    free(decoder->slot_counts);
+    free(decoder->word_counts);
     free(decoder);
 }

@@ -24,8 +24,9 @@ enum {
 /* References up to a bell, or to the path's end. */
 struct segment {
     uint32_t path; /* the sink's number */
-    uint16_t first_slot;
+    uint16_t first_word;
     uint16_t bell_slot; /* NO_BELL: none */
+    uint16_t bell_word;
 };
 enum { NO_BELL = 0xffff };
 static const uint32_t NO_HEADER = UINT32_MAX;
@@ -34,17 +35,27 @@ struct way {
     uint64_t target;
     uint32_t slots;
     uint32_t instructions;
+    uint16_t stack_base; /* as of RAW_DEFINE */
+    uint64_t stack_offset;
     uint32_t path;            /* the sink's number, where no bell divides it */
     struct segment *segments; /* up to the one with NO_BELL; NULL where no bell divides it */
+};
+
+/* As in RAW_DEFINE. */
+struct raw_slot {
+    uint64_t description;
+    uint64_t offset;
+    uint64_t instruction;
 };
 
 struct superblock {
     uint64_t entry;
     uint32_t number; /* the sink's */
     uint32_t slot_count;
+    uint32_t word_count; /* that follow its header */
     uint32_t exit_count; /* ways that are exits; faults add further ways */
     uint32_t way_count;
-    uint64_t *slots;
+    struct raw_slot *slots;
     struct way *ways;
 };
 
@@ -76,16 +87,17 @@ struct raw_decoder {
     const struct raw_sink *sink;
     struct header *headers;
     struct superblock **superblocks; /* by header number too */
-    uint16_t *slot_counts; /* likewise: dense, since the next header's place waits for it */
+    uint16_t *word_counts; /* likewise: dense, since the next header's place waits for it */
     size_t header_count, header_capacity;
     uint32_t pending; /* header number; NO_HEADER */
-    const uint64_t *pending_slots;
-    uint64_t kept_slots[REFERENCE_RING_MAX_SLOTS];
+    const uint64_t *pending_words;
+    uint64_t kept_words[REFERENCE_RING_MAX_SLOTS];
     struct thread **threads;
     size_t thread_count;
     uint32_t threads_started;
     uint32_t running;
     uint32_t class;         /* as last told to the sink */
+    size_t slots_taken;     /* by the present raw_take() */
     size_t execution_count; /* of those that the sink has not been told */
     struct trace_execution executions[EXECUTIONS];
     char error[TRACE_ERROR_BYTES];

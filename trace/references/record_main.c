@@ -80,7 +80,7 @@ static bool take_stream(struct trace_stream *stream, struct raw_decoder *decoder
     const uint64_t *words;
     size_t count;
     while (trace_stream_next(stream, &words, &count)) {
-        if (raw_take(decoder, words, count, count) < 0)
+        if (raw_take(decoder, words, count, SIZE_MAX) < 0)
             return incomplete(options->output, raw_error(decoder));
         if (options->progress)
             show_progress(writer);

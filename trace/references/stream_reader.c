@@ -9,13 +9,31 @@
 #include <string.h>
 
 #include "trace/base/array.h"
+#include "trace/base/instructions.h"
 #include "trace/protocol/reference_ring.h"
 #include "trace/references/raw.h"
 
+/* How a reference is made: its address is the base and `offset`. */
+struct maker {
+    int32_t base; /* index of a told address, or FROM_NOTHING or FROM_STACK */
+    uint64_t offset;
+    uint64_t meaning; /* second word of struct trace_reference, class not yet set */
+};
+enum { FROM_NOTHING = -1, FROM_STACK = -2 };
+
+struct superblock {
+    uint32_t function;
+    struct trace_slot *slots;
+    struct maker *makers; /* of the paths that begin at its first slot */
+};
+
 struct path {
-    const uint64_t *meanings;
+    const struct maker *makers;
     uint32_t count;
     uint32_t instructions;
+    int32_t stack_base;
+    uint64_t stack_offset;
+    struct maker *own; /* makers that are no other path's */
 };
 
 struct function {
@@ -30,19 +48,20 @@ struct trace_stream_reader {
     struct raw_sink sink;
     const uint64_t *words; /* of the ring's buffer, that are still to be taken */
     size_t word_count;
-    uint64_t **meanings; /* of each superblock: second words of struct trace_reference, class not
-                          * yet set */
+    struct superblock *superblocks;
     size_t superblock_count, superblock_capacity;
     struct path *paths;
     size_t path_count, path_capacity;
     struct function *functions; /* by id */
     size_t function_capacity;
+    struct instructions numbered;
     struct trace_event *events;
     size_t event_count, event_capacity;
     struct trace_reference *next; /* where the next reference goes: the caller's */
     size_t count;                 /* references put there */
     uint64_t references;          /* before this batch */
     uint64_t instructions, allocated_bytes;
+    uint64_t stack; /* the stack pointer */
     uint32_t thread, class;
     bool any_thread, threaded;
     uint32_t first_thread; /* that made a reference */
@@ -70,33 +89,93 @@ static int take_function(void *context, uint32_t id, const char *name, const cha
     return function->name && function->object ? 0 : -1;
 }
 
+/* The told slot that a base is, as an index from those of slot `first` on. */
+static int32_t base_index(const struct trace_slot *slots, uint32_t first, uint32_t base)
+{
+    if (base == TRACE_BASE_NOTHING)
+        return FROM_NOTHING;
+    if (base < TRACE_BASE_SLOT)
+        return FROM_STACK;
+    int32_t index = 0;
+    for (uint32_t i = first; i < base - TRACE_BASE_SLOT; i++)
+        index += slots[i].base == TRACE_TOLD;
+    return index;
+}
+
+/* The makers of the references of slots [first, end). Returns NULL when memory is short. */
+static struct maker *make_makers(struct trace_stream_reader *reader,
+                                 const struct superblock *superblock, uint32_t first, uint32_t end)
+{
+    struct maker *makers = calloc(end - first + 1, sizeof *makers), *next = makers;
+    const struct trace_slot *slots = superblock->slots;
+    for (uint32_t i = first; makers && i < end; i++) {
+        uint32_t base = slots[i].base == TRACE_TOLD ? TRACE_BASE_SLOT + i : slots[i].base;
+        if (slots[i].kind == TRACE_POINTER)
+            continue;
+        uint32_t function =
+            instructions_number(&reader->numbered, slots[i].instruction, superblock->function);
+        *next++ = (struct maker){base_index(slots, first, base), slots[i].offset,
+                                 function | (uint64_t)slots[i].size << 32 |
+                                     (uint64_t)slots[i].kind << 48};
+    }
+    if (!reader->numbered.short_of_memory)
+        return makers;
+    free(makers);
+    return NULL;
+}
+
 static int64_t take_superblock(void *context, uint64_t address, uint32_t function,
                                uint32_t slot_count, const struct trace_slot *slots)
 {
     struct trace_stream_reader *reader = context;
     (void)address;
-    uint64_t *meanings = calloc(slot_count + 1, sizeof *meanings);
-    if (!meanings || !array_reserve(&reader->meanings, &reader->superblock_capacity,
-                                    reader->superblock_count, sizeof *reader->meanings)) {
-        free(meanings);
+    if (!array_reserve(&reader->superblocks, &reader->superblock_capacity, reader->superblock_count,
+                       sizeof *reader->superblocks))
         return -1;
-    }
-    for (uint32_t i = 0; i < slot_count; i++)
-        meanings[i] = function | (uint64_t)slots[i].size << 32 | (uint64_t)slots[i].kind << 48;
-    reader->meanings[reader->superblock_count] = meanings;
-    return (int64_t)reader->superblock_count++;
+    struct superblock *superblock = &reader->superblocks[reader->superblock_count++];
+    *superblock = (struct superblock){function, calloc(slot_count + 1, sizeof *slots), NULL};
+    if (!superblock->slots)
+        return -1;
+    if (slot_count > 0)
+        memcpy(superblock->slots, slots, slot_count * sizeof *slots);
+    superblock->makers = make_makers(reader, superblock, 0, slot_count);
+    return superblock->makers ? (int64_t)reader->superblock_count - 1 : -1;
 }
 
-static int64_t take_path(void *context, uint32_t superblock, uint32_t first, uint32_t end,
-                         uint32_t instructions)
+static int64_t take_path(void *context, const struct trace_path *described)
 {
     struct trace_stream_reader *reader = context;
     if (!array_reserve(&reader->paths, &reader->path_capacity, reader->path_count,
                        sizeof *reader->paths))
         return -1;
-    reader->paths[reader->path_count] =
-        (struct path){reader->meanings[superblock] + first, end - first, instructions};
-    return (int64_t)reader->path_count++;
+    const struct superblock *superblock = &reader->superblocks[described->superblock];
+    struct path *path = &reader->paths[reader->path_count++];
+    *path = (struct path){
+        .makers = superblock->makers,
+        .instructions = described->instructions,
+        .stack_base = base_index(superblock->slots, described->first, described->stack_base),
+        .stack_offset = described->stack_offset,
+    };
+    for (uint32_t i = described->first; i < described->end; i++)
+        path->count += superblock->slots[i].kind != TRACE_POINTER;
+    if (described->first > 0)
+        path->makers = path->own =
+            make_makers(reader, superblock, described->first, described->end);
+    return path->makers ? (int64_t)reader->path_count - 1 : -1;
+}
+
+static void take_stack(void *context, uint64_t pointer)
+{
+    struct trace_stream_reader *reader = context;
+    reader->stack = pointer;
+}
+
+/* What a base is at present. */
+static inline uint64_t base_value(int32_t base, const uint64_t *addresses, uint64_t stack)
+{
+    const uint64_t known[] = {stack, 0};
+    const uint64_t *value = base < 0 ? &known[base - FROM_STACK] : &addresses[base];
+    return *value;
 }
 
 static int take_executions(void *context, const struct trace_execution *executions, size_t count)
@@ -105,19 +184,23 @@ static int take_executions(void *context, const struct trace_execution *executio
     const struct path *paths = reader->paths;
     const uint64_t class = (uint64_t)reader->class << 56;
     struct trace_reference *next = reader->next;
-    uint64_t instructions = 0;
+    uint64_t instructions = 0, stack = reader->stack;
     for (size_t i = 0; i < count; i++) {
         const struct path *path = &paths[executions[i].path];
-        const uint64_t *addresses = executions[i].addresses, *meanings = path->meanings;
+        const uint64_t *addresses = executions[i].addresses;
         instructions += path->instructions;
         __builtin_prefetch(next + AHEAD_REFERENCES, 1);
-        for (uint32_t slot = 0; slot < path->count; slot++) {
-            uint64_t meaning = meanings[slot] | class;
-            next->address = addresses[slot];
+        const struct maker *maker = path->makers;
+        for (const struct maker *end = maker + path->count; maker < end; maker++) {
+            uint64_t base = base_value(maker->base, addresses, stack);
+            uint64_t meaning = maker->meaning | class;
+            next->address = base + maker->offset;
             memcpy(&next->function, &meaning, sizeof meaning);
-            next += addresses[slot] != TRACE_ABSENT;
+            next += base != TRACE_ABSENT;
         }
+        stack = base_value(path->stack_base, addresses, stack) + path->stack_offset;
     }
+    reader->stack = stack;
     if (next != reader->next) {
         reader->first_thread = reader->any_thread ? reader->first_thread : reader->thread;
         reader->any_thread = true;
@@ -210,8 +293,8 @@ struct trace_stream_reader *trace_stream_reader_open(struct trace_stream *stream
         return NULL;
     reader->stream = stream;
     reader->status = 1;
-    reader->sink = (struct raw_sink){reader,    take_function,   take_superblock,
-                                     take_path, take_executions, take_event};
+    reader->sink = (struct raw_sink){reader,     take_function,   take_superblock, take_path,
+                                     take_stack, take_executions, take_event};
     reader->decoder = raw_open(&reader->sink);
     if (reader->decoder)
         return reader;
@@ -231,6 +314,17 @@ const char *trace_stream_reader_function(const struct trace_stream_reader *reade
     return function->name;
 }
 
+void trace_stream_reader_by_instruction(struct trace_stream_reader *reader)
+{
+    reader->numbered.in_use = true;
+}
+
+const struct instruction *trace_stream_reader_instruction(const struct trace_stream_reader *reader,
+                                                          uint32_t number)
+{
+    return instructions_find(&reader->numbered, number);
+}
+
 const char *trace_stream_reader_error(const struct trace_stream_reader *reader)
 {
     return raw_error(reader->decoder);
@@ -240,14 +334,19 @@ void trace_stream_reader_close(struct trace_stream_reader *reader)
 {
     drop_events(reader);
     raw_close(reader->decoder);
-    for (size_t i = 0; i < reader->superblock_count; i++)
-        free(reader->meanings[i]);
+    for (size_t i = 0; i < reader->superblock_count; i++) {
+        free(reader->superblocks[i].slots);
+        free(reader->superblocks[i].makers);
+    }
+    for (size_t i = 0; i < reader->path_count; i++)
+        free(reader->paths[i].own);
     for (size_t i = 0; i < reader->function_capacity; i++) {
         free(reader->functions[i].name);
         free(reader->functions[i].object);
     }
-    free(reader->meanings);
+    free(reader->superblocks);
     free(reader->functions);
+    instructions_free(&reader->numbered);
     free(reader->paths);
     free(reader->events);
     free(reader);

@@ -28,6 +28,11 @@ int trace_stream_reader_next(struct trace_stream_reader *reader, struct trace_re
 bool trace_stream_reader_threaded(const struct trace_stream_reader *reader);
 const char *trace_stream_reader_function(const struct trace_stream_reader *reader, uint32_t id,
                                          const char **object);
+
+/* As trace_reader_by_instruction() and trace_reader_instruction(). */
+void trace_stream_reader_by_instruction(struct trace_stream_reader *reader);
+const struct instruction *trace_stream_reader_instruction(const struct trace_stream_reader *reader,
+                                                          uint32_t number);
 const char *trace_stream_reader_error(const struct trace_stream_reader *reader);
 void trace_stream_reader_close(struct trace_stream_reader *reader);
 

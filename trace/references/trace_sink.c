@@ -15,10 +15,14 @@ static int64_t write_superblock(void *writer, uint64_t address, uint32_t functio
     return trace_writer_superblock(writer, address, function, slot_count, slots);
 }
 
-static int64_t write_path(void *writer, uint32_t superblock, uint32_t first, uint32_t end,
-                          uint32_t instructions)
+static int64_t write_path(void *writer, const struct trace_path *path)
 {
-    return trace_writer_path(writer, superblock, first, end, instructions);
+    return trace_writer_path(writer, path);
+}
+
+static void write_stack(void *writer, uint64_t pointer)
+{
+    trace_writer_stack(writer, pointer);
 }
 
 static int write_executions(void *writer, const struct trace_execution *executions, size_t count)
@@ -33,6 +37,6 @@ static int write_event(void *writer, const struct trace_event *event)
 
 struct raw_sink trace_sink(struct trace_writer *writer)
 {
-    return (struct raw_sink){writer,     write_function,   write_superblock,
-                             write_path, write_executions, write_event};
+    return (struct raw_sink){writer,      write_function,   write_superblock, write_path,
+                             write_stack, write_executions, write_event};
 }

@@ -32,6 +32,14 @@ def filter_options(command: Any) -> Any:
     return command
 
 
+lines_option = click.option(
+    "--lines",
+    "instructions",
+    is_flag=True,
+    help="the lines of source whose references miss most in a --shape",
+)
+
+
 def window_options(command: Any) -> Any:
     """Of the misses of a --shape over time."""
     for decorator in (

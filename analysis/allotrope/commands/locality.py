@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..features.locality.lines import add_lines, need_shape
 from ..features.locality.measure import choose_all, run_one
 from ..features.locality.output import print_runs, rows
 from ..features.locality.page import locality_page
@@ -15,7 +16,7 @@ from ..features.locality.simulate import Document, option_words
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..system.machine import need_proc
-from .filter_options import filter_options, window_options
+from .filter_options import filter_options, lines_option, window_options
 from .words import RESULTS, allocators_option, output_options, takes_command
 
 SCHEMA = "allotrope.locality/1"
@@ -35,6 +36,7 @@ SCHEMA = "allotrope.locality/1"
     metavar="NAME|BLOCK:SETS:WAYS",
     help="also this cache or TLB, by set, class, region, function and time; repeatable",
 )
+@lines_option
 @window_options
 @filter_options
 @output_options(RESULTS)
@@ -50,9 +52,11 @@ def locality(
     allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
     allotrope locality -a glibc -a blocks --tlb 4K:4,2M:4 --html page.html -- ./program
     allotrope locality --class allocator --shape zen5-l1d -- ./program
+    allotrope locality --shape 64:64:8 --lines -- ./program
     allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
     """
     need_proc("locality")
+    need_shape(simulated)
     outputs = Outputs(files)
     options = option_words(simulated)
     runs: list[Document] = []
@@ -61,6 +65,7 @@ def locality(
         for allocator in choose_all(specs, command):
             programs_output = sys.stderr if outputs.takes_stdout else None
             runs.append(run_one(allocator, options, command, programs_output))
+            add_lines(runs[-1]["caches"])
     except KeyboardInterrupt:
         interrupted = True
         under = ", ".join(run["allocator"] for run in runs) or "none"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from ..features.locality.lines import add_lines, line_table, need_shape
 from ..features.locality.page import simulation_page
 from ..features.locality.simulate import (
     Document,
@@ -26,7 +27,7 @@ from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..output.terminal import print_in_parts, terminal
 from ..output.units import format_whole_bytes
-from .filter_options import filter_options, window_options
+from .filter_options import filter_options, lines_option, window_options
 from .words import RESULTS, Group, Word, output_options
 
 
@@ -62,6 +63,7 @@ def common_options(command: Any) -> Any:
 def shape_options(command: Any) -> Any:
     for decorator in (
         window_options,
+        lines_option,
         click.option(
             "--straddles-once", is_flag=True, help="a straddling reference misses once in a --shape"
         ),
@@ -109,6 +111,7 @@ def caches(trace: str, files: Files, **options: Any) -> int:
     \b
     allotrope simulate caches run.alt
     allotrope simulate caches --shape zen5-l1d --window-bytes 1M --html page.html run.alt
+    allotrope simulate caches --shape zen5-l1d --lines run.alt
     allotrope simulate caches --thread 1,2 --function 'hash_*' --shape zen5-l1d run.alt
     allotrope simulate caches --block 16:4,64:8 --shape zen5-l1d --html page.html run.alt
     allotrope record -o - -- ./program 2>/dev/null | allotrope simulate caches -
@@ -147,11 +150,14 @@ def simulated(
     """Runs the simulator with its options, writes the outputs and shows the tables, unless an
     output takes their place. Returns the status, as of `trace info`: 1 for a result of a trace that
     is damaged or cut."""
+    if "instructions" in options:
+        need_shape(options)
     outputs = Outputs(files, ["/dev/stdin" if trace == "-" else trace])
     document, warning = run_simulator(simulate_words(kind, trace, options))
     need_references(document, trace, warning)
     if warning is not None:
         click.echo(f"allotrope: {warning}; the result is of what came before", err=True)
+    add_lines(document)
     outputs.write(
         {
             "--json": lambda: as_json(document),
@@ -191,6 +197,9 @@ def show_shapes(document: Document, console: Console) -> None:
     if document["shapes"]:
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
         print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
+    for shape in document["shapes"]:
+        if "misses_by_line" in shape:
+            print_in_parts(console, line_table(shape), f"Lines that miss most: {shape['shape']}")
 
 
 def show_caches(document: Document, console: Console) -> None:

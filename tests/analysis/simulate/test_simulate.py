@@ -705,6 +705,68 @@ def test_misses_are_told_by_function(command: Command, trace: Path) -> None:
     assert "_dl_relocate_object" in {part["name"] for part in functions}
 
 
+MISSING = """
+enum { BYTES = 1 << 20, LINE = 64 };
+static volatile char bytes[BYTES], warm;
+__attribute__((noinline)) static void walk(void)
+{
+    for (int i = 0; i < BYTES; i += LINE)
+        bytes[i]; /* line 7: misses each time */
+    for (int i = 0; i < BYTES; i++)
+        warm; /* never after the first */
+}
+int main(void)
+{
+    walk();
+    return 0;
+}
+"""
+MISSING_LINE, MISSING_MISSES = 7, 1 << 14
+
+
+@pytest.fixture
+def missing(tmp_path: Path) -> Path:
+    """A program of which one line misses."""
+    source, program = tmp_path / "missing.c", tmp_path / "missing"
+    source.write_text(MISSING)
+    subprocess.run(["cc", "-g", "-O1", "-o", program, source], check=True)
+    return program
+
+
+def check_missing_line(document: Any) -> None:
+    shape = document["shapes"][0]
+    by_function = {one["function"]: one["misses"] for one in shape["misses_by_function"]}
+    of_functions: dict[int, int] = {}
+    for one in shape["misses_by_instruction"]:
+        of_functions[one["function"]] = of_functions.get(one["function"], 0) + one["misses"]
+    assert of_functions == by_function
+    assert sum(one["misses"] for one in shape["misses_by_line"]) == shape["misses"]
+    worst = shape["misses_by_line"][0]
+    assert abs(worst["misses"] - MISSING_MISSES) <= 1
+    assert worst["function"] == "walk"
+    if shutil.which("eu-addr2line"):
+        assert (Path(worst["file"]).name, worst["line"]) == ("missing.c", MISSING_LINE)
+
+
+def test_misses_are_told_by_line(command: Command, missing: Path, tmp_path: Path) -> None:
+    trace, result = tmp_path / "missing.alt", tmp_path / "live.json"
+    assert command.run("record", "-o", str(trace), "--", str(missing)).returncode == 0
+    options = ["--shape", "64:64:8", "--lines"]
+    check_missing_line(simulate(command, "caches", "--no-causes", *options, str(trace)))
+    done = command.run("simulate", "caches", "--no-causes", *options, str(trace))
+    assert f"missing.c:{MISSING_LINE}" in done.stdout or not shutil.which("eu-addr2line")
+    words = ["locality", *options, "--json", str(result), "--", str(missing)]
+    assert command.run(*words).returncode == 0
+    check_missing_line(json.loads(result.read_text())["runs"][0]["caches"])
+
+
+def test_lines_are_of_a_shape_and_of_a_recording(command: Command, recorded: Path) -> None:
+    done = command.run("simulate", "caches", "--lines", str(recorded))
+    assert done.returncode == 2 and "--shape" in done.stderr
+    done = command.run("simulate", "caches", "--lines", "--shape", "64:64:8", str(recorded))
+    assert done.returncode == 2 and "lackey" in done.stderr
+
+
 def test_results_while_it_records_equal_those_of_the_trace(
     command: Command, trace: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
 from ...output.units import format_whole_bytes
+from .lines import line_table
 from .simulate import (
     THREADED,
     Document,
@@ -105,6 +106,11 @@ def print_runs(runs: list[Document]) -> None:
     console = terminal()
     for title, table in [*page_tables(runs), *cache_tables(runs), *tlb_tables(runs)]:
         print_in_parts(console, table, title)
+    for run in runs:
+        for shape in run["caches"]["shapes"]:
+            if "misses_by_line" in shape:
+                title = f"Lines that miss most: {shape['shape']}, {run['allocator']}"
+                print_in_parts(console, line_table(shape), title)
     for run in runs:
         counts = run["pages"]
         whole, classes = counts["references"], counts["classes"]

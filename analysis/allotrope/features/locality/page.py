@@ -21,6 +21,7 @@ from ...output.plots import (
 )
 from ...output.sentences import Sentence
 from ...output.units import format_bytes, format_whole_bytes, short_bytes
+from .lines import line_table
 from .output import tlb_tables
 from .simulate import (
     faults_at,
@@ -253,7 +254,7 @@ def _shape_sections(runs: list[Document]) -> Iterator[Section]:
             f"{shape['shape']}: {format_bytes(shape['bytes'])}, {shape['sets']:,} sets of "
             f"{shape['ways']} blocks of {shape['block']} bytes",
             figures=list(_shape_figures(runs, number)),
-            tables=[_function_table(runs, number)],
+            tables=[_function_table(runs, number), *_line_tables(runs, number)],
         )
 
 
@@ -546,6 +547,17 @@ def _function_table(runs: list[Document], number: int) -> Table:
             rows.append([run["allocator"], name, f"{one['misses']:,}", f"{share:.2%}"])
     header = ["allocator", "function", "misses", "share"]
     return Table("Functions that miss most", header, rows, text_columns=2, folded=True)
+
+
+def _line_tables(runs: list[Document], number: int) -> Iterator[Table]:
+    rows = []
+    for run in runs:
+        shape = _shapes(run)[number]
+        if "misses_by_line" in shape:
+            rows += [[run["allocator"], *row] for row in line_table(shape)[1:]]
+    if rows:
+        header = ["allocator", "line", "function", "misses", "share"]
+        yield Table("Lines that miss most", header, rows, text_columns=3, folded=True)
 
 
 def _tables(runs: list[Document]) -> Iterator[Table]:
