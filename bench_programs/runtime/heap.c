@@ -81,12 +81,14 @@ struct object *allocate_old(value class, enum kind kind, size_t size, value fill
 struct object *allocate(value class, enum kind kind, size_t size, value fill)
 {
     size_t bytes = object_bytes(kind, size);
-    if (bytes > heap.limit - heap.top) {
-        if (kind != KIND_FRAME && bytes > heap.young_bytes / 4)
-            return allocate_old(class, kind, size, fill);
+    bool is_large = bytes > heap.young_bytes / 4 && kind != KIND_FRAME;
+    /* Survivors may fill the semispace; one more scavenge promotes them. */
+    for (int i = 0; i <= TENURE_AGE && bytes > heap.limit - heap.top && !is_large; i++)
         scavenge();
-        if (bytes > heap.limit - heap.top)
+    if (bytes > heap.limit - heap.top) {
+        if (kind == KIND_FRAME)
             heap_fail("the frames fill the young generation");
+        return allocate_old(class, kind, size, fill);
     }
     struct object *object = (struct object *)heap.top;
     heap.top += bytes;

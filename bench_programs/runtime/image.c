@@ -123,6 +123,7 @@ void image_open(void)
     for (int i = 0; i < OPERATORS; i++)
         image.operators[i] = symbol_of(operators[i], strlen(operators[i]));
     object_of(image.frame_class)->slots[CLASS_KIND] = integer_value(KIND_FRAME);
+    object_of(image.block_class)->slots[CLASS_KIND] = integer_value(KIND_FRAME);
 }
 
 /* Declarations. */
@@ -162,7 +163,7 @@ static value declare_class(const char *line, enum kind kind)
     class->slots[CLASS_SUPER] = super;
     class->slots[CLASS_FIELDS] = value_of(array);
     class->slots[CLASS_SIZE] = integer_value((int64_t)count);
-    if (class != object_of(image.frame_class))
+    if (class->slots[CLASS_KIND] != integer_value(KIND_FRAME))
         class->slots[CLASS_KIND] = integer_value(kind);
     return value_of(class);
 }

@@ -11,7 +11,8 @@
  * anything that allocates. An allocation may move every object. So the address of none is kept
  * over it but in `machine`, and `load` renews those.
  *
- * Stores into frames need no barrier, because no frame is old. All other stores that a program
+ * Stores into frames need no barrier, because no frame is old. Nor is a block: if it were, a dead
+ * one would keep its home for ever. All other stores that a program
  * makes are `store`, at four places: fields, globals, at:put:, fieldAt:put:.
  */
 #include "bench_programs/runtime/interpret.h"
@@ -471,7 +472,7 @@ static void push_block(void)
 {
     size_t arguments = byte(), first = byte(), end = target();
     save();
-    struct object *block = allocate(image.block_class, KIND_SLOTS, BLOCK_SLOTS, image.nil);
+    struct object *block = allocate(image.block_class, KIND_FRAME, BLOCK_SLOTS, image.nil);
     load();
     block->slots[BLOCK_HOME] = value_of(machine.home);
     block->slots[BLOCK_PC] = integer_value(machine.pc - machine.code);

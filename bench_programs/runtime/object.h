@@ -7,7 +7,8 @@
  *   object    | class | size, kind, age | slot 0 | slot 1 | ...          each a word of 8 bytes
  *
  * The slots of KIND_BYTES hold bytes; all others hold values. A frame is the activation of a method
- * or of a block, as in Smalltalk: an object like others, linked to its sender.
+ * or of a block, as in Smalltalk: an object like others, linked to its sender. What is KIND_FRAME
+ * is never promoted: frames, and the blocks that refer to them.
  *
  * During a scavenge the class of an object that was copied is its new address + 1.
  */

@@ -12,7 +12,7 @@ GIVEN_UP = ("inbox", "worthwhile", "place_anew", "near_unit", "pagemap_get", "tr
 
 
 def code() -> str:
-    folders = ("alloc", "analysis", "gc", "shim", "trace", "vm")
+    folders = ("alloc", "analysis", "bench_programs", "gc", "shim", "trace", "vm")
     paths = [path for folder in folders for path in (SOURCE / folder).rglob("*")]
     return "\n".join(f"{path}\n{path.read_text()}" for path in paths if path.suffix in CODE)
 
