@@ -111,12 +111,30 @@ static bool visit_roots(struct collection_driver *driver, uintptr_t stack_pointe
     return all_read;
 }
 
-static void mark_and_sweep(struct collection_driver *driver, struct times *times)
+static void mark(struct collection_driver *driver)
 {
     doorbell_enter_mark();
     driver->collector->mark();
     doorbell_leave();
+}
+
+/* False: the roots could not be read. */
+static bool visit_and_mark(struct collection_driver *driver, uintptr_t stack_pointer,
+                           struct times *times)
+{
+    bool all_read;
+    do {
+        all_read = visit_roots(driver, stack_pointer);
+        times->rooted = monotonic_ns();
+        if (all_read)
+            mark(driver);
+    } while (all_read && driver->collector->again && driver->collector->again());
     times->marked = monotonic_ns();
+    return all_read;
+}
+
+static void sweep(struct collection_driver *driver, struct times *times)
+{
     doorbell_enter_sweep();
     driver->statistics.live_bytes = driver->collector->sweep();
     doorbell_leave();
@@ -128,10 +146,9 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
                             struct times *times)
 {
     times->stopped = monotonic_ns();
-    bool all_read = visit_roots(driver, stack_pointer);
-    times->rooted = monotonic_ns();
+    bool all_read = visit_and_mark(driver, stack_pointer, times);
     if (all_read)
-        mark_and_sweep(driver, times);
+        sweep(driver, times);
     else if (driver->collector->abandon)
         driver->collector->abandon();
     resume_world();

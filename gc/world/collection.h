@@ -64,6 +64,8 @@ struct collector {
     void (*begin)(struct root_visitor *visitor);
     /* Every root has been visited: marks what can be reached from them. */
     void (*mark)(void);
+    /* Marking is done. True: the roots are to be visited again, from `begin` on. May be NULL. */
+    bool (*again)(void);
     /* Frees what has no mark. Returns how many bytes are live. */
     uint64_t (*sweep)(void);
     /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */

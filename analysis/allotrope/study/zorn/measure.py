@@ -18,7 +18,7 @@ from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
 from ...system.errors import UserError
-from ...system.launch import Run, launch
+from ...system.launch import Launch, Run, launch
 from ...system.native import last_line, read_reports, without_name
 from ...system.places import PLACES, built
 from .plan import (
@@ -70,14 +70,16 @@ class Workshop:
         home = {"HOME": str(self.folder), "TMPDIR": str(self.folder)}
         chosen = allocator.environment() if allocator else {}
         return launch(
-            command or form.command,
-            environment={**home, **form.environment, **chosen, **settings},
-            unset=OWN_VARIABLES,
-            stdin=form.stdin or os.devnull,
-            stdout=self.output,
-            stderr=self.errors,
-            timeout=timeout,
-            directory=self.folder,
+            Launch(
+                command or form.command,
+                environment={**home, **form.environment, **chosen, **settings},
+                unset=OWN_VARIABLES,
+                stdin=form.stdin or os.devnull,
+                stdout=self.output,
+                stderr=self.errors,
+                timeout=timeout,
+                directory=self.folder,
+            )
         )
 
     def output_digest(self) -> str:
