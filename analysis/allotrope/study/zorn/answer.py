@@ -24,7 +24,7 @@ QUESTIONS = {
     "4a": "Does it need more memory?",
     "12": "Is the memory system its true cost?",
     "5c": "Which malloc is the fastest, which takes the least room?",
-    "13": "Is an allocator of one's own worth writing?",
+    "13": "Is it better to change the malloc than to write one's own?",
     "11": "What have thirty years done for collectors?",
 }
 WORDS = {
