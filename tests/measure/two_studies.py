@@ -38,11 +38,17 @@ def exact(kind: str, result: dict[str, Any]) -> dict[str, Any]:
     if kind == "account":
         heap = result.get("heap") or {}
         return dict(figures({name: heap.get(name) for name in EXACT}))
+    if kind == "factors":
+        counts = ("heap_bytes", "collections", "failure")
+        heaps = {f"{each['factor']:g}": each for each in result.get("heaps", ())}
+        return {
+            f"{factor} {name}": each.get(name) for factor, each in heaps.items() for name in counts
+        }
     return dict(figures(result))
 
 
 def compare_exact(first: Path, second: Path) -> None:
-    for kind in ("account", "events", "locality"):
+    for kind in ("account", "events", "locality", "factors"):
         one, two = steps(first, kind), steps(second, kind)
         same = 0
         by_step: Counter[str] = Counter()

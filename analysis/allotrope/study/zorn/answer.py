@@ -24,7 +24,7 @@ QUESTIONS = {
     "4a": "Does it need more memory?",
     "12": "Is the memory system its true cost?",
     "5c": "Which malloc is the fastest, which takes the least room?",
-    "13": "Is an allocator of one's own worth writing?",
+    "13": "Is it better to change the malloc than to write one's own?",
     "11": "What have thirty years done for collectors?",
 }
 WORDS = {
@@ -66,67 +66,81 @@ def _span(values: Sequence[float]) -> str:
 
 
 class _Told:
-    """The claims as phrases: of the paper's own figures, or of today's."""
+    """The claims as phrases: of the paper's own figures, or of today's. A phrase whose figure was
+    not measured is empty."""
 
     def __init__(self, claims: Mapping[str, Claim]) -> None:
         self.claims = claims
 
-    def span(self, number: str) -> str:
-        return _span(medians(self.claims[number]))
-
-    def part(self, number: str, place: int) -> str:
-        parts = self.claims[number].parts
-        if len(parts) <= place:
-            return ABSENT
-        value = parts[place].measured
-        value = value.median if isinstance(value, Estimate) else value
-        return _span([] if value is None else [value])
-
-    def count_of(self, number: str, place: int) -> str:
-        """Of programs: a whole number."""
-        return self.part(number, place).removesuffix(".00")
-
-    def most(self, number: str) -> str:
+    def span(self, number: str, words: str) -> str:
+        """From the least to the greatest of the parts."""
         values = medians(self.claims[number])
-        return _span([max(values)] if values else [])
+        return words.format(_span(values)) if values else ""
 
-    def agree(self, number: str) -> str:
+    def most(self, number: str, words: str) -> str:
+        values = medians(self.claims[number])
+        return words.format(_span([max(values)])) if values else ""
+
+    def part(self, number: str, place: int, words: str) -> str:
+        value = self._value(number, place)
+        return "" if value is None else words.format(_span([value]))
+
+    def programs(self, number: str, place: int, words: str) -> str:
+        """A number of programs."""
+        value = self._value(number, place)
+        return "" if value is None else words.format(f"{value:.0f} of {len(paper.PROGRAMS)}")
+
+    def agree(self, number: str, words: str) -> str:
         claim = self.claims[number]
-        return f"{claim.count(Standing.IN)} of {len(claim.parts)}"
+        known = [part for part in claim.parts if part.interval() is not None]
+        return words.format(f"{claim.count(Standing.IN)} of {len(known)}") if known else ""
+
+    def _value(self, number: str, place: int) -> float | None:
+        parts = self.claims[number].parts
+        value = parts[place].measured if len(parts) > place else None
+        return value.median if isinstance(value, Estimate) else value
+
+
+def _joined(*phrases: str) -> str:
+    return "; ".join(filter(None, phrases)) or ABSENT
 
 
 def _cpu(told: _Told) -> str:
-    return (
-        f"{told.span('2a')} times SunOS's malloc; slowest of all in "
-        f"{told.count_of('2b', 0)} programs, fastest in {told.count_of('2b', 1)}"
+    return _joined(
+        told.span("2a", "{} times SunOS's malloc"),
+        told.programs("2b", 0, "slowest of all in {} programs"),
+        told.programs("2b", 1, "fastest in {}"),
     )
 
 
 def _memory(told: _Told) -> str:
-    return (
-        f"a heap {told.span('4a')} times that of the best malloc; {told.part('4c', 1)} times "
-        "SunOS's in yacr, which never frees"
+    return _joined(
+        told.span("4a", "a heap {} times that of the best malloc"),
+        told.part("4c", 1, "{} times SunOS's in yacr, which never frees"),
     )
 
 
 def _malloc(told: _Told) -> str:
-    return (
-        f"BSD fastest in {told.count_of('5c', 0)} programs, with up to {told.most('5a')} times "
-        f"SunOS's heap; SunOS smallest in {told.count_of('5e', 0)}"
+    return _joined(
+        told.programs("5c", 0, "BSD fastest in {} programs"),
+        told.most("5a", "its heap up to {} times SunOS's"),
+        told.programs("5e", 0, "SunOS's smallest in {}"),
     )
 
 
 def _own(told: _Told) -> str:
-    return (
-        f"without it up to {told.most('6a')} times the time under the same malloc, "
-        f"{told.span('6b')} under BSD; another malloc gains more in {told.agree('13')}"
+    return _joined(
+        told.most("6a", "without it up to {} times the time under the same malloc"),
+        told.span("6b", "{} under BSD"),
+        told.agree("13", "another malloc gains more in {}"),
     )
 
 
 def _system(told: _Told) -> str:
-    return (
-        f"{told.span('7a')} times BSD's page faults, {told.span('8a')} times its misses in 128 KB; "
-        f"each more than its CPU time in {told.agree('12')} comparisons"
+    return _joined(
+        told.span("7a", "{} times BSD's page faults"),
+        told.span("8a", "{} times its misses in 128 KB"),
+        told.agree("12", "heap, faults and misses rise more than CPU time in {} comparisons"),
     )
 
 
@@ -145,7 +159,7 @@ def _today(results: Results) -> str:
         if known:
             told = f"{name} takes {_span(known)} of the 1992 collector's CPU time"
             said.append(told + (f", with {_span(misses)} times BSD's misses" if misses else ""))
-    return "; ".join(said) or ABSENT
+    return _joined(*said)
 
 
 def _best_today(results: Results) -> str:
@@ -159,7 +173,7 @@ def _best_today(results: Results) -> str:
             values.append(min(known))
     if not values:
         return ""
-    return f"; under the best of today's {_span(values)} times that with it under glibc's"
+    return f"under the best of today's {_span(values)} times that with it under glibc's"
 
 
 def answers(
@@ -175,7 +189,7 @@ def answers(
             _system(now),
         ),
         "5c": (_malloc(then), _malloc(now)),
-        "13": (_own(then), _own(now) + _best_today(results)),
+        "13": (_own(then), _joined(_own(now), _best_today(results))),
         "11": ("hoped for: generations, and better locality", _today(results)),
     }
     return [
@@ -204,7 +218,7 @@ def contradictions(printed: Mapping[str, Claim]) -> list[tuple[Claim, str]]:
 def reconciliation(results: Results) -> str:
     """Heap and resident memory of the collector say different things; None of it is wrong."""
     heaps, residents = [], []
-    for name in results.claimed():
+    for name in (one for one in results.claimed() if one not in paper.EXCEPT_YACR):
         peaks = [results.heap_peak(name, *pair) for pair in EXPLICIT]
         known = [peak for peak in peaks if peak]
         own, resident = results.heap_peak(name, *COLLECTED), results.ratio(
@@ -220,12 +234,12 @@ def reconciliation(results: Results) -> str:
         return f"{short_number(min(values))} to {short_number(max(values))}"
 
     return (
-        f"The collector's heap is {span(heaps)} times that of the best malloc, its resident memory "
-        f"{span(residents)} times that of SunOS's. Both are right. The heap is what the paper's "
-        "Table 4 compares: the allocator's memory alone, at its highest. Resident memory is the "
-        "whole process, with the program's code, its libraries and its stack, which are the same "
-        "under every allocator. Where a heap is small these outweigh it, and the ratio comes near "
-        "1; the larger the heap, the nearer the two figures."
+        f"The collector's heap is {span(heaps)} times that of the best malloc (yacr excepted), its "
+        f"resident memory {span(residents)} times that of SunOS's. Both are right. The heap is "
+        "what the paper's Table 4 compares: the allocator's memory alone, at its highest. Resident "
+        "memory is the whole process, with the program's code, its libraries and its stack, which "
+        "are the same under every allocator. Where a heap is small these outweigh it, and the "
+        "ratio comes near 1; the larger the heap, the nearer the two figures."
     )
 
 
