@@ -119,6 +119,7 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     if (!fast_table_init(collector != NULL))
         return false;
     blocks_heap.collector = collector;
+    blocks_heap.rows = collector && collector->rows > SLAB_ROWS ? collector->rows : SLAB_ROWS;
     runs_init(&blocks_heap.runs, retain_percent, coarse_ns);
     return records_init();
 }

@@ -85,6 +85,22 @@ void blocks_swept(void)
         ;
 }
 
+void blocks_young_swept(void)
+{
+    blocks_each_young(free_if_dead, NULL);
+    while (runs_give_back_some(&blocks_heap.runs) > 0)
+        ;
+}
+
+void blocks_each_range(blocks_range_visitor *visit, void *argument)
+{
+    struct segment segment;
+    for (size_t i = 0; area_segment(&blocks_heap.runs.area, i, &segment); i++)
+        visit(argument, segment.start, segment.end, NULL);
+    for (const struct slab *slab = blocks_heap.mappings; slab; slab = slab->next)
+        visit(argument, slab->base, slab->base + slab->granules * GRANULE_BYTES, slab);
+}
+
 /* The block stays in a register until its bit is set. Otherwise a collection might free it before,
  * and the bit be the next block's. */
 void blocks_retire(const void *block, const char *function)

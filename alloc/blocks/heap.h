@@ -27,6 +27,11 @@
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears;               fetch_and
  *                                       who frees the block clears
+ *     old, seen                         stopped                              the collector's matter
+ *     slab.young                        any thread sets; stopped: clears     exchange
+ *     slab.next_young                   who pushes the slab                  before the push
+ *     blocks_heap.young                 any thread pushes;                   compare-exchange,
+ *                                       stopped: takes all                   release
  *     fast_table.live_bits              owning thread; stopped: clears       load, change, store
  *     fast_table.bins                   owning thread; any thread: NULL      store, relaxed
  *     fast_table.granules               holder of `lock`; only grows         store, release
@@ -189,6 +194,9 @@ struct blocks_heap {
     struct thread_heap *unused_thread_heaps;
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
+    struct slab *mappings;             /* SLAB_MAPPINGs with records of the heap */
+    struct slab *_Atomic young;        /* see young.c */
+    unsigned rows;                     /* of bits, behind a record's words: slab.h */
     struct slab *fork_slabs;           /* whose records stand with them: see large.c */
     _Atomic size_t mapped_granules;    /* of SLAB_MAPPINGs */
     _Atomic size_t used_granules;      /* a copy of runs.used_granules */

@@ -15,6 +15,7 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/young.h"
 #include "alloc/fork_block.h"
 #include "vm/deferred.h"
 #include "vm/freeze.h"
@@ -61,6 +62,9 @@ static void enter(struct slab *slab, char *base, size_t usable, size_t granules,
     slab->granules = granules;
     slab->state = (uint8_t)state;
     count_large(1, (ptrdiff_t)usable);
+    if (state == SLAB_MAPPING)
+        push_slab(&blocks_heap.mappings, slab);
+    enter_young(slab);
 }
 
 static struct slab *take_run(size_t usable, enum run_wish wish)
@@ -266,6 +270,8 @@ void large_block_free_locked(struct slab *slab)
         return;
     }
     count_large(-1, -(ptrdiff_t)slab->block_bytes);
+    if (slab->state == SLAB_MAPPING)
+        unlink_slab(&blocks_heap.mappings, slab);
     struct slab gone = *slab;
     drop_slab_record(slab);
     if (gone.state == SLAB_MAPPING)
@@ -370,6 +376,7 @@ static bool resize_mapping(struct slab *slab, size_t usable)
     account_mapped(change * (ptrdiff_t)GRANULE_BYTES);
     slab->granules = granules;
     set_usable(slab, usable);
+    enter_young(slab); /* whoever tracks writes looks at where it is now */
     return true;
 }
 

@@ -28,8 +28,8 @@ bool enter_private_memory(void *start, size_t bytes)
 bool records_init(void)
 {
     const size_t bytes[RECORD_KINDS] = {
-        [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS),
-        [RECORD_ALL_WORDS] = slab_record_bytes(SLAB_MAX_WORDS),
+        [RECORD_FEW_WORDS] = slab_record_bytes(SLAB_FEW_WORDS, blocks_heap.rows),
+        [RECORD_ALL_WORDS] = slab_record_bytes(SLAB_MAX_WORDS, blocks_heap.rows),
         [RECORD_THREAD_HEAP] = sizeof(struct thread_heap),
     };
     for (int kind = 0; kind < RECORD_KINDS; kind++) {
@@ -91,8 +91,9 @@ struct slab *new_slab_record(size_t words)
         memset(slab, 0, offsetof(struct slab, queued));
         memset(slab->words, 0, words * sizeof slab->words[0]);
         slab->few_words = kind == RECORD_FEW_WORDS;
-        memset(slab_pinned(slab, 0), 0, words * sizeof *slab_pinned(slab, 0));
-        memset(slab_suspects(slab, 0), 0, words * sizeof *slab_suspects(slab, 0));
+        for (unsigned row = 0; row < blocks_heap.rows; row++)
+            memset(slab_pinned(slab, row * slab_record_words(slab)), 0,
+                   words * sizeof *slab_pinned(slab, 0));
     }
     return slab;
 }
@@ -116,11 +117,12 @@ struct thread_heap *new_thread_heap_record(void)
 struct slab_visit {
     void (*visit)(void *argument, struct slab *slab);
     void *argument;
+    bool unused_too;
 };
 
 static void visit_record(const struct slab_visit *to, struct slab *slab)
 {
-    if (slab->capacity > 0)
+    if (slab->capacity > 0 || to->unused_too)
         to->visit(to->argument, slab);
 }
 
@@ -135,9 +137,16 @@ static void each_in_pool(const struct record_pool *pool, const struct slab_visit
             visit_record(to, record_in_granule(pool, granule, i));
 }
 
+void each_slab_record(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    const struct slab_visit to = {visit, argument, true};
+    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
+    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
+}
+
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument)
 {
-    const struct slab_visit to = {visit, argument};
+    const struct slab_visit to = {visit, argument, false};
     each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
     each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
     for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {

@@ -17,8 +17,11 @@
  *     pinned    kept by every collection, reached or not
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)
+ *     old       it has survived a collection (gc/cycle/generations.h)
+ *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *
- * Few blocks are pinned or suspect, so these bits lie behind all words.
+ * Few blocks are pinned or suspect, and `old` is asked for in collections alone, so these bits lie
+ * behind all words, in rows. The last two rows are there only for a collector that wants them.
  *
  * Where a block is, by its bits. The live bit is the one for its address (fast_table.h); a large
  * block has none. A collection looks at free and remote alone.
@@ -75,6 +78,9 @@ struct slab_word {
     uint64_t retired;
 };
 
+/* The rows behind the words: pinned, suspect; old; seen. */
+enum { SLAB_ROWS = 2, SLAB_OLD_ROWS = 3, SLAB_SEEN_ROWS = 4 };
+
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
 
 enum slab_state {
@@ -107,7 +113,9 @@ struct slab {
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */
     _Atomic bool queued;
+    _Atomic bool young; /* see young.c */
     struct slab *next_queued;
+    struct slab *_Atomic next_young;
     struct slab_word words[] __attribute__((aligned(64)));
 };
 
@@ -165,9 +173,21 @@ static inline uint64_t *slab_suspects(struct slab *slab, size_t word)
     return slab_pinned(slab, slab_record_words(slab) + word);
 }
 
-static inline size_t slab_record_bytes(size_t words)
+/* Only where the records have SLAB_OLD_ROWS rows, or more. */
+static inline uint64_t *slab_old(struct slab *slab, size_t word)
 {
-    return sizeof(struct slab) + words * (sizeof(struct slab_word) + 2 * sizeof(uint64_t));
+    return slab_pinned(slab, 2 * slab_record_words(slab) + word);
+}
+
+/* Only where the records have SLAB_SEEN_ROWS rows. */
+static inline uint64_t *slab_seen(struct slab *slab, size_t word)
+{
+    return slab_pinned(slab, 3 * slab_record_words(slab) + word);
+}
+
+static inline size_t slab_record_bytes(size_t words, unsigned rows)
+{
+    return sizeof(struct slab) + words * (sizeof(struct slab_word) + rows * sizeof(uint64_t));
 }
 
 /* For whoever looks while the owning thread changes them. */

@@ -19,13 +19,14 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/young.h"
 #include "vm/freeze.h"
 
 /* Slabs of blocks above 4 KiB are larger, so that at least eight fit. */
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
 
 /* A slab is gone through again when one block in this many is free. */
-enum { REUSE_THRESHOLD_DIVISOR = 8 };
+enum { REUSE_THRESHOLD_DIVISOR = 8, REUSE_THRESHOLD_DIVISOR_OF_GENERATIONS = 2 };
 
 uint32_t count_free(const struct slab *slab)
 {
@@ -38,7 +39,9 @@ uint32_t count_free(const struct slab *slab)
 
 static uint32_t reuse_threshold(const struct slab *slab)
 {
-    uint32_t count = slab->capacity / REUSE_THRESHOLD_DIVISOR;
+    uint32_t count =
+        slab->capacity / (blocks_heap.rows >= SLAB_OLD_ROWS ? REUSE_THRESHOLD_DIVISOR_OF_GENERATIONS
+                                                            : REUSE_THRESHOLD_DIVISOR);
     return count > 0 ? count : 1;
 }
 
@@ -234,12 +237,16 @@ void blocks_flush_thread(void)
 
 /* The current slab. */
 
+/* In this order: [current-is-young]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
     count_taken(count_free(slab) * slab->block_bytes);
     slab->state = SLAB_CURRENT;
     slab->frees_until_rebin = NEVER_REBIN;
     bin->current = slab;
+    atomic_signal_fence(memory_order_seq_cst);
+    enter_young(slab);
+    atomic_signal_fence(memory_order_seq_cst);
     return find_word(bin, 0);
 }
 

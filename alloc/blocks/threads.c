@@ -20,6 +20,7 @@
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
+#include "alloc/blocks/young.h"
 #include "vm/deferred.h"
 #include "vm/freeze.h"
 #include "vm/metadata.h"
@@ -316,6 +317,7 @@ void blocks_fork_child(void)
     if (thread_heap->in_slow_path)
         return;
     forget_other_threads();
+    forget_young();
     atomic_store_explicit(&blocks_heap.abandoned_queue.newest, NULL, memory_order_relaxed);
     blocks_heap.abandoned_rebinned_sweep = UINT64_MAX; /* look at every abandoned slab */
     blocks_each_slab(abandon_in_child, NULL);

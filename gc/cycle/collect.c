@@ -6,6 +6,7 @@
  *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
  *         begin           clears the marks                            mark.c
  *         mark            follows what the roots point to             mark.c
+ *         again           for the verifier, a second time             verify.c
  *         sweep           frees what has no mark                      sweep.c
  *         finish          sets the pace, gives large dead blocks back pace.c
  *
@@ -19,8 +20,10 @@
 #include "gc/cycle/collect.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
+#include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
 #include "vm/fork_chain.h"
 #include "vm/lock.h"
@@ -37,6 +40,10 @@ static struct {
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
+    bool minor;     /* by [marks-are-whole] and [doubt-is-full] */
+    bool verifying; /* the second marking, a full one */
+    uint64_t rescanned_bytes, rescanned_before;
+    uint64_t old_bytes; /* live after the last full collection, or promoted since */
     struct mark_result marked;
     struct sweep_result swept;
     struct collect_statistics statistics;
@@ -67,6 +74,7 @@ static void pin_all(void *unused, struct slab *slab)
             slab->has_pins = true;
         }
     }
+    blocks_enter_young(slab); /* [pins-are-roots] */
 }
 
 static void look_for_hiders(const struct mapping *mappings, size_t count)
@@ -89,19 +97,49 @@ static void next_mapping(bool has_stack)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    mark_begin();
+    if (!state.verifying)
+        state.minor = generations_begin(state.minor);
+    if (state.minor && !state.verifying)
+        mark_begin_minor();
+    else
+        mark_begin();
     visitor->mapped = look_for_hiders;
     visitor->next_mapping = next_mapping;
     visitor->words = mark_roots;
     visitor->words_in_code = mark_roots_in_code;
     visitor->unreadable_blocks = mark_skip_unreadable;
+    visitor->kernel_writes = generations_are_on() ? generations_kernel_writes : NULL;
     exclude_records(visitor->excluded);
 }
 
 static void mark_reachable(void)
 {
-    state.statistics.pinned_blocks = mark_pinned();
-    mark_finish(pace_helpers(state.markers - 1), &state.marked);
+    struct mark_result verifiers;
+    uint64_t pinned = mark_pinned();
+    if (state.verifying) {
+        mark_finish(0, &verifiers);
+        return;
+    }
+    if (state.minor) {
+        verify_clean_pages();
+        generations_mark_old();
+    } else {
+        state.statistics.pinned_blocks = pinned;
+    }
+    mark_finish(pace_helpers(state.minor, state.markers - 1), &state.marked);
+}
+
+/* After a minor marking the verifier's full one. */
+static bool mark_again(void)
+{
+    if (state.verifying)
+        verify_marks();
+    else if (state.minor && verify_is_on())
+        verify_keep_marks();
+    else
+        return false;
+    state.verifying = !state.verifying;
+    return state.verifying;
 }
 
 /* A program that frees less than it forgets leaves it to the collector. What it forgets proves
@@ -117,16 +155,23 @@ static enum sweep_leaks leaks_now(void)
 
 static uint64_t sweep_unmarked(void)
 {
-    sweep(leaks_now(), &state.swept);
+    if (generations_are_on())
+        sweep_and_age(leaks_now(), state.minor, &state.swept);
+    else
+        sweep(leaks_now(), &state.swept);
+    state.old_bytes =
+        state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
+    generations_protect();
     state.retired += state.swept.retired_blocks;
     state.forgotten +=
         state.swept.blocks + state.swept.suspected_blocks - state.swept.retired_blocks;
     blocks_set_local_free_bits(false);
-    return state.swept.live_bytes;
+    return state.old_bytes;
 }
 
 static void abandon(void)
 {
+    state.verifying = false;
     blocks_set_local_free_bits(false);
 }
 
@@ -148,6 +193,22 @@ static void count_work(void)
     statistics->pointed_to += state.swept.pointed_to;
 }
 
+/* Minor and full collections apart; state.rescanned_bytes becomes those of this one. */
+static void count_generation(const struct collection *collection)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    struct collect_kind *kind = state.minor ? &statistics->minor : &statistics->full;
+    kind->collections++;
+    kind->pause_ns += collection->pause_ns;
+    kind->mark_ns += collection->mark_ns;
+    if (collection->pause_ns > kind->longest_pause_ns)
+        kind->longest_pause_ns = collection->pause_ns;
+    statistics->promoted_bytes += state.swept.promoted_bytes;
+    uint64_t rescanned = generations_statistics()->rescanned_bytes;
+    state.rescanned_bytes = rescanned - state.rescanned_before;
+    state.rescanned_before = rescanned;
+}
+
 static void set_pace(const struct collection *collection)
 {
     size_t used = blocks_used_bytes();
@@ -155,7 +216,10 @@ static void set_pace(const struct collection *collection)
         .used = used > state.swept.empty_bytes ? used - state.swept.empty_bytes : 0,
         .allocated = blocks_taken_bytes(),
         .requested = state.requested,
-        .live = state.swept.live_bytes,
+        .live = state.old_bytes,
+        .minor = state.minor,
+        .promoted = state.swept.promoted_bytes,
+        .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */
         .roots = collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
@@ -172,16 +236,23 @@ static void finish(const struct collection *collection)
         return;
     }
     count_work();
+    count_generation(collection);
     set_pace(collection);
     if (pace_headroom() > 0)
         blocks_retain(pace_headroom());
-    blocks_swept();
+    if (state.minor)
+        blocks_young_swept();
+    else
+        blocks_swept();
+    if (generations_are_on() && !pace_has_minors())
+        generations_rest();
     if (state.marked.suspect)
         collect_suspect_pointed_to(state.marked.suspect, state.marked.suspect_bytes);
 }
 
 static const struct collector collector = {.begin = begin,
                                            .mark = mark_reachable,
+                                           .again = mark_again,
                                            .sweep = sweep_unmarked,
                                            .abandon = abandon,
                                            .finish = finish};
@@ -192,8 +263,26 @@ bool collect_init(const struct collect_options *options)
     state.markers = options->markers;
     state.leaks = options->leaks;
     state.retires = options->retires;
-    return mark_init(options->markers, options->stack_bytes) &&
-           collection_init(&state.driver, &collector);
+    bool works = mark_init(options->markers, options->stack_bytes) &&
+                 collection_init(&state.driver, &collector);
+    if (works && options->generations)
+        generations_init(options->dirty, options->verify);
+    if (!generations_are_on())
+        pace_without_minors();
+    return works;
+}
+
+/* every=N is for tests: both kinds. */
+static bool wants_minor(enum collect_cause cause)
+{
+    enum { FULL_OF_EVERY = 8 };
+    if (!generations_are_ready())
+        return false;
+    if (cause == CAUSE_VERIFY)
+        return true;
+    if (cause == CAUSE_EVERY)
+        return state.driver.statistics.collections % FULL_OF_EVERY != 0;
+    return cause == CAUSE_FULL && pace_wants_minor();
 }
 
 bool collect(enum collect_cause cause, size_t requested)
@@ -204,7 +293,7 @@ bool collect(enum collect_cause cause, size_t requested)
         return false;
     }
     lock_acquire(&state.lock);
-    if (atomic_load(&state.finished) != finished && cause != CAUSE_ASKED) {
+    if (atomic_load(&state.finished) != finished && cause < CAUSE_ASKED) {
         lock_release(&state.lock); /* another thread has just done it */
         return true;
     }
@@ -212,12 +301,21 @@ bool collect(enum collect_cause cause, size_t requested)
     blocks_lock();
     state.cause = cause;
     state.requested = requested;
+    state.minor = wants_minor(cause);
+    if (generations_are_on() && pace_has_minors())
+        generations_prepare();
     bool reclaimed = collection_run(&state.driver);
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
     blocks_unlock();
     lock_release(&state.lock);
     return reclaimed;
+}
+
+void collect_to_verify(void)
+{
+    if (verify_is_on() && generations_are_ready())
+        collect(CAUSE_VERIFY, 0);
 }
 
 void collect_keep_leaks(void)
@@ -270,4 +368,7 @@ void collect_fork_child(void)
     if (state.driver.available)
         mark_forget_helpers();
     collection_forked(&state.driver);
+    generations_fork_child();
+    if (!generations_are_on())
+        pace_without_minors();
 }

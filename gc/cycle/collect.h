@@ -11,6 +11,7 @@
 
 #include "gc/cycle/sweep.h"
 #include "gc/world/collection.h"
+#include "vm/kernel/dirty.h"
 
 enum collect_cause {
     CAUSE_FULL,      /* the heap has the size at which it is due */
@@ -18,10 +19,18 @@ enum collect_cause {
     CAUSE_LIMIT,     /* the user's limit is reached */
     CAUSE_EVERY,     /* every=N */
     CAUSE_ASKED,     /* by malloc_trim, or a test */
+    CAUSE_VERIFY,    /* a minor one before one that was asked for, see collect_to_verify */
     COLLECT_CAUSES
 };
 
+/* Minor collections, or full ones. */
+struct collect_kind {
+    uint64_t collections, pause_ns, longest_pause_ns, mark_ns;
+};
+
 struct collect_statistics {
+    struct collect_kind minor, full;
+    uint64_t promoted_bytes;
     uint64_t causes[COLLECT_CAUSES];
     uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
     uint64_t freed_blocks, freed_bytes;
@@ -36,6 +45,8 @@ struct collect_options {
     unsigned markers;   /* how many may work at once */
     size_t stack_bytes; /* see mark.h */
     enum sweep_leaks leaks;
+    bool generations, verify; /* see generations.h, verify.h */
+    enum dirty_provider dirty;
     bool retires; /* frees are ignored: what the program frees is retired */
 };
 
@@ -48,6 +59,9 @@ void collect_keep_leaks(void);
 /* Collects, or waits for a collection that another thread has begun. False: it was given up, and
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t requested);
+
+/* For tests: a minor collection, if the next could be one, where they are verified. */
+void collect_to_verify(void);
 
 /* False: collections are given up, now and for as long as nothing changes. */
 bool collect_works(void);

@@ -41,8 +41,10 @@
 
 #include "alloc/blocks/blocks.h"
 #include "gc/cycle/collect.h"
+#include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
+#include "gc/cycle/verify.h"
 #include "gc/cycle/watch.h"
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
@@ -53,6 +55,7 @@
 #include "vm/pages.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR };
+enum gc_verify { VERIFY_OFF, VERIFY_ON };
 enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH };
 
 struct gc_options {
@@ -65,6 +68,9 @@ struct gc_options {
         uint64_t every; /* so many allocations */
         uint64_t markers;
         uint64_t stack_bytes;
+        uint64_t generations;
+        enum dirty_provider dirty;
+        enum gc_verify verify;
     } collections;
     struct blocks_options blocks;
 };
@@ -85,6 +91,9 @@ static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_KEEP] = SWEEP_KEEP,
                                           [LEAKS_WATCH] = SWEEP_WATCH};
 static const char *const policy_words[] = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm", NULL};
+
+static const char *const dirty_words[] = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async", NULL};
+static const char *const verify_words[] = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on", NULL};
 
 static const struct option_description options[] = {
     {"free", "what free does", KEYWORD_IN(0, struct gc_options, free), .keywords = free_words,
@@ -112,6 +121,15 @@ static const struct option_description options[] = {
     {"stack", "bytes that each marker's stack may grow to",
      NUMBER_IN(0, struct gc_options, collections.stack_bytes), .minimum = 65536,
      .maximum = (uint64_t)1 << 32, .initial = (uint64_t)256 << 20},
+    {"generations", "2: minor collections, of what is young; 1: none",
+     NUMBER_IN(0, struct gc_options, collections.generations), .minimum = 1, .maximum = 2,
+     .initial = 1},
+    {"dirty", "how the kernel tells which pages were written; none: all collections are full",
+     KEYWORD_IN(0, struct gc_options, collections.dirty), .keywords = dirty_words,
+     .initial = DIRTY_ASYNC},
+    {"verify", "check each minor collection by a full one, and abort at a loss; for tests",
+     KEYWORD_IN(0, struct gc_options, collections.verify), .keywords = verify_words,
+     .initial = VERIFY_OFF},
     {0},
 };
 
@@ -184,6 +202,8 @@ static bool run_collection(enum collect_cause cause, size_t requested)
 {
     if (needs_no_collections())
         return false;
+    if (cause == CAUSE_ASKED)
+        collect_to_verify();
     bool reclaimed = collect(cause, requested);
     bool last_chance = cause == CAUSE_LIMIT || cause == CAUSE_EXHAUSTED;
     if (reclaimed && last_chance && collect_statistics()->newly_suspected > 0)
@@ -299,6 +319,8 @@ static bool init(const void *values)
         .initial_bytes = collections->initial_bytes,
         .limit_bytes = collections->limit_bytes,
         .pause_goal_ns = collections->pause_ms * 1000000,
+        .generations = collections->generations > 1,
+        .always_minors = collections->every > 0,
     };
     pace_init(&pace);
     gc.collects = collects;
@@ -310,6 +332,9 @@ static bool init(const void *values)
         need_sites();
     if (pace.policy == POLICY_AUTO && ignored)
         collector.may_collect = may_collect;
+    bool verifies = collections->verify == VERIFY_ON;
+    if (collections->generations > 1)
+        collector.rows = verifies ? SLAB_SEEN_ROWS : SLAB_OLD_ROWS;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -318,6 +343,9 @@ static bool init(const void *values)
     struct collect_options collect = {.markers = (unsigned)collections->markers,
                                       .stack_bytes = collections->stack_bytes,
                                       .leaks = sweeps[chosen->leaks],
+                                      .generations = collections->generations > 1,
+                                      .dirty = collections->dirty,
+                                      .verify = verifies,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {
         pace_without_clock();
@@ -347,6 +375,7 @@ static void gc_pin(const void *address)
         return;
     __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
     slab->has_pins = true;
+    blocks_enter_young(slab); /* [pins-are-roots] */
     atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
 }
 
@@ -480,12 +509,40 @@ static void visit_histogram(statistic_visitor *visit, void *argument, const uint
             visit(argument, "gc_pauses", write_power_key(key, "from_", i, "_us"), pauses[i]);
 }
 
+static void visit_kind(statistic_visitor *visit, void *argument, const char *name,
+                       const struct collect_kind *kind)
+{
+    visit(argument, name, "collections", kind->collections);
+    visit(argument, name, "pause_ns", kind->pause_ns);
+    visit(argument, name, "longest_pause_ns", kind->longest_pause_ns);
+    visit(argument, name, "mark_ns", kind->mark_ns);
+}
+
+static void visit_generations(statistic_visitor *visit, void *argument,
+                              const struct collect_statistics *collections)
+{
+    const struct generations_statistics *statistics = generations_statistics();
+    visit_kind(visit, argument, "gc_minor", &collections->minor);
+    visit_kind(visit, argument, "gc_full", &collections->full);
+    visit(argument, "gc_generations", "looks", statistics->looks);
+    visit(argument, "gc_generations", "look_ns", statistics->look_ns);
+    visit(argument, "gc_generations", "dirty_pages", statistics->dirty_pages);
+    visit(argument, "gc_generations", "rescanned_bytes", statistics->rescanned_bytes);
+    visit(argument, "gc_generations", "promoted_bytes", collections->promoted_bytes);
+    visit(argument, "gc_generations", "protected_pages", statistics->protected_pages);
+    visit(argument, "gc_generations", "protect_ns", statistics->protect_ns);
+    visit(argument, "gc_generations", "refused", statistics->refused);
+    visit(argument, "gc_generations", "doubts", dirty_counts().doubts);
+    visit(argument, "gc_generations", "verified", verify_counts().collections);
+    visit(argument, "gc_generations", "verified_stale", verify_counts().stale);
+}
+
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
     static const char *const causes[COLLECT_CAUSES] = {
         [CAUSE_FULL] = "heap_full", [CAUSE_EXHAUSTED] = "memory_exhausted",
         [CAUSE_LIMIT] = "limit",    [CAUSE_EVERY] = "every",
-        [CAUSE_ASKED] = "asked",
+        [CAUSE_ASKED] = "asked",    [CAUSE_VERIFY] = "to_verify",
     };
     static const char *const failures[STOP_FAILURES] = {
         [STOP_NO_THREAD_LIST] = "no_thread_list",
@@ -498,6 +555,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "collections", driver->collections);
     visit(argument, "gc", "pause_ns", driver->pause_ns);
     visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "cpu_ns", driver->cpu_ns);
     visit(argument, "gc", "given_up_ns", driver->given_up_ns);
     visit(argument, "gc", "stop_ns", driver->stop_ns);
     visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);
@@ -530,6 +588,8 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         visit(argument, "gc_given_up", failures[i], driver->given_up[i]);
     visit(argument, "gc_given_up", "roots_unreadable", driver->given_up_roots);
     visit(argument, "gc_given_up", "not_available", driver->unavailable);
+    if (generations_are_on())
+        visit_generations(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
 }
 

@@ -20,6 +20,13 @@
  *                   since the last one. It is due unconditionally when the heap has four times
  *                   its goal, or when the last collection showed that the program leaks much.
  *
+ * With generations a collection is due when the nursery has been handed out, the least headroom
+ * that is. It is a minor one as long as what was promoted since the last full one leaves room for
+ * another nursery in the headroom of that: all that is promoted may be garbage. Minor collections
+ * cease where they do not pay: where they follow more than half of what is live, or more than half
+ * of what was handed out survives. They are tried again after the next full one, then after two,
+ * four and so on up to RETRY_MOST, until they pay again.
+ *
  * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
  * Below a control group's memory.max the goal leaves the rest of the process an eighth of it, as
@@ -47,6 +54,9 @@ static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 /* Of the live bytes and the roots. */
 enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
 
+/* Full collections after which minor ones are tried again. */
+enum { RETRY_MOST = 8 };
+
 /* In percent of the program's time. */
 enum { OVERHEAD_AFFORDABLE = 2, OVERHEAD_LOW = 3, OVERHEAD_HIGH = 8 };
 
@@ -64,8 +74,13 @@ static struct {
     size_t cgroup_bytes; /* what the control group leaves for the heap; 0: no limit */
     unsigned headroom_percent;
     size_t least_headroom;
-    size_t headroom, live; /* after the last collection; see pace_headroom */
-    uint64_t last_mark_ns;
+    size_t headroom, live;    /* after the last collection; see pace_headroom */
+    uint64_t last_mark_ns[2]; /* of a full collection, of a minor one */
+    size_t headroom_of_full;  /* that the last full collection has set */
+    size_t promoted;          /* since the last full collection */
+    size_t handed_out;        /* at the last collection, ever */
+    bool has_ceased;
+    unsigned fulls, retry_after;           /* since minor collections have ceased */
     uint64_t smoothed_pause, smoothed_run; /* ns */
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
@@ -266,9 +281,72 @@ static void set_by_study(const struct pace_report *report)
     set_goal(goal, report->used, report->requested, LEAST_STEP_BYTES);
 }
 
+static size_t nursery(void)
+{
+    return pace.least_headroom;
+}
+
+bool pace_has_minors(void)
+{
+    return pace.options.generations && (!pace.has_ceased || pace.fulls + 1 >= pace.retry_after);
+}
+
+/* Of the headroom that the last full collection has set. */
+bool pace_wants_minor(void)
+{
+    return pace.options.generations && !pace.has_ceased &&
+           pace.promoted + nursery() < pace.headroom_of_full;
+}
+
+void pace_without_minors(void)
+{
+    pace.options.generations = false;
+}
+
+static bool pays(const struct pace_report *report)
+{
+    size_t handed_out = report->allocated - pace.handed_out;
+    bool frees = pace.options.pause_goal_ns > 0 || report->promoted <= handed_out / 2;
+    return pace.options.always_minors || (frees && report->followed <= report->live / 2);
+}
+
+static void set_after_minor(const struct pace_report *report)
+{
+    pace.promoted += report->promoted;
+    if (pays(report)) {
+        pace.retry_after = 0;
+    } else {
+        pace.has_ceased = true;
+        pace.fulls = 0;
+        pace.retry_after = pace.retry_after == 0           ? 1
+                           : pace.retry_after < RETRY_MOST ? 2 * pace.retry_after
+                                                           : RETRY_MOST;
+    }
+    pace.handed_out = report->allocated;
+    adapt(overhead_percent(report));
+    size_t left = pace.promoted < pace.headroom_of_full ? pace.headroom_of_full - pace.promoted : 0;
+    size_t room = pace_wants_minor() || left < nursery() ? nursery() : left;
+    if (counts_allocated()) {
+        pace.live = report->live;
+        pace.headroom = room;
+        set(&pace.due, report->allocated + room);
+        return;
+    }
+    set_goal(get(&pace.goal), report->used, report->requested, nursery());
+    pace.last_ns = monotonic_ns();
+}
+
 void pace_collected(const struct pace_report *report)
 {
-    pace.last_mark_ns = report->mark_ns;
+    pace.last_mark_ns[report->minor] = report->mark_ns;
+    if (report->minor) {
+        set_after_minor(report);
+        return;
+    }
+    pace.promoted = 0;
+    pace.handed_out = report->allocated;
+    if (pace.has_ceased && ++pace.fulls >= pace.retry_after)
+        pace.has_ceased = false;
     if (pace.options.policy == POLICY_BOEHM) {
         set_by_study(report);
         return;
@@ -277,11 +355,12 @@ void pace_collected(const struct pace_report *report)
     size_t headroom = (report->live + report->roots) / 100 * pace.headroom_percent;
     if (headroom < pace.least_headroom)
         headroom = pace.least_headroom;
+    pace.headroom_of_full = headroom;
     size_t step = headroom / 2 > AUTO_LEAST_STEP_BYTES ? headroom / 2 : AUTO_LEAST_STEP_BYTES;
     if (counts_allocated()) {
-        pace.headroom = headroom;
+        pace.headroom = pace_wants_minor() ? nursery() : headroom;
         pace.live = report->live;
-        set(&pace.due, report->allocated + headroom);
+        set(&pace.due, report->allocated + pace.headroom);
         set_goal(SIZE_MAX / 2, report->used, report->requested, step);
         return;
     }
@@ -303,12 +382,12 @@ void pace_given_up(size_t used, size_t allocated, size_t requested)
         set(&pace.due, allocated + pace.least_headroom);
 }
 
-unsigned pace_helpers(unsigned most)
+unsigned pace_helpers(bool minor, unsigned most)
 {
     uint64_t worth = WORTH_HELPERS_NS;
     if (pace.options.pause_goal_ns > 0 && pace.options.pause_goal_ns < worth)
         worth = pace.options.pause_goal_ns;
-    if (most == 0 || pace.last_mark_ns < worth)
+    if (most == 0 || pace.last_mark_ns[minor] < worth)
         return 0;
     unsigned idle = process_idle_processors();
     return idle < most ? idle : most;

@@ -17,6 +17,8 @@ struct pace_options {
     size_t initial_bytes;   /* 0: the policy's own */
     size_t limit_bytes;     /* 0: none */
     uint64_t pause_goal_ns; /* 0: none */
+    bool generations;       /* there may be minor collections */
+    bool always_minors;     /* they do not cease: for tests */
 };
 
 /* Called once; reads the memory limit of the process's control group. */
@@ -41,6 +43,9 @@ struct pace_report {
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
     uint64_t ran_ns; /* of the program since the last collection */
+    bool minor;
+    size_t promoted; /* has become old */
+    size_t followed; /* of a minor collection: promoted, and old blocks that were read again */
 };
 
 /* Sets the goal. */
@@ -48,8 +53,16 @@ void pace_collected(const struct pace_report *report);
 /* A collection was given up: the goal rises, so that the heap grows instead. */
 void pace_given_up(size_t used, size_t allocated, size_t requested);
 
-/* How many of `most` helpers a collection of a heap like the last is worth. */
-unsigned pace_helpers(unsigned most);
+/* How many of `most` helpers a collection is worth, of a heap like that of the last of its kind. */
+unsigned pace_helpers(bool minor, unsigned most);
+
+/* Whether a collection that begins now is to be followed by minor ones. */
+bool pace_has_minors(void);
+/* Whether the next that is due is a minor one. */
+bool pace_wants_minor(void);
+
+/* There are none, for good. */
+void pace_without_minors(void);
 
 /* How much may be handed out until the next collection. 0: that depends on the heap's size. */
 size_t pace_headroom(void);

@@ -10,6 +10,8 @@
 
 struct sweep {
     enum sweep_leaks leaks;
+    bool ages;  /* there are generations */
+    bool minor; /* young slabs only */
     struct sweep_result *result;
 };
 
@@ -62,17 +64,36 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     return freed;
 }
 
+/* What is live and has a mark is old: [first-survival-promotes]. Returns whether the next
+ * collection must look at the word again: [unmarked-is-young], [pins-are-roots]. */
+static bool age(const struct sweep *sweep, struct slab *slab, size_t index, uint64_t live)
+{
+    const struct slab_word *word = &slab->words[index];
+    uint64_t *old = slab_old(slab, index), marked = slab->is_of_fork ? 0 : live & word->mark;
+    sweep->result->promoted_bytes += count_bits(marked & ~*old) * slab->block_bytes;
+    *old = marked;
+    return ((live & ~word->mark) | *slab_suspects(slab, index) |
+            (slab->has_pins ? *slab_pinned(slab, index) : 0)) != 0;
+}
+
 static void sweep_slab(void *argument, struct slab *slab)
 {
     const struct sweep *sweep = argument;
     struct sweep_result *result = sweep->result;
     uint64_t freed = 0, live = 0;
+    bool stays_young = false;
     for (size_t i = 0; i < slab_words(slab); i++) {
         uint64_t was_live = slab_live(slab, i);
         uint64_t swept = sweep_word(sweep, slab, i, was_live);
         freed += count_bits(swept);
         live += count_bits(was_live ^ swept);
+        if (sweep->ages && age(sweep, slab, i, was_live ^ swept))
+            stays_young = true;
     }
+    if (stays_young || (sweep->minor && live == 0 && slab_is_large(slab)))
+        blocks_enter_young(slab); /* a large one that is dead is freed when the world runs */
+    if (sweep->minor && freed > 0)
+        blocks_offer(slab);
     result->blocks += freed;
     result->bytes += freed * slab->block_bytes;
     result->live_bytes += live * slab->block_bytes;
@@ -83,6 +104,16 @@ static void sweep_slab(void *argument, struct slab *slab)
 void sweep(enum sweep_leaks leaks, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
-    struct sweep all = {leaks, result};
+    struct sweep all = {.leaks = leaks, .result = result};
     blocks_each_slab(sweep_slab, &all);
+}
+
+void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result)
+{
+    *result = (struct sweep_result){0};
+    struct sweep all = {leaks, true, minor, result};
+    blocks_take_young(minor ? sweep_slab : NULL, &all);
+    if (!minor)
+        blocks_each_slab(sweep_slab, &all);
+    blocks_enter_threads_slabs();
 }

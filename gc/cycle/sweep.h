@@ -23,6 +23,7 @@
 #ifndef ALLOTROPE_GC_CYCLE_SWEEP_H
 #define ALLOTROPE_GC_CYCLE_SWEEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
@@ -35,9 +36,14 @@ struct sweep_result {
     uint64_t pointed_to;                      /* suspects that something points to again */
     uint64_t empty_bytes;                     /* in slabs without a live block */
     uint64_t live_bytes;                      /* suspects too */
+    uint64_t promoted_bytes;                  /* of blocks that have become old */
 };
 
 /* The world is stopped and marking is done. */
 void sweep(enum sweep_leaks leaks, struct sweep_result *result);
+
+/* The same where there are generations (generations.h). minor: of young slabs alone, which the
+ * figures are of, too. */
+void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
 
 #endif

@@ -37,6 +37,12 @@
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
+ *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
+ *                     blocks, which nobody follows again but for what may have changed in them
+ *                     (mark_old). Of other slabs than young ones it clears no mark: a live block
+ *                     there is old.
+ *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
+ *                     the page, too: the half on the dirty one may be what has changed.
  *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
  *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
  *                     hint that is read without it.
@@ -100,6 +106,11 @@ struct referent {
     uintptr_t word;
 };
 
+/* Whole pages; what is in them may have changed. */
+struct old_range {
+    uintptr_t start, end;
+};
+
 struct marker {
     /* No two markers share a cache line: when their counters and stack tops did, two markers were
      * slower than one. */
@@ -119,6 +130,8 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct heap_bounds bounds;
+    uintptr_t low, high; /* the bounds; a minor collection widens them */
+    bool is_minor;
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
     const void *suspect; /* see struct mark_result */
@@ -175,17 +188,30 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     return true;
 }
 
-/* A block that is not live has a mark that is set: nobody scans it. */
-static void clear_marks(void *argument, struct slab *slab)
+/* Where blocks are. */
+static void add_to_bounds(const struct slab *slab)
 {
-    uintptr_t *bounds = argument;
-    uintptr_t base = (uintptr_t)slab->base;
+    uintptr_t base = (uintptr_t)slab->base, end = base + slab->granules * GRANULE_BYTES;
+    mark.low = base < mark.low ? base : mark.low;
+    mark.high = end > mark.high ? end : mark.high;
+}
+
+/* A block that is not live has a mark that is set: nobody scans it. */
+static void clear_marks(void *unused, struct slab *slab)
+{
+    (void)unused;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].mark = ~slab_live(slab, i);
-    if (base < bounds[0])
-        bounds[0] = base;
-    if (base + slab->granules * GRANULE_BYTES > bounds[1])
-        bounds[1] = base + slab->granules * GRANULE_BYTES;
+    add_to_bounds(slab);
+}
+
+/* [sticky-marks] */
+static void clear_young_marks(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        slab->words[i].mark = ~slab_live(slab, i) | *slab_old(slab, i);
+    add_to_bounds(slab);
 }
 
 void mark_skip_unreadable(bool only_resident)
@@ -194,20 +220,22 @@ void mark_skip_unreadable(bool only_resident)
     mark.only_resident = only_resident;
 }
 
+bool mark_skips_unreadable(void)
+{
+    return mark.skips_unreadable;
+}
+
 void mark_tell_suspects(bool tell)
 {
     mark.tells_suspects = tell;
 }
 
-void mark_begin(void)
+static void make_ready(void)
 {
     mark.skips_unreadable = mark.tells_suspects = false;
     mark.suspect = NULL;
-    uintptr_t bounds[2] = {UINTPTR_MAX, 0};
-    blocks_each_slab(clear_marks, bounds);
-    bool any = bounds[1] > bounds[0];
-    mark.bounds =
-        heap_bounds_of(bounds[0], any ? bounds[1] - bounds[0] + 1 : 0); /* one past the end */
+    bool any = mark.high > mark.low;
+    mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low + 1 : 0); /* one past it */
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
@@ -215,6 +243,22 @@ void mark_begin(void)
         marker->blocks = marker->bytes = 0;
         marker->overflowed = false;
     }
+}
+
+void mark_begin(void)
+{
+    mark.is_minor = false;
+    mark.low = UINTPTR_MAX;
+    mark.high = 0;
+    blocks_each_slab(clear_marks, NULL);
+    make_ready();
+}
+
+void mark_begin_minor(void)
+{
+    mark.is_minor = true;
+    blocks_each_young(clear_young_marks, NULL);
+    make_ready();
 }
 
 /* When the mark stack is full. Returns the top; what there is no room for is dropped. */
@@ -642,8 +686,94 @@ static void mark_pinned_of_slab(void *count, struct slab *slab)
 uint64_t mark_pinned(void)
 {
     uint64_t count = 0;
-    blocks_each_slab(mark_pinned_of_slab, &count);
+    if (mark.is_minor)
+        blocks_each_young(mark_pinned_of_slab, &count);
+    else
+        blocks_each_slab(mark_pinned_of_slab, &count);
     return count;
+}
+
+/* Old blocks. */
+
+/* A part of a block, or of blocks that lie side by side. */
+static void scan_old(uintptr_t start, uintptr_t end, bool may_be_unreadable)
+{
+    struct marker *marker = &mark.markers[0];
+    const char *from = (const char *)start;
+    if (may_be_unreadable && mark.skips_unreadable)
+        push_readable(marker, from, end - start);
+    else if (end - start <= PIECE_BYTES + 2 * VECTOR_BYTES)
+        scan_with_jmp_bufs(marker, from, (const char *)end);
+    else
+        push_many_words(marker, from, end - start);
+    pushed_roots(marker, 0);
+}
+
+/* A word that has changed may lie across either end of the range: [edges-overlap]. */
+static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_t last,
+                              const struct old_range *range)
+{
+    uintptr_t start = range->start - VECTOR_BYTES, end = range->end + VECTOR_BYTES;
+    start = first > start ? first : start;
+    end = last < end ? last : end;
+    scan_old(start, end, slab->block_bytes >= PAGE_BYTES);
+    return end - start;
+}
+
+/* The blocks of a word that are followed, from `index` on; its bit is the lowest. */
+static uint64_t followed_from(struct slab *slab, size_t index)
+{
+    size_t word = index / SLAB_WORD_BLOCKS;
+    uint64_t old = *slab_old(slab, word) & slab_live(slab, word) & ~slab->words[word].retired;
+    return old >> index % SLAB_WORD_BLOCKS;
+}
+
+/* The first block from `index` on that is followed, or is not; `behind` if there is none. */
+static size_t find_block(struct slab *slab, bool is_followed, size_t index, size_t behind)
+{
+    while (index < behind) {
+        uint64_t bits = followed_from(slab, index);
+        size_t left = SLAB_WORD_BLOCKS - index % SLAB_WORD_BLOCKS;
+        if (!is_followed)
+            bits = ~bits;
+        size_t skipped = bits ? (size_t)__builtin_ctzl(bits) : SLAB_WORD_BLOCKS;
+        index += skipped < left ? skipped : left;
+        if (skipped < left)
+            break;
+    }
+    return index < behind ? index : behind;
+}
+
+/* The old blocks of a slab that the range has a part of; those side by side in one go. */
+static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *range)
+{
+    uintptr_t base = (uintptr_t)slab->base;
+    size_t bytes = slab->block_bytes;
+    size_t index = (range->start - base) / bytes;
+    size_t behind = (range->end - base + bytes - 1) / bytes;
+    uint64_t scanned = 0;
+    behind = behind < slab->capacity ? behind : slab->capacity;
+    while ((index = find_block(slab, true, index, behind)) < behind) {
+        size_t first = index;
+        index = find_block(slab, false, index, behind);
+        scanned += scan_old_part(slab, base + first * bytes, base + index * bytes, range);
+    }
+    return scanned;
+}
+
+uint64_t mark_old(uintptr_t start, uintptr_t end)
+{
+    uint64_t scanned = 0;
+    while (start < end) {
+        struct slab *slab = slab_at(start);
+        uintptr_t part_end = slab ? (uintptr_t)slab->base + slab->granules * GRANULE_BYTES
+                                  : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+        struct old_range range = {start, part_end < end ? part_end : end};
+        if (slab)
+            scanned += scan_old_of_slab(slab, &range);
+        start = part_end;
+    }
+    return scanned;
 }
 
 /* Several markers. */

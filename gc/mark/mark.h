@@ -31,8 +31,18 @@ void mark_forget_helpers(void);
 /* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
+/* The same for a minor collection: old blocks keep their marks, and slabs that are not young are
+ * not looked at. Only after a collection that marked all it reached, and by rules of generations.h.
+ */
+void mark_begin_minor(void);
+
+/* What the old blocks in a range of pages point to is marked sooner or later. Returns how many
+ * bytes of them there are. After the roots. */
+uint64_t mark_old(uintptr_t start, uintptr_t end);
+
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
 void mark_skip_unreadable(bool only_resident);
+bool mark_skips_unreadable(void);
 
 /* Whether suspects count that the roots point to, from here on to their start. */
 void mark_tell_suspects(bool tell);

@@ -43,6 +43,7 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
 
 struct times {
     uint64_t begun, stopped, rooted, marked, swept, resumed;
+    uint64_t begun_cpu; /* of the process's own clock */
 };
 
 static void count_pause(struct collection_statistics *statistics, uint64_t pause_ns)
@@ -65,6 +66,7 @@ static void count_times(struct collection_statistics *statistics, const struct t
     statistics->root_ns += times->rooted - times->stopped;
     statistics->mark_ns += times->marked - times->rooted;
     statistics->sweep_ns += times->swept - times->marked;
+    statistics->cpu_ns += process_ns() - times->begun_cpu;
 }
 
 static void count_roots(struct collection_statistics *statistics, const struct root_result *roots)
@@ -109,12 +111,30 @@ static bool visit_roots(struct collection_driver *driver, uintptr_t stack_pointe
     return all_read;
 }
 
-static void mark_and_sweep(struct collection_driver *driver, struct times *times)
+static void mark(struct collection_driver *driver)
 {
     doorbell_enter_mark();
     driver->collector->mark();
     doorbell_leave();
+}
+
+/* False: the roots could not be read. */
+static bool visit_and_mark(struct collection_driver *driver, uintptr_t stack_pointer,
+                           struct times *times)
+{
+    bool all_read;
+    do {
+        all_read = visit_roots(driver, stack_pointer);
+        times->rooted = monotonic_ns();
+        if (all_read)
+            mark(driver);
+    } while (all_read && driver->collector->again && driver->collector->again());
     times->marked = monotonic_ns();
+    return all_read;
+}
+
+static void sweep(struct collection_driver *driver, struct times *times)
+{
     doorbell_enter_sweep();
     driver->statistics.live_bytes = driver->collector->sweep();
     doorbell_leave();
@@ -126,10 +146,9 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
                             struct times *times)
 {
     times->stopped = monotonic_ns();
-    bool all_read = visit_roots(driver, stack_pointer);
-    times->rooted = monotonic_ns();
+    bool all_read = visit_and_mark(driver, stack_pointer, times);
     if (all_read)
-        mark_and_sweep(driver, times);
+        sweep(driver, times);
     else if (driver->collector->abandon)
         driver->collector->abandon();
     resume_world();
@@ -144,7 +163,7 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
 static void stop_and_collect(void *argument, uintptr_t stack_pointer)
 {
     struct collection_driver *driver = argument;
-    struct times times = {.begun = monotonic_ns()};
+    struct times times = {.begun = monotonic_ns(), .begun_cpu = process_ns()};
     enum stop_failure failure = stop_world();
     if (failure == STOP_DONE)
         collect_stopped(driver, stack_pointer, &times);

@@ -43,6 +43,7 @@ struct collection_statistics {
     uint64_t given_up[STOP_FAILURES], given_up_roots, unavailable; /* by reason */
     uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
+    uint64_t cpu_ns; /* of the pauses: what the whole process ran */
     uint64_t stop_ns, longest_stop_ns, root_ns, mark_ns, sweep_ns;
     uint64_t root_bytes, root_indirect_bytes, root_mappings;
     uint64_t live_bytes; /* after the last collection */
@@ -63,6 +64,8 @@ struct collector {
     void (*begin)(struct root_visitor *visitor);
     /* Every root has been visited: marks what can be reached from them. */
     void (*mark)(void);
+    /* Marking is done. True: the roots are to be visited again, from `begin` on. May be NULL. */
+    bool (*again)(void);
     /* Frees what has no mark. Returns how many bytes are live. */
     uint64_t (*sweep)(void);
     /* Instead of mark and sweep, when the roots could not be read: undoes `begin`. May be NULL. */

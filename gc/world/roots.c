@@ -472,6 +472,8 @@ static bool scan_but_recorder(const struct mapping *mapping, const struct mappin
 static void keep_buffer(uintptr_t address)
 {
     roots.visitor->words(&address, &address + 1);
+    if (roots.visitor->kernel_writes)
+        roots.visitor->kernel_writes(address);
 }
 
 /* A stack may lie in a block: a coroutine's, from malloc, to which nothing else need point while it

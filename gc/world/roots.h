@@ -40,6 +40,9 @@ struct root_visitor {
      * (resident.h) must not be touched either. The rest tells process_may_be_touched. NULL: it need
      * not be known. */
     void (*unreadable_blocks)(bool only_resident);
+    /* The kernel may write at the address, into a buffer that is registered with io_uring, and page
+     * tables do not tell. Called beside `words`. NULL: it need not be known. */
+    void (*kernel_writes)(uintptr_t address);
     /* Records of the heap that lie among the program's data, in order of address. They hold no
      * roots. */
     struct excluded_range excluded[EXCLUDED_RANGES];

@@ -15,7 +15,7 @@ from allotrope.features.compare.measure import Comparison, Plan
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
-from allotrope.system.launch import launch
+from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
 from under import BUILD, HANG
@@ -125,7 +125,7 @@ def build(folder: Path, name: str, source: str, *options: str) -> str:
 
 def watch(command: Sequence[str], weighs: bool = False, **environment: str) -> list[Process]:
     with Watcher(weighs) as watcher:
-        run = launch(command, environment=environment, watcher=watcher, timeout=HANG)
+        run = launch(Launch(command, environment=environment, watcher=watcher, timeout=HANG))
     assert run.exit_status == 0 and not watcher.forbidden
     return watcher.processes
 

@@ -23,6 +23,15 @@ COLLECTORS = [
     Under("every", LIBRARY, "gc:free=ignore,every=1000"),
     Under("small-stack", LIBRARY, "gc:free=ignore,initial=256K,stack=64K"),
     Under("markers", LIBRARY, "gc:free=ignore,initial=256K,markers=3,pause=1"),
+    Under("minors", LIBRARY, "gc:free=ignore,generations=2,verify=on,initial=256K"),
+    Under("minors-every", LIBRARY, "gc:free=ignore,generations=2,verify=on,every=1000"),
+    Under("minors-honour", LIBRARY, "gc:generations=2,verify=on,every=1000"),
+    Under("minors-none", LIBRARY, "gc:free=ignore,generations=2,verify=on,dirty=none,every=1000"),
+    Under(
+        "minors-markers",
+        LIBRARY,
+        "gc:free=ignore,generations=2,verify=on,every=1000,markers=3,pause=1",
+    ),
 ]
 
 
@@ -47,6 +56,20 @@ def test_variants_print_the_same_line(name: str, variant: str) -> None:
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_collected_program_computes_the_same(name: str, variant: str, under: Under) -> None:
     assert line(name, under, variant) == line(name)
+
+
+def test_minor_collections_are_done_and_found_right(tmp_path: Path) -> None:
+    command = [str(BUILD / "bench_programs" / "session_cache"), *ARGUMENTS["session_cache"]]
+    minors = next(under for under in COLLECTORS if under.name == "minors-every")
+    _, counted = minors.run_counted(command, tmp_path)
+    if "gc_minor" not in counted:
+        pytest.skip("the kernel does not tell which pages were written")
+    assert counted["gc_minor"]["collections"] > counted["gc_full"]["collections"] > 0
+    assert counted["gc_generations"]["verified"] == counted["gc_minor"]["collections"]
+    assert counted["gc_generations"]["promoted_bytes"] > 0
+    without = next(under for under in COLLECTORS if under.name == "minors-none")
+    _, counted = without.run_counted(command, tmp_path)
+    assert "gc_minor" not in counted and counted["gc"]["collections"] > 0
 
 
 def test_a_limit_is_kept_and_memory_comes_back() -> None:

@@ -264,15 +264,15 @@ static void test_helpers_are_for_long_marks_on_idle_processors(void **state)
     (void)state;
     begin_auto(false);
     idle_processors = 3;
-    assert_int_equal(pace_helpers(8), 0); /* nothing has been marked yet */
+    assert_int_equal(pace_helpers(false, 8), 0); /* nothing has been marked yet */
     pace_collected(&(struct pace_report){.mark_ns = WORTH_HELPERS_NS - 1});
-    assert_int_equal(pace_helpers(8), 0);
+    assert_int_equal(pace_helpers(false, 8), 0);
     pace_collected(&(struct pace_report){.mark_ns = WORTH_HELPERS_NS});
-    assert_int_equal(pace_helpers(8), 3);
-    assert_int_equal(pace_helpers(2), 2);
-    assert_int_equal(pace_helpers(0), 0);
+    assert_int_equal(pace_helpers(false, 8), 3);
+    assert_int_equal(pace_helpers(false, 2), 2);
+    assert_int_equal(pace_helpers(false, 0), 0);
     idle_processors = 0;
-    assert_int_equal(pace_helpers(8), 0);
+    assert_int_equal(pace_helpers(false, 8), 0);
 }
 
 static void test_a_pause_goal_asks_for_helpers_sooner(void **state)
@@ -281,9 +281,9 @@ static void test_a_pause_goal_asks_for_helpers_sooner(void **state)
     begin((struct pace_options){.policy = POLICY_AUTO, .pause_goal_ns = MILLISECOND});
     idle_processors = 3;
     pace_collected(&(struct pace_report){.mark_ns = MILLISECOND - 1});
-    assert_int_equal(pace_helpers(8), 0);
+    assert_int_equal(pace_helpers(false, 8), 0);
     pace_collected(&(struct pace_report){.mark_ns = MILLISECOND});
-    assert_int_equal(pace_helpers(8), 3);
+    assert_int_equal(pace_helpers(false, 8), 3);
 }
 
 int main(void)

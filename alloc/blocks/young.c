@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * young.c: the slabs that may have young blocks.
+ *
+ * A minor collection looks at the records of young slabs alone, so that its time does not depend on
+ * the size of the heap. A slab is young from the moment when blocks may be taken from it until the
+ * next collection:
+ *
+ *     a thread makes it current; a large block is made        enter_young
+ *     a collection has ended, and the slab is still current,
+ *       has blocks in local free lists, or is to be looked
+ *       at again (gc/cycle/sweep.c)                           blocks_enter_threads_slabs
+ *
+ * The list is linked through next_young, the newest first. Threads only push; the collector takes
+ * all of it in a stopped world. `young` and next_young outlive the use of a record, as those of a
+ * remote free queue do: a record on the list may be unused, or another slab's by now.
+ *
+ * Invariants. Each is what keeps a young block from being taken for an old one, whose mark stays:
+ * nobody would follow it, and what it points to would be lost.
+ *
+ *   current-is-young    A slab from which a thread takes blocks by its word of free bits is young.
+ *                       So `bin->current` is set first, then the slab is entered, and then a block
+ *                       is taken. A thread that is stopped before the entry enters when it goes
+ *                       on; one that is stopped behind it has the slab entered again by the
+ *                       collection, which finds it current.
+ *   listed-is-young     A slab is young that has a block in a local free list when a collection
+ *                       ends: the block is not old, and is taken without a look at the slab. (One
+ *                       that gets into a list later was the program's, and so is old: it stays so,
+ *                       and what is written to it is on a dirty page.)
+ *   young-is-listed     `young` is set just if the slab is on the list, or is about to be pushed
+ *                       by the thread that has set it. That thread has not taken a block of the
+ *                       slab yet, so a collection that does not find the slab misses none.
+ */
+#include "alloc/blocks/young.h"
+
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/records.h"
+#include "alloc/blocks/remote.h"
+
+static bool has_generations(void)
+{
+    return blocks_heap.rows >= SLAB_OLD_ROWS;
+}
+
+/* Those of a fork are on a list of their own, all young for ever: their records go with them. */
+void enter_young(struct slab *slab)
+{
+    if (!has_generations() || slab->is_of_fork ||
+        atomic_load_explicit(&slab->young, memory_order_relaxed) ||
+        atomic_exchange_explicit(&slab->young, true, memory_order_relaxed))
+        return;
+    struct slab *newest = atomic_load_explicit(&blocks_heap.young, memory_order_relaxed);
+    do
+        atomic_store_explicit(&slab->next_young, newest, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&blocks_heap.young, &newest, slab,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+void blocks_enter_young(struct slab *slab)
+{
+    enter_young(slab);
+}
+
+static struct slab *next_young(struct slab *slab)
+{
+    return atomic_load_explicit(&slab->next_young, memory_order_relaxed);
+}
+
+static void each_of_fork(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {
+        next = slab->next; /* the visitor may free the block, and the record with it */
+        visit(argument, slab);
+    }
+}
+
+void blocks_each_young(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    struct slab *slab = atomic_load_explicit(&blocks_heap.young, memory_order_acquire);
+    for (; slab; slab = next_young(slab))
+        if (slab->capacity > 0)
+            visit(argument, slab);
+    each_of_fork(visit, argument);
+}
+
+void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    struct slab *slab = atomic_exchange_explicit(&blocks_heap.young, NULL, memory_order_acquire);
+    for (struct slab *next; slab; slab = next) {
+        next = next_young(slab);
+        atomic_store_explicit(&slab->young, false, memory_order_relaxed);
+        if (visit && slab->capacity > 0)
+            visit(argument, slab);
+    }
+    if (visit)
+        each_of_fork(visit, argument);
+}
+
+/* A heap without a thread may still be that of a thread which ended; its bins lead nowhere then. */
+static void enter_slabs_of(const struct thread_heap *heap)
+{
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        const struct bin *bin = &heap->bins[i];
+        if (bin->current)
+            enter_young(bin->current);
+        for (void *block = heap->alive ? bin->local_free : NULL; block; block = *(void **)block)
+            enter_young(slab_at(block));
+    }
+}
+
+void blocks_enter_threads_slabs(void)
+{
+    struct segment segment;
+    const struct record_pool *pool = &blocks_heap.records[RECORD_THREAD_HEAP];
+    for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
+        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
+            enter_slabs_of((struct thread_heap *)record);
+}
+
+/* As a remote free does: [queue is a hint]. */
+void blocks_offer(struct slab *slab)
+{
+    if (slab_is_large(slab) || slab->state == SLAB_CURRENT ||
+        atomic_exchange_explicit(&slab->queued, true, memory_order_seq_cst))
+        return;
+    fast_table_set_bin(slab, NULL);
+    push_to_owner(slab);
+}
+
+static void forget(void *unused, struct slab *slab)
+{
+    (void)unused;
+    atomic_store_explicit(&slab->young, false, memory_order_relaxed);
+}
+
+/* A thread that the child does not have may have set `young` and not pushed: [young-is-listed]. */
+void forget_young(void)
+{
+    if (!has_generations())
+        return;
+    atomic_store_explicit(&blocks_heap.young, NULL, memory_order_relaxed);
+    each_slab_record(forget, NULL);
+}

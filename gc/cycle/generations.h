@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * generations.h: minor collections, which follow what is young and what may have changed.
+ *
+ * Sticky mark bits (Demers et al. 1990), with a page for a card: a block that a collection has
+ * marked is old from then on, and keeps its mark. A minor collection follows the roots, all of
+ * them; the old blocks on dirty pages; and the young blocks that these lead to. It frees young
+ * blocks only. Which pages are dirty the kernel tells (vm/kernel/dirty.h): those with old blocks
+ * are protected at the end of each collection, in the stopped world.
+ *
+ *     world runs      a write to a protected page makes it dirty, without a signal
+ *     prepare         memory that is new is tracked; the heap's lock is held
+ *     stop
+ *     begin           asks the kernel which pages were written; in doubt the collection is a full
+ *                     one
+ *     mark            the roots, old blocks on dirty pages
+ *     sweep           of young slabs; what is marked becomes old
+ *     protect         the dirty pages that have old blocks, which are clean then
+ *     go on
+ *
+ * Why a clean page need not be read: at the end of the collection that cleaned it all that its old
+ * blocks pointed to was marked, and so became old. A pointer to a block that is younger has been
+ * written since then.
+ *
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_generations.c).
+ *
+ *   doubt-is-full           A collection is a full one where the kernel does not tell of the whole
+ *                           of the heap's space. (Of a large block that is a mapping all pages are
+ *                           dirty then, no more.) vm/kernel/dirty.h: doubt-is-dirty,
+ * clean-is-proven, own-memory-only. first-survival-promotes Every block that is marked is old when
+ * the world runs again. Only then is a page cleaned. unmarked-is-young       What a sweep keeps
+ * without a mark (a suspect, a leak that is kept) is not old, and its slab is young: the next
+ * collection looks at it again. born-dirty              A page is clean only if the collector has
+ * cleaned it while it was tracked. Memory is tracked before the first block in it becomes old, and
+ * all its pages are dirty then. edges-overlap           see gc/mark/mark.c marks-are-whole There is
+ * a minor collection only after one that was not given up. Given up, or in the child of a fork: the
+ * next is a full one. pins-are-roots          A slab with a pinned block is young: minor
+ * collections find the block there, and follow it. pinned-by-kernel-is-dirty  Buffers that are
+ * registered with io_uring are written past the protection: the pages of their blocks are dirty in
+ * each collection. current-is-young, listed-is-young, young-is-listed   see alloc/blocks/young.c
+ *
+ * What is not seen: a pointer that was in an old block before the block that it now means was made,
+ * and that the program has not stored again because it was the same. Under free=ignore none can be
+ * there, but in memory that its owner has never written. Under `honour` it is one that dangled.
+ *
+ * Sources: Demers, Weiser, Hayes, Boehm, Bobrow, Shenker, "Combining generational and conservative
+ * garbage collection", POPL 1990; Blackburn & McKinley, "Immix", PLDI 2008; Appel & Li, "Virtual
+ * memory primitives for user programs", ASPLOS 1991; Hosking & Moss, "Protection traps and
+ * alternatives for memory management of an object-oriented language", SOSP 1993.
+ */
+#ifndef ALLOTROPE_GC_CYCLE_GENERATIONS_H
+#define ALLOTROPE_GC_CYCLE_GENERATIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vm/kernel/dirty.h"
+
+struct generations_statistics {
+    uint64_t looks, look_ns;  /* harvests */
+    uint64_t dirty_pages;     /* that they found, ever */
+    uint64_t rescanned_bytes; /* of old blocks on them, in minor collections */
+    uint64_t protected_pages, protect_ns;
+    uint64_t refused; /* minor collections that doubt made full ones */
+};
+
+/* Before the first collection, once. verify: see verify.h. Where the kernel does not tell what was
+ * written, all collections are full ones. */
+void generations_init(enum dirty_provider provider, bool verify);
+
+/* False: there are no minor collections. */
+bool generations_are_on(void);
+
+/* Whether the next collection could be a minor one: [marks-are-whole]. */
+bool generations_are_ready(void);
+
+/* The heap's lock is held, the world runs: what is new is tracked. */
+void generations_prepare(void);
+
+/* The world is stopped. Returns whether it can be a minor collection. */
+bool generations_begin(bool minor);
+
+/* Of a minor collection, after the roots: marks what old blocks on dirty pages point to. */
+void generations_mark_old(void);
+
+/* The kernel may write to the block that lies at the address, past all protection. */
+void generations_kernel_writes(uintptr_t address);
+
+/* Whether a block that is old has a part of the page. */
+bool generations_page_has_old(uintptr_t page);
+
+/* After the sweep: the dirty pages with old blocks are protected and clean. */
+void generations_protect(void);
+
+/* Until the next generations_prepare nothing is tracked, so that writes cost nothing. */
+void generations_rest(void);
+
+/* In the child of a fork. */
+void generations_fork_child(void);
+
+const struct generations_statistics *generations_statistics(void);
+
+#endif

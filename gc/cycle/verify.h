@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * verify.h: the verifier of minor collections, for tests.
+ *
+ * After a minor collection has marked, and before it sweeps, a full one marks the same stopped
+ * world. What only that reaches the minor one would have freed: a loss, of which one line tells
+ * before the process is aborted.
+ *
+ *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
+ *     and has old blocks                       a sum over them is kept         [clean-is-proven]
+ *     a block that only the full marking       is a loss, unless all that names it are words on
+ *     has reached                              such pages: the program has not written them since
+ *                                              before the block was born       (generations.h)
+ *
+ * Everything here belongs to the thread that has stopped the world. Where it was not initialised it
+ * does nothing.
+ */
+#ifndef ALLOTROPE_GC_CYCLE_VERIFY_H
+#define ALLOTROPE_GC_CYCLE_VERIFY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void verify_init(void);
+bool verify_is_on(void);
+
+/* The pages have been cleaned. */
+void verify_cleaned(uintptr_t start, uintptr_t end);
+
+/* Of a minor collection, after the roots: no clean page has changed. */
+void verify_clean_pages(void);
+
+/* The minor marking is done: its marks are kept, and may be cleared. */
+void verify_keep_marks(void);
+
+/* The full marking is done. The marks are those of the minor one again. */
+void verify_marks(void);
+
+/* How many minor collections were found to be right; blocks that they freed though a word named
+ * them that was not written since before their birth. */
+struct verify_counts {
+    uint64_t collections, stale;
+};
+struct verify_counts verify_counts(void);
+
+#endif
