@@ -311,6 +311,22 @@ def test_unwritable_output_is_found_before_measuring(mock: Command, tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+def test_what_cannot_be_written_says_why(real: Command, tmp_path: Path) -> None:
+    flags = os.statvfs("/sys").f_flag if os.path.isdir("/sys") else 0
+    places = [
+        (str(tmp_path / "none" / "x"), "there is no folder"),
+        (str(tmp_path), "it is a folder"),
+        ("", "the name is empty"),
+    ]
+    if flags & os.ST_RDONLY:
+        places.append(("/sys/x", "its file system is read-only"))
+    for word in ("record", "events"):
+        for name, why in places:
+            done = real.run(word, "-o", name, "--", "touch", str(tmp_path / "ran"))
+            assert done.returncode == 2 and why in done.stderr, (word, done.stderr)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_comparing_under_a_preloaded_allocator_is_refused(mock: Command) -> None:
     environment = {"LD_PRELOAD": "libjemalloc.so.2"}
     done = mock.run("compare", "-a", "mock", "--", "true", environment=environment)

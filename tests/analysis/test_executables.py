@@ -134,6 +134,7 @@ def test_sandboxes_are_named(tmp_path: Path) -> None:
     [
         ("no-such-program-anywhere", 127, "command not found"),
         ("./no/such/file", 127, "command not found"),
+        ("", 127, "the command's name is empty"),
         ("/etc/passwd", 126, "permission denied"),
         ("/etc/", 126, "is a directory"),
     ],

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,18 @@ def test_run_writes_latencies_as_json_or_as_text(real: Command, tmp_path: Path, 
     assert len(counts) > 3
     for _, count, bar in counts:
         assert len(bar) == int(count).bit_length()
+
+
+def test_one_that_was_just_started_is_waited_for(real: Command) -> None:
+    """`allotrope run ... & allotrope stats $!`, as --help has it."""
+    run = shlex.join(real.line("run", "-a", "blocks", "--", "sleep", "60"))
+    stats = shlex.join(real.line("stats"))
+    script = f"{run} & child=$!; {stats} $child; status=$?; kill $child; exit $status"
+    child = subprocess.Popen(
+        ["sh", "-c", script], env=real.environment(), stdout=subprocess.PIPE, text=True
+    )
+    said, _ = child.communicate(timeout=HANG)
+    assert child.returncode == 0 and "blocks" in said
 
 
 def test_who_is_not_ours_is_told(real: Command, program: Path, children: list[Any]) -> None:

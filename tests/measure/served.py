@@ -9,32 +9,18 @@ stops when that process calls malloc, 300 times. CMD is a program, not a shell's
 
 import argparse
 import os
-import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "analysis"))
+sys.path[:0] = [str(ROOT / "analysis"), str(ROOT / "tests")]
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", str(ROOT))
 
 from allotrope.features.compare.measure import Plan, compare  # noqa: E402
 from allotrope.features.compare.output import as_document  # noqa: E402
 from allotrope.system.allocators import Allocator, choose, for_program  # noqa: E402
-
-# In gdb's own Python. The loader calls malloc too, also inlined; that does not count.
-COUNT = """
-import collections, gdb
-calls = collections.Counter()
-class Malloc(gdb.Breakpoint):
-    def stop(self):
-        place = gdb.solib_name(gdb.selected_frame().pc()) or gdb.current_progspace().filename
-        if "/ld-linux" not in place:
-            calls[place] += 1
-        return sum(calls.values()) >= 300
-Malloc("malloc")
-"""
+from debugger import malloc_calls  # noqa: E402
 
 
 def said_by_compare(command: list[str], chosen: list[Allocator]) -> list[str]:
@@ -50,20 +36,8 @@ def said_by_compare(command: list[str], chosen: list[Allocator]) -> list[str]:
 
 def said_by_gdb(command: list[str], allocator: Allocator) -> str:
     environment = for_program(allocator, command[0]).environment()
-    words = [
-        *("set debuginfod enabled off", "set startup-with-shell off", "set pagination off"),
-        *("set breakpoint pending on", "set auto-load off"),
-        *(f"handle {name} nostop noprint pass" for name in ("SIGSEGV", "SIGUSR1", "SIGSYS")),
-        *(f"set environment {name} {value}" for name, value in environment.items()),
-        *(f"python exec({COUNT!r})", "run", "python print('calls:', dict(calls))", "kill"),
-    ]
-    line = ["gdb", "-q", "-nx", "-batch", *(part for word in words for part in ("-ex", word))]
     program = shutil.which(command[0]) or command[0]
-    done = subprocess.run(
-        [*line, "--args", program, *command[1:]], capture_output=True, text=True, timeout=600
-    )
-    found = re.search(r"^calls: (.*)$", done.stdout, re.MULTILINE)
-    return found[1] if found else "gdb failed"
+    return str(malloc_calls([program, *command[1:]], environment))
 
 
 def main() -> None:

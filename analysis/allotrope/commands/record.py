@@ -11,6 +11,7 @@ import sys
 import click
 
 from ..features.trace.record import recorder_line
+from ..output.files import need_writable
 from ..system import allocators
 from ..system.machine import need_proc
 from .words import allocator_option, level_option, takes_command
@@ -43,6 +44,7 @@ def record(
     allotrope record -o - -- ./program 2>/dev/null | allotrope trace info -
     """
     need_proc("record")
+    need_writable({"-o": output})
     line = recorder_line(output, command, spec, level, sys.stderr.isatty(), plain)
     if spec is not None or not plain:
         for name in allocators.OWN_VARIABLES:

@@ -43,6 +43,8 @@ from .words import (
 
 TABLE_WIDTH = 100
 MOST_ROWS = 10
+# Who asks so means our diff; the program's own help is `diff --help`.
+ASKS_ABOUT_DIFF = (("diff", "--help"), ("diff", "-h"))
 WRITTEN = {
     "--html": "write a page with flame graphs",
     "--pprof": "write a profile that pprof reads",
@@ -98,6 +100,9 @@ def sites(
         return look_at(context, pid, every, files["--json"])
     if every is not None:
         raise UserError("--every needs --pid, the process to look at")
+    if command in ASKS_ABOUT_DIFF:
+        click.echo(context.get_help())
+        return 0
     if is_difference(command):
         return show_difference(context, command[1], command[2])
     need_command(command, "sites [-a ALLOCATOR]")

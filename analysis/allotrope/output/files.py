@@ -167,4 +167,6 @@ def need_writable(files: Files, inputs: Iterable[str | None] = ()) -> None:
         if os.path.isdir(place):
             raise UserError(f"{option}: cannot write {file}: it is a folder")
         if not os.access(place if os.path.exists(place) else folder, os.W_OK):
-            raise UserError(f"{option}: cannot write {file}: permission denied")
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            reason = "its file system is read-only" if read_only else "permission denied"
+            raise UserError(f"{option}: cannot write {file}: {reason}")

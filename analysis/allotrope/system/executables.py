@@ -25,6 +25,8 @@ SANITIZER_LIBRARIES = ("libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.
 
 def find_program(name: str) -> Path:
     """The file that execvp would start. Raises UserError with a shell's exit status for it."""
+    if not name:
+        raise UserError("the command's name is empty", STATUS_NOT_FOUND)
     found = shutil.which(name)
     if found is not None:
         missing = missing_interpreter(Path(found))

@@ -2,7 +2,9 @@
 """The heap of a process that runs under one of our allocators, read from outside. The process is
 not stopped and does nothing for it; shim/reports/publish.h says how."""
 
+import os
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from ...system.counters import (
 from ...system.errors import UserError
 
 SCHEMA = "allotrope.live/1"
+TICKS = os.sysconf("SC_CLK_TCK")
+PATIENCE_SECONDS = 5  # how old a process is that is not waited for
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise")
 CALLS = ("malloc", "calloc", "realloc", "aligned", "free")
 
@@ -71,6 +75,10 @@ class Process:
         return document
 
 
+class NotOurs(UserError):
+    """A process that does not run under our library."""
+
+
 def _ended(pid: int) -> UserError:
     return UserError(f"process {pid} has ended", 1)
 
@@ -91,7 +99,23 @@ def _command(pid: int) -> str:
 
 def find(pid: int) -> Process:
     """Raises UserError for what speaks against it: no such process, somebody else's, or one that
-    does not run under our library."""
+    does not run under our library. One that was just started is waited for: before it is the
+    program it is `allotrope run`, and a shell before that."""
+    while True:
+        try:
+            return _look_for(pid)
+        except NotOurs:
+            if _age_seconds(pid) >= PATIENCE_SECONDS:
+                raise
+            time.sleep(0.05)
+
+
+def _age_seconds(pid: int) -> float:
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return uptime - int(_started(pid)) / TICKS
+
+
+def _look_for(pid: int) -> Process:
     if not Path(f"/proc/{pid}").is_dir():
         raise UserError(f"there is no process {pid}")
     started = _started(pid)
@@ -106,7 +130,7 @@ def find(pid: int) -> Process:
         return Process(pid, started, published)
     if not maps:
         raise UserError(f"process {pid} has no memory: it is a kernel thread or has just ended")
-    raise UserError(
+    raise NotOurs(
         f"process {pid} ({_command(pid)}) does not run under allotrope; start it with `allotrope "
         "run -a ALLOCATOR -- CMD`"
     )
