@@ -445,6 +445,15 @@ static inline bool find_referent(uintptr_t word, struct referent *referent)
     return true;
 }
 
+/* Whether all that the word can name is old, so that its mark need not be looked at: [sticky-marks].
+ * What begins a slab may be named by its end, which is another slab's. */
+static inline bool names_old(uintptr_t word)
+{
+    const struct slab *slab = slab_at(word);
+    return slab && !atomic_load_explicit(&slab->young, memory_order_relaxed) &&
+           word != (uintptr_t)slab->base && !slab->is_of_fork;
+}
+
 static inline bool is_live(const struct referent *referent)
 {
     const struct slab_word *bits = referent->bits;
@@ -497,8 +506,9 @@ static inline bool should_share(const struct marker *marker)
 
 /* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
  * the second step for the first in the queue, and so on. Counters and bounds are in registers.
- * shared: see marks-only-grow. */
-static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
+ * shared: see marks-only-grow. minor: of a minor collection. */
+static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared,
+                                                        bool minor)
 {
     const struct heap_bounds bounds = mark.bounds;
     struct referent *const queue = marker->queue;
@@ -508,6 +518,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
         while (queued < PREFETCH_QUEUE && top > marker->stack) {
             struct referent *referent = &queue[(first + queued) % PREFETCH_QUEUE];
             uintptr_t word = *--top;
+            if (minor && names_old(word))
+                continue;
             if (__builtin_expect(find_referent(word, referent), 1)) {
                 __builtin_prefetch(referent->bits, 1);
                 __builtin_prefetch(referent->start);
@@ -561,9 +573,17 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
     marker->bytes += bytes;
 }
 
+static __attribute__((noinline)) void drain_alone_full(struct marker *marker)
+{
+    drain(marker, false, false);
+}
+
 static __attribute__((noinline)) void drain_alone(struct marker *marker)
 {
-    drain(marker, false);
+    if (mark.is_minor)
+        drain(marker, false, true);
+    else
+        drain_alone_full(marker);
 }
 
 static inline void pushed_roots(struct marker *marker, size_t count)
@@ -843,7 +863,7 @@ static void wait_for_work(unsigned turn)
 static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {
-        drain(marker, true);
+        drain(marker, true, mark.is_minor);
         if (take_work(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);
