@@ -445,8 +445,8 @@ static inline bool find_referent(uintptr_t word, struct referent *referent)
     return true;
 }
 
-/* Whether all that the word can name is old, so that its mark need not be looked at: [sticky-marks].
- * What begins a slab may be named by its end, which is another slab's. */
+/* Whether all that the word can name is old, so that its mark need not be looked at:
+ * [sticky-marks]. What begins a slab may be named by its end, which is another slab's. */
 static inline bool names_old(uintptr_t word)
 {
     const struct slab *slab = slab_at(word);
@@ -716,12 +716,14 @@ uint64_t mark_pinned(void)
 /* Old blocks. */
 
 /* A part of a block, or of blocks that lie side by side. */
-static void scan_old(uintptr_t start, uintptr_t end, bool may_be_unreadable)
+static void scan_old(uintptr_t start, uintptr_t end, size_t block_bytes)
 {
     struct marker *marker = &mark.markers[0];
     const char *from = (const char *)start;
-    if (may_be_unreadable && mark.skips_unreadable)
+    if (block_bytes >= PAGE_BYTES && mark.skips_unreadable)
         push_readable(marker, from, end - start);
+    else if (block_bytes < sizeof(jmp_buf) && end - start < sizeof(jmp_buf))
+        marker->top = with_room(marker, scan(marker->top, &mark.bounds, from, end - start));
     else if (end - start <= PIECE_BYTES + 2 * VECTOR_BYTES)
         scan_with_jmp_bufs(marker, from, (const char *)end);
     else
@@ -736,7 +738,7 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     uintptr_t start = range->start - VECTOR_BYTES, end = range->end + VECTOR_BYTES;
     start = first > start ? first : start;
     end = last < end ? last : end;
-    scan_old(start, end, slab->block_bytes >= PAGE_BYTES);
+    scan_old(start, end, slab->block_bytes);
     return end - start;
 }
 
