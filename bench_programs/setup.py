@@ -91,14 +91,20 @@ class Places:
         return text
 
 
+def scaled(word: str, scale: str) -> list[str]:
+    """A word of a command; {scale} alone may stand for several."""
+    return scale.split() if word == "{scale}" and scale else [word.replace("{scale}", scale)]
+
+
 def read_form(table: dict[str, Any], scale: dict[str, str], places: Places, where: str) -> Form:
     unknown = set(table) - {"command", "environment", "stdin"}
     if unknown or not table.get("command"):
         raise StudyError(f"study.toml: {where}: needs 'command'; unknown keys: {sorted(unknown)}")
     commands = {
         purpose: [
-            places.fill(word).replace("{scale}", scale.get(purpose, ""))
-            for word in table["command"]
+            places.fill(word)
+            for given in table["command"]
+            for word in scaled(given, scale.get(purpose, ""))
         ]
         for purpose in (*PURPOSES, LARGE)
     }

@@ -12,6 +12,30 @@ import pytest
 
 PHONE, DESKTOP = (390, 844), (1280, 900)
 
+# Every label of a picture that another one covers or that reaches beyond the picture. A label's box
+# has room above and below its letters, and turned ones stand close: 3 pixels are no harm.
+LABELS_IN_TROUBLE = """
+const found = [];
+for (const plot of document.querySelectorAll('.plot')) {
+  const frame = plot.getBoundingClientRect();
+  const labels = [...plot.querySelectorAll('svg text')]
+    .filter(label => label.textContent.trim() && !label.closest('.hoverlayer, defs'))
+    .map(label => [label.textContent, label.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0);
+  labels.forEach(([text, box], place) => {
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
+        box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+      found.push(`${plot.id}: "${text}" is cut`);
+    for (const [other, theirs] of labels.slice(place + 1)) {
+      const width = Math.min(box.right, theirs.right) - Math.max(box.left, theirs.left);
+      const height = Math.min(box.bottom, theirs.bottom) - Math.max(box.top, theirs.top);
+      if (width > 1 && height > 3) found.push(`${plot.id}: "${text}" lies over "${other}"`);
+    }
+  });
+}
+return found;
+"""
+
 
 class Browser:
     """Opens files and tells what they did: script errors and requests included."""
@@ -72,6 +96,9 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
 
+    def labels_in_trouble(self) -> list[str]:
+        return list(self.run(LABELS_IN_TROUBLE))
+
     def errors(self) -> list[str]:
         """What went wrong in the page's scripts or was refused by its policy."""
         return [
@@ -99,6 +126,14 @@ class Browser:
 
     def move_to(self, x: float, y: float) -> None:
         self.cdp("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """With the left button down."""
+        for kind, (x, y) in (
+            *(("mouseMoved", start), ("mousePressed", start)),
+            *(("mouseMoved", end), ("mouseReleased", end)),
+        ):
+            self.cdp("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def wait_until(self, true: Callable[[], Any]) -> Any:
         from selenium.webdriver.support.ui import WebDriverWait

@@ -54,7 +54,9 @@
  *                    what the interrupted operation holds. Neither parent nor child repair or reset
  *                    what the operation has: it goes on when the handler returns, in both. A
  *                    process with one thread gets a whole heap so. In the child of one with several
- *                    what the others were changing is not whole; it can exec.
+ *                    what the others were changing is not whole; it can exec. nobody-waits does
+ *                    not hold meanwhile: libc's fork may wait for a lock of libc's whose holder
+ *                    waits for what the interrupted operation holds, for ever.
  *   own-handlers     A signal handler may call malloc while it interrupts fork. It meets the heap
  *                    in FROZEN alone and goes the frozen way: in FREEZING and THAWING, where the
  *                    forking thread has locks and changes the heap, its signals are blocked

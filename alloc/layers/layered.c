@@ -338,15 +338,16 @@ static void free_chain(struct chain chain)
 }
 
 /* Puts a block that came from a heap into the bin that it suits: a heap may give more than it was
- * asked for. */
-static void stock(struct thread_cache *cache, struct arena *arena, void *block)
+ * asked for. False: that bin is full. The block goes back, and the heap would give it again. */
+static bool stock(struct thread_cache *cache, struct arena *arena, void *block)
 {
     unsigned bin = bin_that_takes(heap_policy()->usable_size(arena->heap, block));
-    if (bin == UNBINNED || cache_bin_room(&cache->bins[bin]) == 0) {
+    bool has_room = bin != UNBINNED && cache_bin_room(&cache->bins[bin]) > 0;
+    if (has_room)
+        cache_bin_put(&cache->bins[bin], block);
+    else
         heap_policy()->free(arena->heap, block);
-        return;
-    }
-    cache_bin_put(&cache->bins[bin], block);
+    return has_room;
 }
 
 /* What a thread had that the child of a fork does not have. */
@@ -432,9 +433,8 @@ static void *take_batch(struct thread_cache *cache, unsigned bin_index)
         mark_live(arena, result);
     for (unsigned i = 1; result && i < bin->batch && cache_bin_room(bin) > 0; i++) {
         void *block = heap_policy()->alloc(arena->heap, request);
-        if (!block)
+        if (!block || !stock(cache, arena, block))
             break;
-        stock(cache, arena, block);
     }
     unlock_arena(arena);
     if (2 * bin->batch <= bin->capacity)

@@ -39,6 +39,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,16 @@ static int redirect(const struct plan *plan)
     return 0;
 }
 
+/* Several launchers' commands begin at the same moment: each says that it is ready, and waits.
+ * Who asked may have ended; then there is nothing to begin. Returns 0 or an errno. */
+static int await_gate(int gate)
+{
+    char go = 0;
+    if (send(gate, &go, 1, MSG_NOSIGNAL) != 1 || recv(gate, &go, 1, 0) != 1)
+        return ECANCELED;
+    return 0;
+}
+
 /* Everything the new process does before it becomes the command. It shares our memory (vfork),
  * so that none of our pages count as its own; but a watched one is a copy (fork), for it waits
  * for us. The signals that we watch are still blocked. */
@@ -111,6 +122,10 @@ __attribute__((noreturn)) static void become_command(struct run *run,
     outcome->exec_stage = "redirect";
     if (run->watch.gate >= 0 && read(run->watch.gate, &opened, 1) < 0)
         _exit(STATUS_NOT_FOUND);
+    if (outcome->exec_error == 0 && run->plan->gate >= 0) {
+        outcome->exec_error = await_gate(run->plan->gate);
+        outcome->exec_stage = "gate";
+    }
     if (outcome->exec_error == 0) {
         sigprocmask(SIG_SETMASK, signals, NULL);
         execvp(run->plan->command[0], run->plan->command);
@@ -152,6 +167,8 @@ static void start(struct run *run, const struct memory_cgroup *cgroup, const sig
         !run->plan->redirects[0] && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     if (run->plan->has_processors)
         keep_off(&run->plan->processors);
+    if (run->plan->gate >= 0 && fcntl(run->plan->gate, F_SETFD, FD_CLOEXEC) != 0)
+        fail("--gate: %d is not open", run->plan->gate);
     run->started = monotonic_nanoseconds();
     if (run->plan->timeout_nanoseconds > 0)
         run->terminate_at = run->started + run->plan->timeout_nanoseconds;
@@ -160,6 +177,8 @@ static void start(struct run *run, const struct memory_cgroup *cgroup, const sig
         become_command(run, cgroup, signals);
     if (child < 0)
         fail("cannot start a process: %s", strerror(errno));
+    if (run->plan->gate >= 0)
+        close(run->plan->gate);
     if (run->plan->watch >= 0)
         run->watched = watch_attach(&run->watch, child);
     run->group = child;

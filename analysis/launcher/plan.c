@@ -29,7 +29,8 @@ enum {
     TREE,
     SAMPLES,
     PROCESSORS,
-    WATCH
+    WATCH,
+    GATE
 };
 
 void fail(const char *format, ...)
@@ -78,11 +79,11 @@ static cpu_set_t parse_processors(const char *text)
     }
 }
 
-static int parse_descriptor(const char *text)
+static int parse_descriptor(const char *option, const char *text)
 {
     uint64_t descriptor;
     if (!number_parse(text, 0, INT_MAX, &descriptor))
-        fail("--watch: '%s' is no file descriptor", text);
+        fail("%s: '%s' is no file descriptor", option, text);
     return (int)descriptor;
 }
 
@@ -101,6 +102,8 @@ static void print_usage(void)
          "                      nanoseconds (CLOCK_MONOTONIC), bytes (PSS), processes\n"
          "  --whole-tree        stop what left COMMAND's process group too\n"
          "  --watch DESCRIPTOR  show every process there, a socket (analysis/launcher/watch.c)\n"
+         "  --gate DESCRIPTOR   a socket: write a byte there when COMMAND is ready to begin, and\n"
+         "                      begin when a byte comes back; without one it never begins\n"
          "  --timeout SECONDS   stop COMMAND's process group after that long\n"
          "  --grace SECONDS     between TERM and KILL (default 2)");
 }
@@ -142,7 +145,10 @@ static void take_option(struct plan *plan, int choice, char *value)
         plan->has_processors = true;
         break;
     case WATCH:
-        plan->watch = parse_descriptor(value);
+        plan->watch = parse_descriptor("--watch", value);
+        break;
+    case GATE:
+        plan->gate = parse_descriptor("--gate", value);
         break;
     case HELP:
         print_usage();
@@ -155,6 +161,7 @@ static void take_option(struct plan *plan, int choice, char *value)
 struct plan plan_parse(int argc, char **argv)
 {
     static const struct option options[] = {{"watch", required_argument, NULL, WATCH},
+                                            {"gate", required_argument, NULL, GATE},
                                             {"report", required_argument, NULL, REPORT},
                                             {"env", required_argument, NULL, ENV},
                                             {"unset", required_argument, NULL, UNSET},
@@ -169,7 +176,8 @@ struct plan plan_parse(int argc, char **argv)
                                             {"stderr", required_argument, NULL, STDERR},
                                             {"fixed-addresses", no_argument, NULL, FIXED},
                                             {0}};
-    struct plan plan = {.grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1};
+    struct plan plan = {
+        .grace_nanoseconds = (long long)GRACE_SECONDS * NANOSECONDS, .watch = -1, .gate = -1};
     for (int choice; (choice = getopt_long(argc, argv, "+", options, NULL)) != -1;)
         take_option(&plan, choice, optarg);
     if (!argv[optind])

@@ -29,6 +29,7 @@ struct plan {
     bool has_processors;           /* the command is kept on ... */
     cpu_set_t processors;          /* ... these, and we keep off them */
     int watch;                     /* a socket on which each process is shown; -1: none */
+    int gate;                      /* a socket on which it is told to begin; -1: none */
 };
 
 /* Ends the launcher where the arguments make no sense. Settings for the environment are made at

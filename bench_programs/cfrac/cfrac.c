@@ -107,15 +107,39 @@ static bool factor_text(const char *text)
     return true;
 }
 
+/* Takes an option off the arguments. False, with a line that says why, for a bad one. */
+static bool take_option(const char *text, bool *statistics)
+{
+    static const char base[] = "--base=";
+    if (!strcmp(text, "--statistics")) {
+        *statistics = true;
+        return true;
+    }
+    char *end = NULL;
+    long primes = 0;
+    if (!strncmp(text, base, sizeof base - 1))
+        primes = strtol(text + sizeof base - 1, &end, 10);
+    if (!end || *end || primes < LEAST_BASE || primes > MOST_BASE) {
+        fprintf(stderr, "cfrac: bad option '%s'; give --statistics, or --base= with %d to %d\n",
+                text, LEAST_BASE, MOST_BASE);
+        return false;
+    }
+    base_size_set((uint32_t)primes);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
-    bool statistics = argc > 1 && !strcmp(argv[1], "--statistics");
-    int first = 1 + statistics;
+    bool statistics = false;
     if (argc > 1 && !strcmp(argv[1], "--help")) {
-        printf("usage: %s [--statistics] [NUMBER]...\nfactors each NUMBER (%s)\n", argv[0],
-               default_number);
+        printf("usage: %s [--statistics] [--base=PRIMES] [NUMBER]...\nfactors each NUMBER (%s)\n",
+               argv[0], default_number);
         return 0;
     }
+    int first = 1;
+    for (; first < argc && !strncmp(argv[first], "--", 2); first++)
+        if (!take_option(argv[first], &statistics))
+            return 2;
     if (first == argc)
         factor_text(default_number);
     for (int i = first; i < argc; i++)

@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { WORD_BITS = 64, LARGEST_MULTIPLIER = 97, SPARE_RELATIONS = 64, MAX_STEPS = 100000000 };
 
@@ -76,13 +77,20 @@ static void *must_have(void *block)
     return block;
 }
 
-const uint32_t *small_primes(void)
+/* Room for a table without pointers, zero; neither in the heap nor in static data, which a
+ * conservative collector would read at each collection. */
+static void *table_room(size_t bytes)
 {
-    static uint32_t primes[9593]; /* there are 9,592 below 100,000 */
-    static bool composite[TRIAL_LIMIT];
-    if (primes[0])
-        return primes;
-    uint32_t count = 0;
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return must_have(room == MAP_FAILED ? NULL : room);
+}
+
+/* There are 9,592 below 100,000. */
+static uint32_t *make_primes(void)
+{
+    enum { PRIMES = 9593 };
+    uint32_t *primes = table_room(PRIMES * sizeof *primes), count = 0;
+    bool *composite = table_room(TRIAL_LIMIT);
     for (uint32_t p = 2; p < TRIAL_LIMIT; p++) {
         if (composite[p])
             continue;
@@ -90,6 +98,15 @@ const uint32_t *small_primes(void)
         for (uint64_t multiple = (uint64_t)p * p; multiple < TRIAL_LIMIT; multiple += p)
             composite[multiple] = true;
     }
+    munmap(composite, TRIAL_LIMIT);
+    return primes;
+}
+
+const uint32_t *small_primes(void)
+{
+    static const uint32_t *primes;
+    if (!primes)
+        primes = make_primes();
     return primes;
 }
 
@@ -207,9 +224,18 @@ static uint32_t next_multiplier(const struct number *n, double *value)
     return best;
 }
 
+static uint32_t base_size_wanted;
+
+void base_size_set(uint32_t primes)
+{
+    base_size_wanted = primes;
+}
+
 /* The base grows with a power of L(N) = exp(sqrt(ln N ln ln N)), found by trying. */
 static uint32_t base_size_for(const struct number *n)
 {
+    if (base_size_wanted)
+        return base_size_wanted;
     double log_n = number_log(n);
     return 12 + (uint32_t)exp(0.31 * sqrt(log_n * log(log_n)));
 }

@@ -18,6 +18,11 @@ struct number *continued_fraction_factor(const struct number *number);
 /* The primes below this are divided out first. */
 enum { TRIAL_LIMIT = 100000 };
 
+/* How many primes the base has from now on; 0: as suits the number. A larger base finds relations
+ * sooner and keeps more of them: its square is the size of the heap. */
+enum { LEAST_BASE = 32, MOST_BASE = 4000 };
+void base_size_set(uint32_t primes);
+
 /* The primes below TRIAL_LIMIT in order, ended by 0; made at the first call. */
 const uint32_t *small_primes(void);
 

@@ -8,7 +8,7 @@
 # of 1992 had, and as much live memory as one wants can be had so. The output is the same.
 #
 # The job of Zorn's gawk (CU-CS-573-92): many short strings that live for a line. With wamerican's
-# words a pass is 388,000 allocations, and twelve passes are the study's load. The locale matters:
+# words a pass is 420,000 allocations, and twelve passes are the study's load. The locale matters:
 # outside C, gawk keeps a wide copy of every string whose length it takes, and allocates half as
 # often again.
 

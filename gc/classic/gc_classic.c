@@ -527,6 +527,7 @@ static void more_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "heap_bytes", classic_heap_bytes(&classic->heap));
     visit(argument, "gc", "pause_ns", driver->pause_ns);
     visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "cpu_ns", driver->cpu_ns);
     visit(argument, "gc", "live_bytes", driver->live_bytes);
     visit(argument, "gc", "live_objects", classic->live_objects);
     visit(argument, "gc", "root_bytes", driver->root_bytes + driver->root_indirect_bytes);

@@ -555,6 +555,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc", "collections", driver->collections);
     visit(argument, "gc", "pause_ns", driver->pause_ns);
     visit(argument, "gc", "longest_pause_ns", driver->longest_pause_ns);
+    visit(argument, "gc", "cpu_ns", driver->cpu_ns);
     visit(argument, "gc", "given_up_ns", driver->given_up_ns);
     visit(argument, "gc", "stop_ns", driver->stop_ns);
     visit(argument, "gc", "longest_stop_ns", driver->longest_stop_ns);

@@ -43,6 +43,7 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
 
 struct times {
     uint64_t begun, stopped, rooted, marked, swept, resumed;
+    uint64_t begun_cpu; /* of the process's own clock */
 };
 
 static void count_pause(struct collection_statistics *statistics, uint64_t pause_ns)
@@ -65,6 +66,7 @@ static void count_times(struct collection_statistics *statistics, const struct t
     statistics->root_ns += times->rooted - times->stopped;
     statistics->mark_ns += times->marked - times->rooted;
     statistics->sweep_ns += times->swept - times->marked;
+    statistics->cpu_ns += process_ns() - times->begun_cpu;
 }
 
 static void count_roots(struct collection_statistics *statistics, const struct root_result *roots)
@@ -161,7 +163,7 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
 static void stop_and_collect(void *argument, uintptr_t stack_pointer)
 {
     struct collection_driver *driver = argument;
-    struct times times = {.begun = monotonic_ns()};
+    struct times times = {.begun = monotonic_ns(), .begun_cpu = process_ns()};
     enum stop_failure failure = stop_world();
     if (failure == STOP_DONE)
         collect_stopped(driver, stack_pointer, &times);

@@ -6,6 +6,10 @@
  * two, the block's slack, is kept in tables beside the heap: four bytes for every 16 bytes of heap.
  * A table serves 256 KiB of heap; it is made when the first block in them is handed out.
  *
+ * Pass-through. The next allocator's malloc_usable_size is not asked. tcmalloc's first call of it
+ * calls operator new, which is ours and would ask again, without end; and before tcmalloc's own
+ * constructors have run it answers 0. The tables keep the requested size in place of the slack.
+ *
  * Peak. A snapshot is taken whenever the requested bytes of live blocks exceed those of the last
  * snapshot by 1/128 and 4 KiB (by 1/32 while that is less). So the last one lies within 1% and 4
  * KiB of the peak, never more than 3% below it, and a heap that grows to n bytes takes log(n) of
@@ -29,6 +33,7 @@
 #include "shim/reports/emitter.h"
 #include "shim/reports/publish.h"
 #include "shim/reports/output.h"
+#include "shim/route/start.h"
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
@@ -166,9 +171,17 @@ static void note_time(void)
         add_to_timeline(nanoseconds);
 }
 
-/* What one block adds to each sum. */
+static bool passes_on(void)
+{
+    return account.configuration->allocator == pass_through;
+}
+
+/* What one block adds to each sum. A block without usable bytes would count as none
+ * (struct change). */
 static struct sums measure(const void *block, uint64_t slack)
 {
+    if (passes_on())
+        return (struct sums){.blocks = 1, .requested = slack, .usable = slack + (slack == 0)};
     struct block_waste waste = account.configuration->allocator->waste(block);
     uint64_t usable = account.inner.usable_size(block);
     return (struct sums){.blocks = 1,
@@ -250,7 +263,7 @@ static struct sums measure_new(const void *block, size_t requested)
 {
     if (!block)
         return (struct sums){0};
-    uint64_t difference = account.inner.usable_size(block) - requested;
+    uint64_t difference = passes_on() ? requested : account.inner.usable_size(block) - requested;
     uint32_t *slack = slack_of(block);
     if (slack)
         *slack = difference > UINT32_MAX ? UINT32_MAX : (uint32_t)difference;
@@ -282,7 +295,7 @@ static void *counted_alloc_aligned(size_t alignment, size_t size)
  * which the allocator will report. */
 static struct sums measure_live(const void *block)
 {
-    if (!account.inner.owns(block) || account.inner.usable_size(block) == 0)
+    if (!passes_on() && (!account.inner.owns(block) || account.inner.usable_size(block) == 0))
         return (struct sums){0};
     uint32_t *slack = slack_of(block);
     return measure(block, slack ? *slack : 0);

@@ -42,20 +42,40 @@ EXPORT ssize_t pwrite64(int descriptor, const void *buffer, size_t bytes, off64_
     return pwrite(descriptor, buffer, bytes, at);
 }
 
+/* The kernel takes the offset in two words, of which the second counts where addresses are short.
+ */
+
+EXPORT ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t at)
+{
+    FIND_NEXT(pwritev);
+    pin_parts(parts, (size_t)count);
+    return next ? next(descriptor, parts, count, at)
+                : libc_result(CANCELLABLE(SYSCALL_5(SYS_pwritev, descriptor, parts, count, at, 0)));
+}
+
+EXPORT ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t at)
+{
+    return pwritev(descriptor, parts, count, at);
+}
+
+EXPORT ssize_t pwritev2(int descriptor, const struct iovec *parts, int count, off_t at, int flags)
+{
+    FIND_NEXT(pwritev2);
+    pin_parts(parts, (size_t)count);
+    return next ? next(descriptor, parts, count, at, flags)
+                : libc_result(
+                      CANCELLABLE(SYSCALL_6(SYS_pwritev2, descriptor, parts, count, at, 0, flags)));
+}
+
+EXPORT ssize_t pwritev64v2(int descriptor, const struct iovec *parts, int count, off64_t at,
+                           int flags)
+{
+    return pwritev2(descriptor, parts, count, at, flags);
+}
+
 EXPORT int eventfd_write(int descriptor, eventfd_t value)
 {
     return write(descriptor, &value, sizeof value) == sizeof value ? 0 : -1;
-}
-
-EXPORT int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
-{
-    FIND_NEXT(sendmmsg);
-    if (route_resolve()->allocator->pin)
-        for (unsigned i = 0; i < count && i < MOST_PARTS; i++)
-            pin_header(&messages[i].msg_hdr);
-    return next ? next(descriptor, messages, count, flags)
-                : (int)libc_result(
-                      CANCELLABLE(SYSCALL_4(SYS_sendmmsg, descriptor, messages, count, flags)));
 }
 
 EXPORT int mq_timedsend(mqd_t queue, const char *message, size_t bytes, unsigned priority,

@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -128,6 +129,61 @@ EXPORT int epoll_pwait(int descriptor, struct epoll_event *events, int most, int
         epoll_pwait, timeout_ms,
         SYSCALL_6(SYS_epoll_pwait, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
         descriptor, events, most, left, mask);
+}
+
+/* The same of those whose limit is a span of time that the kernel does not write back. */
+
+static bool must_restart_span(struct timed_wait *wait, int result, const struct timespec *span,
+                              struct timespec *left)
+{
+    const int64_t second_ns = 1000000000, most_seconds = INT64_MAX / second_ns / 2;
+    if (!was_ended_by_collection(wait, result))
+        return false;
+    *left = *span;
+    if (span->tv_sec > most_seconds)
+        return true;
+    int64_t left_ns =
+        wait->begun_ns + span->tv_sec * second_ns + span->tv_nsec - (int64_t)monotonic_ns();
+    left_ns = left_ns > 0 ? left_ns : 0;
+    *left = (struct timespec){.tv_sec = left_ns / second_ns, .tv_nsec = left_ns % second_ns};
+    return true;
+}
+
+#define WAIT_SPAN(name, span, system_call, ...)                                             \
+    do {                                                                                    \
+        FIND_NEXT(name);                                                                    \
+        struct timed_wait wait = begin_wait((span) != NULL);                                \
+        struct timespec rest;                                                               \
+        const struct timespec *left = span;                                                 \
+        int result;                                                                         \
+        for (;;) {                                                                          \
+            result = next ? next(__VA_ARGS__) : (int)libc_result(CANCELLABLE(system_call)); \
+            if (!must_restart_span(&wait, result, span, &rest))                             \
+                return result;                                                              \
+            left = &rest;                                                                   \
+        }                                                                                   \
+    } while (0)
+
+EXPORT int epoll_pwait2(int descriptor, struct epoll_event *events, int most,
+                        const struct timespec *span, const sigset_t *mask)
+{
+    WAIT_SPAN(
+        epoll_pwait2, span,
+        SYSCALL_6(SYS_epoll_pwait2, descriptor, events, most, left, mask, KERNEL_SIGSET_BYTES),
+        descriptor, events, most, left, mask);
+}
+
+EXPORT int semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *span)
+{
+    WAIT_SPAN(semtimedop, span, SYSCALL_4(SYS_semtimedop, set, operations, count, left), set,
+              operations, count, left);
+}
+
+EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *span)
+{
+    WAIT_SPAN(sigtimedwait, span,
+              SYSCALL_4(SYS_rt_sigtimedwait, set, info, left, KERNEL_SIGSET_BYTES), set, info,
+              left);
 }
 
 ssize_t __write(int descriptor, const void *buffer, size_t bytes);
@@ -485,6 +541,31 @@ EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
     return done <= 0 ? done
                      : complete(&transfer, descriptor, message->msg_iov, message->msg_iovlen, done,
                                 flags, send_part);
+}
+
+/* Many messages in one call: what it returns is how many were handed on. */
+
+EXPORT int recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *span)
+{
+    WAIT_ON_SOCKET(recvmmsg, must_receive_again,
+                   SYSCALL_5(SYS_recvmmsg, descriptor, messages, count, flags, span), descriptor,
+                   messages, count, flags, span);
+}
+
+static int send_messages(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    WAIT_ON_SOCKET(sendmmsg, must_send_again,
+                   SYSCALL_4(SYS_sendmmsg, descriptor, messages, count, flags), descriptor,
+                   messages, count, flags);
+}
+
+EXPORT int sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    if (route_resolve()->allocator->pin)
+        for (unsigned i = 0; i < count && i < MOST_PARTS; i++)
+            pin_header(&messages[i].msg_hdr);
+    return send_messages(descriptor, messages, count, flags);
 }
 
 /* What receiving is in a program that was compiled with _FORTIFY_SOURCE. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_fork_block.c: blocks that are made while the heap is frozen, when there is no memory to note
- * that they are to be entered. What defers is this file's own.
+ * test_fork_block.c: blocks that are made while the heap is frozen, also when there is no memory to
+ * note that they are to be entered. What defers is this file's own.
  */
 #include "tests/unit/unit.h"
+
+#include <pthread.h>
 
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/large.h"
 #include "alloc/fork_block.h"
 #include "vm/deferred.h"
+#include "vm/freeze.h"
 
 static bool is_lost; /* what is deferred, for want of memory; else it is done at once */
 
@@ -53,6 +56,42 @@ static void assert_entered(uint64_t expected)
     assert_int_equal(listed, expected);
 }
 
+/* By a thread that goes the frozen way, as in fork. */
+
+static _Atomic pid_t allocating_thread;
+static _Atomic bool was_seen_asleep, is_over, was_seen_in_time;
+
+static void *allocate_until_seen(void *unused)
+{
+    enum { MOST = 20000 };
+    allocating_thread = gettid();
+    for (int i = 0; i < MOST && !was_seen_asleep; i++) {
+        require(!operation_begin());
+        void *block = fork_block_alloc(BLOCK_ALIGNMENT, 5000);
+        frozen_end();
+        require(block != NULL);
+        fork_block_free(fork_block_at(block), block);
+    }
+    was_seen_in_time = was_seen_asleep;
+    is_over = true;
+    return unused;
+}
+
+static void test_who_maps_a_block_during_a_fork_sleeps_before(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    freeze_begin();
+    freeze_end();
+    require(pthread_create(&thread, NULL, allocate_until_seen, NULL) == 0);
+    while (!was_seen_asleep && !is_over)
+        was_seen_asleep = allocating_thread && sleeps_in_futex(allocating_thread);
+    pthread_join(thread, NULL);
+    thaw_begin();
+    thaw_end();
+    assert_true(was_seen_in_time);
+}
+
 static void test_a_block_that_was_never_entered_leaves_the_others_in_the_list(void **state)
 {
     (void)state;
@@ -86,6 +125,7 @@ static void test_a_slab_that_was_never_entered_leaves_the_others_in_the_list(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_maps_a_block_during_a_fork_sleeps_before),
         cmocka_unit_test(test_a_block_that_was_never_entered_leaves_the_others_in_the_list),
         cmocka_unit_test(test_a_slab_that_was_never_entered_leaves_the_others_in_the_list),
     };

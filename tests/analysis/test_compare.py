@@ -170,7 +170,7 @@ MACHINE = keys(
     "cpu cpus usable_cpus memory_bytes kernel distribution libc transparent_huge_pages "
     "overcommit_memory randomize_va_space scaling_governor load_average lacks"
 )
-SETTINGS = keys("warmup prepare input timeout_seconds ignore_failure check latency")
+SETTINGS = keys("warmup prepare input timeout_seconds ignore_failure check latency duet")
 SITES = keys("command samples peak_bytes exit_bytes peak exit")
 WITNESS = {
     "hyperfine": {"type": ["array", "null"]},
@@ -257,6 +257,68 @@ class TestOrder:
         for count in range(2, 10):
             orders = [order_of_round(number, count) for number in range(11)]
             assert all(one != next_one for one, next_one in itertools.pairwise(orders))
+
+
+# Waits, in a timed round, for the other one of it; a round of one alone would time out.
+RENDEZVOUS = """
+if [ -n "${{ALLOTROPE_PADDING+x}}" ]; then
+    nproc >{folder}/$$
+    until [ "$(ls {folder} | wc -l)" -ge 2 ]; do sleep 0.01; done
+fi
+echo hello
+"""
+
+
+class TestDuet:
+    """All of a round at the same time."""
+
+    PAIR = ("--duet", "-a", "glibc", "-a", "mock", "--rounds", "1")
+
+    def test_all_of_a_round_run_at_once_on_one_processor(
+        self, mock: Command, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "met"
+        folder.mkdir()
+        command = ("--timeout", str(HANG), "--", "sh", "-c", RENDEZVOUS.format(folder=folder))
+        document = measure(mock, tmp_path, *self.PAIR, *command)
+        assert [file.read_text() for file in folder.iterdir()] == ["1\n", "1\n"]
+        assert document["settings"]["duet"] is True
+        for result in document["results"]:
+            assert result["status"] == "ok" and result["wall_seconds"] is None
+            assert len(result["cpu_seconds"]["rounds"]) == 1
+
+    def test_output_of_each_is_judged_by_itself(self, mock: Command, tmp_path: Path) -> None:
+        specs = ("--duet", "-a", "glibc", "-a", "mock", "-a", "mock:noise")
+        results = by_spec(measure(mock, tmp_path, *specs, "--", "echo", "hello", status=1))
+        statuses = {spec: result["status"] for spec, result in results.items()}
+        assert statuses == {"glibc": "ok", "mock": "ok", "mock:noise": "different-output"}
+
+    def test_failure_ends_the_part_of_one_only(
+        self, mock: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MOCK_COUNTER", str(tmp_path / "runs"))
+        specs = ("--duet", "-a", "glibc", "-a", "mock:late", "--rounds", "3")
+        results = by_spec(measure(mock, tmp_path, *specs, "--", "echo", "hello", status=1))
+        assert results["mock:late"]["failure"]["when"] == "round 1"
+        assert results["mock:late"]["failure"]["message"] == "the heap is unwell"
+        assert len(results["glibc"]["cpu_seconds"]["rounds"]) == 3
+
+    def test_preparation_comes_once_a_round(self, mock: Command, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        prepare = ("--prepare", f"echo >>{log}", "--warmup", "0")
+        measure(mock, tmp_path, *self.PAIR, *prepare, "--", "true")
+        # Twice before the reference, once before each account, once before the round.
+        assert len(log.read_text().splitlines()) == 5
+
+    @pytest.mark.parametrize("option", ["--witness", "--hyperfine-json=x"])
+    def test_what_needs_wall_times_is_refused(self, mock: Command, option: str) -> None:
+        done = mock.run("compare", "--duet", option, "--", "true")
+        assert done.returncode == 2
+        assert "does not go with --duet" in done.stderr
+
+    def test_table_says_so(self, mock: Command) -> None:
+        done = mock.run("compare", *self.PAIR, "--", "true")
+        assert "1 duet round." in done.stdout and "no wall time is measured" in done.stdout
 
 
 class TestMeasuring:

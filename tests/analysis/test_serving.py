@@ -15,7 +15,7 @@ from allotrope.features.compare.measure import Comparison, Plan
 from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rounds_within
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
-from allotrope.system.launch import launch
+from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
 from under import BUILD, HANG
@@ -74,6 +74,36 @@ void *realloc(void *block, size_t size)
     return to;
 }
 """
+# As tcmalloc: its malloc_usable_size makes an object of C++ at the first call, by whichever
+# operator new comes first, and answers 0 until its own constructor has run. The program's blocks
+# are from that time.
+LAZY = """
+extern void *_Znwm(size_t size);
+static int is_up;
+static void *object;
+size_t malloc_usable_size(void *block)
+{
+    (void)block;
+    if (!object)
+        object = _Znwm(4);
+    return is_up ? 1000 : 0;
+}
+void allocator_is_up(void) { is_up = 1; }
+"""
+LAZY_PROGRAM = """
+#include <stdlib.h>
+extern void allocator_is_up(void);
+int main(void)
+{
+    static void *volatile blocks[1000];
+    for (int i = 0; i < 1000; i++)
+        blocks[i] = malloc(i % 2 * 100);
+    allocator_is_up();
+    for (int i = 0; i < 1000; i++)
+        free(blocks[i]);
+    return 0;
+}
+"""
 # Uses CPU enough to be the main process of a shell command.
 BURN = """
 #include <time.h>
@@ -95,7 +125,7 @@ def build(folder: Path, name: str, source: str, *options: str) -> str:
 
 def watch(command: Sequence[str], weighs: bool = False, **environment: str) -> list[Process]:
     with Watcher(weighs) as watcher:
-        run = launch(command, environment=environment, watcher=watcher, timeout=HANG)
+        run = launch(Launch(command, environment=environment, watcher=watcher, timeout=HANG))
     assert run.exit_status == 0 and not watcher.forbidden
     return watcher.processes
 
@@ -147,6 +177,29 @@ class TestWho:
     def test_a_peer_is_called_by_its_name(self, tmp_path: Path) -> None:
         (process,) = watch([build(tmp_path, "plain", PROGRAM)], LD_PRELOAD=str(PEERS[0].path()))
         assert process.serving.allocator == "jemalloc"
+
+    def test_an_allocator_that_allocates_when_it_is_asked_for_a_size(self, tmp_path: Path) -> None:
+        """tcmalloc did so until the stack was used up."""
+        options = ("-shared", "-fPIC", "-lstdc++")
+        library = build(tmp_path, "liblazy.so", OWN_MALLOC + LAZY, *options)
+        program = build(tmp_path, "lazy", LAZY_PROGRAM, library)
+        report = tmp_path / "report.json"
+        (process,) = watch([program], **preloaded("next") | {"ALLOTROPE_STATS": str(report)})
+        assert process.serving.allocator == "liblazy.so"
+        assert 1000 <= (process.serving.allocations or 0) < 1100
+        account = json.loads(report.read_text())
+        held = account["total"]["requested_bytes"] - 500 * 100
+        assert account["live"]["requested_bytes"] <= held
+        assert account["peak"]["most_requested_bytes"] <= 500 * 100 + held
+
+    @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: str(peer.name))
+    def test_every_peer_is_watched(self, peer: Any, tmp_path: Path) -> None:
+        if peer.path() is None:
+            pytest.skip(f"{peer.name} is not installed")
+        environment = choose(peer.name).watched_environment() | {"ALLOTROPE_STATS": os.devnull}
+        (process,) = watch([build(tmp_path, "plain", PROGRAM)], **environment)
+        assert process.serving.allocator == peer.name
+        assert 1000 <= (process.serving.allocations or 0) < 1100
 
     def test_a_process_that_runs_is_looked_at_without_being_stopped(self) -> None:
         running = subprocess.Popen(["sleep", "60"], env=os.environ | preloaded("knuth"))

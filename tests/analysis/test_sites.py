@@ -504,3 +504,26 @@ class TestLooks:
             text = browser.run("return document.getElementById('held-by-place').textContent")
             assert "first" in text and "second" in text
             assert browser.run("return document.querySelectorAll('.rangeslider-slidebox').length")
+        self.zoom_in_and_out(browser)
+
+    def zoom_in_and_out(self, browser: Browser) -> None:  # noqa: F811
+        """As a reader would: by dragging over a stretch of time, and by a double click."""
+        ask = "return document.getElementById('held-by-place')._fullLayout.xaxis.range"
+        place = (
+            "const area = document.querySelector('#held-by-place .nsewdrag');"
+            "area.scrollIntoView({block: 'center'}); const box = area.getBoundingClientRect();"
+            "return [box.x, box.y + box.height / 2, box.width]"
+        )
+        first, last = browser.run(ask)
+        x, y, width = browser.run(place)
+        browser.drag((x + 0.25 * width, y), (x + 0.5 * width, y))
+        browser.wait_until(lambda: browser.run(ask) != [first, last])
+        start, end = browser.run(ask)
+        span = last - first
+        assert abs(start - first - 0.25 * span) < 0.05 * span
+        assert abs(end - first - 0.5 * span) < 0.05 * span
+        for count in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                click = {"type": kind, "x": x + 9, "y": y, "button": "left", "clickCount": count}
+                browser.cdp("Input.dispatchMouseEvent", **click)
+        browser.wait_until(lambda: browser.run(ask) == [first, last])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import signal
 import time
 from dataclasses import replace
@@ -24,6 +25,7 @@ from allotrope.study.zorn.figures import (
     faults_figure,
     look,
     memory_figure,
+    misses_figure,
     survival_figure,
 )
 from allotrope.study.zorn.measure import Workshop, measure_round
@@ -32,7 +34,7 @@ from allotrope.study.zorn.paper import Range
 from allotrope.study.zorn.plan import Configuration, Planned
 from allotrope.study.zorn.printed import PRINTED
 from allotrope.study.zorn.programs import Form, Program, read_programs
-from allotrope.study.zorn.report import claim_record, make_report, summary
+from allotrope.study.zorn.report import claim_record, make_report, summary, write_report
 from allotrope.study.zorn.results import Results
 from allotrope.study.zorn.rules import all_claims
 from allotrope.study.zorn.store import Step, Store
@@ -40,6 +42,9 @@ from allotrope.study.zorn.tables import (
     ALL_1992,
     all_tables,
     busiest_share,
+    collections_table,
+    factors_table,
+    faults_table,
     memory_table,
     misses_by_place,
     page_start_share,
@@ -50,6 +55,7 @@ from allotrope.system.errors import UserError
 from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
 from conftest import Command
+from made_up_study import whole_study
 from under import BUILD, HANG
 
 TINY = """
@@ -273,17 +279,51 @@ def test_the_fixed_memory_is_one_for_all_at_which_most_replace_pages_and_differ_
 
 
 def test_page_faults_are_told_from_first_touches_at_two_memories_and_page_sizes() -> None:
-    sheet = faults_figure(traced(CURVES))
+    figure = faults_figure(traced(CURVES))
+    assert "512K" in figure.title
+    assert figure.rows == [["gawk", "200 (200.00)", "5,900 (5,900.00)"]]
+    sheet = faults_table(traced(CURVES))
     rows = {row[0]: row[1:] for row in sheet.rows}
     assert sheet.header[1:] == ["BSD", "Boehm–Weiser"]
-    assert "512K" in sheet.title
     assert rows["gawk, 512K, 4K pages"] == ["200 (1.00)", "5,900 (29.50)"]
     assert rows["gawk, 2M, 4K pages"] == ["0 (undefined)", "0 (undefined)"]
     assert rows["gawk, first touches, 8K pages"] == ["100", "100"]
     assert rows["gc with generations, any program"] == ["not measured", ""]
 
 
+def test_misses_are_told_as_counts_and_rates() -> None:
+    results = traced(CURVES)
+    one = {"bytes": paper.CACHE_1992, "block": 32, "ways": 1, "misses": 25_000}
+    for found in results.locality.values():
+        found["caches"]["results"] = [one]
+    assert misses_figure(results).rows == [["gawk", "2.50% (25,000)", "2.50% (25,000)"]]
+
+
 # Tables and figures
+
+
+def test_collections_are_told_in_the_time_of_the_process() -> None:
+    results = Results([program("gawk")], {"quick": False})
+    gc = {"collections": 4, "pause_ns": 9e9, "cpu_ns": 1e9, "longest_pause_ns": 5e9}
+    account = {"heap": {"mapped_peak_bytes": 1}, "peak": {}, "cpu": 2.0}
+    results.accounts["gawk", "optimised gc:classic"] = account | {"gc": gc | {"root_bytes": 4096}}
+    results.accounts["gawk", "optimised libgc"] = account | {"gc": gc | {"pauses": 9}}
+    rows = collections_table(results).rows
+    assert rows[0] == ["gawk", "Boehm–Weiser", "4", "1.00", "2.00", *rows[0][5:]]
+    assert rows[0][5:] == ["2,250.00", "5,000.00", "1.0 KiB"]
+    # libgc pauses oftener than it collects, and does not tell of roots.
+    assert rows[1][5:] == ["1,000.00", "5,000.00", "not measured"]
+
+
+def test_time_in_heaps_of_several_sizes_is_told_to_that_in_the_largest() -> None:
+    results = Results([program("gawk")], {"quick": False})
+    small = {"factor": 1.25, "cpu": 3.0, "collections": 90, "heap_bytes": 2 << 20}
+    large = {"factor": 2.0, "cpu": 2.0, "collections": 9, "heap_bytes": 4 << 20}
+    failed = {"factor": 8.0, "failure": "no memory"}
+    results.factors["gawk", "optimised gc:classic"] = {"heaps": [small, large, failed]}
+    rows = factors_table(results).rows
+    told = ["1.50 (90, 2.0 MiB)", "1.00 (9, 4.0 MiB)", "failed"]
+    assert rows == [["gawk", "Boehm–Weiser", *told]]
 
 
 def with_heaps(peaks: dict[str, int]) -> Results:
@@ -407,13 +447,23 @@ def test_limits_say_what_the_machine_was_and_how_large_the_heaps_are() -> None:
     assert "gawk 144 KiB for 1,006 KB" in said
 
 
-def test_the_answers_are_of_the_papers_conclusions() -> None:
-    claims = all_claims(made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1)))
+def test_the_answers_put_1992_beside_today() -> None:
+    results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
     printed = {claim.number: claim for claim in all_claims(PRINTED)}
-    found = {one.number: one for one in answers(claims, printed)}
-    assert found["2a"].then == "yes (0.7 to 1.27; 6 of 6 agree)"
-    assert found["2a"].now == "yes (1.1; 6 of 6 agree)"
-    assert found["7a"].then == "yes (a picture only)" and found["7a"].now == "not measured"
+    found = {one.number: one for one in answers(results, all_claims(results), printed)}
+    assert found["2a"].then.startswith("0.70 to 1.27 times SunOS's malloc; slowest of all in 1 ")
+    assert found["2a"].now.startswith("1.10 times SunOS's malloc; slowest of all in 6 ")
+    assert found["2a"].word == "still so"
+    assert found["4a"].then.startswith("a heap 1.34 to 2.46 times that of the best malloc; 0.79")
+    assert found["4a"].now.startswith("a heap not measured times")
+    assert found["5c"].then.startswith("BSD fastest in 3 programs, with up to 1.42 times")
+    assert found["13"].then.startswith("without it up to 1.62 times")
+    slow = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1) | {"perl": 1.5})
+    assert answers(slow, all_claims(slow), printed)[0].word == "no longer so: 5 of 6 agree"
+    for name in paper.PROGRAMS:
+        for each in results.rounds[name]:
+            each["collected libgc"] = {"cpu": 1.3, "rss": 1}
+    assert "libgc takes 1.18 of the 1992" in answers(results, all_claims(results), printed)[-1].now
     assert [claim.number for claim, _ in contradictions(printed)] == ["1c", "5b", "5d", "6c"]
 
 
@@ -509,7 +559,7 @@ def test_explanations_are_read_by_claim(tmp_path: Path) -> None:
 def test_programs_with_a_large_load_are_a_row_of_their_own() -> None:
     found = {one.name: one for one in read_programs(None)}
     large = [one for one in found.values() if one.row == "large"]
-    assert [one.name for one in large] == ["gawk_large", "perl_large"]
+    assert [one.name for one in large] == ["gawk_large", "perl_large", "yacr_large"]
     for one in large:
         same = found[one.name.removesuffix("_large")]
         assert set(one.forms) == set(same.forms) and same.row == "1992"
@@ -838,6 +888,23 @@ def test_the_page_opens_and_prints(study: tuple[Path, str], browser: Browser) ->
     )
     assert browser.run(narrowest) >= 600
     assert browser.print_pdf().startswith(b"%PDF")
+
+
+def test_the_page_of_a_whole_study_can_be_read_in_ten_minutes(
+    tmp_path: Path, browser: Browser  # noqa: F811
+) -> None:
+    """Ten printed pages before the appendix; 200 to 250 words are read in a minute."""
+    page = write_report(make_report(whole_study()), tmp_path)
+    browser.driver.get(page.resolve().as_uri())
+    assert browser.errors() == []
+    browser.run("document.querySelector('.appendix').remove()")
+    pages = re.findall(rb"/Type\s*/Page\b", browser.print_pdf())
+    assert 5 <= len(pages) <= 10
+    text = browser.run(
+        "document.querySelectorAll('svg, table.wide').forEach(e => e.remove());"
+        "return document.querySelector('main').innerText"
+    )
+    assert len(text.split()) <= 2400
 
 
 @pytest.mark.parametrize(

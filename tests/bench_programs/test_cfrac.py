@@ -107,6 +107,35 @@ def test_bad_number_is_named_in_one_line(text: str) -> None:
     assert f"bad number '{text}'" in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_a_larger_base_finds_the_same_factors_and_keeps_more_of_them() -> None:
+    number = "8539734222683240063890548097"
+    plain, large = run("cfrac_malloc", number), run("cfrac_malloc", "--base=900", number)
+    assert plain.stdout == large.stdout and factors_of(large.stdout)[0] == int(number)
+    made = [
+        int(re.findall(r"\d+", run("cfrac", "--statistics", *base, number).stderr)[0])
+        for base in ([], ["--base=900"])
+    ]
+    assert made[0] != made[1]
+
+
+@pytest.mark.parametrize("text", ["--base=", "--base=31", "--base=4001", "--base=9x", "--bases=90"])
+def test_bad_option_is_named_in_one_line(text: str) -> None:
+    result = run("cfrac", text)
+    assert result.returncode == 2
+    assert f"bad option '{text}'" in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_tables_are_no_roots(program: str) -> None:
+    """A conservative collector reads all static data at each collection."""
+    path = FOLDER / program
+    if not path.exists():
+        pytest.skip(f"{path} is not built: run make")
+    sizes = subprocess.run(["size", str(path)], capture_output=True, text=True, check=True).stdout
+    _, data, zeroed = map(int, sizes.splitlines()[1].split()[:3])
+    assert data + zeroed < 4096
+
+
 def test_program_without_leaks_of_numbers() -> None:
     """cfrac_malloc frees every number that it makes: valgrind counts what is left."""
     path = FOLDER / "cfrac_malloc"

@@ -8,6 +8,7 @@ directory that bench_programs/setup.py was given.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -70,6 +71,45 @@ def test_libgc_keeps_what_the_last_word_of_a_block_points_to(tmp_path: Path) -> 
     subprocess.run(["cc", "-O0", "-o", "hidden", "hidden.c"], check=True, cwd=tmp_path)
     environment = os.environ | {"LD_PRELOAD": str(library)}
     assert subprocess.run([tmp_path / "hidden"], env=environment, check=False).returncode == 0
+
+
+CHURN = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void)
+{
+    char *last = malloc(100000);
+    for (int i = 0; i < 20000; i++) memset(last = malloc(10000), 0, 10000);
+    return read(open("/dev/zero", O_RDONLY), last, 10000) != 10000;
+}
+"""
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+def test_libgc_tells_what_it_did(incremental: bool, tmp_path: Path) -> None:
+    """And a program that reads into its heap can be collected in small steps, too."""
+    library = BUILD / "bench_programs" / "libgc_redirect.so"
+    if not library.exists():
+        pytest.skip("libgc-dev is not installed")
+    (tmp_path / "churn.c").write_text(CHURN)
+    subprocess.run(["cc", "-O0", "-o", "churn", "churn.c"], check=True, cwd=tmp_path)
+    (tmp_path / "told").mkdir()
+    environment = os.environ | {"LD_PRELOAD": str(library), "LIBGC_STATS": str(tmp_path / "told")}
+    environment |= {"GC_ENABLE_INCREMENTAL": "1"} if incremental else {}
+    assert subprocess.run([tmp_path / "churn"], env=environment, check=False).returncode == 0
+    (file,) = (tmp_path / "told").iterdir()
+    told = json.loads(file.read_text())
+    assert told["collections"] > 1 and told["pauses"] > 0
+    assert 10_000 < told["heap_bytes"] < 20_000 * 10_000
+    assert 0 < told["longest_pause_ns"] <= told["pause_ns"] and told["cpu_ns"] > 0
+
+
+def test_a_scale_of_several_words_is_several_words() -> None:
+    assert study.scaled("{scale}", "--base=800 33") == ["--base=800", "33"]
+    assert study.scaled("x_{scale}.pla", "7") == ["x_7.pla"]
+    assert study.scaled("{scale}", "") == [""]
 
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])
@@ -192,7 +232,7 @@ def test_an_unknown_program_is_named_with_those_that_exist() -> None:
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("script", ["manual_ps.py", "c_source.py", "multiplier_pla.py"])
+@pytest.mark.parametrize("script", ["manual_ps.py", "c_source.py", "adder_pla.py"])
 def test_generators_refuse_a_bad_size(script: str) -> None:
     path = str(SOURCE / "bench_programs" / "setup" / script)
     for size in ("0", "-1", "many"):

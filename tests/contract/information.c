@@ -7,8 +7,12 @@
  *     stats    malloc_stats, to standard error
  *     trim     malloc_trim says 1 when memory was given back, 0 when there was none
  *     full     malloc_info to a device without room
+ *     blocked  malloc_stats to a pipe that nobody reads: the heap is not held meanwhile, nor after
+ *              the thread was cancelled there
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #include "tests/contract/contract.h"
 
@@ -108,8 +112,71 @@ static void require_full_device(void)
     require(malloc_info(1, stdout) != 0);
 }
 
+static int pipe_ends[2];
+
+static void fill_pipe(void)
+{
+    char bytes[4096] = {0};
+    require(fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK) == 0);
+    while (write(pipe_ends[1], bytes, sizeof bytes) > 0)
+        ;
+    require(errno == EAGAIN && fcntl(pipe_ends[1], F_SETFL, 0) == 0);
+}
+
+static void drain_pipe(void)
+{
+    char bytes[4096];
+    require(fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK) == 0);
+    while (read(pipe_ends[0], bytes, sizeof bytes) > 0)
+        ;
+}
+
+static bool sleeps_in_write(pid_t thread)
+{
+    char name[64], text[32] = "";
+    snprintf(name, sizeof name, "/proc/self/task/%d/syscall", thread);
+    int file = open(name, O_RDONLY);
+    require(file >= 0 && read(file, text, sizeof text - 1) > 0);
+    close(file);
+    return text[0] != 'r' && atoi(text) == SYS_write;
+}
+
+static _Atomic pid_t telling;
+
+static void *tell(void *unused)
+{
+    telling = gettid();
+    malloc_stats();
+    return unused;
+}
+
+static void require_heap_while_blocked(void)
+{
+    pthread_t thread, other;
+    int standard_error = dup(2);
+    exercise();
+    require(pipe(pipe_ends) == 0 && dup2(pipe_ends[1], 2) == 2);
+    for (int round = 0; round < 3; round++) {
+        telling = 0;
+        fill_pipe();
+        require(pthread_create(&thread, NULL, tell, NULL) == 0);
+        while (!telling || !sleeps_in_write(telling))
+            usleep(100);
+        exercise();
+        require(pthread_cancel(thread) == 0);
+        require(pthread_create(&other, NULL, allocate_some, NULL) == 0);
+        require(pthread_join(other, NULL) == 0);
+        drain_pipe();
+        require(pthread_join(thread, NULL) == 0);
+        exercise();
+        require(mallinfo2().uordblks > 0);
+    }
+    require(dup2(standard_error, 2) == 2);
+}
+
 int main(int count, char **arguments)
 {
+    alarm(600); /* a deadlock ends with SIGALRM */
     require(count == 2);
     if (strcmp(arguments[1], "sums") == 0)
         require_sums();
@@ -119,6 +186,8 @@ int main(int count, char **arguments)
         require_trim();
     else if (strcmp(arguments[1], "full") == 0)
         require_full_device();
+    else if (strcmp(arguments[1], "blocked") == 0)
+        require_heap_while_blocked();
     else
         malloc_stats();
     return 0;

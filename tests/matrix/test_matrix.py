@@ -33,7 +33,7 @@ from typing import Iterator
 import pytest
 from allotrope.features.compare.served import is_served_by
 from allotrope.system.allocators import choose
-from allotrope.system.launch import launch
+from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Watcher
 from under import GLIBC, HANG, Under, allocators_under_test, plain_environment
 
@@ -223,14 +223,16 @@ def test_share_that_is_served(program: Program, shares: list[str]) -> None:
     counted = {"ALLOTROPE_STATS": f"{reports}/%p.json"}
     with copy_of_prepared(program) as directory, Watcher(weighs=True) as watcher:
         run = launch(
-            ["/bin/sh", "-eu", "-c", program.script],
-            environment=under.environment() | script_environment(directory) | counted,
-            unset=[name for name in hidden if name not in under.environment() | counted],
-            stdout=directory / "stdout of the script",
-            stderr=directory / "stderr of the script",
-            directory=directory,
-            timeout=HANG,
-            watcher=watcher,
+            Launch(
+                ["/bin/sh", "-eu", "-c", program.script],
+                environment=under.environment() | script_environment(directory) | counted,
+                unset=[name for name in hidden if name not in under.environment() | counted],
+                stdout=directory / "stdout of the script",
+                stderr=directory / "stderr of the script",
+                directory=directory,
+                timeout=HANG,
+                watcher=watcher,
+            )
         )
         stdout = (directory / "stdout of the script").read_text(errors="replace")
         stderr = (directory / "stderr of the script").read_text(errors="replace")

@@ -5,10 +5,10 @@
     python3 tests/measure/verdicts.py same --file F        glibc with itself, under loads 0 to 8
     python3 tests/measure/verdicts.py slower --file F      a planted 5% slow-down
 
-Every second one asks with --until. `same` and `slower` measure with the command's own code. F has a
-line of JSON for each comparison; one that is there is not measured again, so an interrupted
-measurement goes on. A load of n is n processes that compute for random stretches of 20 to 500 ms,
-with pauses in between that are a fifth as long.
+Every second one asks with --until; with --duet all are duets. `same` and `slower` measure with the
+command's own code. F has a line of JSON for each comparison; one that is there is not measured
+again, so an interrupted measurement goes on. A load of n is n processes that compute for random
+stretches of 20 to 500 ms, with pauses in between that are a fifth as long.
 
 A comparison of glibc with itself is wrong when any of its eight quantities is called better or
 worse. The model of `simulate`: two contenders take turns, each quantity's noise has heavy tails
@@ -215,7 +215,7 @@ def questions(kind: str, pairs: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure_all(kind: str, pairs: int, file: Path, most_rounds: int, rounds: int | None) -> None:
+def measure_all(kind: str, pairs: int, file: Path, settings: dict[str, Any]) -> None:
     asked = questions(kind, pairs)
     known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {one["number"] for one in known}
@@ -229,9 +229,8 @@ def measure_all(kind: str, pairs: int, file: Path, most_rounds: int, rounds: int
             if one["number"] in done:
                 continue
             with load(one["load"]):
-                settings = {"until": one["until"], "most_rounds": most_rounds, "rounds": rounds}
-                settings |= {"check": "none"}
-                known.append(one | measure(program, work, **settings))
+                how = settings | {"until": one["until"], "check": "none"}
+                known.append(one | measure(program, work, **how))
             with file.open("a") as lines:
                 lines.write(json.dumps(known[-1]) + "\n")
     report(kind, known)
@@ -276,6 +275,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40_000)
     parser.add_argument("--most-rounds", type=int, default=MOST_ROUNDS, help="with --until")
     parser.add_argument("--rounds", type=int, help="default: as compare chooses")
+    parser.add_argument("--duet", action="store_true", help="both at the same time")
     parser.add_argument("--file", type=Path)
     options = parser.parse_args()
     assert judge(Estimate(1.05, 1.03, 1.07)) is Outcome.WORSE
@@ -285,7 +285,8 @@ def main() -> None:
     if options.file is None:
         parser.error(f"{options.what} needs --file")
     pairs = options.pairs or {"same": 200, "slower": 100}[options.what]
-    measure_all(options.what, pairs, options.file, options.most_rounds, options.rounds)
+    settings = {"most_rounds": options.most_rounds, "rounds": options.rounds}
+    measure_all(options.what, pairs, options.file, settings | {"duet": options.duet})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "vm/message.h"
@@ -81,6 +82,17 @@ void assert_aborts(child_body *body, void *argument, const char *text)
     if (ending.signal != SIGABRT || !one_line || !strstr(ending.errors, text))
         fail_msg("expected an abort after one line with \"%s\", but status %d, signal %d: %s", text,
                  ending.exit_status, ending.signal, ending.errors);
+}
+
+bool sleeps_in_futex(pid_t thread)
+{
+    char name[64], text[16] = "";
+    snprintf(name, sizeof name, "/proc/self/task/%d/syscall", thread);
+    FILE *file = fopen(name, "r");
+    bool is_read = file && fgets(text, sizeof text, file);
+    if (file)
+        fclose(file);
+    return is_read && atoi(text) == SYS_futex; /* "running" of one that is in no call */
 }
 
 void limit_address_space(size_t bytes)

@@ -55,6 +55,10 @@ void assert_aborts(child_body *body, void *argument, const char *text);
         }                                                                      \
     } while (0)
 
+/* Whether a thread of this process waits in the kernel for a futex. A thread that runs or could
+ * run does not, nor does one that has ended. */
+bool sleeps_in_futex(pid_t thread);
+
 /* Limits the address space to what is mapped now and `bytes` more. */
 void limit_address_space(size_t bytes);
 

@@ -4,7 +4,9 @@
  */
 #include "tests/unit/unit.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -177,17 +179,18 @@ static void test_who_sleeps_on_a_lock_is_woken_by_the_freeze(void **state)
     go_the_ordinary_way(NULL);
 }
 
-static bool is_in_futex(pid_t thread)
-{
-    char name[64], text[16] = "";
-    snprintf(name, sizeof name, "/proc/self/task/%d/syscall", thread);
-    FILE *file = fopen(name, "r");
-    require(file && fgets(text, sizeof text, file));
-    fclose(file);
-    return atoi(text) == SYS_futex;
-}
-
 static _Atomic pid_t sleepers[2];
+
+/* Starts a thread and waits until it sleeps. */
+static pthread_t start_sleeper(void *(*work)(void *), _Atomic pid_t *place)
+{
+    pthread_t thread;
+    *place = 0;
+    require(pthread_create(&thread, NULL, work, (void *)place) == 0);
+    while (!*place || !sleeps_in_futex(*place))
+        usleep(100);
+    return thread;
+}
 
 static void *tell_and_sleep(void *place)
 {
@@ -195,29 +198,122 @@ static void *tell_and_sleep(void *place)
     return take_and_sleep(NULL);
 }
 
-static void test_one_who_is_woken_and_goes_the_frozen_way_wakes_the_next(void **state)
+/* Sleeps on the arena's lock, until it is woken: it does not look again by itself. */
+static void *sleep_until_woken(void *place)
+{
+    *(_Atomic pid_t *)place = gettid();
+    syscall(SYS_futex, &arena.state, FUTEX_WAIT_PRIVATE, (uint32_t)arena.state, NULL, NULL, 0);
+    return NULL;
+}
+
+static void test_one_who_wakes_and_goes_the_frozen_way_wakes_the_next(void **state)
 {
     (void)state;
     pthread_t threads[2];
     lock_acquire(&arena);
-    for (int i = 0; i < 2; i++) {
-        sleepers[i] = 0;
-        require(pthread_create(&threads[i], NULL, tell_and_sleep, (void *)&sleepers[i]) == 0);
-        while (!sleepers[i] || !(arena.state & LOCK_WAITED_FOR) || !is_in_futex(sleepers[i]))
-            usleep(100);
-    }
-    /* As if the holder had woken one of them, and the thread that forks been faster. */
+    arena.state |= LOCK_WAITED_FOR;
+    threads[0] = start_sleeper(sleep_until_woken, &sleepers[0]);
+    threads[1] = start_sleeper(tell_and_sleep, &sleepers[1]);
+    /* As if the holder had woken the second, and the thread that forks been faster: no mark says
+     * that others sleep, so it wakes nobody. */
     freeze_begin();
     arena.state = current_thread();
     lock_freeze(&arena);
     freeze_end();
-    lock_wake(&arena);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     thaw_begin();
     lock_release(&arena);
     thaw_end();
     go_the_ordinary_way(NULL);
+}
+
+/* Sleeps on the arena's lock, and is woken first of all. But what it does then is fork: as who runs
+ * a signal handler before it takes the lock. */
+static void *be_woken_and_fork(void *place)
+{
+    sleep_until_woken(place);
+    fork_chain_prepare();
+    fork_chain_parent();
+    return NULL;
+}
+
+static void *operate_under_lock(void *place)
+{
+    require(operation_begin());
+    *(_Atomic pid_t *)place = gettid();
+    lock_acquire(&arena);
+    lock_release(&arena);
+    operation_end();
+    return NULL;
+}
+
+static void *fork_under_lock(void *place)
+{
+    *(_Atomic pid_t *)place = gettid();
+    fork_chain_prepare();
+    fork_chain_parent();
+    return NULL;
+}
+
+/* The wake-up goes to the first thread, which then waits for the other. */
+static void wake_one_that_forks_beside(void *(*work)(void *))
+{
+    lock_acquire(&arena);
+    arena.state |= LOCK_WAITED_FOR;
+    pthread_t woken = start_sleeper(be_woken_and_fork, &sleepers[0]);
+    pthread_t other = start_sleeper(work, &sleepers[1]);
+    lock_release(&arena);
+    pthread_join(woken, NULL);
+    pthread_join(other, NULL);
+    go_the_ordinary_way(NULL);
+}
+
+static void test_an_operation_that_sleeps_goes_on_when_another_was_woken_and_forks(void **state)
+{
+    (void)state;
+    wake_one_that_forks_beside(operate_under_lock);
+}
+
+static void test_a_fork_that_sleeps_goes_on_when_another_was_woken_and_forks(void **state)
+{
+    (void)state;
+    wake_one_that_forks_beside(fork_under_lock);
+}
+
+static _Atomic bool is_freezing, was_seen_asleep, is_over;
+
+static void *freeze_while_it_sleeps(void *thread)
+{
+    freeze_begin();
+    is_freezing = true;
+    while (!was_seen_asleep && !is_over)
+        was_seen_asleep = sleeps_in_futex(*(pid_t *)thread);
+    freeze_end();
+    thaw_begin();
+    thaw_end();
+    return NULL;
+}
+
+static void test_who_gives_back_a_lock_that_is_waited_for_sleeps_while_a_fork_freezes(void **state)
+{
+    (void)state;
+    enum { MOST = 100000 };
+    pthread_t forking;
+    pid_t self = gettid();
+    is_freezing = was_seen_asleep = is_over = false;
+    require(pthread_create(&forking, NULL, freeze_while_it_sleeps, &self) == 0);
+    while (!is_freezing)
+        sched_yield();
+    for (int i = 0; i < MOST && !was_seen_asleep; i++) {
+        lock_acquire(&arena);
+        arena.state |= LOCK_WAITED_FOR;
+        lock_release(&arena);
+    }
+    bool was_seen = was_seen_asleep; /* and not in pthread_join */
+    is_over = true;
+    pthread_join(forking, NULL);
+    assert_true(was_seen);
 }
 
 /* own-operation: as if a signal handler had come in between. */
@@ -284,7 +380,13 @@ int main(void)
         cmocka_unit_test_setup(test_handlers_of_the_thread_that_forks_go_the_frozen_way_too, start),
         cmocka_unit_test_setup(test_fork_waits_for_operations_that_have_begun, start),
         cmocka_unit_test_setup(test_who_sleeps_on_a_lock_is_woken_by_the_freeze, start),
-        cmocka_unit_test_setup(test_one_who_is_woken_and_goes_the_frozen_way_wakes_the_next, start),
+        cmocka_unit_test_setup(test_one_who_wakes_and_goes_the_frozen_way_wakes_the_next, start),
+        cmocka_unit_test_setup(
+            test_an_operation_that_sleeps_goes_on_when_another_was_woken_and_forks, start),
+        cmocka_unit_test_setup(test_a_fork_that_sleeps_goes_on_when_another_was_woken_and_forks,
+                               start),
+        cmocka_unit_test_setup(
+            test_who_gives_back_a_lock_that_is_waited_for_sleeps_while_a_fork_freezes, start),
         cmocka_unit_test_setup(test_a_fork_inside_of_an_operation_resets_nothing_of_it, start),
         cmocka_unit_test_setup(test_threads_fork_one_after_the_other, start),
     };

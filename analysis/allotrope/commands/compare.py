@@ -108,6 +108,13 @@ WRITTEN = {
     help="with --until, the end in any case",
 )
 @click.option(
+    "--duet",
+    is_flag=True,
+    help="run all of a round at the same time on one processor: where neighbours share the "
+    "machine, ratios of CPU vary several times less; wall time is then not measured, and CMD "
+    "must bear to run several times at once",
+)
+@click.option(
     "--threshold",
     type=Percent(),
     metavar="PERCENT",
@@ -224,7 +231,7 @@ def compare_allocators(
     \b
     allotrope compare -- ./program input
     allotrope compare -a glibc -a jemalloc -a blocks --html page.html -- make -j4
-    allotrope compare --until 2% -a glibc -a mimalloc -- ./program
+    allotrope compare --duet --until 2% -a glibc -a mimalloc -- ./program
     allotrope compare --shell './program <input | sort'
     allotrope compare --vary size=1,10,100 -- ./program --size {size}
     allotrope compare --build old=./old/prog --build new=./prog -- {build} data
@@ -363,9 +370,10 @@ WITHOUT_SUITE = ("only", "state_file", "resume")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
     ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
-    + ("threshold", "builds", "conditions"),
+    + ("threshold", "builds", "conditions", "duet"),
     "it is for one command; name one instead",
 )
+ON_THE_WALL = ("hyperfine_json_file", "witness")
 WITH_COMMAND = FOR_ONE_COMMAND | dict.fromkeys(
     ("prepare", "input", "check", "ignore_failure", "shell", "vary"),
     "the suite's file says it for each program",
@@ -415,6 +423,10 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
             raise UserError(f"{written} does not go with --suite; {WITH_COMMAND[name]}")
         if name == "most_rounds" and "until" not in given_options(context):
             raise UserError(f"{written} needs --until")
+        if name in ON_THE_WALL and "duet" in given_options(context):
+            raise UserError(
+                f"{written} does not go with --duet, which measures no wall times; leave one out"
+            )
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
     if {"rounds", "until"} <= given_options(context).keys():

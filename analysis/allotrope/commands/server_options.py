@@ -79,6 +79,7 @@ WITH_SERVER = {
     "vary": "a scan is made of commands",
     "prepare": "use --setup",
     "input": "a server reads none",
+    "duet": "a server and its load have the machine to themselves",
     "check": "the status of --load judges",
     "ignore_failure": "a server that fails has no figures",
     "witness": "hyperfine and perf know no servers",

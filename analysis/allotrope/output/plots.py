@@ -5,7 +5,7 @@ import math
 from typing import Any, Callable, Iterable, Sequence
 
 from .page import axis, colour, layout, plain, symbol
-from .units import short_bytes
+from .units import format_nanoseconds, short_bytes
 
 
 # What of a heap is not the program's (allotrope.stats/1, `waste`), in the order of its bars; the
@@ -19,17 +19,19 @@ WASTE_TITLES = {
 }
 
 
-def legend(y: float, **more: Any) -> dict[str, Any]:
-    """A legend below the plot; y: where its top is, in heights of the plot."""
-    return {"orientation": "h", "y": y, "yanchor": "top"} | more
+def legend(**more: Any) -> dict[str, Any]:
+    """A legend above the plot, which makes room for it. Below there are labels, and how far they
+    reach is known to plotly alone."""
+    return {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"} | more
 
 
 MOST_TICKS = 7  # so many labels have room on a telephone
+MOST_WIDE_TICKS = 5  # of labels with a unit
 
 
-def _ticks(exponents: range) -> range:
+def _ticks(exponents: range, most: int) -> range:
     """So few of the exponents that their labels do not touch."""
-    step = -(-len(exponents) // MOST_TICKS)
+    step = -(-len(exponents) // most)
     return range(exponents.start, exponents.stop, max(step, 1))
 
 
@@ -38,6 +40,7 @@ def _log_axis(
     base: int,
     values: Iterable[float | None],
     label: Callable[[float], str],
+    most_ticks: int = MOST_TICKS,
     **more: Any,
 ) -> dict[str, Any]:
     """A logarithmic axis with ticks at powers of the base; its ends lie outside all values, so that
@@ -45,7 +48,8 @@ def _log_axis(
     shown = [value for value in values if value] or [1.0]
     least, most = math.log(min(shown), base), math.log(max(shown), base)
     margin = 0.03 * max(most - least, 1)
-    exponents = _ticks(range(math.ceil(least - margin), math.floor(most + margin) + 1))
+    inside = range(math.ceil(least - margin), math.floor(most + margin) + 1)
+    exponents = _ticks(inside, most_ticks)
     ticks = [float(base) ** exponent for exponent in exponents]
     ends = [(least - margin) * math.log10(base), (most + margin) * math.log10(base)]
     look = {"type": "log", "range": ends, "tickmode": "array", "tickvals": ticks}
@@ -62,6 +66,11 @@ def count_axis(title: str, counts: Iterable[float], **more: Any) -> dict[str, An
     return _log_axis(title, 2, counts, lambda n: short_bytes(round(n)).replace("B", ""), **more)
 
 
+def times_axis(title: str, nanoseconds: Iterable[float], **more: Any) -> dict[str, Any]:
+    """Times, with ticks at powers of ten: 100 ns, 10 µs."""
+    return _log_axis(title, 10, nanoseconds, format_nanoseconds, MOST_WIDE_TICKS, **more)
+
+
 def decades_axis(title: str, values: Iterable[float | None], **more: Any) -> dict[str, Any]:
     """Rates and counts, with ticks at powers of ten, or as they come where there are none such."""
     shown = [value for value in values if value]
@@ -74,7 +83,9 @@ def decades_axis(title: str, values: Iterable[float | None], **more: Any) -> dic
 
 def _steps_axis(title: str, least: float, most: float, **more: Any) -> dict[str, Any]:
     """A logarithmic axis over less than two decades, with ticks at 1, 2 and 5; where no two of them
-    fall between the ends it is linear."""
+    fall between the ends it is linear, and of a single value it begins at 0."""
+    if least == most:
+        return axis(title, nticks=5, exponentformat="none", range=[0, 2 * most], **more)
     first = math.floor(math.log10(least))
     steps = [step * 10.0**exponent for exponent in range(first, first + 4) for step in (1, 2, 5)]
     ticks = [step for step in steps if least <= step <= most]
@@ -138,7 +149,7 @@ def with_ratio_panel(
         "yaxis": look["yaxis"] | {"domain": [0.36, 1]},
         "yaxis2": below | {"domain": [0, 0.28]},
         "shapes": [{"type": "line", **ends, "line": {"color": "var(--muted)", "width": 1}}],
-        "legend": legend(-0.14),
+        "legend": legend(),
     }
     return look | parts
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import allocators
 from .errors import UserError
-from .launch import launch
+from .launch import Launch, launch
 from .machine import bracketed, distribution, integer, machine_facts, read_line
 from .places import PLACES
 
@@ -130,7 +130,7 @@ def _tree_memory() -> Row:
     name = "cgroup memory.peak"
     sampled = "a tree's peak memory is sampled from outside (PSS), short peaks may be missed"
     try:
-        method = launch(["true"]).tree_peak_method
+        method = launch(Launch(["true"])).tree_peak_method
     except UserError as error:
         return Row(name, "unknown", None, error.format_message())
     if method == "memory.peak":

@@ -5,9 +5,10 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -36,6 +37,7 @@ class Run:
     tree_peak_bytes: int | None  # None: a single process, or too short a life to be seen
     tree_peak_method: str | None
     killed: bool = False  # a signal that asks was not enough
+    shares_processor: bool = False  # with other runs; its wall time says nothing
 
     @property
     def problem(self) -> str | None:
@@ -44,6 +46,8 @@ class Run:
 
     def figure(self, quantity: str) -> float | None:
         """What was measured of a quantity; None where it was not."""
+        if quantity == "wall_seconds" and self.shares_processor:
+            return None
         value: float | None = getattr(self, quantity)
         return value
 
@@ -229,40 +233,90 @@ def _read_report_file(report: Path, status: int) -> Run:
     return _read_report(json.loads(text))
 
 
-def launch(
-    command: Sequence[str],
-    *,
-    environment: Mapping[str, str] | None = None,
-    unset: Sequence[str] = (),
-    stdin: str | os.PathLike[str] = os.devnull,
-    stdout: str | os.PathLike[str] | None = None,
-    stderr: str | os.PathLike[str] | None = None,
-    timeout: float | None = None,
-    directory: Path | None = None,
-    fixed_addresses: bool = False,
-    watcher: Watcher | None = None,
-) -> Run:
-    """Runs `command` once and returns its account.
+@dataclass(frozen=True)
+class Launch:
+    """A command to run once, and how.
 
     environment: set for the command only, over our own. unset: removed from it. stdin, stdout,
     stderr: files; None leaves ours. timeout: seconds, after which its process group is stopped.
     directory: where it runs; stdin, stdout and stderr are then relative to it. fixed_addresses:
     the kernel puts nothing at random, where it may be told so. watcher: is shown every process;
-    such a run's times are not to be used.
-    Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
-    launcher = built(PLACES.launcher)
-    with scratch_folder() as folder:
-        report = folder / "report.json"
-        arguments = [str(launcher), "--report", str(report), "--stdin", os.fspath(stdin)]
-        arguments += _variables(environment or {}, unset)
-        for option, file in (("--stdout", stdout), ("--stderr", stderr)):
+    such a run's times are not to be used. processors: where it runs; none: anywhere."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: Sequence[str] = ()
+    stdin: str | os.PathLike[str] = os.devnull
+    stdout: str | os.PathLike[str] | None = None
+    stderr: str | os.PathLike[str] | None = None
+    timeout: float | None = None
+    directory: Path | None = None
+    fixed_addresses: bool = False
+    watcher: Watcher | None = None
+    processors: Sequence[int] = ()
+
+    def line(self, report: Path, options: Sequence[str] = ()) -> list[str]:
+        """The launcher's command line."""
+        arguments = [str(built(PLACES.launcher)), "--report", str(report)]
+        arguments += ["--stdin", os.fspath(self.stdin)]
+        arguments += _variables(self.environment, self.unset)
+        for option, file in (("--stdout", self.stdout), ("--stderr", self.stderr)):
             if file is not None:
                 arguments += [option, os.fspath(file)]
-        if timeout is not None:
-            arguments += ["--timeout", repr(timeout)]
-        if fixed_addresses:
+        if self.timeout is not None:
+            arguments += ["--timeout", repr(self.timeout)]
+        if self.fixed_addresses:
             arguments.append("--fixed-addresses")
-        arguments += _watching(watcher)
-        line = [*arguments, "--", *command]
-        status = _run_launcher(line, directory, _descriptors(watcher))
+        if self.processors:
+            arguments += ["--processors", ",".join(map(str, self.processors))]
+        return [*arguments, *_watching(self.watcher), *options, "--", *self.command]
+
+
+def launch(one: Launch) -> Run:
+    """Runs a command once and returns its account.
+    Raises KeyboardInterrupt, after the command has ended, when the user interrupts."""
+    with scratch_folder() as folder:
+        report = folder / "report.json"
+        status = _run_launcher(one.line(report), one.directory, _descriptors(one.watcher))
         return _read_report_file(report, status)
+
+
+def launch_together(commands: Sequence[Launch]) -> list[Run]:
+    """Runs all at the same time; none begins before all are ready. Returns their accounts in the
+    same order when the last has ended, and otherwise does as launch()."""
+    with scratch_folder() as folder:
+        reports = [folder / f"{number}.json" for number in range(len(commands))]
+        gates: list[socket.socket] = []
+        launchers: list[subprocess.Popen[bytes]] = []
+        try:
+            with _interruptions_held() as pending:
+                for one, report in zip(commands, reports):
+                    gate, its = socket.socketpair()
+                    gates.append(gate)
+                    with its:
+                        line = one.line(report, ["--gate", str(its.fileno())])
+                        fds = [*_descriptors(one.watcher), its.fileno()]
+                        launchers.append(subprocess.Popen(line, cwd=one.directory, pass_fds=fds))
+            if pending:
+                raise KeyboardInterrupt
+            for gate in gates:
+                gate.recv(1)  # nothing comes of one that could not be started
+            for gate in gates:
+                with contextlib.suppress(OSError):
+                    gate.send(b"g", socket.MSG_NOSIGNAL)
+            statuses = [launcher.wait() for launcher in launchers]
+        except BaseException:
+            _close_all(gates)  # who still waits there never begins
+            for launcher in launchers:
+                _end_launcher(launcher)
+            raise
+        _close_all(gates)
+        return [
+            replace(_read_report_file(report, status), shares_processor=True)
+            for report, status in zip(reports, statuses)
+        ]
+
+
+def _close_all(gates: Sequence[socket.socket]) -> None:
+    for gate in gates:
+        gate.close()

@@ -56,6 +56,11 @@ def busy_seconds() -> float | None:
     return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
+def duet_processor() -> int:
+    """Where runs share one: the last that we may use, for the first serves more interrupts."""
+    return max(os.sched_getaffinity(0))
+
+
 def memory_bytes() -> int | None:
     kilobytes = integer(_find(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo"))
     return kilobytes * 1024 if kilobytes is not None else None

@@ -187,6 +187,35 @@ static void test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked(
     assert_true(heap->is_valid());
 }
 
+/* Holes that exceed the next request by less than makes a block: the heap gives them whole, and
+ * they suit another bin. Once that is full the heap must not be asked for more of them. */
+static void take_blocks_that_suit_another_bin(void *argument)
+{
+    enum { EACH = 10000, SIZES = 8 };
+    static char *blocks[EACH];
+    static char options[OPTIONS_BYTES] __attribute__((aligned(16)));
+    const struct allocator *knuth = &knuth_default;
+    struct allocator_statistics statistics;
+    (void)argument;
+    options_set_initial(knuth->options, options);
+    require(knuth->init(options));
+    for (size_t size = 256; size > 256 - 16 * SIZES; size -= 16) {
+        for (int i = 0; i < EACH; i++)
+            blocks[i] = knuth->alloc(size);
+        for (int i = 0; i < EACH; i += 2)
+            knuth->free(blocks[i]);
+    }
+    knuth->statistics(&statistics);
+    require(statistics.heap.searches > 0);
+    require(statistics.heap.searches < EACH * SIZES);
+}
+
+static void test_the_heap_is_not_asked_again_for_what_suits_a_full_bin(void **state)
+{
+    (void)state;
+    assert_child_succeeds(take_blocks_that_suit_another_bin, NULL);
+}
+
 static void test_the_block_freed_last_is_taken_first(void **state)
 {
     (void)state;
@@ -434,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arenas_are_made_for_threads_up_to_the_option),
         cmocka_unit_test(test_thread_and_depot_keep_no_more_than_the_option_says),
+        cmocka_unit_test(test_the_heap_is_not_asked_again_for_what_suits_a_full_bin),
         cmocka_unit_test(test_large_blocks_begin_at_the_option),
         cmocka_unit_test(test_blocks_of_every_layer_are_aligned_usable_and_zeroed_when_asked),
         cmocka_unit_test(test_the_block_freed_last_is_taken_first),

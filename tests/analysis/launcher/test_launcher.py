@@ -7,6 +7,7 @@ import os
 import pty
 import shlex
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -208,6 +209,45 @@ class TestEnvironment:
         launch(options, shell("read word; echo out-$word; echo err-$word >&2"))
         assert (tmp_path / "out").read_text() == "out-given\n"
         assert (tmp_path / "err").read_text() == "err-given\n"
+
+
+class TestGate:
+    """Several launchers whose commands begin at the same moment."""
+
+    @staticmethod
+    def start(tmp_path: Path, gate: socket.socket) -> subprocess.Popen[bytes]:
+        words = [str(LAUNCHER), "--report", str(tmp_path / "report"), "--gate", str(gate.fileno())]
+        return subprocess.Popen(
+            [*words, "--", "touch", str(tmp_path / "begun")], pass_fds=[gate.fileno()]
+        )
+
+    def test_command_is_ready_and_begins_when_told(self, tmp_path: Path) -> None:
+        ours, its = socket.socketpair()
+        ours.settimeout(HANG)
+        launcher = self.start(tmp_path, its)
+        its.close()
+        assert ours.recv(1) == b"\0"
+        assert not (tmp_path / "begun").exists()
+        ours.send(b"g")
+        assert launcher.wait(HANG) == 0
+        assert (tmp_path / "begun").exists()
+        assert ours.recv(1) == b"", "the command has no descriptor of the gate"
+
+    def test_command_never_begins_when_the_caller_is_gone(self, tmp_path: Path) -> None:
+        ours, its = socket.socketpair()
+        launcher = self.start(tmp_path, its)
+        its.close()
+        assert ours.recv(1) == b"\0"
+        ours.close()
+        assert launcher.wait(HANG) == 125
+        assert not (tmp_path / "begun").exists()
+        assert json.loads((tmp_path / "report").read_text())["error"]["stage"] == "gate"
+
+    def test_descriptor_that_is_not_open_is_refused(self) -> None:
+        words = [str(LAUNCHER), "--gate", "77", "--", "true"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 125
+        assert done.stderr == "allotrope-launch: --gate: 77 is not open\n"
 
 
 class TestStopping:

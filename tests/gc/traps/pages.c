@@ -88,7 +88,7 @@ static void protection_key(void)
 {
     int key = pkey_alloc(0, 0);
     if (key < 0)
-        exit(77); /* the processor has none */
+        skip("this processor or kernel has no protection keys");
     char *mapping = map_memory(4 * PAGE);
     memory = aligned_alloc(PAGE, 16 * PAGE);
     put_at(mapping + 600);
@@ -125,7 +125,7 @@ static void user_faults(bool shared)
     pthread_t thread;
     faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
     if (faults < 0 || ioctl(faults, UFFDIO_API, &interface) != 0)
-        exit(77); /* not allowed here */
+        skip("userfaultfd is not allowed here");
     size_t bytes = shared ? 4 * PAGE : 16 * PAGE;
     memory = shared ? map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1)
                     : memset(aligned_alloc(PAGE, bytes), 1, bytes);
@@ -167,7 +167,7 @@ static void guard_in(size_t bytes)
     memset(memory, 1, bytes);
     put_at(memory + 3 * PAGE + 600);
     if (madvise(memory + 2 * PAGE, PAGE, INSTALL_GUARD) != 0)
-        exit(77); /* the kernel does not know them */
+        skip("this kernel has no guard pages");
     collect_and_look();
 }
 
@@ -188,7 +188,7 @@ static void below_dev(bool deleted)
     snprintf(name, sizeof name, "/dev/trap%d", getpid());
     int file = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (file < 0)
-        exit(77); /* not allowed here */
+        skip("files below /dev are not allowed here");
     if (deleted || ftruncate(file, 4 * PAGE) != 0)
         unlink(name);
     require(ftruncate(file, 4 * PAGE) == 0);
@@ -285,7 +285,7 @@ static void secret(void)
 {
     int file = (int)syscall(SYS_memfd_secret, 0);
     if (file < 0)
-        exit(77); /* not on this kernel */
+        skip("this kernel has no secret memory");
     require(ftruncate(file, 4 * PAGE) == 0);
     memory = map(4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file);
     put_at(memory + 2 * PAGE + 600);
@@ -307,7 +307,7 @@ static void system_v(void)
 {
     int identifier = shmget(IPC_PRIVATE, 4 * PAGE, 0600);
     if (identifier < 0)
-        exit(77); /* not allowed here */
+        skip("shared memory of System V is not allowed here");
     memory = shmat(identifier, NULL, 0);
     require(shmctl(identifier, IPC_RMID, NULL) == 0);
     put_at(memory + 600);

@@ -469,7 +469,7 @@ static void in_thread(void *(*start)(void *))
 static void other_namespace(void)
 {
     if (unshare(CLONE_NEWPID) != 0)
-        exit(77);
+        skip("namespaces are not allowed here");
     pid_t child = fork();
     if (child == 0) {
         in_thread(in_register);

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -62,7 +63,7 @@ static void wait_for_ring(void)
     struct io_uring_params ring = {0};
     long opened = syscall(SYS_io_uring_setup, 8, &ring);
     if (opened < 0)
-        exit(77); /* not allowed here */
+        skip("io_uring is not allowed here");
     char *memory = mmap(NULL, ring.sq_off.array + 32, PROT_READ | PROT_WRITE, MAP_SHARED,
                         (int)opened, IORING_OFF_SQ_RING);
     struct io_uring_sqe *entries = mmap(NULL, 8 * sizeof *entries, PROT_READ | PROT_WRITE,
@@ -83,7 +84,7 @@ static void wait_for_aio(void)
     struct iocb *requests[] = {&request};
     struct io_event event;
     if (syscall(SYS_io_setup, 8, &context) != 0)
-        exit(77); /* not on this kernel */
+        skip("this kernel has no asynchronous requests");
     require(syscall(SYS_io_submit, context, 1, requests) == 1);
     require(wait_for_event(SYS_io_getevents, (long)context, 1, 1, (long)&event) == 1);
 }
@@ -116,9 +117,9 @@ static void wait_for_pipe(void)
 }
 
 /* Sockets with a limit of their own. */
-static const char *const socket_waits[] = {"recv-limit",    "recvfrom-limit", "recvmsg-limit",
-                                           "accept-limit",  "accept4-limit",  "send-limit",
-                                           "sendmsg-limit", "sendto-limit"};
+static const char *const socket_waits[] = {
+    "recv-limit", "recvfrom-limit", "recvmsg-limit", "accept-limit",   "accept4-limit",
+    "send-limit", "sendmsg-limit",  "sendto-limit",  "recvmmsg-limit", "sendmmsg-limit"};
 
 static bool is_socket_wait(void)
 {
@@ -152,6 +153,10 @@ static long wait_on_socket(void)
                        sizeof limit) == 0);
     if (sends)
         fill(waiting);
+    if (!strcmp(wait_name, "recvmmsg-limit"))
+        return recvmmsg(waiting, &(struct mmsghdr){.msg_hdr = message}, 1, 0, NULL);
+    if (!strcmp(wait_name, "sendmmsg-limit"))
+        return sendmmsg(waiting, &(struct mmsghdr){.msg_hdr = message}, 1, 0);
     switch (wait_name[accepts ? 6 : 4]) {
     case '4':
         return accept4(waiting, NULL, NULL, SOCK_CLOEXEC);
@@ -184,6 +189,22 @@ static void sleep_for_a_while(void)
         require(epoll_wait(epoll, &event, 1, 400) == 0);
     } else if (!strcmp(wait_name, "epoll-signals-limit")) {
         require(epoll_pwait(epoll, &event, 1, 400, NULL) == 0);
+    } else if (!strcmp(wait_name, "epoll-span")) {
+        require(epoll_pwait2(epoll, &event, 1, &time, NULL) == 0);
+    } else if (!strcmp(wait_name, "semtimedop")) {
+        struct sembuf take = {.sem_op = -1};
+        int set = semget(IPC_PRIVATE, 1, 0600);
+        if (set < 0)
+            skip("semaphores of System V are not allowed here");
+        int result = semtimedop(set, &take, 1, &time), error = errno;
+        semctl(set, 0, IPC_RMID);
+        require(result == -1 && error == EAGAIN);
+    } else if (!strcmp(wait_name, "sigtimedwait")) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        require(sigtimedwait(&set, NULL, &time) == -1 && errno == EAGAIN);
     } else if (!strcmp(wait_name, "nanosleep-no-rest")) {
         require(nanosleep(&time, NULL) == 0);
     } else if (!strcmp(wait_name, "clock-nanosleep-no-rest")) {
@@ -233,7 +254,8 @@ static bool is_sleep(void)
                                          "poll-limit",          "ppoll-limit",
                                          "select-limit",        "epoll-limit",
                                          "epoll-signals-limit", "sem-timedwait",
-                                         "condition-limit"};
+                                         "condition-limit",     "epoll-span",
+                                         "semtimedop",          "sigtimedwait"};
     for (size_t i = 0; i < sizeof sleeps / sizeof *sleeps; i++)
         if (!strcmp(wait_name, sleeps[i]))
             return true;

@@ -129,7 +129,7 @@ static void message_queue(void)
     snprintf(name, sizeof name, "/trap%d", getpid());
     mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
     if (queue == (mqd_t)-1)
-        exit(77); /* not on this kernel */
+        skip("this kernel has no POSIX message queues");
     mq_unlink(name);
     struct disguised block = give_to_queue(queue);
     collect();
@@ -201,7 +201,7 @@ static int open_ring(void)
 {
     long opened = syscall(SYS_io_uring_setup, 8, &ring);
     if (opened < 0)
-        exit(77); /* not allowed here */
+        skip("io_uring is not allowed here");
     size_t bytes = ring.cq_off.cqes + ring.cq_entries * sizeof(struct io_uring_cqe);
     ring_memory =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)opened, IORING_OFF_SQ_RING);
@@ -468,7 +468,7 @@ static void fork_beside_helper(void)
     }
     for (int i = 0; !has_helper(); i++) {
         if (i == TRIES)
-            exit(77); /* no processor is idle, as far as it is told */
+            skip("no processor was idle, as far as the kernel told");
         malloc_trim(0);
     }
     pid_t child = fork();
@@ -487,7 +487,7 @@ static void late_helper(void)
     int status;
     if (traced == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            exit(77);
+            skip("tracing is not allowed here");
         raise(SIGSTOP);
         fork_beside_helper();
     }
@@ -520,7 +520,7 @@ static void use_and_free(int blocks)
 static void privileges_given_up(void)
 {
     if (getuid() != 0)
-        exit(77);
+        skip("only the superuser has privileges to give up");
     require(setgid(65534) == 0 && setuid(65534) == 0);
     require_collections();
     pid_t child = fork();
@@ -557,7 +557,7 @@ static void hidden_from_user(void)
         hidden();
     require(setgid(65534) == 0 && setuid(65534) == 0);
     execl("/proc/self/exe", "world", "hidden", NULL);
-    exit(77); /* this user may not read the program */
+    skip("this user may not read the program");
 }
 
 /* A vfork child has its parent's memory, but enters its sandbox alone. */
@@ -581,7 +581,7 @@ static void guard_pages(void)
     *(void *volatile *)mapping = signed_block();
     struct disguised mine = disguise(*(void **)mapping);
     if (madvise(mapping + 8192, 65536, INSTALL_GUARD) != 0)
-        exit(77); /* the kernel does not know them */
+        skip("this kernel has no guard pages");
     collect();
     require(is_kept(mine));
 }
@@ -634,7 +634,7 @@ static void kernel_worker(void)
     struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 10000};
     long ring = syscall(SYS_io_uring_setup, 8, &parameters);
     if (ring < 0)
-        exit(77); /* not allowed here */
+        skip("io_uring is not allowed here");
     void *volatile block = signed_block();
     struct disguised mine = disguise(block);
     for (int i = 0; i < 10; i++)

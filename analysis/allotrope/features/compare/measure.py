@@ -5,7 +5,8 @@
     warm-up     every other allocator, untimed; its output is held against glibc's
     account     everyone once, untimed and watched: who really serves each process, how many
                 allocations there are; of ours the heap's peak, fragmentation and waste as well
-    rounds      every allocator once a round, in an order that changes from round to round
+    rounds      every allocator once a round, in an order that changes from round to round; in a
+                duet all at the same time on one processor
     latencies   if asked for, every allocator once more with each call timed
 
 Each round gives one ratio to the baseline of that round, so that what drifts from round to round
@@ -15,6 +16,12 @@ intervals show it: where the kernel puts things, and how large the environment i
 programs copy into their heaps. The account, which is taken once, has both fixed instead, and is
 the same in every comparison of a program that does the same. (T. Mytkowicz, A. Diwan, M.
 Hauswirth, P. F. Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009.)
+
+In a duet all runs of a round share one processor, a few milliseconds each in turn, so that what
+changes its speed for longer than that changes all alike. Where processors are shared with others,
+as on virtual machines, ratios of CPU time then vary several times less. Wall time is not measured
+then. (L. Bulej, V. Horky, P. Tuma, F. Farquet, A. Prokopec, "Duet Benchmarking:
+Improving Measurement Accuracy in the Cloud", ICPE 2020; their pairs have a processor each.)
 
 No figure is dropped. A run that fails ends
 its allocator's part: what fails is not measured.
@@ -49,8 +56,8 @@ from ...system.allocators import (
 )
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
-from ...system.launch import Run, launch
-from ...system.machine import busy_seconds
+from ...system.launch import Launch, Run, launch, launch_together
+from ...system.machine import busy_seconds, duet_processor
 from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
@@ -97,6 +104,7 @@ class Plan:
     rounds: int | None = None  # None: JUDGED_ROUNDS, and more of a short command
     until: float | None = None  # go on until intervals of CPU are so narrow (half, relative)
     most_rounds: int = MOST_ROUNDS  # then
+    duet: bool = False  # everyone of a round at the same time, on one processor
     threshold: float = THRESHOLD  # of verdicts
     warmup: int = 1
     prepare: str | None = None  # a shell command before every run
@@ -137,6 +145,23 @@ class Failure:
     timed_out: bool
     ending: str
     message: str | None  # the last line that it wrote to standard error
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that take what a run writes."""
+
+    output: Path
+    errors: Path
+
+    def last_error(self) -> str | None:
+        """The last line on standard error."""
+        if not self.errors.exists():
+            return None
+        with self.errors.open("rb") as errors:
+            errors.seek(max(0, self.errors.stat().st_size - 4096))
+            said = last_line(errors.read()).strip()
+        return said[:200] or None
 
 
 @dataclass
@@ -384,8 +409,7 @@ class Runner:
         self.plan = comparison.plan
         self.folder = folder
         self.progress = progress
-        self.output = folder / "stdout"
-        self.errors = folder / "stderr"
+        self.written = Written(folder / "stdout", folder / "stderr")
         self.verdict = ""  # how --check's command ended, in words
 
     def measure_reference(self) -> None:
@@ -402,7 +426,7 @@ class Runner:
             elif run.timed_out or not (self.plan.ignore_failure or run.exit_status == 0):
                 raise UserError(self._explain_failure(run))
             endings.add((run.exit_status, run.signal))
-            self._note_output(reference)
+            self._note_output(reference, self.written)
         if reference.rejected:
             raise UserError(
                 f"--check: '{self.plan.check}' {self.verdict} for the output under glibc itself; "
@@ -413,7 +437,11 @@ class Runner:
     def _judge_server(self, run: ServerRun) -> None:
         """How it ends when it is told to is its own affair."""
         if run.problem is not None:
-            said = f"; the server's last line: {message}" if (message := self._last_error()) else ""
+            said = (
+                f"; the server's last line: {message}"
+                if (message := self.written.last_error())
+                else ""
+            )
             raise UserError(f"under glibc itself: {run.problem}{said}")
 
     def _ended_well(self, run: Run) -> bool:
@@ -422,7 +450,7 @@ class Runner:
         return same and not run.timed_out and run.problem is None
 
     def _explain_failure(self, run: Run) -> str:
-        said = f" ({message})" if (message := self._last_error()) else ""
+        said = f" ({message})" if (message := self.written.last_error()) else ""
         remedy = (
             "raise --timeout" if run.timed_out else "mend it, or accept that with --ignore-failure"
         )
@@ -486,7 +514,7 @@ class Runner:
             how: dict[str, Any] = {"settings": settings, "fixed_addresses": True}
             run = self._run(contender.allocator, "accounting", watcher=watcher, **how)
         if self._ended_well(run):
-            self._note_output(contender)
+            self._note_output(contender, self.written)
         elif self._attempt(contender, "accounting", **how) is None:
             return
         else:
@@ -541,17 +569,40 @@ class Runner:
         contenders = self.comparison.contenders
         for contender in contenders:
             contender.runs.append(None)
-        for place in order_of_round(number, len(contenders)):
-            contender = contenders[place]
+        order = [contenders[place] for place in order_of_round(number, len(contenders))]
+        if self.plan.duet:
+            self._measure_duet([one for one in order if one.failure is None], number)
+            self._need_baseline(number)
+            return
+        for contender in order:
             if contender.failure is None:
                 contender.runs[-1] = self._attempt(
                     contender, f"round {number + 1}", settings=padding_of_round(number)
                 )
-            if self.comparison.baseline.failure is not None:
-                raise BaselineFailed(
-                    f"the baseline failed in round {number + 1}: "
-                    f"{self.comparison.baseline.failure.ending}"
-                )
+            self._need_baseline(number)
+
+    def _need_baseline(self, number: int) -> None:
+        failure = self.comparison.baseline.failure
+        if failure is not None:
+            raise BaselineFailed(f"the baseline failed in round {number + 1}: {failure.ending}")
+
+    def _measure_duet(self, contenders: Sequence[Contender], number: int) -> None:
+        """All at the same time. A run's timeout counts as if it had the processor alone."""
+        when = f"round {number + 1}"
+        files = [
+            Written(self.folder / f"stdout-{place}", self.folder / f"stderr-{place}")
+            for place in range(len(contenders))
+        ]
+        commands = []
+        for contender, written in zip(contenders, files):
+            self._progress(contender.allocator, when)
+            one = self._command(contender.allocator, written, padding_of_round(number))
+            timeout = one.timeout and one.timeout * len(contenders)
+            commands.append(replace(one, timeout=timeout, processors=[duet_processor()]))
+        self._prepare()
+        runs = launch_together(commands)
+        for contender, run, written in zip(contenders, runs, files):
+            contender.runs[-1] = self._accept(contender, run, when, written)
 
     def _still_in(self) -> list[Contender]:
         return [contender for contender in self.comparison.contenders if contender.failure is None]
@@ -560,6 +611,10 @@ class Runner:
         """One run that must end as under glibc; else the contender has failed, and None. how: as
         _run() takes it."""
         run = self._run(contender.allocator, when, **how)
+        return self._accept(contender, run, when, self.written)
+
+    def _accept(self, contender: Contender, run: Run, when: str, written: Written) -> Run | None:
+        """The run, if it ended as under glibc; else the contender has failed, and None."""
         if not self._ended_well(run):
             contender.failure = Failure(
                 when=when,
@@ -567,10 +622,10 @@ class Runner:
                 signal=run.signal,
                 timed_out=run.timed_out,
                 ending=run.ending(),
-                message=self._last_error(),
+                message=written.last_error(),
             )
             return None
-        self._note_output(contender)
+        self._note_output(contender, written)
         return run
 
     def _run(
@@ -581,24 +636,31 @@ class Runner:
         fixed_addresses: bool = False,
         watcher: Watcher | None = None,
     ) -> Run:
-        runs = steps(self.plan, self.comparison.chosen_rounds)
-        self.progress(f"{when} · {allocator.spec}", runs)
-        if self.plan.prepare is not None:
-            self._prepare(self.plan.prepare)
+        self._progress(allocator, when)
+        self._prepare()
         server = self.plan.server_of(allocator)
         if server is not None:
             return serve(server, self._surroundings(allocator, settings or {}, watcher))
-        return launch(
+        one = self._command(allocator, self.written, settings or {})
+        return launch(replace(one, fixed_addresses=fixed_addresses, watcher=watcher))
+
+    def _progress(self, allocator: Allocator, when: str) -> None:
+        runs = steps(self.plan, self.comparison.chosen_rounds)
+        self.progress(f"{when} · {allocator.spec}", runs)
+
+    def _command(
+        self, allocator: Allocator, written: Written, settings: Mapping[str, str]
+    ) -> Launch:
+        """The command under an allocator."""
+        return Launch(
             self.plan.command_of(allocator),
-            environment={**self.plan.environment, **allocator.environment(), **(settings or {})},
+            environment={**self.plan.environment, **allocator.environment(), **settings},
             directory=self.plan.directory,
             unset=[*OWN_VARIABLES, *self.plan.unset],
             stdin=self.plan.input or os.devnull,
-            stdout=os.devnull if self.plan.check == "none" else self.output,
-            stderr=self.errors,
+            stdout=os.devnull if self.plan.check == "none" else written.output,
+            stderr=written.errors,
             timeout=self.plan.timeout,
-            fixed_addresses=fixed_addresses,
-            watcher=watcher,
         )
 
     def _surroundings(
@@ -609,16 +671,16 @@ class Runner:
             unset=[*OWN_VARIABLES, *self.plan.unset],
             plain=self.plan.surroundings(),
             processors=divide_processors(),
-            stderr=self.errors,
+            stderr=self.written.errors,
             timeout=self.plan.timeout,
             directory=self.plan.directory,
             watcher=watcher,
         )
 
-    def _note_output(self, contender: Contender) -> None:
+    def _note_output(self, contender: Contender, written: Written) -> None:
         if self.plan.check == "none":
             return
-        with self.output.open("rb") as output:
+        with written.output.open("rb") as output:
             if self.plan.check == "stdout":
                 contender.outputs.add(hashlib.file_digest(output, "blake2b").hexdigest())
                 return
@@ -626,7 +688,10 @@ class Runner:
             contender.rejected |= verdict.returncode != 0
             self.verdict = _ending(verdict)
 
-    def _prepare(self, command: str) -> None:
+    def _prepare(self) -> None:
+        command = self.plan.prepare
+        if command is None:
+            return
         result = self._shell(command, subprocess.DEVNULL)
         if result.returncode != 0:
             raise UserError(f"--prepare: '{command}' {_ending(result)}")
@@ -640,15 +705,6 @@ class Runner:
             cwd=self.plan.directory,
             env=self.plan.surroundings(),
         )
-
-    def _last_error(self) -> str | None:
-        """The last line that the last run wrote to standard error."""
-        if not self.errors.exists():
-            return None
-        with self.errors.open("rb") as errors:
-            errors.seek(max(0, self.errors.stat().st_size - 4096))
-            said = last_line(errors.read()).strip()
-        return said[:200] or None
 
 
 def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:

@@ -70,6 +70,7 @@ def as_document(comparison: Comparison, machine: dict[str, Any] | None = None) -
             "ignore_failure": plan.ignore_failure,
             "check": plan.check,
             "latency": plan.latency,
+            "duet": plan.duet,
         },
         "deterministic": comparison.deterministic(),
         "interrupted": comparison.interrupted,
@@ -245,13 +246,18 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
         if rank.kind == ORDER_STATISTIC
         else f"[range; an interval needs {LEAST_JUDGED_ROUNDS} rounds]"
     )
-    rounds = "1 round" if count == 1 else f"{count} interleaved rounds"
+    how = "duet" if comparison.plan.duet else "interleaved"
+    rounds = f"1 {how} round" if count == 1 else f"{count} {how} rounds"
     lines = [
         f"Medians of {rounds}. ratio: CPU to {baseline}'s in the same round, median {interval}; "
         "in parentheses: memory's ratio."
         if count > 0
         else "No round was measured."
     ]
+    if comparison.plan.duet:
+        lines.append(
+            "duet: all of a round at the same time on one processor, so no wall time is measured."
+        )
     if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
         lines.append(
             "heap peak: what the heap took from the system, its own tables included, without what "

@@ -126,7 +126,7 @@ def trade_off_section(document: Document, prefix: str) -> Section:
             xaxis=axis("peak memory, MiB", rangemode="normal"),
             yaxis=axis("CPU time, s" if scale == 1 else "CPU time, µs a request"),
             showlegend=True,
-            legend=legend(-0.25),
+            legend=legend(),
         ),
         height=420,
     )
@@ -323,7 +323,7 @@ def waste_section(document: Document, prefix: str) -> Section:
         "blocks; cached is freed memory kept for reuse by size or by thread. "
         "Untouched parts of it may not be resident.",
         data=bars,
-        layout=stacked_layout(legend(-0.3, traceorder="normal")),
+        layout=stacked_layout(legend(traceorder="normal")),
         height=200 + 46 * len(known),
     )
     return Section("What the heap is made of", paragraphs, [figure], [_heap_table(known)])
@@ -414,7 +414,7 @@ def _over_time(
             xaxis=axis("s after the start"),
             yaxis=axis("MiB", rangemode="tozero"),
             showlegend=True,
-            legend=legend(-0.25),
+            legend=legend(),
         ),
         height=380,
     )
@@ -493,7 +493,7 @@ def _pauses(prefix: str, known: Sequence[tuple[int, str, Mapping[str, int]]]) ->
             yaxis=axis("collections", rangemode="tozero"),
             bargap=0.2,
             showlegend=len(counts) > 1,
-            legend=legend(-0.2),
+            legend=legend(),
         ),
     )
 

@@ -80,6 +80,7 @@ class Evidence(Protocol):
     baseline: str
     candidates: Sequence[str]  # the baseline included, best-known first is not required
     threshold: float
+    remedy: str  # a sentence: what may tell where it is not decided
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         """`quantity` is "CPU", "memory" or "wall time"; None when it was not measured."""
@@ -124,6 +125,14 @@ def memory_that_matters(peaks: Sequence[tuple[float | None, float | None]]) -> s
     return "tree_peak_bytes" if peaks and all(matters) else "peak_rss_bytes"
 
 
+def is_duet(document: Document) -> bool:
+    return bool(document.get("settings", {}).get("duet"))
+
+
+def may_be_duet(document: Document) -> bool:
+    return not is_duet(document) and not document.get("server")
+
+
 class ComparisonEvidence:
     """The rounds of one comparison."""
 
@@ -136,6 +145,8 @@ class ComparisonEvidence:
         self.keys = {"CPU": cpu_quantity(document), "memory": memory, "wall time": "wall_seconds"}
         self.threshold = float(document.get("threshold", THRESHOLD))
         self.confidence = float(document.get("confidence", JUDGED_CONFIDENCE))
+        alone = may_be_duet(document)
+        self.remedy = f"More rounds may tell{', or --duet' if alone else ''}."
 
     def ratio(self, one: str, other: str, quantity: str) -> Ratio | None:
         mine, others = (self.results[name][self.keys[quantity]] for name in (one, other))
@@ -351,7 +362,7 @@ def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
     ]
     text = f"stay with {base}: {'; '.join(parts)}."
     if open_ones:
-        return Sentence("undecided", "Not decided", f"{text} More rounds may tell.")
+        return Sentence("undecided", "Not decided", f"{text} {evidence.remedy}")
     kind, title = ("undecided", "No difference") if same else ("choice", "Choice")
     return Sentence(kind, title, text)
 
@@ -667,11 +678,13 @@ def _limits(document: Document) -> list[Sentence]:
     others = document.get("others_cpus")
     if others is not None and others >= LOADED_CPUS:
         rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
-        more = f", or take more rounds (--rounds {rounds}, or --until 2%)"
+        remedies = ["--duet"] if may_be_duet(document) else []
+        remedies += [] if document["until"] else [f"--rounds {rounds}", "--until 2%"]
+        more = f", or try {', '.join(remedies)}" if remedies else ""
+        wall = "" if is_duet(document) else " and wall times theirs"
         text = (
             f"other programs used {others:.1f} of {document['machine']['cpus']} processors while "
-            "the rounds ran, which makes intervals wide and wall times theirs. Measure on a quiet "
-            f"machine{'' if document['until'] else more}."
+            f"the rounds ran, which makes intervals wide{wall}. Measure on a quiet machine{more}."
         )
         sentences.append(Sentence("note", "Loaded", text))
     until = document.get("until")

@@ -111,7 +111,7 @@ def _memory_figure(known: Sequence[tuple[int, Mapping[str, Any]]], prefix: str) 
             xaxis=axis("s after the load began"),
             yaxis=axis("MiB", rangemode="tozero"),
             showlegend=True,
-            legend=legend(-0.25),
+            legend=legend(),
         ),
         height=340,
         wide=True,

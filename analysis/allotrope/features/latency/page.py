@@ -4,7 +4,7 @@
 from typing import Any, Mapping, Sequence
 
 from ...output.page import Figure, Section, Table, axis, colour, layout, plain
-from ...output.plots import legend
+from ...output.plots import legend, times_axis
 from ...output.units import format_nanoseconds
 from .measure import CALLS, count_calls
 from .output import Result, latency_rows, latency_words
@@ -49,10 +49,8 @@ def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
         }
         for place, curve in curves.items()
     ]
-    longest = max(time for curve in curves.values() for time, _ in curve)
     rarest = min(share for curve in curves.values() for _, share in curve)
-    times = _powers(10, longest)
-    shares = _powers(1, 1 / rarest)
+    shares = _powers(1 / rarest)
     one_in = {"tickvals": [1 / one for one in shares], "ticktext": [*map(_short, shares)]}
     return Figure(
         name=f"{prefix}latency-{call}",
@@ -61,10 +59,10 @@ def _figure(prefix: str, call: str, results: Sequence[Result]) -> Figure:
         "logarithmic; lower is better, and a long tail to the right is what a waiting user meets.",
         data=data,
         layout=layout(
-            xaxis=axis("", type="log", tickvals=times, ticktext=[*map(format_nanoseconds, times)]),
+            xaxis=times_axis("", (time for curve in curves.values() for time, _ in curve)),
             yaxis=axis("one in", type="log", **one_in),
             showlegend=True,
-            legend=legend(-0.2),
+            legend=legend(),
         ),
         height=380,
     )
@@ -82,9 +80,9 @@ def share_above(histogram: Mapping[str, Any]) -> list[tuple[float, float]]:
     return [*points, (max(float(histogram["longest_ns"]), points[-1][0]), 1 / calls)]
 
 
-def _powers(first: int, last: float) -> list[int]:
-    """Powers of ten, at most eight of them."""
-    found = [first]
+def _powers(last: float) -> list[int]:
+    """Powers of ten from 1, at most eight of them."""
+    found = [1]
     while found[-1] < last:
         found.append(10 * found[-1])
     return found[:: -(-len(found) // 8)]

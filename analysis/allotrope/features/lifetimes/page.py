@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The page of `allotrope lifetimes`, from its JSON (docs/events-format.md)."""
 
-from typing import Any
+from typing import Any, Callable, Sequence
 
 from ...output.page import (
     Figure,
@@ -14,14 +14,27 @@ from ...output.page import (
     plain,
     recorded_command,
 )
-from ...output.plots import legend, stacked_bars, stacked_layout
+from ...output.plots import (
+    bytes_axis,
+    count_axis,
+    decades_axis,
+    legend,
+    stacked_bars,
+    stacked_layout,
+    times_axis,
+)
 from ...output.sentences import Sentence
-from ...output.units import MEBIBYTE, format_bytes
+from ...output.units import MEBIBYTE, format_bytes, short_bytes
 from .output import GROUP_COLUMNS, clock_text, group_cells, stack_text, summary, title_of
 
 Document = dict[str, Any]
 MOST_SITES = 40
-LEGEND = legend(-0.25)
+MOST_NAME = 26  # letters of a site beside its bar, on a telephone
+AGE_AXES: dict[str, Callable[[str, Sequence[float]], dict[str, Any]]] = {
+    "bytes": bytes_axis,
+    "nanoseconds": times_axis,
+    "instructions": count_axis,
+}
 SITE_NAMES = (
     "Named by the function that holds the call, or by the place in the file where that has no "
     "names."
@@ -53,8 +66,8 @@ def advice(found: Document) -> list[Sentence]:
     sentences = [Sentence("choice", "Objects", text) for text in summary(found)[:1]]
     if age:
         text = (
-            f"{1 - at[age]:.2%} of the objects are freed before {format_bytes(age)} more have "
-            "been allocated."
+            f"{1 - at[age]:.2%} of the objects are freed before {clock_text('bytes', age)} more "
+            "have been allocated."
         )
         sentences.append(Sentence("finding", "Young deaths", text))
     never = found["survival"][1]["never_freed"]
@@ -88,7 +101,8 @@ def survival_figures(found: Document) -> list[Figure]:
             }
             for place, (curve, dash) in enumerate(zip(pair, ("solid", "dash")))
         ]
-        unit = ", ns" if clock == "nanoseconds" else ""
+        ages = [point["age"] for curve in pair for point in curve["points"]]
+        shares = [100 * point["share"] for curve in pair for point in curve["points"]]
         figures.append(
             Figure(
                 name=f"survival-{clock}",
@@ -97,10 +111,10 @@ def survival_figures(found: Document) -> list[Figure]:
                 "freed stays to the right.",
                 data=data,
                 layout=layout(
-                    xaxis=axis(f"age: {title_of(clock)}{unit}", type="log", exponentformat="power"),
-                    yaxis=axis("survive, %", type="log"),
+                    xaxis=AGE_AXES[clock](f"age: {title_of(clock)}", ages),
+                    yaxis=decades_axis("survive, %", shares),
                     showlegend=True,
-                    legend=LEGEND,
+                    legend=legend(),
                 ),
                 height=380,
             )
@@ -147,7 +161,7 @@ def rate_figures(found: Document) -> list[Figure]:
 
 
 def size_figure(found: Document) -> Figure:
-    names = [f"≤ {format_bytes(row['to'])}" for row in found["sizes"]]
+    names = [short_bytes(row["to"]).removesuffix("B") for row in found["sizes"]]
     whole = {key: max(sum(row[key] for row in found["sizes"]), 1) for key in ("objects", "bytes")}
     data = [
         {
@@ -156,16 +170,21 @@ def size_figure(found: Document) -> Figure:
             "x": names,
             "y": [100 * row[key] / whole[key] for row in found["sizes"]],
             "marker": {"color": colour(place)},
-            "hovertemplate": "%{x}: %{y:.3g} %<extra></extra>",
+            "hovertemplate": "up to %{x}: %{y:.3g} %<extra></extra>",
         }
         for place, key in enumerate(("objects", "bytes"))
     ]
     return Figure(
         "sizes",
         "Sizes",
-        "The largest size that each object was asked for.",
+        "The largest size that each object was asked for; sizes that none had are left out.",
         data,
-        layout(xaxis=axis("", type="category"), yaxis=axis("%"), showlegend=True, legend=LEGEND),
+        layout(
+            xaxis=axis("up to so many bytes", type="category"),
+            yaxis=axis("%"),
+            showlegend=True,
+            legend=legend(),
+        ),
     )
 
 
@@ -173,7 +192,7 @@ def site_figure(found: Document) -> Figure:
     shown = found["sites"][:15]
     lost = [row["never_freed_bytes"] for row in shown]
     freed = [row["bytes"] - row["never_freed_bytes"] for row in shown]
-    names = [f"{place + 1}. {plain(row['name'])[:40]}" for place, row in enumerate(shown)]
+    names = [f"{place + 1}. {plain(_short(row['name']))}" for place, row in enumerate(shown)]
     parts = (("freed", "var(--part-0)", freed), ("never freed", "var(--part-4)", lost))
     data = [
         stacked_bars(
@@ -190,9 +209,13 @@ def site_figure(found: Document) -> Figure:
         "Bytes by site",
         "The fifteen sites that asked for most.",
         data,
-        stacked_layout(LEGEND),
+        stacked_layout(legend()),
         height=140 + 24 * len(shown),
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
 
 
 def _cells(row: Document) -> list[str]:

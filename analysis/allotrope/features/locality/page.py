@@ -33,7 +33,7 @@ from .simulate import (
 )
 
 Document = dict[str, Any]
-LEGEND = legend(-0.2)
+
 HEIGHT = 430
 HEIGHT_WITH_RATIOS = 560
 THREADED = "one cache, Valgrind's interleaving, no coherence"
@@ -140,7 +140,7 @@ def _curves(
     per cent cover each other. hover: x and y, with a colon between. samples: what the ratios are
     of, where curves have values at different x."""
     data = [_line(*curve, place, hover, **more) for place, curve in enumerate(curves)]
-    look = layout(showlegend=True, legend=LEGEND, **look)
+    look = layout(showlegend=True, legend=legend(), **look)
     if len(curves) < 2:
         return Figure(name, title, caption, data, look, HEIGHT)
     names = [curve[0] for curve in curves]
@@ -233,7 +233,7 @@ def _page_figures(runs: list[Document]) -> Iterator[Figure]:
                 f"pages of {format_whole_bytes(size)}",
                 caption="Memory is shared by all; a fault belongs to whose reference it was.",
                 data=[_line(*part, shade, FAULT_HOVER, **look) for shade, part in enumerate(parts)],
-                layout=layout(showlegend=True, legend=LEGEND, **_fault_layout(parts)),
+                layout=layout(showlegend=True, legend=legend(), **_fault_layout(parts)),
             )
 
 
@@ -376,7 +376,7 @@ def _stacked(title: str) -> Document:
         xaxis=axis("", type="category"),
         yaxis=axis(title),
         showlegend=True,
-        legend=LEGEND,
+        legend=legend(),
     )
 
 
@@ -476,7 +476,7 @@ def _sets_figure(runs: list[Document], number: int) -> Figure:
             xaxis=axis("set"),
             yaxis=axis("per million references", rangemode="tozero"),
             showlegend=True,
-            legend=LEGEND,
+            legend=legend(),
         ),
         height=430,
     )
@@ -515,7 +515,7 @@ def _windows_figure(runs: list[Document], number: int) -> Figure:
             xaxis=axis(title, rangemode="tozero"),
             yaxis=axis("per thousand references", rangemode="tozero"),
             showlegend=True,
-            legend=LEGEND,
+            legend=legend(),
         ),
         height=HEIGHT,
         wide=True,

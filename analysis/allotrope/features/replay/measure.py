@@ -14,7 +14,7 @@ from typing import Any
 from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
-from ...system.launch import launch
+from ...system.launch import Launch, launch
 from ...system.native import ask, last_line, without_name
 from ...system.places import PLACES, built
 
@@ -47,11 +47,13 @@ class Replayer:
         """One run. `failure` is set where it did not come to its end."""
         result, errors = self.folder / "result.json", self.folder / "errors"
         run = launch(
-            [str(built(PLACES.player)), str(self.operations)],
-            unset=allocators.OWN_VARIABLES,
-            environment={**allocator.environment(), **(settings or {})},
-            stdout=result,
-            stderr=errors,
+            Launch(
+                [str(built(PLACES.player)), str(self.operations)],
+                unset=allocators.OWN_VARIABLES,
+                environment={**allocator.environment(), **(settings or {})},
+                stdout=result,
+                stderr=errors,
+            )
         )
         if run.exit_status != 0:
             said = without_name(last_line(errors.read_bytes()))

@@ -94,7 +94,7 @@ def trade_off(played: list[Document]) -> Figure:
             xaxis=axis("RSS growth, MiB", rangemode="tozero"),
             yaxis=axis("s", rangemode="tozero"),
             showlegend=True,
-            legend=legend(-0.25),
+            legend=legend(),
         ),
         height=400,
     )
@@ -116,7 +116,7 @@ def heap_figure(document: Document, played: list[Document]) -> Figure:
         "The heap when the program asked for most",
         "Only allotrope's own allocators keep this account.",
         data,
-        stacked_layout(legend(-0.3, traceorder="normal")),
+        stacked_layout(legend(traceorder="normal")),
         height=160 + 34 * len(known),
     )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from ...system.launch import Run, Running, launch, signal_name
+from ...system.launch import Launch, Run, Running, launch, signal_name
 from ...system.native import last_line
 from ...system.places import own_programs
 from ...system.process_tree import tree_usage
@@ -236,14 +236,16 @@ def _shell(command: str, place: Place, around: Surroundings, timeout: float | No
     with scratch_folder() as folder, _kept_on(around.processors.load):
         output, errors = folder / "stdout", folder / "stderr"
         run = launch(
-            ["/bin/sh", "-c", place.fill(command)],
-            # What is ours already need not stand on a command line, where others can read it.
-            environment=dict(environment.items() - os.environ.items()),
-            unset=[name for name in os.environ if name not in environment],
-            stdout=output,
-            stderr=errors,
-            timeout=timeout,
-            directory=around.directory,
+            Launch(
+                ["/bin/sh", "-c", place.fill(command)],
+                # What is ours already need not stand on a command line, where others can read it.
+                environment=dict(environment.items() - os.environ.items()),
+                unset=[name for name in os.environ if name not in environment],
+                stdout=output,
+                stderr=errors,
+                timeout=timeout,
+                directory=around.directory,
+            )
         )
         complaint = errors.read_text(errors="replace")
         return _Said(run, output.read_text(errors="replace") + complaint, last_line(complaint))

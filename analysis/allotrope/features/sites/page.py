@@ -50,11 +50,12 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
     root = tree(found.sites, moment)
     if not root.size:
         return None
-    names, parents, sizes, ids, fills, depth = [], [], [], [], [], 0
+    names, parents, sizes, fills, depth = [], [], [], [], 0
+    ids: list[str] = []
     stack: list[tuple[Node, str, int]] = [(root, "", 0)]
     while stack:
         node, parent, level = stack.pop()
-        own = f"{parent}/{node.name}" if parent else node.name
+        own = str(len(ids))  # the path would make the page grow with the square of the depth
         names.append(node.name)
         parents.append(parent)
         sizes.append(node.size)
@@ -215,7 +216,8 @@ def _areas(
         }
         for place, part in enumerate(parts)
     ]
-    time = axis("s after the start", fixedrange=False, rangeslider={"thickness": 0.08})
+    # No title: plotly keeps too little room for one below the strip.
+    time = axis("", ticksuffix=" s", fixedrange=False, rangeslider={"thickness": 0.08})
     return Figure(
         name=name,
         title=title,
@@ -226,9 +228,9 @@ def _areas(
             yaxis=axis("MiB", rangemode="tozero"),
             dragmode="zoom",
             showlegend=True,
-            legend=legend(-0.45, traceorder="normal"),
+            legend=legend(traceorder="normal"),
         ),
-        height=460,
+        height=500,
         wide=True,
     )
 

@@ -139,6 +139,7 @@ class SuiteEvidence:
         self.document = document
         self.baseline = str(document["baseline"])
         self.threshold = THRESHOLD
+        self.remedy = "More rounds may tell."
         self.candidates: Sequence[str] = [
             spec for spec, found in document["means"].items() if found["cpu_seconds"]
         ]

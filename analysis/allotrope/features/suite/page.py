@@ -5,7 +5,7 @@ import shlex
 from typing import Any, Mapping
 
 from ...output.page import Figure, Page, Section, Table, plain
-from ...output.plots import interval_bar, ratio_layout
+from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
@@ -120,18 +120,19 @@ def _per_program(document: Document, quantity: str) -> Figure:
             if ratio is None or ratio["ratio"] is None or specs[place] == document["baseline"]:
                 continue
             offset = 0.7 * ((place + 0.5) / len(specs) - 0.5)
-            legend = {"legendgroup": str(place), "showlegend": place not in named}
-            data.append(_interval(place, plain(specs[place]), row + offset, ratio, **legend))
+            group = {"legendgroup": str(place), "showlegend": place not in named}
+            data.append(_interval(place, plain(specs[place]), row + offset, ratio, **group))
             named.add(place)
     labels = [plain(entry["name"]) for entry in entries]
-    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=TITLES[quantity],
         caption=f"Median ratio to {document['baseline']} with its interval, program by program; "
         "left of 1 is less.",
         data=data,
-        layout=ratio_layout(labels, document["baseline"], showlegend=True, legend=legend),
+        layout=ratio_layout(
+            labels, document["baseline"], showlegend=True, legend=legend(itemsizing="constant")
+        ),
         height=150 + (24 + 9 * len(specs)) * len(entries),
     )
 

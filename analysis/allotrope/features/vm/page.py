@@ -100,7 +100,7 @@ def figure_2(document: Document) -> Figure:
             xaxis=axis("adds"),
             yaxis=axis("", autorange="reversed", type="category"),
             showlegend=True,
-            legend=legend(-0.15),
+            legend=legend(),
         ),
         height=120 + 26 * len(bars),
         wide=True,
@@ -133,7 +133,7 @@ def _lines(name: str, title: str, caption: str, lines: list[dict[str, Any]], uni
             xaxis=axis(unit, type="log", dtick=1),
             yaxis=axis("µs", type="log", dtick=1),
             showlegend=True,
-            legend=legend(-0.25),
+            legend=legend(),
         ),
         height=340,
     )

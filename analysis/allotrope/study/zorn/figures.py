@@ -16,8 +16,6 @@ from .printed import PRINTED
 from .results import Results
 from .sheets import (
     ABSENT,
-    GENERATIONS,
-    UNDEFINED,
     Record,
     Sheet,
     count_cell,
@@ -28,32 +26,24 @@ from .tables import (
     ALL_1992,
     BSD,
     COLLECTED,
-    EXPLICIT,
+    LOCALITY_PAIRS,
+    LOCALITY_SHOWN,
     UNOPTIMISED_BSD,
     Pair,
-    heading,
+    label,
     measured,
     misses_by_place,
+    misses_table,
     record,
 )
 
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "p", "d", "H")
 PAPER = "#b0b0b0"  # what the paper gives
 COLOURS = (
     *("#000000", "#0b62b8", "#b8470b", "#0d7a4f", "#7a3fa0", "#8c6d00"),
-    *("#b01f5c", "#4d6270", "#5f8f1f", "#006d77", "#5b4636"),
+    *("#b01f5c", "#4d6270", "#5f8f1f", "#006d77", "#5b4636", "#1b3a8c", "#a0522d", "#708238"),
 )
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
-LOCALITY_PAIRS = [
-    *EXPLICIT,
-    UNOPTIMISED_BSD,
-    COLLECTED,
-    ("optimised", "glibc"),
-    ("optimised", "jemalloc"),
-    ("optimised", "mimalloc"),
-    ("optimised", "blocks"),
-    ("collected", "gc:free=ignore"),
-]
 CURVE_PAIRS = [
     BASELINE,
     BSD,
@@ -61,6 +51,7 @@ CURVE_PAIRS = [
     COLLECTED,
     ("optimised", "blocks"),
     ("collected", "gc:free=ignore"),
+    ("collected", "libgc"),
 ]
 LOOKS = [
     BASELINE,
@@ -74,6 +65,9 @@ LOOKS = [
     ("optimised", "glibc"),
     ("optimised", "jemalloc"),
     ("optimised", "mimalloc"),
+    ("optimised", "tcmalloc"),
+    ("collected", "libgc"),
+    ("collected", "libgc:incremental"),
     ("age", "instructions"),
     ("age", "bytes"),
 ]
@@ -95,11 +89,6 @@ def look(pair: Pair) -> tuple[str, str, Any]:
     """Mark, colour and dashes of a configuration, the same in every figure."""
     number = LOOKS.index(pair) if pair in LOOKS else len(LOOKS)
     return MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-
-
-def label(pair: Pair) -> str:
-    name = heading(pair)
-    return f"{name}, unoptimised" if pair[0] == "unoptimised" else name
 
 
 # Drawing
@@ -336,7 +325,7 @@ def _exact_point(value: float | None) -> Point | None:
 
 def _but_bsd(results: Results) -> list[Pair]:
     """Those whose locality was measured and is told as a ratio to BSD's."""
-    return [pair for pair in measured(results, LOCALITY_PAIRS) if pair != BSD]
+    return [pair for pair in measured(results, LOCALITY_SHOWN) if pair != BSD]
 
 
 def paper_time(name: str, pair: Pair) -> float | None:
@@ -463,7 +452,12 @@ def faults_figure(results: Results) -> Sheet:
                 over_bsd = ratio(name, pair, memory)
                 records.append(record(name, pair, **fields, ratio_to_bsd=over_bsd))
 
-    header, rows = fault_rows(results, names, [BSD, *pairs], fixed)
+    shown = measured(results, LOCALITY_SHOWN)
+    rows = [
+        [name, *(_faults_cell(results, name, pair, fixed) for pair in shown)]
+        for name in names
+        if fixed is not None
+    ]
     svg = _dots(
         "figure-4",
         names,
@@ -478,43 +472,21 @@ def faults_figure(results: Results) -> Sheet:
         "Replacement faults (LRU, pages of 4 KiB) as a ratio to BSD's, at one memory size for all "
         "programs: the power of two at which most still replace pages under BSD and the "
         "collector, and of these that at which the two differ most. Grey: the paper's one to "
-        "two orders of magnitude for the collector. The table: replacement faults, and in "
-        "brackets their ratio to BSD's, undefined where BSD has none; there and at 2 MiB; "
-        "first touches, which are in no figure.",
+        "two orders of magnitude for the collector. The table: replacement faults there, and in "
+        "brackets how many that is in a million references.",
         records,
-        header,
+        ["program", *map(label, shown)] if rows else [],
         rows,
         svg=svg,
     )
 
 
-def fault_rows(
-    results: Results,
-    names: Sequence[str],
-    pairs: Sequence[Pair],
-    fixed: int | None,
-) -> tuple[list[str], list[list[str]]]:
-    """The figures behind the picture, which has no room for two memories and two page sizes."""
-    rows = []
-    for name in names:
-        for page in (4096, 8192):
-            for memory in dict.fromkeys((fixed, paper.MEMORY_1992)):
-                if memory is None:
-                    continue
-                base = results.replacement_faults(name, *BSD, memory, page)
-                cells = []
-                for pair in pairs:
-                    faults = results.replacement_faults(name, *pair, memory, page)
-                    cell = count_cell(faults)
-                    if faults is not None and base is not None:
-                        cell += f" ({number_cell(faults / base) if base else UNDEFINED})"
-                    cells.append(cell)
-                rows.append([f"{name}, {short_bytes(memory)}, {short_bytes(page)} pages", *cells])
-            curves = [results.page_curve(name, *pair, page) for pair in pairs]
-            touched = [count_cell(one["cold"] if one else None) for one in curves]
-            rows.append([f"{name}, first touches, {short_bytes(page)} pages", *touched])
-    rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
-    return ["program, memory", *map(label, pairs)], rows
+def _faults_cell(results: Results, name: str, pair: Pair, memory: int) -> str:
+    faults = results.replacement_faults(name, *pair, memory)
+    references = results.references(name, *pair)
+    if faults is None or not references:
+        return ABSENT
+    return f"{count_cell(faults)} ({number_cell(1e6 * faults / references)})"
 
 
 def fault_curves(results: Results) -> Sheet:
@@ -585,12 +557,16 @@ def misses_figure(results: Results) -> Sheet:
 
     title = "miss rate, ratio to BSD's"
     svg = _dots("figure-6", names, pairs, lambda *one: _exact_point(ratio(*one)), title, said)
+    table = misses_table(results, LOCALITY_SHOWN, "", "")
     return Sheet(
         "figure-6",
         "Figure 6: cache misses",
         "Misses per data reference in a direct-mapped cache of 128 KiB with 32-byte "
-        "blocks, as a ratio to BSD's. Grey: the paper's 3 to 10 for the collector.",
+        "blocks, as a ratio to BSD's. Grey: the paper's 3 to 10 for the collector. The table: "
+        "misses in 100 references, and in brackets their number.",
         records,
+        table.header,
+        table.rows,
         svg=svg,
     )
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,16 +18,27 @@ from ...features.trace.reader import TraceError
 from ...features.trace.record import recorder_tools
 from ...system.allocators import OWN_VARIABLES, Allocator
 from ...system.errors import UserError
-from ...system.launch import Run, launch
+from ...system.launch import Launch, Run, launch
 from ...system.native import last_line, read_reports, without_name
 from ...system.places import PLACES, built
-from .plan import LOCALITY_OPTIONS, SHAPE_1992, Configuration, Planned, choose
+from .plan import (
+    FACTOR_RUNS,
+    FACTORS,
+    LIBGC,
+    LOCALITY_OPTIONS,
+    SHAPE_1992,
+    SUNOS,
+    Configuration,
+    Planned,
+    choose,
+)
 from .programs import Form, Program
 
 Result = dict[str, Any]
 # A run may take so much longer than under glibc before it is given up.
 PATIENCE, LEAST_PATIENCE = 25.0, 60.0
 SAMPLES_PER_SECOND = 1997
+PAGE = 4096
 
 
 def patience(probe_seconds: float) -> float:
@@ -58,14 +70,16 @@ class Workshop:
         home = {"HOME": str(self.folder), "TMPDIR": str(self.folder)}
         chosen = allocator.environment() if allocator else {}
         return launch(
-            command or form.command,
-            environment={**home, **form.environment, **chosen, **settings},
-            unset=OWN_VARIABLES,
-            stdin=form.stdin or os.devnull,
-            stdout=self.output,
-            stderr=self.errors,
-            timeout=timeout,
-            directory=self.folder,
+            Launch(
+                command or form.command,
+                environment={**home, **form.environment, **chosen, **settings},
+                unset=OWN_VARIABLES,
+                stdin=form.stdin or os.devnull,
+                stdout=self.output,
+                stderr=self.errors,
+                timeout=timeout,
+                directory=self.folder,
+            )
         )
 
     def output_digest(self) -> str:
@@ -169,27 +183,107 @@ def account(planned: Planned, workshop: Workshop, timeout: float) -> Result:
     one = planned.configurations[0]
     folder = workshop.folder / "account"
     folder.mkdir(exist_ok=True)
-    run = workshop.run(
-        planned.program.forms[one.form],
-        allocator_of(one, planned.program),
-        timeout,
-        ALLOTROPE_STATS=str(folder / "%p.json"),
-    )
-    if failure := workshop.failure(run):
-        return {"failure": failure}
-    heap = read_accounts(folder)
-    if heap is None:
-        return {"failure": "no statistics were written"}
-    largest = max(read_reports(folder), key=lambda each: int(each["calls"]["malloc"]))
+    form, allocator = planned.program.forms[one.form], allocator_of(one, planned.program)
+    if allocator.name == LIBGC:
+        return _libgc_account(form, allocator, workshop, timeout, folder)
+    return _own_account(workshop, form, form.command, allocator, timeout, folder)
+
+
+def _own_account(
+    workshop: Workshop,
+    form: Form,
+    command: Sequence[str],
+    allocator: Allocator,
+    timeout: float,
+    folder: Path,
+) -> Result:
+    """Of one of our allocators. Leaves the folder empty."""
+    settings = {"ALLOTROPE_STATS": str(folder / "%p.json")}
+    run = workshop.run(form, allocator, timeout, command, **settings)
+    heap, reports = read_accounts(folder), read_reports(folder)
     for file in folder.iterdir():
         file.unlink()
+    if failure := workshop.failure(run):
+        return {"failure": failure}
+    if heap is None:
+        return {"failure": "no statistics were written"}
+    largest = max(reports, key=lambda each: int(each["calls"]["malloc"]))
     return {
-        "heap": heap,
+        "heap": heap | {"mapped_mean_bytes": _mean(heap["timeline"])},
         "cpu": run.cpu_seconds,
         "calls": largest["calls"],
         "total": largest.get("total"),
         "peak": largest["peak"],
         "gc": largest.get("gc"),
+    }
+
+
+def _mean(timeline: Mapping[str, Sequence[float | None]] | None) -> float | None:
+    """Of the heap over the run: the points are equally far apart in time."""
+    known = [one for one in (timeline or {}).get("mapped_bytes", ()) if one is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _libgc_account(
+    form: Form, allocator: Allocator, workshop: Workshop, timeout: float, folder: Path
+) -> Result:
+    """What libgc_redirect.c writes: of the process with the largest heap."""
+    run = workshop.run(form, allocator, timeout, LIBGC_STATS=str(folder))
+    reports = read_reports(folder)
+    for file in folder.iterdir():
+        file.unlink()
+    if failure := workshop.failure(run):
+        return {"failure": failure}
+    if not reports:
+        return {"failure": "no statistics were written"}
+    largest = max(reports, key=lambda each: int(each["heap_bytes"]))
+    heap = {"mapped_peak_bytes": largest.pop("heap_bytes")}
+    return {"heap": heap, "cpu": run.cpu_seconds, "peak": {}, "gc": largest}
+
+
+def factors(planned: Planned, workshop: Workshop, timeout: float) -> Result:
+    """The traced load in heaps that begin with so many times what is alive at most: the median CPU
+    time of some runs, and the collections of the last."""
+    one = planned.configurations[0]
+    folder = workshop.folder / "account"
+    folder.mkdir(exist_ok=True)
+    program = planned.program
+
+    def account_of(form: str, spec: str) -> Result:
+        allocator = choose(spec, program.pointers)
+        if allocator is None:
+            raise UserError(f"{spec} is not available any more", 1)
+        chosen = program.forms[form]
+        return _own_account(workshop, chosen, chosen.traced, allocator, timeout, folder)
+
+    freed = account_of(program.form_name("unoptimised"), SUNOS)
+    if "failure" in freed:
+        return freed
+    live = int(freed["peak"]["most_requested_bytes"])
+    sizes = {factor: round(factor * live) // PAGE * PAGE for factor in FACTORS}
+    separator = "," if ":" in one.spec else ":"
+    runs = [
+        {
+            factor: account_of(one.form, f"{one.spec}{separator}initial={size}")
+            for factor, size in sizes.items()
+        }
+        for _ in range(FACTOR_RUNS)
+    ]
+    return {"live_bytes": live, "heaps": [_heap_of(factor, runs) for factor in FACTORS]}
+
+
+def _heap_of(factor: float, runs: Sequence[Mapping[float, Result]]) -> Result:
+    found = [each[factor] for each in runs]
+    failure = next((each["failure"] for each in found if "failure" in each), None)
+    if failure is not None:
+        return {"factor": factor, "failure": failure}
+    return {
+        "factor": factor,
+        "heap_bytes": found[-1]["heap"]["mapped_peak_bytes"],
+        "cpu": statistics.median(each["cpu"] for each in found),
+        "gc_cpu": statistics.median(each["gc"]["cpu_ns"] / 1e9 for each in found),
+        "collections": found[-1]["gc"]["collections"],
+        "longest_pause_ns": statistics.median(each["gc"]["longest_pause_ns"] for each in found),
     }
 
 

@@ -28,7 +28,7 @@ ACCOUNT_KEYS = ("calls", "cpu", "total", "peak", "gc")
 CACHE_KEYS = ("block", "ways", "bytes", "misses", "cold", "capacity", "conflict")
 CACHES_SHOWN = ((32, 1), (64, 8))  # bytes of a block, ways: the paper's, and today's
 SHAPE_KEYS = ("shape", "misses_by_class", "misses_by_set")
-BY_CONFIGURATION = ("accounts", "events", "locality", "samples")  # of Results
+BY_CONFIGURATION = ("accounts", "events", "locality", "samples", "factors")  # of Results
 
 
 def as_text(results: Results) -> str:
@@ -80,7 +80,7 @@ def _what_is_shown(kind: str, result: Result) -> Result:
     if "failure" in result:
         return result
     if kind == "accounts":
-        heap = _only(("mapped_peak_bytes",), result["heap"])
+        heap = _only(("mapped_peak_bytes", "mapped_mean_bytes"), result["heap"])
         return {"heap": heap, **_only(ACCOUNT_KEYS, result)}
     if kind == "locality":
         return {"pages": _pages(result["pages"]), "caches": _caches(result["caches"])}

@@ -13,14 +13,16 @@ from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
 from ...system.places import PLACES
+from .paper import EXCEPT_YACR
 from .programs import Form, Program
 from .store import Step, file_digest
 
-CLASSIC = ("cartesian:classic", "knuth:classic", "bsd:classic", "gnu:classic")
+SUNOS = "cartesian:classic"
+CLASSIC = (SUNOS, "knuth:classic", "bsd:classic", "gnu:classic")
 DEFAULT = ("cartesian", "knuth", "bsd", "gnu")
 MODERN = ("glibc", "jemalloc", "mimalloc", "tcmalloc", "blocks")
-LIBGC = "libgc"
-COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC)
+LIBGC, LIBGC_INCREMENTAL = "libgc", "libgc:incremental"
+COLLECTORS = ("gc:classic", "gc:free=ignore", LIBGC, LIBGC_INCREMENTAL)
 BASELINE = ("optimised", "cartesian:classic")
 # Readings of the originals that cannot be dated, and blocks aligned as in 1992: their memory alone.
 VARIANTS = (
@@ -29,6 +31,12 @@ VARIANTS = (
     "knuth:classic,align=8,cut=end",
     "cartesian:classic,align=8",
 )
+
+# How large a heap a collector begins with, to the most that a program has alive at once.
+FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+FACTOR_RUNS = 3
+# Of a program with a heap of today's size a round takes minutes.
+LARGE_ROUNDS = 3
 
 # What the paper simulates, a block of today direct-mapped for misses by cause, and in 8 ways.
 LOCALITY_OPTIONS = ("--page-size=4096,8192", "--block=32:1,64:8", "--causes")
@@ -85,9 +93,9 @@ class Extent:
                 ("collected", COLLECTORS),
             ]
         elif program.row == "large":
-            pairs = [("optimised", CLASSIC + MODERN), ("collected", COLLECTORS)]
+            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS)]
         elif program.row == "today":
-            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:2])]
+            pairs = [("optimised", CLASSIC + DEFAULT + MODERN), ("collected", COLLECTORS[:3])]
             if "unoptimised" in program.forms:
                 pairs.insert(1, ("unoptimised", ("cartesian:classic", "bsd:classic")))
         else:
@@ -108,7 +116,15 @@ class Extent:
             pairs = [("optimised", self.QUICK_CLASSIC), ("collected", self.QUICK_COLLECTORS)]
             return _resolve(program, pairs)
         pairs = [("optimised", CLASSIC + MODERN), ("unoptimised", ("bsd:classic",))]
-        return _resolve(program, [*pairs, ("collected", COLLECTORS[:2])])
+        return _resolve(program, [*pairs, ("collected", COLLECTORS)])
+
+    def factored(self, program: Program) -> list[Configuration]:
+        """Whose time is measured in heaps of several sizes. What a program needs that never frees
+        is not known."""
+        if program.row != "1992" or program.name in EXCEPT_YACR:
+            return []
+        specs = self.QUICK_COLLECTORS if self.quick else COLLECTORS[:2]
+        return _resolve(program, [("collected", specs)])
 
     def sampled(self, program: Program) -> list[Configuration]:
         """Whose time in malloc and free is sampled: Table 2 speaks of the unoptimised programs."""
@@ -135,12 +151,15 @@ def choose(spec: str, pointers: str = "base") -> Allocator | None:
     """The allocator, None where it is not there on this machine. `pointers`: a program's need."""
     if spec == COLLECTORS[0] and pointers != "base":
         return allocators.choose(f"{spec},pointers={pointers}")
-    if spec == LIBGC:
+    if spec in (LIBGC, LIBGC_INCREMENTAL):
         library = PLACES.library.parent.parent / "bench_programs" / "libgc_redirect.so"
         if not library.exists():
             return None
         version = allocators.package_version("libgc1")
-        return Allocator(spec=LIBGC, name=LIBGC, version=version, library=library)
+        variables = {"GC_ENABLE_INCREMENTAL": "1"} if spec == LIBGC_INCREMENTAL else {}
+        return Allocator(
+            spec=spec, name=LIBGC, version=version, library=library, variables=variables
+        )
     try:
         return allocators.choose(spec)
     except UserError:
@@ -204,7 +223,7 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
     for program in programs:
         for one in available(extent.accounted(program)):
             allocator = chosen[one.spec]
-            if allocator is not None and allocator.ours:
+            if allocator is not None and (allocator.ours or allocator.name == LIBGC):
                 yield of(program, one, "account", 1.5, "timed")
         for one in available(extent.followed(program)):
             yield of(program, one, "events", EVENTS_SLOWDOWN, "traced", recorder=_recorder())
@@ -212,10 +231,16 @@ def steps(extent: Extent, programs: Sequence[Program], probe: Probe) -> Iterator
             more = {"options": LOCALITY_OPTIONS, "recorder": _recorder()}
             yield of(program, one, "locality", TRACED_SLOWDOWN, "traced", **more)
     for program in programs:
+        for one in available(extent.factored(program)):
+            factor = 1.5 * len(FACTORS) * FACTOR_RUNS
+            yield of(program, one, "factors", factor, "traced", factors=FACTORS)
+    for program in programs:
         for one in available(extent.sampled(program)):
             yield of(program, one, "samples", 2, "timed")
     for number in range(extent.rounds):
         for program in programs:
+            if program.row == "large" and number >= LARGE_ROUNDS:
+                continue
             timed = available(extent.timed(program))
             all_needs = {str(one): needs(program, one) for one in timed}
             seconds = sum((probe(program, one.form) or {"timed": 1.0})["timed"] for one in timed)

@@ -49,7 +49,7 @@ class Printed:
     ) -> float | None:
         """Of Table 3 or 4; what is unoptimised by Table 5 or 6. A program without an allocator of
         its own is the same in both forms."""
-        cell = absolute[name].get(spec)
+        cell = absolute.get(name, {}).get(spec)  # of other programs it prints nothing
         if cell is None or (spec == paper.COLLECTOR) != (form == "collected"):
             return None
         if form != "unoptimised" or name not in paper.OWN_ALLOCATOR:

@@ -13,7 +13,7 @@ from ...output.files import replace_file
 from ...output.units import format_bytes
 from ...statistics.intervals import LEAST_ROUNDS, Estimate
 from ...statistics.verdicts import Verdict, tells_chance
-from .answer import answers, contradictions, limits, reconciliation
+from .answer import Answer, answers, contradictions, limits, reconciliation
 from .chart import claims_chart
 from .claims import Claim, Part
 from .explanations import Explanation, file_beside, read_explanations
@@ -38,6 +38,7 @@ class Report:
     figures: Sequence[Sheet]
     beyond: Sequence[Sheet]
     printed: Mapping[str, Claim]  # the claims on the paper's own figures, by number
+    answers: Sequence[Answer]
     chart: Sheet
     limits: Sequence[str]
     reconciliation: str
@@ -69,6 +70,7 @@ def make_report(results: Results, explanations: Mapping[str, Explanation] | None
         figures=list(all_figures(results)),
         beyond=[sheet for sheet in further_tables(results) if sheet.rows and len(sheet.header) > 1],
         printed=printed,
+        answers=answers(results, claims, printed),
         chart=claims_chart(claims, printed),
         limits=limits(results),
         reconciliation=reconciliation(results),
@@ -190,7 +192,7 @@ def render(report: Report) -> str:
         report=report,
         algorithms=ALGORITHMS,
         about_algorithms=ABOUT_ALGORITHMS,
-        answers=answers(report.claims, report.printed),
+        answers=report.answers,
         contradictions=contradictions(report.printed),
         summary=summary(report),
         markup=Markup,

@@ -33,6 +33,7 @@ class Results:
     samples: dict[tuple[str, str], Result] = field(default_factory=dict)
     events: dict[tuple[str, str], Result] = field(default_factory=dict)
     locality: dict[tuple[str, str], Result] = field(default_factory=dict)
+    factors: dict[tuple[str, str], Result] = field(default_factory=dict)
 
     def program(self, name: str) -> Program | None:
         return next((one for one in self.programs if one.name == name), None)
@@ -229,6 +230,12 @@ class Results:
         spent = followed["instructions"]
         freeing = int(spent["free"]) + int(spent["realloc"])
         return freeing / int(spent["malloc"])
+
+    def heaps(self, name: str, form: str, spec: str) -> Sequence[Result]:
+        """The program's time in heaps of several sizes; none where that was not measured."""
+        found = self.factors.get((name, self.key(name, form, spec) or ""))
+        heaps: Sequence[Result] = found["heaps"] if found and "failure" not in found else ()
+        return heaps
 
     # Births and deaths
 

@@ -195,6 +195,8 @@ class Study:
             return measure.account(planned, workshop, measure.patience(timed["timed"]))
         if planned.step.kind == "samples":
             return measure.samples(planned, workshop, 2 * measure.patience(timed["timed"]))
+        if planned.step.kind == "factors":
+            return measure.factors(planned, workshop, measure.patience(timed["traced"]))
         if planned.step.kind == "locality":
             return measure.locality(planned, workshop, 60 + 1000 * timed["traced"])
         return measure.events(planned, workshop, 60 + 1000 * timed["traced"])

@@ -4,14 +4,26 @@
 from dataclasses import replace
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from ...output.units import short_bytes
 from . import paper
-from .plan import BASELINE, CLASSIC, COLLECTORS, DEFAULT, MODERN, VARIANTS
+from .plan import (
+    BASELINE,
+    CLASSIC,
+    COLLECTORS,
+    DEFAULT,
+    FACTORS,
+    LARGE_ROUNDS,
+    LIBGC,
+    MODERN,
+    VARIANTS,
+)
 from .printed import PRINTED
 from .programs import Program
 from .results import Results
 from .sheets import (
     ABSENT,
     GENERATIONS,
+    UNDEFINED,
     Record,
     Sheet,
     bytes_cell,
@@ -34,6 +46,20 @@ TODAY = [
 BSD = ("optimised", "bsd:classic")
 UNOPTIMISED_BSD = ("unoptimised", "bsd:classic")
 Pair = tuple[str, str]
+# The paper's three cases of locality, beside today's collectors; and all that was simulated.
+LOCALITY_SHOWN = [
+    BSD,
+    UNOPTIMISED_BSD,
+    COLLECTED,
+    ("collected", "gc:free=ignore"),
+    ("collected", LIBGC),
+]
+LOCALITY_PAIRS = [
+    *EXPLICIT,
+    UNOPTIMISED_BSD,
+    *(("optimised", spec) for spec in MODERN),
+    *(("collected", spec) for spec in COLLECTORS),
+]
 
 
 def measured(results: Results, pairs: Sequence[Pair]) -> list[Pair]:
@@ -101,11 +127,14 @@ def further_tables(results: Results) -> Iterator[Sheet]:
     for quantity in ("cpu", "rss"):
         yield modern_programs_table(results, quantity, "-classic", ALL_1992)
         yield modern_programs_table(results, quantity, "", TODAY)
+    yield faults_table(results)
+    yield misses_table(results, LOCALITY_PAIRS, "misses", "Cache misses under all allocators")
     yield shares_table(results)
     yield causes_table(results)
     yield sets_table(results)
     yield shapes_table(results)
     yield collections_table(results)
+    yield factors_table(results)
 
 
 def programs_table(results: Results) -> Sheet:
@@ -338,18 +367,23 @@ def large_table(results: Results) -> Sheet:
         heap, resident = results.heap_peak(program, *pair), results.ratio(
             program, pair, BASELINE, "rss"
         )
-        text = ratio_cell(ratio) + (f" ({bytes_cell(heap)})" if heap else "")
-        fields = estimate_fields(ratio) | {"heap_peak_bytes": heap}
+        seconds = results.seconds(program, *pair)
+        told = [f"{number_cell(seconds.median)} s"] if ratio and seconds else []
+        told += [bytes_cell(heap)] if heap else []
+        text = ratio_cell(ratio) + (f" ({', '.join(told)})" if told else "")
+        fields = estimate_fields(ratio) | {"cpu_seconds": seconds and seconds.median}
+        fields |= {"heap_peak_bytes": heap}
         return text, fields | {"rss_ratio": resident and resident.median}
 
-    pairs = [*ALL_1992, *(("optimised", spec) for spec in MODERN)]
+    pairs = [*ALL_1992, *TODAY[: -len(COLLECTORS)]]
     pairs += [("collected", spec) for spec in COLLECTORS[1:]]
     return _grid(
         results,
         "large",
         "Programs of the study with heaps of today's size",
-        "CPU time as a ratio to SunOS's with its interval, and in brackets the heap's high-water "
-        "mark. The same programs as in Table 3, with 100 MB and more alive.",
+        "The same programs as in Table 3, with 100 MB and more that was not freed. CPU time as a "
+        f"ratio to SunOS's, of at most {LARGE_ROUNDS} rounds, so that least and greatest stand "
+        "behind it; in brackets CPU seconds, and the heap's high-water mark.",
         pairs,
         cell,
         None,
@@ -660,29 +694,150 @@ def shapes_table(results: Results) -> Sheet:
 
 
 def collections_table(results: Results) -> Sheet:
-    rows, records = [], []
-    for program in results.row("1992") + results.row("today"):
-        for spec in COLLECTORS[:2]:
-            account = results.account(program.name, "collected", spec)
+    """What collections cost in time, how long the program stands, and what they read."""
+    lines = Lines()
+    rows = ("1992", "large", "today")
+    for program in (one for row in rows for one in results.row(row)):
+        for pair in [("collected", spec) for spec in COLLECTORS]:
+            account = results.account(program.name, *pair)
             found = account and account.get("gc")
+            if not account or not found:
+                continue
+            cells, fields = _collections(account, found)
+            lines.add(program.name, pair, cells, **fields)
+    return lines.sheet(
+        "collections",
+        "Collections and their pauses",
+        "From the collectors' own statistics, all of one run. CPU seconds in collections are the "
+        "process's own; of a study before 2026-11-22 the clock's. A pause is by the clock, which "
+        "runs on while the machine does other work. Roots are stacks, registers and static data, "
+        "which each collection reads; libgc does not tell how much that is, and its collections "
+        "sweep outside the pause. Incremental libgc protects pages, which gawk's own handling of "
+        "SIGSEGV does not survive.",
+        [
+            "collections",
+            "CPU seconds in them",
+            "of the run",
+            "mean pause, ms",
+            "longest pause, ms",
+            "roots a collection",
+        ],
+    )
+
+
+def _collections(account: Mapping[str, Any], found: Record) -> tuple[list[str], dict[str, Any]]:
+    count = found.get("collections")
+    pauses, pause = found.get("pauses", count), found.get("pause_ns")
+    spent = found.get("cpu_ns", pause)
+    roots, longest = found.get("root_bytes"), found.get("longest_pause_ns")
+    fields = {
+        "collections": count,
+        "cpu_seconds_in_collections": spent / 1e9 if spent is not None else None,
+        "cpu_seconds": account.get("cpu"),
+        "mean_pause_ms": pause / pauses / 1e6 if pause is not None and pauses else None,
+        "longest_pause_ms": longest / 1e6 if longest is not None else None,
+        "root_bytes_a_collection": roots / count if roots and count else None,
+    }
+    *numbers, each = fields.values()
+    return [count_cell(numbers[0]), *map(number_cell, numbers[1:]), bytes_cell(each)], fields
+
+
+def factors_table(results: Results) -> Sheet:
+    """Time against the heap that a collector begins with."""
+    lines = Lines()
+    for program in results.row("1992"):
+        for pair in [("collected", spec) for spec in COLLECTORS]:
+            found = results.heaps(program.name, *pair)
             if not found:
                 continue
-            collections, pause = found.get("collections"), found.get("pause_ns")
-            longest = found.get("longest_pause_ns")
-            rows.append([program.name, spec, count_cell(collections)])
-            rows[-1].append(number_cell(pause / 1e9 if pause is not None else None))
-            rows[-1].append(number_cell(account.get("cpu") if account else None))
-            rows[-1].append(number_cell(longest / 1e6 if longest is not None else None))
-            roots = found.get("root_bytes")
-            rows[-1].append(bytes_cell(roots / collections if roots and collections else None))
-            cpu = account.get("cpu") if account else None
-            records.append({"program": program.name, "allocator": spec, "cpu": cpu, **found})
-    title = "Collections"
-    caption = (
-        "From the collectors' own statistics, all of one run: seconds in collections by the clock, "
-        "which runs on while the machine does other work; CPU seconds of that run; bytes of "
-        "roots (stacks, registers and static data) that a collection reads."
+            # The same of those that failed: the row keeps its columns.
+            last = next((one["cpu"] for one in reversed(found) if "cpu" in one), None)
+            cells = [_factor_cell(one, last) for one in found]
+            lines.add(program.name, pair, cells, heaps=found)
+    header = [f"{factor:g}×" for factor in FACTORS]
+    return lines.sheet(
+        "heap-factor",
+        "Time against heap",
+        "The smaller load. The collector begins with a heap of so many times what the program has "
+        "alive at most under malloc and free. CPU time as a ratio to that with the largest heap; "
+        "in brackets collections, and the heap that it came to: a collector that reclaims too "
+        "little lets it grow.",
+        header,
     )
-    header = ["program", "collector", "collections", "seconds in them", "CPU seconds of the run"]
-    header += ["longest pause, ms", "roots a collection"]
-    return Sheet("collections", title, caption, records, header, rows, 2, beyond=True)
+
+
+def _factor_cell(one: Mapping[str, Any], last: float | None) -> str:
+    if "failure" in one:
+        return "failed"
+    ratio = number_cell(one["cpu"] / last if last else None)
+    return f"{ratio} ({count_cell(one['collections'])}, {bytes_cell(one['heap_bytes'])})"
+
+
+def faults_table(results: Results) -> Sheet:
+    """What Figure 4 has no room for: all allocators, two memories and two page sizes."""
+    names = [one.name for one in results.row("1992") if one.name not in results.missing]
+    pairs, fixed = measured(results, LOCALITY_PAIRS), results.fixed_memory()
+    memories = [one for one in dict.fromkeys((fixed, paper.MEMORY_1992)) if one is not None]
+    rows, records = [], []
+    for name in names:
+        for page in (4096, 8192):
+            at_page = f"{short_bytes(page)} pages"
+            for memory in memories:
+                faults = [results.replacement_faults(name, *one, memory, page) for one in pairs]
+                base = results.replacement_faults(name, *BSD, memory, page)
+                cells = [_faults_over(one, base) for one in faults]
+                rows.append([f"{name}, {short_bytes(memory)}, {at_page}", *cells])
+                where = {"memory_bytes": memory, "page_bytes": page}
+                for pair, count in zip(pairs, faults, strict=True):
+                    records.append(record(name, pair, **where, replacement_faults=count))
+            curves = [results.page_curve(name, *pair, page) for pair in pairs]
+            touched = [count_cell(one["cold"] if one else None) for one in curves]
+            rows.append([f"{name}, first touches, {at_page}", *touched])
+    rows.append([GENERATIONS, ABSENT, *[""] * (len(pairs) - 1)])
+    return Sheet(
+        "page-faults",
+        "Page faults under all allocators",
+        "Replacement faults (LRU), and in brackets their ratio to BSD's, undefined where BSD has "
+        "none, at the memory of Figure 4 and at the paper's 2 MiB; first touches, which are in no "
+        "figure.",
+        records,
+        ["program, memory", *map(label, pairs)] if pairs else [],
+        rows,
+        beyond=True,
+    )
+
+
+def _faults_over(faults: int | None, base: int | None) -> str:
+    text = count_cell(faults)
+    if faults is None or base is None:
+        return text
+    return f"{text} ({number_cell(faults / base) if base else UNDEFINED})"
+
+
+def misses_table(results: Results, pairs: Sequence[Pair], name: str, title: str) -> Sheet:
+    """Counts and rates in the paper's cache."""
+
+    def cell(program: str, pair: Pair) -> tuple[str, dict[str, Any]]:
+        one = results.cache(program, *pair, paper.CACHE_1992)
+        rate = results.miss_rate(program, *pair, paper.CACHE_1992)
+        text = ABSENT if one is None else f"{percent_cell(rate)} ({count_cell(one['misses'])})"
+        return text, {"miss_rate": rate, "misses": one and one["misses"]}
+
+    sheet = _grid(
+        results,
+        name,
+        title,
+        "Misses in 100 data references in a direct-mapped cache of 128 KiB with 32-byte blocks; in "
+        "brackets their number.",
+        pairs,
+        cell,
+        None,
+        beyond=True,
+    )
+    return replace(sheet, header=["program", *map(label, measured(results, pairs))])
+
+
+def label(pair: Pair) -> str:
+    """A heading that tells the two forms under an explicit allocator apart."""
+    name = heading(pair)
+    return f"{name}, unoptimised" if pair[0] == "unoptimised" else name

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * policy_kernel.c: the kernel tells which old pages are dirty (vm/kernel/dirty.h): what the paper
+ * calls `dirty`, as Linux has it.
+ */
+#include "bench_programs/runtime/policy.h"
+#include "bench_programs/runtime/remembered_set.h"
+#include "vm/kernel/dirty.h"
+
+const char policy_name[] = "kernel";
+struct policy_counters policy_counters;
+
+static uintptr_t end_in_use(void)
+{
+    return (heap.old_top + RUNTIME_PAGE - 1) & ~(uintptr_t)(RUNTIME_PAGE - 1);
+}
+
+void policy_open(const char *file)
+{
+    if (file)
+        heap_fail("the kernel has no use for a file");
+    remembered_open();
+    if (dirty_open(DIRTY_ASYNC) != DIRTY_ASYNC || !dirty_track(heap_old_start, heap.old_end))
+        heap_fail(dirty_counts().refused ? dirty_counts().refused : "the kernel tracks no memory");
+}
+
+void policy_start(void)
+{
+    policy_clean();
+}
+
+void policy_visit_roots(slot_visitor *visit)
+{
+    struct dirty_scan scan = dirty_begin();
+    dirty_look(&scan, heap_old_start, end_in_use());
+    struct dirty_run run = {heap_old_start, end_in_use()};
+    for (; dirty_next_run(DIRTY_GENERATIONS, &run);
+         run = (struct dirty_run){run.end, end_in_use()}) {
+        policy_counters.dirty += (run.end - run.start) / RUNTIME_PAGE;
+#ifndef BARRIER_BROKEN
+        visit_slots(run.start, run.end, remember_if_young);
+#endif
+    }
+    remembered_visit(visit);
+}
+
+void policy_before_write(uintptr_t start, uintptr_t end)
+{
+    (void)start, (void)end;
+}
+
+void policy_remember(value *slot)
+{
+    remember(slot);
+}
+
+/* The world is one thread, and it stands here: what the scavenge wrote is no news. */
+void policy_clean(void)
+{
+    struct dirty_scan scan = dirty_begin();
+    dirty_reprotect(&scan, heap_old_start, end_in_use());
+    dirty_clean(DIRTY_GENERATIONS, heap_old_start, end_in_use());
+}
+
+void policy_allocated_old(uintptr_t start, uintptr_t end)
+{
+    (void)start, (void)end;
+}
+
+bool policy_knows(value *slot)
+{
+    return is_remembered(slot);
+}
