@@ -104,10 +104,11 @@ static void check_page(uintptr_t page)
         fail("the page ", (const void *)page, " has been written, and is said to be clean", NULL);
 }
 
-static void check_range(void *unused, char *start, char *end, const struct slab *mapping)
+static void check_range(void *unused, const char *start, const char *end,
+                        const struct slab *mapping)
 {
     (void)unused;
-    for (char *page = start; !mapping && page < end; page += PAGE_BYTES)
+    for (const char *page = start; !mapping && page < end; page += PAGE_BYTES)
         check_page((uintptr_t)page);
 }
 

@@ -504,6 +504,14 @@ static inline bool should_share(const struct marker *marker)
            atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0;
 }
 
+static inline void prefetch(const struct referent *referent)
+{
+    __builtin_prefetch(referent->bits, 1);
+    __builtin_prefetch(referent->start);
+    if (referent->bytes > MOSTLY_IN_A_LINE)
+        __builtin_prefetch(referent->start + referent->bytes - 1);
+}
+
 /* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
  * the second step for the first in the queue, and so on. Counters and bounds are in registers.
  * shared: see marks-only-grow. minor: of a minor collection. */
@@ -521,10 +529,7 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
             if (minor && names_old(word))
                 continue;
             if (__builtin_expect(find_referent(word, referent), 1)) {
-                __builtin_prefetch(referent->bits, 1);
-                __builtin_prefetch(referent->start);
-                if (referent->bytes > MOSTLY_IN_A_LINE)
-                    __builtin_prefetch(referent->start + referent->bytes - 1);
+                prefetch(referent);
                 queued++;
             } else { /* one past the end of a slab */
                 marker->top = top;
