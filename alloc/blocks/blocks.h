@@ -111,7 +111,7 @@ void blocks_young_swept(void);
 /* All memory that blocks may lie in, but for blocks that were made during a fork. mapping: the
  * large block that it is, NULL: a part of the heap's space, of which the end may be new. By
  * blocks_lock, in the same order each time, unless mappings come or go. */
-typedef void blocks_range_visitor(void *argument, char *start, char *end,
+typedef void blocks_range_visitor(void *argument, const char *start, const char *end,
                                   const struct slab *mapping);
 void blocks_each_range(blocks_range_visitor *visit, void *argument);
 

@@ -26,7 +26,7 @@
 enum { SMALL_SLAB_GRANULES = 1, LARGE_SLAB_GRANULES = 4, SMALL_SLAB_LARGEST = 4096 };
 
 /* A slab is gone through again when one block in this many is free. */
-enum { REUSE_THRESHOLD_DIVISOR = 8, REUSE_THRESHOLD_DIVISOR_OF_GENERATIONS = 2 };
+enum { REUSE_THRESHOLD_DIVISOR = 8 };
 
 uint32_t count_free(const struct slab *slab)
 {
@@ -39,9 +39,7 @@ uint32_t count_free(const struct slab *slab)
 
 static uint32_t reuse_threshold(const struct slab *slab)
 {
-    uint32_t count =
-        slab->capacity / (blocks_heap.rows >= SLAB_OLD_ROWS ? REUSE_THRESHOLD_DIVISOR_OF_GENERATIONS
-                                                            : REUSE_THRESHOLD_DIVISOR);
+    uint32_t count = slab->capacity / REUSE_THRESHOLD_DIVISOR;
     return count > 0 ? count : 1;
 }
 

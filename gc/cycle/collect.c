@@ -218,6 +218,7 @@ static void set_pace(const struct collection *collection)
         .requested = state.requested,
         .live = state.old_bytes,
         .minor = state.minor,
+        .ready = generations_are_ready(),
         .promoted = state.swept.promoted_bytes,
         .followed = state.swept.promoted_bytes + state.rescanned_bytes,
         .freed = state.swept.bytes + state.swept.suspect_bytes, /* what the program forgot */

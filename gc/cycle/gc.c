@@ -121,7 +121,7 @@ static const struct option_description options[] = {
     {"stack", "bytes that each marker's stack may grow to",
      NUMBER_IN(0, struct gc_options, collections.stack_bytes), .minimum = 65536,
      .maximum = (uint64_t)1 << 32, .initial = (uint64_t)256 << 20},
-    {"generations", "2: minor collections, of what is young; 1: none",
+    {"generations", "2: minor collections, of what is young (experimental); 1: none",
      NUMBER_IN(0, struct gc_options, collections.generations), .minimum = 1, .maximum = 2,
      .initial = 1},
     {"dirty", "how the kernel tells which pages were written; none: all collections are full",

@@ -57,7 +57,7 @@ static void each_range(blocks_range_visitor *visit, void *argument)
 /* Tracking. */
 
 /* A mapping is young when it is new, and when its pages were moved: [born-dirty]. */
-static void track_new(void *unused, char *start, char *end, const struct slab *mapping)
+static void track_new(void *unused, const char *start, const char *end, const struct slab *mapping)
 {
     (void)unused;
     uintptr_t from = (uintptr_t)start, to = (uintptr_t)end;
@@ -80,7 +80,7 @@ void generations_prepare(void)
     generations.resting = false;
 }
 
-static void untrack(void *unused, char *start, char *end, const struct slab *mapping)
+static void untrack(void *unused, const char *start, const char *end, const struct slab *mapping)
 {
     (void)unused;
     if (!mapping)
@@ -101,7 +101,8 @@ void generations_rest(void)
 
 typedef void dirty_visitor(uintptr_t start, uintptr_t end);
 
-static void each_dirty_run(void *argument, char *start, char *end, const struct slab *mapping)
+static void each_dirty_run(void *argument, const char *start, const char *end,
+                           const struct slab *mapping)
 {
     (void)mapping;
     dirty_visitor *const *visit = argument;
@@ -117,7 +118,8 @@ static void each_dirty(dirty_visitor *visit)
     each_range(each_dirty_run, &visit);
 }
 
-static void look_at_range(void *unused, char *start, char *end, const struct slab *mapping)
+static void look_at_range(void *unused, const char *start, const char *end,
+                          const struct slab *mapping)
 {
     (void)unused;
     bool told = start == end || dirty_look(&generations.scan, (uintptr_t)start, (uintptr_t)end);

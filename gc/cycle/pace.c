@@ -79,6 +79,7 @@ static struct {
     size_t headroom_of_full;  /* that the last full collection has set */
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
+    bool is_ready;            /* the next could be a minor one */
     bool has_ceased;
     unsigned fulls, retry_after;           /* since minor collections have ceased */
     uint64_t smoothed_pause, smoothed_run; /* ns */
@@ -288,13 +289,16 @@ static size_t nursery(void)
 
 bool pace_has_minors(void)
 {
-    return pace.options.generations && (!pace.has_ceased || pace.fulls + 1 >= pace.retry_after);
+    bool has_room = pace.headroom_of_full == 0 || nursery() < pace.headroom_of_full ||
+                    pace.options.always_minors;
+    return pace.options.generations && has_room &&
+           (!pace.has_ceased || pace.fulls + 1 >= pace.retry_after);
 }
 
 /* Of the headroom that the last full collection has set. */
 bool pace_wants_minor(void)
 {
-    return pace.options.generations && !pace.has_ceased &&
+    return pace.options.generations && pace.is_ready && !pace.has_ceased &&
            pace.promoted + nursery() < pace.headroom_of_full;
 }
 
@@ -339,6 +343,7 @@ static void set_after_minor(const struct pace_report *report)
 void pace_collected(const struct pace_report *report)
 {
     pace.last_mark_ns[report->minor] = report->mark_ns;
+    pace.is_ready = report->ready;
     if (report->minor) {
         set_after_minor(report);
         return;

@@ -44,6 +44,7 @@ struct pace_report {
     uint64_t pause_ns, mark_ns;
     uint64_t ran_ns; /* of the program since the last collection */
     bool minor;
+    bool ready;      /* the next could be a minor one */
     size_t promoted; /* has become old */
     size_t followed; /* of a minor collection: promoted, and old blocks that were read again */
 };

@@ -57,6 +57,12 @@ static _Noreturn void fail(const char *what, const void *block, const char *wher
     abort();
 }
 
+/* What marking itself reads without a look at the mappings, and no more. */
+static bool may_be_read(const struct slab *slab)
+{
+    return !mark_skips_unreadable() || slab->block_bytes < PAGE_BYTES;
+}
+
 /* Pages. */
 
 static uint64_t *sum_of(uintptr_t page)
@@ -84,29 +90,31 @@ void verify_cleaned(uintptr_t start, uintptr_t end)
         return;
     for (uintptr_t page = start; page < end; page += PAGE_BYTES)
         if (sum_of(page))
-            *sum_of(page) = mark_skips_unreadable() ? 0 : sum_page(page);
+            *sum_of(page) = may_be_read(blocks_slab_of((const void *)page)) ? sum_page(page) : 0;
 }
 
 static void check_page(uintptr_t page)
 {
     const uint64_t *sum = sum_of(page);
-    if (!sum || *sum == 0 || dirty_page(DIRTY_GENERATIONS, page) || !generations_page_has_old(page))
+    if (!sum || *sum == 0 || dirty_page(DIRTY_GENERATIONS, page) ||
+        !generations_page_has_old(page) || !may_be_read(blocks_slab_of((const void *)page)))
         return;
     uint64_t now = sum_page(page);
     if (now != *sum && now != 1)
         fail("the page ", (const void *)page, " has been written, and is said to be clean", NULL);
 }
 
-static void check_range(void *unused, char *start, char *end, const struct slab *mapping)
+static void check_range(void *unused, const char *start, const char *end,
+                        const struct slab *mapping)
 {
     (void)unused;
-    for (char *page = start; !mapping && page < end; page += PAGE_BYTES)
+    for (const char *page = start; !mapping && page < end; page += PAGE_BYTES)
         check_page((uintptr_t)page);
 }
 
 void verify_clean_pages(void)
 {
-    if (verify.on && !mark_skips_unreadable())
+    if (verify.on)
         blocks_each_range(check_range, NULL);
 }
 
@@ -138,23 +146,32 @@ static void find_lost(void *first, struct slab *slab)
             *found = slab_block(slab, i * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(lost(slab, i)));
 }
 
-static const void *lost_block_at(uintptr_t word)
+/* The lost block that an address lies in. *is_live: it lies in a live one, lost or not. */
+static const void *lost_block_at(uintptr_t address, bool *is_live)
 {
-    struct slab *slab = blocks_slab_of((const void *)word);
+    struct slab *slab = blocks_slab_of((const void *)address);
     bool exact;
-    size_t index = slab ? slab_index(slab, (const void *)word, &exact) : 0;
-    if (!slab || index >= slab->capacity ||
-        !(lost(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
+    size_t index = slab ? slab_index(slab, (const void *)address, &exact) : 0;
+    *is_live = false;
+    if (!slab || index >= slab->capacity)
         return NULL;
-    return slab_block(slab, index);
+    size_t word = index / SLAB_WORD_BLOCKS;
+    *is_live = (slab_live(slab, word) & slab_bit(index)) != 0;
+    return lost(slab, word) & slab_bit(index) ? slab_block(slab, index) : NULL;
+}
+
+/* The lost block that a word of a block names: mark.c, one past the end. */
+static const void *lost_block_of(uintptr_t word)
+{
+    bool is_live;
+    const void *block = lost_block_at(word, &is_live);
+    return block || is_live ? block : lost_block_at(word - 1, &is_live);
 }
 
 /* A word of a block that the minor collection has marked. */
 static void check_word(const char *at, bool is_old)
 {
-    const void *block = lost_block_at(word_at(at));
-    if (!block)
-        block = lost_block_at(word_at(at) - 1); /* it may end there */
+    const void *block = lost_block_of(word_at(at));
     if (!block)
         return;
     bool dirty = dirty_page(DIRTY_GENERATIONS, (uintptr_t)at) ||
@@ -169,7 +186,7 @@ static void check_word(const char *at, bool is_old)
 static void check_words(void *unused, struct slab *slab)
 {
     (void)unused;
-    for (size_t i = 0; i < slab->capacity; i++) {
+    for (size_t i = 0; may_be_read(slab) && i < slab->capacity; i++) {
         size_t word = i / SLAB_WORD_BLOCKS;
         uint64_t followed =
             slab_live(slab, word) & *slab_seen(slab, word) & ~slab->words[word].retired;
@@ -193,9 +210,8 @@ void verify_marks(void)
     const char *found = NULL;
     blocks_each_slab(find_lost, &found);
     if (found) {
-        verify.is_stale = false;
-        if (!mark_skips_unreadable())
-            blocks_each_slab(check_words, NULL);
+        verify.is_stale = mark_skips_unreadable(); /* not all can be looked into */
+        blocks_each_slab(check_words, NULL);
         if (!verify.is_stale)
             fail("a minor collection would free ", found, ", which a full one reaches", NULL);
         verify.counts.stale++;

@@ -445,6 +445,15 @@ static inline bool find_referent(uintptr_t word, struct referent *referent)
     return true;
 }
 
+/* Whether all that the word can name is old, so that its mark need not be looked at:
+ * [sticky-marks]. What begins a slab may be named by its end, which is another slab's. */
+static inline bool names_old(uintptr_t word)
+{
+    const struct slab *slab = slab_at(word);
+    return slab && !atomic_load_explicit(&slab->young, memory_order_relaxed) &&
+           word != (uintptr_t)slab->base && !slab->is_of_fork;
+}
+
 static inline bool is_live(const struct referent *referent)
 {
     const struct slab_word *bits = referent->bits;
@@ -495,10 +504,19 @@ static inline bool should_share(const struct marker *marker)
            atomic_load_explicit(&mark.idle, memory_order_relaxed) > 0;
 }
 
+static inline void prefetch(const struct referent *referent)
+{
+    __builtin_prefetch(referent->bits, 1);
+    __builtin_prefetch(referent->start);
+    if (referent->bytes > MOSTLY_IN_A_LINE)
+        __builtin_prefetch(referent->start + referent->bytes - 1);
+}
+
 /* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
  * the second step for the first in the queue, and so on. Counters and bounds are in registers.
- * shared: see marks-only-grow. */
-static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
+ * shared: see marks-only-grow. minor: of a minor collection. */
+static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared,
+                                                        bool minor)
 {
     const struct heap_bounds bounds = mark.bounds;
     struct referent *const queue = marker->queue;
@@ -508,11 +526,10 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
         while (queued < PREFETCH_QUEUE && top > marker->stack) {
             struct referent *referent = &queue[(first + queued) % PREFETCH_QUEUE];
             uintptr_t word = *--top;
+            if (minor && names_old(word))
+                continue;
             if (__builtin_expect(find_referent(word, referent), 1)) {
-                __builtin_prefetch(referent->bits, 1);
-                __builtin_prefetch(referent->start);
-                if (referent->bytes > MOSTLY_IN_A_LINE)
-                    __builtin_prefetch(referent->start + referent->bytes - 1);
+                prefetch(referent);
                 queued++;
             } else { /* one past the end of a slab */
                 marker->top = top;
@@ -561,9 +578,17 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
     marker->bytes += bytes;
 }
 
+static __attribute__((noinline)) void drain_alone_full(struct marker *marker)
+{
+    drain(marker, false, false);
+}
+
 static __attribute__((noinline)) void drain_alone(struct marker *marker)
 {
-    drain(marker, false);
+    if (mark.is_minor)
+        drain(marker, false, true);
+    else
+        drain_alone_full(marker);
 }
 
 static inline void pushed_roots(struct marker *marker, size_t count)
@@ -696,12 +721,14 @@ uint64_t mark_pinned(void)
 /* Old blocks. */
 
 /* A part of a block, or of blocks that lie side by side. */
-static void scan_old(uintptr_t start, uintptr_t end, bool may_be_unreadable)
+static void scan_old(uintptr_t start, uintptr_t end, size_t block_bytes)
 {
     struct marker *marker = &mark.markers[0];
     const char *from = (const char *)start;
-    if (may_be_unreadable && mark.skips_unreadable)
+    if (block_bytes >= PAGE_BYTES && mark.skips_unreadable)
         push_readable(marker, from, end - start);
+    else if (block_bytes < sizeof(jmp_buf) && end - start < sizeof(jmp_buf))
+        marker->top = with_room(marker, scan(marker->top, &mark.bounds, from, end - start));
     else if (end - start <= PIECE_BYTES + 2 * VECTOR_BYTES)
         scan_with_jmp_bufs(marker, from, (const char *)end);
     else
@@ -716,7 +743,7 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     uintptr_t start = range->start - VECTOR_BYTES, end = range->end + VECTOR_BYTES;
     start = first > start ? first : start;
     end = last < end ? last : end;
-    scan_old(start, end, slab->block_bytes >= PAGE_BYTES);
+    scan_old(start, end, slab->block_bytes);
     return end - start;
 }
 
@@ -843,7 +870,7 @@ static void wait_for_work(unsigned turn)
 static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {
-        drain(marker, true);
+        drain(marker, true, mark.is_minor);
         if (take_work(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);
