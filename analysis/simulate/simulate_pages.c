@@ -89,7 +89,8 @@ static void put_curve(struct json *json, const struct lru_histogram *histogram)
         faults += histogram->of_distance[distance];
     json_number(json, "cold", histogram->cold);
     json_open_list(json, "curve");
-    for (size_t frames = 1; frames < histogram->length; frames++) {
+    /* A reference at the last distance is a hit with as many frames as the histogram has places. */
+    for (size_t frames = 1; frames <= histogram->length; frames++) {
         if (frames == 1 || histogram->of_distance[frames - 1] != 0) {
             json_open(json, NULL);
             json_number(json, "frames", frames);
@@ -97,7 +98,7 @@ static void put_curve(struct json *json, const struct lru_histogram *histogram)
             json_number(json, "cold", histogram->cold);
             json_close(json);
         }
-        faults -= histogram->of_distance[frames];
+        faults -= frames < histogram->length ? histogram->of_distance[frames] : 0;
     }
     json_close_list(json);
 }

@@ -10,7 +10,7 @@ from typing import Callable
 
 import pytest
 from allotrope.system.allocators import choose, for_program
-from allotrope.system.launch import launch
+from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Watcher
 from debugger import malloc_calls
 
@@ -84,7 +84,7 @@ def test_the_report_says_what_a_debugger_says(
     command = program(tmp_path)
     environment = for_program(choose(spec), command[0]).environment()
     with Watcher() as watcher:
-        launch(command, environment=environment, watcher=watcher, timeout=PATIENCE)
+        launch(Launch(command, environment=environment, watcher=watcher, timeout=PATIENCE))
     if watcher.forbidden:
         pytest.skip("the kernel allows no ptrace")
     serving = watcher.processes[0].serving

@@ -265,7 +265,7 @@ class TestTree:
         watcher = Watcher()
         watcher.thread.start()
         watcher.ours.shutdown(2)
-        run = launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=HANG)
+        run = launch(Launch(["sh", "-c", "true; /bin/true"], watcher=watcher, timeout=HANG))
         watcher.launchers.close()
         assert run.exit_status == 0
 

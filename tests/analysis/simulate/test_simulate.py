@@ -459,6 +459,16 @@ def test_text_that_is_no_trace_is_named_and_what_precedes_it_kept(
     assert document["references"] == 2 and not document["whole"]
 
 
+@pytest.mark.parametrize("pages", [1, 2, 63, 64, 65, 128, 256])
+def test_a_curve_ends_where_all_pages_fit(command: Command, tmp_path: Path, pages: int) -> None:
+    """The farthest distance may be the last that the histogram has a place for."""
+    path = tmp_path / "round.lackey"
+    path.write_text("".join(f" L {0x1000 * (page + 1):x},8\n" for page in range(pages)) * 2)
+    document = simulate(command, "pages", str(path))
+    last = document["pages"][0]["curve"][-1]
+    assert (last["frames"], last["faults"], last["cold"]) == (pages, pages, pages)
+
+
 def test_one_reference_is_a_count(command: Command, invented: Path) -> None:
     document = simulate(command, "pages", "--count", "1", str(invented))
     assert document["references"] == 1 and document["whole"]
