@@ -97,9 +97,8 @@ static void split(struct free_node *below, struct free_node *node)
 static void insert(struct free_tree *tree, struct free_node *node)
 {
     free_link link = &tree->root;
-    while (rank(*link) >= node->rank)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty place ranks lowest */
-        link = node < *link ? &(*link)->left : &(*link)->right;
+    for (struct free_node *here; (here = *link) != NULL && here->rank >= node->rank;)
+        link = node < here ? &here->left : &here->right;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every descent passes a place */
     split(*link, node);
     *link = node;
