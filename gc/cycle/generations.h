@@ -22,22 +22,34 @@
  * blocks pointed to was marked, and so became old. A pointer to a block that is younger has been
  * written since then.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_generations.c).
+ * Invariants. Each but doubt-is-full, which is kept twice, has a test that fails without it
+ * (tests/gc/cycle/test_generations.c).
  *
- *   doubt-is-full           A collection is a full one where the kernel does not tell of the whole
- *                           of the heap's space. (Of a large block that is a mapping all pages are
- *                           dirty then, no more.) vm/kernel/dirty.h: doubt-is-dirty,
- * clean-is-proven, own-memory-only. first-survival-promotes Every block that is marked is old when
- * the world runs again. Only then is a page cleaned. unmarked-is-young       What a sweep keeps
- * without a mark (a suspect, a leak that is kept) is not old, and its slab is young: the next
- * collection looks at it again. born-dirty              A page is clean only if the collector has
- * cleaned it while it was tracked. Memory is tracked before the first block in it becomes old, and
- * all its pages are dirty then. edges-overlap           see gc/mark/mark.c marks-are-whole There is
- * a minor collection only after one that was not given up. Given up, or in the child of a fork: the
- * next is a full one. pins-are-roots          A slab with a pinned block is young: minor
- * collections find the block there, and follow it. pinned-by-kernel-is-dirty  Buffers that are
- * registered with io_uring are written past the protection: the pages of their blocks are dirty in
- * each collection. current-is-young, listed-is-young, young-is-listed   see alloc/blocks/young.c
+ *   doubt-is-full
+ *       A collection is a full one where the kernel does not tell of the whole of the heap's space.
+ *       (Of a large block that is a mapping all pages are dirty then, no more.)
+ *   doubt-is-dirty, clean-is-proven, own-memory-only
+ *       See vm/kernel/dirty.h.
+ *   first-survival-promotes
+ *       Every block that is marked is old when the world runs again. Only then is a page cleaned.
+ *   unmarked-is-young
+ *       What a sweep keeps without a mark (a suspect, a leak that is kept) is not old, and its slab
+ *       is young: the next collection looks at it again.
+ *   born-dirty
+ *       A page is clean only if the collector has cleaned it while it was tracked. Memory is
+ *       tracked before the first block in it becomes old, and all its pages are dirty then.
+ *   edges-overlap
+ *       See gc/mark/mark.c.
+ *   marks-are-whole
+ *       There is a minor collection only after one that was not given up. Given up, or in the child
+ *       of a fork: the next is a full one.
+ *   pins-are-roots
+ *       A slab with a pinned block is young: minor collections find the block there, and follow it.
+ *   pinned-by-kernel-is-dirty
+ *       Buffers that are registered with io_uring are written past the protection: the pages of
+ *       their blocks are dirty in each collection.
+ *   current-is-young, listed-is-young, young-is-listed
+ *       See alloc/blocks/young.c.
  *
  * What is not seen: a pointer that was in an old block before the block that it now means was made,
  * and that the program has not stored again because it was the same. Under free=ignore none can be
