@@ -13,7 +13,7 @@ words=/usr/share/dict/words
 # gawk allocates differently in other locales, see fill.awk.
 LC_ALL=C
 export LC_ALL
-set -- compare --duet "$@" -- gawk -v passes=12 -f bench_programs/gawk_fill/fill.awk "$words"
+set -- compare "$@" -- gawk -v passes=12 -f bench_programs/gawk_fill/fill.awk "$words"
 printf '$ LC_ALL=C ./allotrope'
 printf ' %s' "$@"
 printf '\n\n'
