@@ -166,15 +166,20 @@ class Running:
         self.report = folder / "report.json"
         self.samples = folder / "samples"
         self.run: Run | None = None  # once it has ended
-        arguments = [str(built(PLACES.launcher)), "--report", str(self.report)]
-        arguments += ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
-        arguments += ["--stdin", os.devnull, "--stdout", os.devnull, "--stderr", os.fspath(stderr)]
-        if processors:
-            arguments += ["--processors", ",".join(map(str, processors))]
-        arguments += [*_variables(environment, unset), *_watching(watcher)]
+        one = Launch(
+            command,
+            environment=environment,
+            unset=unset,
+            stdout=os.devnull,
+            stderr=stderr,
+            directory=directory,
+            watcher=watcher,
+            processors=processors,
+        )
+        options = ["--samples", str(self.samples), "--whole-tree", "--grace", repr(grace)]
         with _interruptions_held() as pending:
             self.launcher = subprocess.Popen(
-                [*arguments, "--", *command], cwd=directory, pass_fds=_descriptors(watcher)
+                one.line(self.report, options), cwd=directory, pass_fds=_descriptors(watcher)
             )
         if pending:
             _end_launcher(self.launcher)
