@@ -17,6 +17,7 @@
 #define ALLOTROPE_ALLOC_BLOCKS_BIN_H
 
 #include "alloc/blocks/fast_table.h"
+#include "alloc/blocks/size_class.h"
 
 struct bin {
     void *local_free;    /* linked through the blocks' first word */
@@ -29,7 +30,7 @@ struct bin {
     uint64_t rebinned_sweep;       /* the last sweep after which its slabs were rebinned */
 };
 
-_Static_assert(sizeof(struct bin) == 64, "a cache line");
+_Static_assert(sizeof(struct bin) == BIN_BYTES, "a cache line");
 
 /* Always zero. */
 extern uint64_t empty_free_word __attribute__((visibility("hidden")));
@@ -41,7 +42,7 @@ static inline void *take_local_free(struct bin *bin)
     void *block = bin->local_free;
     bin->local_free = *(void **)block;
     bin->local_free_room++;
-    set_live(fast_table_unit(block));
+    set_live(block);
     return block;
 }
 
@@ -61,7 +62,7 @@ static inline void *take_lowest_free(const struct bin *bin, uint64_t word)
     void *block = bin->word_base + (size_t)__builtin_ctzl(word) * bin->block_bytes;
     keep_in_register(block);
     slab_clear_free(bin->free_word, word & -word);
-    set_live(fast_table_unit(block));
+    set_live(block);
     return block;
 }
 

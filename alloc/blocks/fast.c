@@ -48,10 +48,16 @@
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/slow.h"
 
+/* size: at most TABLE_LARGEST. */
+static inline struct bin *bin_of_size(struct thread_heap *heap, size_t size)
+{
+    return (struct bin *)((char *)heap->bins + bin_offsets[(size + 15) / 16]);
+}
+
 void *blocks_alloc(size_t size)
 {
     if (__builtin_expect(size <= TABLE_LARGEST, 1)) {
-        struct bin *bin = &thread_heap->bins[size_class_table[(size + 15) / 16]];
+        struct bin *bin = bin_of_size(thread_heap, size);
         keep_in_register(bin);
         if (__builtin_expect(bin->local_free != NULL, 1))
             return take_local_free(bin);

@@ -44,6 +44,7 @@ bool fast_table_init(bool collected)
     window_init(LIVE_BITS_SHIFT);
     fast_table.base = window.base;
     fast_table.live_bits = (_Atomic uint64_t *)window.shadow;
+    fast_table.live_origin = (uintptr_t)window.shadow - (window.base >> LIVE_BITS_SHIFT);
     /* The least distance leaves a gap: the window stays a mapping of its own. */
     for (size_t place = 2; place < 2 + PLACES && fast_table.granules == 0; place++) {
         fast_table.bins = (struct bin * _Atomic *)(window.base - place * TABLE_BYTES);

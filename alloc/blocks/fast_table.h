@@ -29,6 +29,8 @@ enum { UNITS_PER_GRANULE = 1 << 12, LIVE_BITS_PER_WORD = 64 };
 struct fast_table {
     uintptr_t base; /* the window's */
     _Atomic uint64_t *live_bits;
+    /* Where the word for address 0 would be, so that a block's is found without `base`. */
+    uintptr_t live_origin;
     /* Of the thread heap that owns the slab. NULL: no slab, an abandoned one, or one whose remote
      * frees wait: its owning thread must look at them to find a second free. */
     struct bin *_Atomic *bins;
@@ -55,25 +57,28 @@ static inline bool unit_is_live(size_t unit)
             1) != 0;
 }
 
-/* Load, change and store are three instructions: [owning thread writes], [late live bit]. */
-static inline void set_live(size_t unit)
+/* Of a block of a slab. Load, change and store are three instructions: [owning thread writes],
+ * [late live bit]. They are written out because the compiler computes the word's address apart, and
+ * makes six of the change; one instruction that changes memory takes longer than the three. */
+static inline void set_live(const void *block)
 {
-    _Atomic uint64_t *word = &fast_table.live_bits[unit / LIVE_BITS_PER_WORD];
-    atomic_store_explicit(word,
-                          atomic_load_explicit(word, memory_order_relaxed) |
-                              UINT64_C(1) << unit % LIVE_BITS_PER_WORD,
-                          memory_order_relaxed);
+    uintptr_t unit = (uintptr_t)block >> UNIT_SHIFT;
+    uint64_t *word = (uint64_t *)fast_table.live_origin + unit / LIVE_BITS_PER_WORD, bits;
+    __asm__("movq %0, %1\n\tbtsq %2, %1\n\tmovq %1, %0"
+            : "+m"(*word), "=&r"(bits)
+            : "r"(unit)
+            : "cc");
 }
 
 /* As set_live. False: it was not set. */
 static inline bool clear_live(size_t unit)
 {
-    _Atomic uint64_t *word = &fast_table.live_bits[unit / LIVE_BITS_PER_WORD];
-    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+    uint64_t *word = (uint64_t *)fast_table.live_bits + unit / LIVE_BITS_PER_WORD, bits;
     bool was_live;
-    /* One instruction that tests and clears; the compiler makes six of it. */
-    __asm__("btrq %2, %0" : "+r"(bits), "=@ccc"(was_live) : "r"(unit) : "cc");
-    atomic_store_explicit(word, bits, memory_order_relaxed);
+    __asm__("movq %0, %1\n\tbtrq %3, %1\n\tmovq %1, %0"
+            : "+m"(*word), "=&r"(bits), "=@ccc"(was_live)
+            : "r"(unit)
+            : "cc");
     return was_live;
 }
 

@@ -6,7 +6,8 @@
  *     to 2048            eight to a doubling
  *     to 32 KiB          four to a doubling
  *
- * Small sizes are what programs ask for most and are looked up in a table. Rounding loses at most
+ * Small sizes are what programs ask for most and are looked up in a table, which has the class's
+ * bin at once: its distance from the first (bin.h). Rounding loses at most
  * 15 bytes, then 12.5%, then 25% of what is asked for.
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_SIZE_CLASS_H
@@ -20,11 +21,12 @@ enum {
     TABLE_LARGEST = 2048,
     CLASS_LARGEST = 32768,
     CLASS_AT_TABLE_LARGEST = 39,
+    BIN_BYTES = 64,
 };
 
 extern const uint16_t size_class_bytes[SIZE_CLASSES];
-/* By (size + 15) / 16. */
-extern const uint8_t size_class_table[TABLE_LARGEST / 16 + 1];
+/* By (size + 15) / 16; each is the class's index times BIN_BYTES. */
+extern const uint16_t bin_offsets[TABLE_LARGEST / 16 + 1] __attribute__((visibility("hidden")));
 
 /* size: above TABLE_LARGEST, at most CLASS_LARGEST. */
 static inline unsigned size_class_computed(size_t size)
@@ -38,7 +40,7 @@ static inline unsigned size_class_computed(size_t size)
 static inline unsigned size_class_of(size_t size)
 {
     if (__builtin_expect(size <= TABLE_LARGEST, 1))
-        return size_class_table[(size + 15) / 16];
+        return bin_offsets[(size + 15) / 16] / BIN_BYTES;
     return size_class_computed(size);
 }
 
