@@ -3,10 +3,11 @@
  * allocator.c: what every allocator shares; see allocator.h.
  */
 #include "alloc/allocator.h"
+#include "vm/written.h"
 
-void (*allocator_thread_started)(void);
-void (*allocator_out_of_memory)(void);
-bool (*allocator_needs_sites)(void);
+WRITTEN_AT_START void (*allocator_thread_started)(void);
+WRITTEN_AT_START void (*allocator_out_of_memory)(void);
+WRITTEN_AT_START bool (*allocator_needs_sites)(void);
 
 __attribute__((weak)) void allocator_first_use(void)
 {

@@ -23,8 +23,10 @@ struct extent {
 
 _Static_assert(sizeof(struct extent) <= PAGE_BYTES, "an extent is a page");
 
-/* A collector may look here for roots. The blocks that are to be freed stay live until then. */
-static struct extent first;
+/* A collector may look here for roots. The blocks that are to be freed stay live until then. Behind
+ * what every process writes (`common`), since few defer a call. */
+extern struct extent deferred_first __attribute__((visibility("hidden")));
+struct extent deferred_first __attribute__((common));
 static _Atomic size_t count;
 
 /* The extent behind another. */
@@ -43,7 +45,7 @@ static struct extent *next_extent(struct extent *extent)
 void defer(deferred_call *call, const uintptr_t words[DEFERRED_WORDS])
 {
     size_t place = atomic_fetch_add(&count, 1);
-    struct extent *extent = &first;
+    struct extent *extent = &deferred_first;
     for (; extent && place >= CALLS; place -= CALLS)
         extent = next_extent(extent);
     if (!extent)
@@ -58,8 +60,8 @@ void defer_one(deferred_call *call, const void *word)
     defer(call, (const uintptr_t[DEFERRED_WORDS]){(uintptr_t)word});
 }
 
-/* The words are cleared after each call: in `first` they would be roots for as long as no other
- * call takes the place. */
+/* The words are cleared after each call: in the first extent they would be roots for as long as no
+ * other call takes the place. */
 static void run_extent(struct extent *extent, size_t calls)
 {
     for (size_t i = 0; i < calls; i++) {
@@ -75,16 +77,16 @@ static void run_extent(struct extent *extent, size_t calls)
 void deferred_run(void)
 {
     size_t left = atomic_load(&count);
-    struct extent *extent = &first;
+    struct extent *extent = &deferred_first;
     while (extent && left > 0) {
         size_t calls = left < CALLS ? left : CALLS;
         run_extent(extent, calls);
         left -= calls;
         struct extent *next = extent->next;
-        if (extent != &first)
+        if (extent != &deferred_first)
             pages_unmap(extent, PAGE_BYTES);
         extent = next;
     }
-    first.next = NULL;
+    deferred_first.next = NULL;
     atomic_store(&count, 0);
 }

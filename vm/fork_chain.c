@@ -10,9 +10,10 @@
 #include "vm/deferred.h"
 #include "vm/freeze.h"
 #include "vm/syscall.h"
+#include "vm/written.h"
 
-/* By rank. Beside the locks, which are initialised data: what fork writes is on one page. */
-static struct lock *_Atomic chain[LOCK_RANKS] __attribute__((section(".data")));
+/* By rank. */
+static WRITTEN_AT_START struct lock *_Atomic chain[LOCK_RANKS];
 
 /* Of this thread's fork: whether it froze the heap; how many forks of signal handlers interrupt it.
  */

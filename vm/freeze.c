@@ -16,6 +16,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
+#include "vm/written.h"
 
 enum { MARKS_IN_LINE = 8, LINE_BITS = 3, MARKS = MARKS_IN_LINE << LINE_BITS, SPINS = 100 };
 
@@ -25,9 +26,9 @@ enum { MARKS_IN_LINE = 8, LINE_BITS = 3, MARKS = MARKS_IN_LINE << LINE_BITS, SPI
 enum heap_state { IN_USE, FREEZING, FROZEN, THAWING };
 
 /* Beside the locks, which are initialised data: fork writes all of them, on few pages. */
-_Atomic uintptr_t forking_thread __attribute__((section(".data")));
-static _Atomic uint32_t heap_state __attribute__((section(".data")));
-static _Atomic uintptr_t marks[MARKS] __attribute__((aligned(64), section(".data")));
+WRITTEN_AT_START _Atomic uintptr_t forking_thread;
+static WRITTEN_AT_START _Atomic uint32_t heap_state;
+static WRITTEN_AT_START _Atomic uintptr_t marks[MARKS] __attribute__((aligned(64)));
 
 /* Waiting. */
 

@@ -12,6 +12,7 @@
 
 #include "vm/number.h"
 #include "vm/syscall.h"
+#include "vm/written.h"
 
 enum { REPORTED_FAULTS = 16 };
 static _Atomic uint64_t faults;
@@ -21,7 +22,7 @@ static struct {
     ino_t inode;
     bool known;
     int duplicate; /* 0: none */
-} standard_error;
+} standard_error WRITTEN_AT_START;
 
 void message_bytes(struct message *message, const char *text, size_t length)
 {

@@ -7,6 +7,7 @@
 #include "vm/lock.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
+#include "vm/written.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -14,7 +15,7 @@ struct lock metadata_lock = LOCK_INITIALIZER(RANK_PAGES);
 
 /* What every process needs (the first arena with its lock) lies beside the locks: no mapping, and
  * one page for fork to write. */
-static char first_extent[3072] __attribute__((aligned(64), section(".data")));
+static WRITTEN_AT_START char first_extent[3072] __attribute__((aligned(64)));
 static char *next_free = first_extent, *extent_end = first_extent + sizeof first_extent;
 
 static void *take(size_t bytes)

@@ -8,14 +8,15 @@
 #include <sys/mman.h>
 
 #include "vm/syscall.h"
+#include "vm/written.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-struct page_calls page_calls;
+WRITTEN_AT_START struct page_calls page_calls;
 
-struct heap_account heap_account;
+WRITTEN_AT_START struct heap_account heap_account;
 
 static void count(_Atomic uint64_t *counter)
 {

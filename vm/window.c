@@ -11,6 +11,7 @@
 #include "vm/metadata.h"
 #include "vm/pages.h"
 #include "vm/sanitizer.h"
+#include "vm/written.h"
 
 static const uintptr_t BASE_ALIGNMENT = (uintptr_t)2 << 20;
 
@@ -24,7 +25,7 @@ static const uintptr_t RANDOM_BYTES = UNDER_SANITIZER ? 1 : (uintptr_t)1 << 40;
 enum { DETOURS = 64 };
 static const size_t DETOUR_BYTES = (size_t)1 << 30;
 
-struct window window;
+WRITTEN_AT_START struct window window;
 static struct lock window_lock = LOCK_INITIALIZER(RANK_PAGES);
 
 /* Where the kernel has put this library and its own, which is all that is random about a static

@@ -21,7 +21,7 @@
 
 struct bin {
     void *local_free;    /* linked through the blocks' first word */
-    uint64_t *free_word; /* of the current slab; without one, empty_free_word */
+    uint64_t *free_word; /* of the current slab; NULL: there is none to look at */
     char *word_base;     /* the block that its bit 0 stands for */
     uint32_t block_bytes;
     int32_t local_free_room; /* how many blocks more the list may take */
@@ -31,9 +31,6 @@ struct bin {
 };
 
 _Static_assert(sizeof(struct bin) == BIN_BYTES, "a cache line");
-
-/* Always zero. */
-extern uint64_t empty_free_word __attribute__((visibility("hidden")));
 
 /* Needs a block in the list. [whole list]: the head moves on by one store. [on its way]: `block` is
  * in a register from there to its live bit. */
@@ -54,12 +51,18 @@ static inline void put_local_free(struct bin *bin, void *block)
     bin->local_free = block;
 }
 
+/* 0: no block is free there. */
+static inline uint64_t current_free_word(const struct bin *bin)
+{
+    return bin->free_word ? *bin->free_word : 0;
+}
+
 /* Takes the lowest block of `word`, a copy of the bin's free word that is not zero. [on its way]:
  * the block is in a register before its free bit is cleared. [single instruction]: a sweep may set
  * other bits of the word between the copy and the change. */
 static inline void *take_lowest_free(const struct bin *bin, uint64_t word)
 {
-    void *block = bin->word_base + (size_t)__builtin_ctzl(word) * bin->block_bytes;
+    void *block = bin->word_base + (uint32_t)__builtin_ctzl(word) * bin->block_bytes;
     keep_in_register(block);
     slab_clear_free(bin->free_word, word & -word);
     set_live(block);
@@ -90,7 +93,7 @@ static inline bool find_word(struct bin *bin, size_t first)
 static inline void leave_current(struct bin *bin)
 {
     bin->current = NULL;
-    bin->free_word = &empty_free_word;
+    bin->free_word = NULL;
 }
 
 #endif

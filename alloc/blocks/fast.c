@@ -61,7 +61,7 @@ void *blocks_alloc(size_t size)
         keep_in_register(bin);
         if (__builtin_expect(bin->local_free != NULL, 1))
             return take_local_free(bin);
-        uint64_t word = *bin->free_word;
+        uint64_t word = current_free_word(bin);
         if (__builtin_expect(word != 0, 1))
             return take_lowest_free(bin, word);
     }

@@ -9,6 +9,7 @@
 #include "alloc/blocks/records.h"
 #include "vm/granule_map.h"
 #include "vm/pages.h"
+#include "vm/written.h"
 
 /* The shadow has a bit for each unit, which is a byte for 2^7 bytes. */
 enum { LIVE_BITS_SHIFT = 7 };
@@ -22,7 +23,7 @@ enum {
     PLACES = 16,
 };
 
-struct fast_table fast_table;
+WRITTEN_AT_START struct fast_table fast_table;
 
 /* Maps the table's next part; the ones before must be mapped. */
 static bool map_step(bool collected)

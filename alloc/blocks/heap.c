@@ -9,13 +9,8 @@ struct blocks_heap blocks_heap = {
     .common_lock = LOCK_INITIALIZER(RANK_REGISTRY),
 };
 
-uint64_t empty_free_word;
+/* Constants all of whose bytes are zero: neither ld.so nor anybody else writes to them. */
+static const struct thread_heap unstarted_heap;
+const struct thread_heap exited_heap;
 
-#define EMPTY_BINS                                                             \
-    {                                                                          \
-        .bins = { [0 ... SIZE_CLASSES - 1] = {.free_word = &empty_free_word} } \
-    }
-static struct thread_heap unstarted_heap = EMPTY_BINS;
-struct thread_heap exited_heap;
-
-__thread struct thread_heap *thread_heap = &unstarted_heap;
+__thread struct thread_heap *thread_heap = (struct thread_heap *)&unstarted_heap;

@@ -154,10 +154,11 @@ struct thread_heap {
 };
 
 /* The calling thread's. Before its first need it is one that is always empty, after thread_exit
- * `exited_heap`, which is so too; the fast paths need no test for either. */
+ * `exited_heap`, which is so too; the fast paths need no test for either. Both are constants: only
+ * a heap that is `alive` is written to. */
 extern __thread struct thread_heap *thread_heap
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
-extern struct thread_heap exited_heap __attribute__((visibility("hidden")));
+extern const struct thread_heap exited_heap __attribute__((visibility("hidden")));
 
 /* Whose a slab is. For a thread that is not its owning one it may be another's already. */
 static inline struct thread_heap *thread_heap_of(const struct slab *slab)

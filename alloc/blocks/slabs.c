@@ -255,7 +255,7 @@ bool use_current(struct bin *bin)
         return false;
     const struct slab_word *at =
         (const struct slab_word *)((const char *)bin->free_word - offsetof(struct slab_word, free));
-    if (bin->free_word != &empty_free_word && find_word(bin, (size_t)(at - slab->words) + 1))
+    if (bin->free_word && find_word(bin, (size_t)(at - slab->words) + 1))
         return true;
     take_remote_frees(slab);
     uint32_t count = count_free(slab);

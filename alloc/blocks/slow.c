@@ -81,7 +81,7 @@ static void *alloc_from(struct thread_heap *heap, unsigned class_index)
     struct bin *bin = &heap->bins[class_index];
     if (bin->local_free)
         return take_local_free(bin);
-    if (*bin->free_word == 0) {
+    if (current_free_word(bin) == 0) {
         begin_slow_path(heap);
         bool filled = refill(heap, class_index);
         end_slow_path(heap);
@@ -107,8 +107,7 @@ static void *alloc_small(size_t size)
         return alloc_from_common(class_index);
     void *block = alloc_from(thread_heap, class_index);
     if (collector_counts())
-        thread_heap->bins[class_index].free_word =
-            &empty_free_word; /* the next comes here as well */
+        thread_heap->bins[class_index].free_word = NULL; /* the next comes here as well */
     return block;
 }
 

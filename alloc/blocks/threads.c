@@ -44,17 +44,9 @@ static void start_bins(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++)
         heap->bins[i] = (struct bin){
-            .free_word = &empty_free_word,
             .block_bytes = size_class_bytes[i],
             .local_free_room = local_free_limit(size_class_bytes[i]),
             .rebinned_sweep = atomic_load_explicit(&blocks_heap.sweeps, memory_order_acquire)};
-}
-
-/* Once, with the lock held: before a thread may end. */
-static void start_exited_heap(void)
-{
-    if (!exited_heap.bins[0].free_word)
-        start_bins(&exited_heap);
 }
 
 static struct thread_heap *take_thread_heap(bool *first)
@@ -73,8 +65,6 @@ static struct thread_heap *take_thread_heap(bool *first)
         heap->alive = true;
         *first = blocks_heap.threads++ == 0;
     }
-    if (!*first)
-        start_exited_heap();
     lock_release(&blocks_heap.lock);
     return heap;
 }
@@ -225,7 +215,6 @@ static void retire_thread_heap(struct thread_heap *heap)
     heap->next = blocks_heap.unused_thread_heaps;
     blocks_heap.unused_thread_heaps = heap;
     blocks_heap.threads--;
-    start_exited_heap();
     release_and_give_back(SIZE_MAX);
 }
 
@@ -243,12 +232,12 @@ void blocks_thread_exit(void)
     if (operation_begin()) {
         if (heap->alive)
             retire_thread_heap(heap);
-        thread_heap = &exited_heap;
+        thread_heap = (struct thread_heap *)&exited_heap;
         operation_end();
     } else {
         if (heap->alive)
             defer_one(retire_deferred, heap);
-        thread_heap = &exited_heap;
+        thread_heap = (struct thread_heap *)&exited_heap;
         frozen_end();
     }
 }

@@ -23,13 +23,14 @@ static struct {
     uint64_t tracked_pages[AREA_SEGMENTS + 1];
     size_t segment; /* the one that a walk over the ranges has come to */
     struct generations_statistics statistics;
-} generations = {.resting = true};
+} generations;
 
 void generations_init(enum dirty_provider provider, bool verify)
 {
     generations.on = dirty_open(provider) == DIRTY_ASYNC;
     if (generations.on && verify)
         verify_init();
+    generations.resting = true;
 }
 
 bool generations_are_on(void)

@@ -10,7 +10,21 @@
 #include "vm/pages.h"
 #include "vm/window.h"
 
-static struct published_counters published __attribute__((aligned(16), used));
+/* The names of what every process has lie where they are read: copying them would touch a page of
+ * strings more as a process starts. */
+static struct published_counters published __attribute__((aligned(16), used)) = {
+    .count = 10,
+    .counters = {{"mapped_bytes", &heap_account.mapped},
+                 {"mapped_peak_bytes", &heap_account.peak},
+                 {"metadata_bytes", &heap_account.metadata},
+                 {"area_bytes", &heap_account.areas},
+                 {"mmap", &page_calls.mmap},
+                 {"munmap", &page_calls.munmap},
+                 {"mremap", &page_calls.mremap},
+                 {"madvise", &page_calls.madvise},
+                 {"window_start", &window.base},
+                 {"window_units", &window.used_units}},
+};
 
 static void copy_name(char name[COUNTERS_NAME_BYTES], const char *text)
 {
@@ -30,16 +44,6 @@ void publish_start(const struct configuration *configuration)
 {
     copy_name(published.allocator, configuration->allocator->name);
     copy_name(published.preset, configuration->allocator->preset);
-    publish_counter("mapped_bytes", &heap_account.mapped);
-    publish_counter("mapped_peak_bytes", &heap_account.peak);
-    publish_counter("metadata_bytes", &heap_account.metadata);
-    publish_counter("area_bytes", &heap_account.areas);
-    publish_counter("mmap", &page_calls.mmap);
-    publish_counter("munmap", &page_calls.munmap);
-    publish_counter("mremap", &page_calls.mremap);
-    publish_counter("madvise", &page_calls.madvise);
-    publish_counter("window_start", &window.base);
-    publish_counter("window_units", &window.used_units);
     /* Reversed, so that the library's file does not contain the magic. */
     static const char reversed[] = "1/evil-eportolla";
     for (size_t i = 0; i < sizeof published.magic; i++)

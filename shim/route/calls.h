@@ -14,10 +14,20 @@
 
 #include "shim/route/route.h"
 
-/* A page of its own, so that it can be made read-only. */
+/* In a shared library the table lies among the constants that ld.so relocates and then makes
+ * read-only: these pages are written anyway. A static program may be linked without such pages:
+ * there the table has one of its own. */
+#ifdef PIC
+#define ROUTE_PLACE section(".data.rel.ro.route"), aligned(64)
+enum { ROUTE_PAGE_BYTES = sizeof(struct route) };
+#else
+#define ROUTE_PLACE aligned(4096)
+enum { ROUTE_PAGE_BYTES = 4096 };
+#endif
+
 union route_page {
     struct route route;
-    char bytes[4096];
+    char bytes[ROUTE_PAGE_BYTES];
 };
 extern union route_page route_page __attribute__((visibility("hidden")));
 

@@ -28,10 +28,11 @@
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
+#include "vm/written.h"
 
 extern __typeof__(dladdr1) dladdr1 __attribute__((weak)); /* a static program has none */
 
-static const struct allocator *attached;
+static WRITTEN_AT_START const struct allocator *attached;
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 static bool thread_end_known;

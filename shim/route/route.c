@@ -13,7 +13,9 @@
 #include "shim/route/start.h"
 #include "vm/fork_chain.h"
 #include "vm/lock.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
+#include "vm/written.h"
 
 /* The first call of the process, whichever it is: it resolves the route, then follows it. */
 
@@ -60,17 +62,17 @@ static bool resolve_then_owns(const void *address)
 }
 
 union route_page route_page
-    __attribute__((aligned(4096))) = {.route = {.alloc = resolve_then_alloc,
-                                                .alloc_zeroed = resolve_then_alloc_zeroed,
-                                                .alloc_aligned = resolve_then_alloc_aligned,
-                                                .free = resolve_then_free,
-                                                .resize = resolve_then_resize,
-                                                .usable_size = resolve_then_usable_size,
-                                                .owns = resolve_then_owns}};
+    __attribute__((ROUTE_PLACE)) = {.route = {.alloc = resolve_then_alloc,
+                                              .alloc_zeroed = resolve_then_alloc_zeroed,
+                                              .alloc_aligned = resolve_then_alloc_aligned,
+                                              .free = resolve_then_free,
+                                              .resize = resolve_then_resize,
+                                              .usable_size = resolve_then_usable_size,
+                                              .owns = resolve_then_owns}};
 
 const struct allocator *const pass_through = &next_allocator;
 
-static struct configuration configuration;
+static WRITTEN_AT_START struct configuration configuration;
 
 struct route route_to(const struct allocator *allocator)
 {
@@ -85,12 +87,14 @@ struct route route_to(const struct allocator *allocator)
 }
 
 static struct lock lock = LOCK_INITIALIZER(RANK_ACCOUNT);
-static bool sites_are_needed, sites_are_told;
-static _Atomic bool is_resolved;
+static WRITTEN_AT_START bool sites_are_needed, sites_are_told;
+static WRITTEN_AT_START _Atomic bool is_resolved;
 
+/* The page that the table lies on; it crosses no boundary of pages. */
 static bool protect_route(int protection)
 {
-    return !syscall_failed(SYSCALL_3(SYS_mprotect, &route_page, sizeof route_page, protection));
+    uintptr_t page = round_down((uintptr_t)&route_page, PAGE_BYTES);
+    return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
 }
 
 static void resolve(void)
@@ -98,6 +102,7 @@ static void resolve(void)
     start_allocator(&configuration);
     struct route route = observers_start(&configuration, route_to(configuration.allocator));
     sites_are_told = sites_are_needed;
+    protect_route(PROT_READ | PROT_WRITE);
     route_page.route = sites_are_told ? callers_route(route) : route;
     protect_route(PROT_READ);
     fork_chain_add(&lock);
