@@ -17,7 +17,7 @@
  *     static const struct option_description default_options[] = {
  *         KNUTH_OPTIONS(offsetof(struct knuth_default_options, heap), ...),
  *         LAYERED_OPTIONS(offsetof(struct knuth_default_options, layers)),
- *         {0},
+ *         {.key = ""},
  *     };
  */
 #ifndef ALLOTROPE_ALLOC_OPTIONS_H
@@ -38,19 +38,21 @@ enum option_kind {
     OPTION_SWITCH,  /* off or on; bool */
 };
 
-/* A row. Tables end with a NULL key. */
-struct option_description {
-    const char *key;
-    const char *title;
-    enum option_kind kind;
-    bool is_fixed;               /* by the preset: users cannot choose it; such rows are the last */
-    size_t offset;               /* of the member in the preset's struct */
-    uint64_t minimum, maximum;   /* of a number */
-    const char *const *keywords; /* NULL-terminated, the value is the index; NULL for a number */
-    uint64_t initial;            /* the value when nothing is said */
-};
+enum { MOST_KEYWORDS = 4 };
 
-static const char *const switch_keywords[] = {[false] = "off", [true] = "on", NULL};
+/* A row. Tables end with an empty key. No pointers are in it: ld.so would have to write every table
+ * as each process starts. */
+struct option_description {
+    char key[24];
+    char title[112];
+    enum option_kind kind;
+    bool is_fixed;             /* by the preset: users cannot choose it; such rows are the last */
+    size_t offset;             /* of the member in the preset's struct */
+    uint64_t minimum, maximum; /* of a number */
+    uint64_t initial;          /* the value when nothing is said */
+    /* The value is the index. Behind the last is an empty one; so are all for a number. */
+    char keywords[MOST_KEYWORDS + 1][12];
+};
 
 /* Kind and offset of a row: `member` of `structure`, which lies `at` bytes into the preset's
  * struct; 0 if it is that struct. */
@@ -58,8 +60,8 @@ static const char *const switch_keywords[] = {[false] = "off", [true] = "on", NU
     .kind = OPTION_NUMBER, .offset = MEMBER_OFFSET(at, structure, member, uint64_t)
 #define KEYWORD_IN(at, structure, member) \
     .kind = OPTION_KEYWORD, .offset = MEMBER_OFFSET(at, structure, member, unsigned)
-#define SWITCH_IN(at, structure, member)                \
-    .kind = OPTION_SWITCH, .keywords = switch_keywords, \
+#define SWITCH_IN(at, structure, member)                                 \
+    .kind = OPTION_SWITCH, .keywords = {[false] = "off", [true] = "on"}, \
     .offset = MEMBER_OFFSET(at, structure, member, bool)
 
 /* Compiles only if the member has the type, and the struct fits in OPTIONS_BYTES. */
@@ -110,7 +112,7 @@ static inline void option_set(const struct option_description *option, void *opt
 /* Sets every option of a table to what holds when nothing is said. table: NULL is an empty one. */
 static inline void options_set_initial(const struct option_description *table, void *options)
 {
-    for (; table && table->key; table++)
+    for (; table && table->key[0]; table++)
         option_set(table, options, table->initial);
 }
 

@@ -130,7 +130,7 @@ static bool init_default(const void *options)
     return blocks_init((unsigned)chosen->retain_percent, NULL);
 }
 
-static const struct option_description options[] = {BLOCKS_OPTIONS(0), {0}};
+static const struct option_description options[] = {BLOCKS_OPTIONS(0), {.key = ""}};
 
 const struct allocator blocks_default = {
     .name = "blocks",

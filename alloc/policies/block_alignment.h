@@ -13,9 +13,6 @@
 
 enum block_alignment { BLOCK_ALIGNMENT_ABI, BLOCK_ALIGNMENT_1992 };
 
-static const char *const block_alignments[] = {
-    [BLOCK_ALIGNMENT_ABI] = "16", [BLOCK_ALIGNMENT_1992] = "8", NULL};
-
 static inline size_t block_alignment_of(enum block_alignment chosen)
 {
     return chosen == BLOCK_ALIGNMENT_1992 ? 8 : BLOCK_ALIGNMENT;
@@ -25,8 +22,9 @@ static inline size_t block_alignment_of(enum block_alignment chosen)
 #define ALIGNMENT_OPTION(at, structure, member)                                          \
     {                                                                                    \
         "align", "bytes to which blocks are aligned; 8, as in 1992, breaks today's ABI", \
-            KEYWORD_IN(at, structure, member), .keywords = block_alignments,             \
-                                               .initial = BLOCK_ALIGNMENT_ABI            \
+            KEYWORD_IN(at, structure, member),                                           \
+            .keywords = {[BLOCK_ALIGNMENT_ABI] = "16", [BLOCK_ALIGNMENT_1992] = "8"},    \
+            .initial = BLOCK_ALIGNMENT_ABI                                               \
     }
 
 #endif

@@ -700,14 +700,11 @@ static bool cartesian_is_valid(void *state)
            tree.nodes + spare + fresh + 1 == node_limit(heap);
 }
 
-const char *const cartesian_trees[] = {
-    [CARTESIAN_TREE_PUBLISHED] = "published", [CARTESIAN_TREE_FAST] = "fast", NULL};
-
 const struct option_description cartesian_options[] = {
     CARTESIAN_OPTIONS(0, CARTESIAN_TREE_PUBLISHED, false),
     ALIGNMENT_OPTION(0, struct cartesian_options, alignment),
     CARTESIAN_FIXED_OPTIONS(0, BLOCK_ALIGNMENT),
-    {0},
+    {.key = ""},
 };
 
 const struct heap_policy cartesian_policy = {

@@ -44,13 +44,13 @@ struct cartesian_options {
 
 extern const struct heap_policy cartesian_policy;
 extern const struct option_description cartesian_options[]; /* as published */
-extern const char *const cartesian_trees[];
 
 /* Rows of a preset's table: what users choose, and what the preset fixes. */
-#define CARTESIAN_OPTIONS(at, initial_tree, initial_counters)                     \
-    {"tree", "as published, or one that stays shallow",                           \
-     KEYWORD_IN(at, struct cartesian_options, tree), .keywords = cartesian_trees, \
-     .initial = (initial_tree)},                                                  \
+#define CARTESIAN_OPTIONS(at, initial_tree, initial_counters)                                \
+    {"tree", "as published, or one that stays shallow",                                      \
+     KEYWORD_IN(at, struct cartesian_options, tree),                                         \
+     .keywords = {[CARTESIAN_TREE_PUBLISHED] = "published", [CARTESIAN_TREE_FAST] = "fast"}, \
+     .initial = (initial_tree)},                                                             \
         COUNTERS_OPTION(at, struct cartesian_options, initial_counters)
 #define CARTESIAN_FIXED_OPTIONS(at, initial_least_bytes)                                     \
     {                                                                                        \

@@ -864,13 +864,10 @@ static bool gnu_is_valid(void *state)
            (heap->binned ? clusters_are_whole(heap, census.clusters) : clusters_are_valid(heap));
 }
 
-const char *const gnu_cluster_orders[] = {
-    [GNU_CLUSTERS_PUBLISHED] = "published", [GNU_CLUSTERS_BINNED] = "binned", NULL};
-
 const struct option_description gnu_options[] = {
     GNU_OPTIONS(0, GNU_CLUSTERS_PUBLISHED, false),
     GNU_FIXED_OPTIONS(0, GNU_MIN_FRAGMENT_LOG, 8, false),
-    {0},
+    {.key = ""},
 };
 
 const struct heap_policy gnu_policy = {

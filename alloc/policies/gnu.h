@@ -70,13 +70,13 @@ struct gnu_options {
 
 extern const struct heap_policy gnu_policy;
 extern const struct option_description gnu_options[]; /* as published */
-extern const char *const gnu_cluster_orders[];
 
 /* Rows of a preset's table: what users choose, and what the preset fixes. */
-#define GNU_OPTIONS(at, initial_clusters, initial_counters)                              \
-    {"clusters", "free pages in one list by address, as published, or in bins of sizes", \
-     KEYWORD_IN(at, struct gnu_options, clusters), .keywords = gnu_cluster_orders,       \
-     .initial = (initial_clusters)},                                                     \
+#define GNU_OPTIONS(at, initial_clusters, initial_counters)                                  \
+    {"clusters", "free pages in one list by address, as published, or in bins of sizes",     \
+     KEYWORD_IN(at, struct gnu_options, clusters),                                           \
+     .keywords = {[GNU_CLUSTERS_PUBLISHED] = "published", [GNU_CLUSTERS_BINNED] = "binned"}, \
+     .initial = (initial_clusters)},                                                         \
         COUNTERS_OPTION(at, struct gnu_options, initial_counters)
 #define GNU_FIXED_OPTIONS(at, initial_least_log, initial_final_free_pages, initial_parts) \
     {"least_log",                                                                         \

@@ -624,19 +624,11 @@ static bool knuth_is_valid(void *state)
            list_is_valid(heap, census.free_blocks);
 }
 
-const char *const knuth_cuts[] = {[KNUTH_CUT_START] = "start", [KNUTH_CUT_END] = "end", NULL};
-const char *const knuth_searches[] = {[KNUTH_SEARCH_PUBLISHED] = "published",
-                                      [KNUTH_SEARCH_SHORT] = "short",
-                                      [KNUTH_SEARCH_BINNED] = "binned",
-                                      NULL};
-const char *const knuth_ends[] = {
-    [KNUTH_END_TRUSTED] = "trusted", [KNUTH_END_CHECKED] = "checked", NULL};
-
 const struct option_description knuth_options[] = {
     KNUTH_OPTIONS(0, KNUTH_SEARCH_PUBLISHED, false),
     ALIGNMENT_OPTION(0, struct knuth_options, alignment),
     KNUTH_FIXED_OPTIONS(0, KNUTH_END_TRUSTED),
-    {0},
+    {.key = ""},
 };
 
 const struct heap_policy knuth_policy = {

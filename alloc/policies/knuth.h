@@ -44,22 +44,26 @@ struct knuth_options {
 
 extern const struct heap_policy knuth_policy;
 extern const struct option_description knuth_options[]; /* as published */
-extern const char *const knuth_cuts[], *const knuth_searches[], *const knuth_ends[];
 
 /* Rows of a preset's table: what users choose, and what the preset fixes. */
 #define KNUTH_OPTIONS(at, initial_search, initial_counters)                                       \
     {"cut", "which end of a free block is handed out", KEYWORD_IN(at, struct knuth_options, cut), \
-     .keywords = knuth_cuts, .initial = KNUTH_CUT_START},                                         \
+     .keywords = {[KNUTH_CUT_START] = "start", [KNUTH_CUT_END] = "end"},                          \
+     .initial = KNUTH_CUT_START},                                                                 \
         {"search",                                                                                \
          "as published; given up when what is left to see cannot do; or by bins of sizes",        \
-         KEYWORD_IN(at, struct knuth_options, search), .keywords = knuth_searches,                \
+         KEYWORD_IN(at, struct knuth_options, search),                                            \
+         .keywords = {[KNUTH_SEARCH_PUBLISHED] = "published",                                     \
+                      [KNUTH_SEARCH_SHORT] = "short",                                             \
+                      [KNUTH_SEARCH_BINNED] = "binned"},                                          \
          .initial = (initial_search)},                                                            \
         COUNTERS_OPTION(at, struct knuth_options, initial_counters)
-#define KNUTH_FIXED_OPTIONS(at, initial_end)                                                      \
-    {                                                                                             \
-        "end", "whether the tag at a block's end is checked",                                     \
-            KEYWORD_IN(at, struct knuth_options, end), .keywords = knuth_ends,                    \
-                                                       .initial = (initial_end), .is_fixed = true \
+#define KNUTH_FIXED_OPTIONS(at, initial_end)                                                \
+    {                                                                                       \
+        "end", "whether the tag at a block's end is checked",                               \
+            KEYWORD_IN(at, struct knuth_options, end),                                      \
+            .keywords = {[KNUTH_END_TRUSTED] = "trusted", [KNUTH_END_CHECKED] = "checked"}, \
+            .initial = (initial_end), .is_fixed = true                                      \
     }
 
 #endif

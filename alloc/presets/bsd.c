@@ -36,6 +36,6 @@ static bool default_init(const void *options)
     return layered_init(&layers, NULL, options);
 }
 
-static const struct option_description default_options[] = {LAYERED_OPTIONS(0), {0}};
+static const struct option_description default_options[] = {LAYERED_OPTIONS(0), {.key = ""}};
 
 DEFINE_PRESETS(bsd, NULL, BLOCK_ALIGNMENT);

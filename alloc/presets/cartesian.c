@@ -21,7 +21,7 @@ static const struct option_description default_options[] = {
     CARTESIAN_OPTIONS(offsetof(struct cartesian_default_options, heap), CARTESIAN_TREE_FAST, true),
     LAYERED_OPTIONS(offsetof(struct cartesian_default_options, layers)),
     CARTESIAN_FIXED_OPTIONS(offsetof(struct cartesian_default_options, heap), TAGGED_LEAST_BYTES),
-    {0},
+    {.key = ""},
 };
 
 static bool default_init(const void *options)

@@ -60,7 +60,7 @@ static const struct option_description default_options[] = {
     LAYERED_OPTIONS(offsetof(struct gnu_default_options, layers)),
     GNU_FIXED_OPTIONS(offsetof(struct gnu_default_options, heap), LEAST_LOG, FINAL_FREE_PAGES,
                       true),
-    {0},
+    {.key = ""},
 };
 
 static bool default_init(const void *options)

@@ -21,7 +21,7 @@ static const struct option_description default_options[] = {
     KNUTH_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_SEARCH_BINNED, true),
     LAYERED_OPTIONS(offsetof(struct knuth_default_options, layers)),
     KNUTH_FIXED_OPTIONS(offsetof(struct knuth_default_options, heap), KNUTH_END_CHECKED),
-    {0},
+    {.key = ""},
 };
 
 static bool default_init(const void *options)

@@ -56,22 +56,19 @@ struct gc_classic_options {
     uint64_t initial_bytes;
 };
 
-static const char *const growth_words[] = {
-    [GROWTH_HEAP] = "heap", [GROWTH_INCREMENT] = "increment", NULL};
-static const char *const pointers_words[] = {
-    [POINTERS_BASE] = "base", [POINTERS_INTERIOR] = "interior", NULL};
-
 static const struct option_description options[] = {
     {"growth", "what grows by half when a collection reclaims too little",
-     KEYWORD_IN(0, struct gc_classic_options, growth), .keywords = growth_words,
+     KEYWORD_IN(0, struct gc_classic_options, growth),
+     .keywords = {[GROWTH_HEAP] = "heap", [GROWTH_INCREMENT] = "increment"},
      .initial = GROWTH_HEAP},
     {"pointers", "which pointers keep an object: those to its start, or to any byte",
-     KEYWORD_IN(0, struct gc_classic_options, pointers), .keywords = pointers_words,
+     KEYWORD_IN(0, struct gc_classic_options, pointers),
+     .keywords = {[POINTERS_BASE] = "base", [POINTERS_INTERIOR] = "interior"},
      .initial = POINTERS_BASE},
     {"initial", "bytes that the heap begins with",
      NUMBER_IN(0, struct gc_classic_options, initial_bytes), .minimum = 4096,
      .maximum = (uint64_t)1 << 40, .initial = 256 << 10},
-    {0},
+    {.key = ""},
 };
 
 /* Of the collector's own memory, so that nothing here is taken for a root. */

@@ -80,29 +80,24 @@ enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 /* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
 enum { PADDED_BYTES = 128 };
 
-static const char *const free_words[] = {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", NULL};
-static const char *const leaks_words[] = {[LEAKS_AUTO] = "auto",
-                                          [LEAKS_COLLECT] = "collect",
-                                          [LEAKS_KEEP] = "keep",
-                                          [LEAKS_WATCH] = "watch",
-                                          NULL};
 static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_COLLECT] = SWEEP_RECLAIM,
                                           [LEAKS_KEEP] = SWEEP_KEEP,
                                           [LEAKS_WATCH] = SWEEP_WATCH};
-static const char *const policy_words[] = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm", NULL};
-
-static const char *const dirty_words[] = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async", NULL};
-static const char *const verify_words[] = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on", NULL};
 
 static const struct option_description options[] = {
-    {"free", "what free does", KEYWORD_IN(0, struct gc_options, free), .keywords = free_words,
-     .initial = FREE_HONOUR},
+    {"free", "what free does", KEYWORD_IN(0, struct gc_options, free),
+     .keywords = {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour"}, .initial = FREE_HONOUR},
     {"leaks", "what becomes of blocks that cannot be reached and were not freed",
-     KEYWORD_IN(0, struct gc_options, leaks), .keywords = leaks_words, .initial = LEAKS_AUTO},
+     KEYWORD_IN(0, struct gc_options, leaks),
+     .keywords = {[LEAKS_AUTO] = "auto",
+                  [LEAKS_COLLECT] = "collect",
+                  [LEAKS_KEEP] = "keep",
+                  [LEAKS_WATCH] = "watch"},
+     .initial = LEAKS_AUTO},
     {"policy", "when to collect; boehm: the study's rule",
-     KEYWORD_IN(0, struct gc_options, collections.policy), .keywords = policy_words,
-     .initial = POLICY_AUTO},
+     KEYWORD_IN(0, struct gc_options, collections.policy),
+     .keywords = {[POLICY_AUTO] = "auto", [POLICY_BOEHM] = "boehm"}, .initial = POLICY_AUTO},
     {"initial", "bytes that the heap may use before the first collection; 0: the policy's own",
      NUMBER_IN(0, struct gc_options, collections.initial_bytes), .maximum = (uint64_t)1 << 40,
      .initial = 0},
@@ -125,18 +120,18 @@ static const struct option_description options[] = {
      NUMBER_IN(0, struct gc_options, collections.generations), .minimum = 1, .maximum = 2,
      .initial = 1},
     {"dirty", "how the kernel tells which pages were written; none: all collections are full",
-     KEYWORD_IN(0, struct gc_options, collections.dirty), .keywords = dirty_words,
-     .initial = DIRTY_ASYNC},
+     KEYWORD_IN(0, struct gc_options, collections.dirty),
+     .keywords = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async"}, .initial = DIRTY_ASYNC},
     {"verify", "check each minor collection by a full one, and abort at a loss; for tests",
-     KEYWORD_IN(0, struct gc_options, collections.verify), .keywords = verify_words,
-     .initial = VERIFY_OFF},
-    {0},
+     KEYWORD_IN(0, struct gc_options, collections.verify),
+     .keywords = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on"}, .initial = VERIFY_OFF},
+    {.key = ""},
 };
 
 /* The first option from `option` on that only collections read; NULL behind the last. */
 static const struct option_description *collection_option(const struct option_description *option)
 {
-    for (; option->key; option++)
+    for (; option->key[0]; option++)
         if (option->offset >= AT_COLLECTIONS &&
             option->offset < AT_COLLECTIONS + sizeof(struct collection_options))
             return option;

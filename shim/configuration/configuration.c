@@ -87,7 +87,7 @@ size_t option_count(const struct allocator *allocator)
 {
     size_t count = 0;
     const struct option_description *options = allocator->options;
-    while (options && options[count].key && !options[count].is_fixed)
+    while (options && options[count].key[0] && !options[count].is_fixed)
         count++;
     return count;
 }
@@ -105,8 +105,8 @@ static bool parse_value(const struct option_description *option, struct slice te
                         struct message *error)
 {
     bool first = true;
-    if (option->keywords) {
-        for (*value = 0; option->keywords[*value]; ++*value)
+    if (option->kind != OPTION_NUMBER) {
+        for (*value = 0; option->keywords[*value][0]; ++*value)
             if (slice_is(text, option->keywords[*value]))
                 return true;
     } else if (parse_size(text.start, text.length, value) && *value >= option->minimum &&
@@ -117,9 +117,9 @@ static bool parse_value(const struct option_description *option, struct slice te
     message_text(error, " for ");
     message_text(error, option->key);
     message_text(error, "; valid are: ");
-    for (size_t i = 0; option->keywords && option->keywords[i]; i++)
+    for (size_t i = 0; option->keywords[i][0]; i++)
         add_word(error, &first, option->keywords[i]);
-    if (!option->keywords) {
+    if (option->kind == OPTION_NUMBER) {
         message_decimal(error, option->minimum);
         message_text(error, " to ");
         message_decimal(error, option->maximum);

@@ -359,7 +359,7 @@ static void emit_options(struct emitter *emitter, const struct configuration *co
     emit_begin_object(emitter, "options");
     for (size_t i = 0; i < option_count(configuration->allocator); i++) {
         uint64_t value = option_value(&options[i], configuration->options);
-        if (options[i].keywords)
+        if (options[i].kind != OPTION_NUMBER)
             emit_string(emitter, options[i].key, options[i].keywords[value]);
         else
             emit_number(emitter, options[i].key, value);

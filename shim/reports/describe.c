@@ -17,7 +17,7 @@
 static void write_value(struct json *json, const char *key, const struct option_description *option,
                         uint64_t value)
 {
-    if (option->keywords)
+    if (option->kind != OPTION_NUMBER)
         json_string(json, key, option->keywords[value]);
     else
         json_number(json, key, value);
@@ -32,10 +32,10 @@ static void write_option(struct json *json, const struct allocator *allocator,
     json_begin_array(json, "presets");
     json_string(json, NULL, allocator->preset);
     json_end_array(json);
-    json_string(json, "kind", option->keywords ? "keyword" : "integer");
-    if (option->keywords) {
+    json_string(json, "kind", option->kind != OPTION_NUMBER ? "keyword" : "integer");
+    if (option->kind != OPTION_NUMBER) {
         json_begin_array(json, "keywords");
-        for (size_t i = 0; option->keywords[i]; i++)
+        for (size_t i = 0; option->keywords[i][0]; i++)
             json_string(json, NULL, option->keywords[i]);
         json_end_array(json);
     } else {

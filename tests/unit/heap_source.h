@@ -35,15 +35,15 @@ static inline const struct heap_policy *heap_policy_named(const char *name)
 static inline void set_option(const struct heap_policy *policy, const char *word, void *options)
 {
     size_t length = strcspn(word, "=");
-    for (unsigned i = 0; policy->options && policy->options[i].key; i++) {
+    for (unsigned i = 0; policy->options && policy->options[i].key[0]; i++) {
         const struct option_description *option = &policy->options[i];
         if (strncmp(option->key, word, length) != 0 || option->key[length] || !word[length])
             continue;
-        if (!option->keywords) {
+        if (option->kind == OPTION_NUMBER) {
             option_set(option, options, strtoull(word + length + 1, NULL, 10));
             return;
         }
-        for (unsigned value = 0; option->keywords[value]; value++)
+        for (unsigned value = 0; option->keywords[value][0]; value++)
             if (strcmp(option->keywords[value], word + length + 1) == 0) {
                 option_set(option, options, value);
                 return;

@@ -15,7 +15,7 @@ typedef void row_check(const struct allocator *allocator, const struct option_de
 static void each_row(row_check *check_row)
 {
     for (size_t i = 0; allocators[i]; i++)
-        for (size_t j = 0; allocators[i]->options && allocators[i]->options[j].key; j++)
+        for (size_t j = 0; allocators[i]->options && allocators[i]->options[j].key[0]; j++)
             check_row(allocators[i], &allocators[i]->options[j]);
 }
 
@@ -30,12 +30,12 @@ static void check_initial(const struct allocator *allocator,
                           const struct option_description *option)
 {
     uint64_t keywords = 0;
-    while (option->keywords && option->keywords[keywords])
+    while (keywords < MOST_KEYWORDS && option->keywords[keywords][0])
         keywords++;
-    assert_true(option->keywords
+    assert_true(keywords > 0
                     ? option->initial < keywords
                     : option->initial >= option->minimum && option->initial <= option->maximum);
-    assert_int_equal(option->keywords == NULL, option->kind == OPTION_NUMBER);
+    assert_int_equal(keywords == 0, option->kind == OPTION_NUMBER);
     struct configuration chosen;
     struct message error;
     char spec[64];
@@ -87,9 +87,9 @@ static uint64_t value(const char *spec, const char *key)
     struct message error;
     assert_true(configuration_parse(spec, &chosen, &error));
     const struct option_description *option = chosen.allocator->options;
-    while (option->key && strcmp(option->key, key) != 0)
+    while (option->key[0] && strcmp(option->key, key) != 0)
         option++;
-    assert_non_null(option->key);
+    assert_true(option->key[0]);
     return option_value(option, chosen.options);
 }
 

@@ -28,8 +28,6 @@ struct bare_options {
     bool fast, slow;
 };
 
-static const char *const colours[] = {[RED] = "red", [GREEN] = "green", NULL};
-
 #define PAINT_OPTIONS(at)                                                        \
     {"size",                                                                     \
      "bytes",                                                                    \
@@ -39,25 +37,25 @@ static const char *const colours[] = {[RED] = "red", [GREEN] = "green", NULL};
      .initial = 4096},                                                           \
     {                                                                            \
         "colour", "of the blocks", KEYWORD_IN(at, struct paint_options, colour), \
-            .keywords = colours, .initial = GREEN                                \
+            .keywords = {[RED] = "red", [GREEN] = "green"}, .initial = GREEN     \
     }
 
 static const struct option_description many[] = {
     PAINT_OPTIONS(offsetof(struct first_options, paint)),
     {"least", "of all numbers", NUMBER_IN(0, struct first_options, least), .maximum = UINT64_MAX,
      .initial = 7},
-    {0},
+    {.key = ""},
 };
 static const struct option_description few[] = {
     {"size", "bytes", NUMBER_IN(0, struct old_options, size), .maximum = 10, .initial = 5},
-    {"colour", "of the blocks", KEYWORD_IN(0, struct old_options, colour), .keywords = colours,
-     .initial = GREEN, .is_fixed = true},
-    {0},
+    {"colour", "of the blocks", KEYWORD_IN(0, struct old_options, colour),
+     .keywords = {[RED] = "red", [GREEN] = "green"}, .initial = GREEN, .is_fixed = true},
+    {.key = ""},
 };
 static const struct option_description switches[] = {
     {"fast", "or not", SWITCH_IN(0, struct bare_options, fast), .initial = false},
     {"slow", "or not", SWITCH_IN(0, struct bare_options, slow), .initial = true},
-    {0},
+    {.key = ""},
 };
 
 static bool fast_and_slow(const void *options, struct message *why)
