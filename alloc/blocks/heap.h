@@ -63,10 +63,13 @@
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
  *     remote for a few instructions, and looks like the program's. Its address is in a register
- *     of the thread. A collection finds it there and keeps the block. A block that the owning
- *     thread has just taken from the remote bits looks the same, but no register need hold its
- *     address. A sweep may set its free bit first; the thread then sets a bit that is set. Nobody
- *     hands the block out between, because only the owning thread could.
+ *     of the thread. A collection finds it there and keeps the block. A large block that its
+ *     thread frees is on its way until the thread has the lock, which it may wait for while a
+ *     collection holds it.
+ *     A block that the owning thread has just taken from the remote bits looks the same, but no
+ *     register need hold its address. A sweep may set its free bit first; the thread then sets a
+ *     bit that is set. Nobody hands the block out between, because only the owning thread could.
+ *     Or the sweep makes it a suspect; the thread clears that bit after it has set the free bit.
  *
  * [whole list]
  *     A local free list is whole between any two instructions. While the world is stopped the

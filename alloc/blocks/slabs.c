@@ -190,12 +190,14 @@ void rebin_all_after_sweep(struct thread_heap *heap)
 
 /* Frees that go to the slab. */
 
+/* [on its way]: the block is in a register until its bit is set. */
 bool set_block_free(void *block)
 {
     struct slab *slab = slab_at(block);
     bool exact;
     size_t index = slab_index(slab, block, &exact);
     slab_set_free(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    keep_in_register(block);
     return --slab->frees_until_rebin == 0;
 }
 
@@ -217,7 +219,6 @@ void flush_local_free(struct thread_heap *heap)
             void *block = heap->bins[i].local_free;
             heap->bins[i].local_free = *(void **)block;
             heap->bins[i].local_free_room++;
-            keep_in_register(block);
             if (set_block_free(block))
                 rebin(slab_at(block));
         }
