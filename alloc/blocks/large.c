@@ -340,8 +340,8 @@ static bool resize_run(struct slab *slab, size_t usable)
     return true;
 }
 
-/* Entries of pages that go are taken out before, those of pages that come are put in after: what
- * is unmapped may be another thread's at once. */
+/* Shrinking clears the granule map's entries first, growing sets them last: what is unmapped may be
+ * another thread's at once. */
 static bool resize_mapping_in_place(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;

@@ -4,13 +4,15 @@
  *
  * A bin keeps its slabs in two lists: available ones, of which at least one block in eight is free
  * (reuse_threshold), and full ones, of which fewer are. So a thread does not go through a slab for
- * the sake of a few blocks. A slab that is not current is not looked at when a block of it is
- * freed: its count of frees is one decrement, and at zero the slab is rebinned, as a full one when
- * it has reached the threshold, as an available one when it is empty. Empty slabs go back to the
- * heap's runs of granules (runs.h), but for the only slab of a bin.
+ * the sake of a few blocks. A free of a block in a slab that is not
+ * current decrements the slab's count of frees, and does not look at its lists. At zero the slab is
+ * rebinned: a full one when it has reached the threshold, an available one when it is empty. Empty
+ * slabs go back to the heap's runs of granules (runs.h), unless their bin has no other slab, full
+ * ones not counted.
  *
- * All of this belongs to the slab's owning thread ([owning thread writes]). A collector does not
- * look at lists and states, so a thread may be stopped in the middle of a change.
+ * All of this belongs to the slab's owning thread ([owning thread writes]). A collector follows
+ * no list of slabs, and of the states only SLAB_UNUSED and those of large blocks mean anything to
+ * it, so a thread may be stopped in the middle of a change.
  */
 #include "alloc/blocks/slabs.h"
 
