@@ -44,8 +44,8 @@ WAITS = (
 WORLD = (
     "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
-    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes "
-    "descriptors kernel-worker "
+    "spawns shared-across-fork mapped-after-fork guard-pages dead-at-the-end "
+    "reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "hidden-from-user sandboxed-child "
     "libraries mappings"

@@ -586,6 +586,22 @@ static void guard_pages(void)
     require(is_kept(mine));
 }
 
+__attribute__((noinline)) static struct disguised lose_mapping(void)
+{
+    void *block = malloc((size_t)64 << 20);
+    require(block != NULL);
+    return disguise(block);
+}
+
+/* The collector knows where the heap ends, and what lies there is not kept for it. */
+static void dead_at_the_end(void)
+{
+    unsigned char in_core;
+    struct disguised lost = lose_mapping();
+    collect();
+    require(mincore(reveal(lost), 4096, &in_core) == -1 && errno == ENOMEM);
+}
+
 static void reserved_terabytes(void)
 {
     char *mapping = mmap(NULL, (size_t)8 << 40, PROT_READ | PROT_WRITE,
@@ -720,6 +736,7 @@ int main(int count, char **arguments)
         {"hidden-from-user", hidden_from_user},
         {"sandboxed-child", sandboxed_child},
         {"guard-pages", guard_pages},
+        {"dead-at-the-end", dead_at_the_end},
         {"reserved-terabytes", reserved_terabytes},
         {"shared-terabyte", shared_terabyte},
         {"descriptors", every_descriptor_closed},
