@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -151,6 +152,34 @@ __attribute__((noinline)) static struct disguised queue_for_process(void)
     union sigval value = {.sival_ptr = signed_block()};
     require(sigqueue(getpid(), SIGUSR2, value) == 0);
     return disguise(value.sival_ptr);
+}
+
+__attribute__((noinline)) static struct disguised send_by_descriptor(void)
+{
+    siginfo_t info = {.si_signo = SIGUSR2, .si_code = SI_QUEUE};
+    int self = pidfd_open(getpid(), 0);
+    if (self < 0)
+        skip("this kernel has no descriptors of processes");
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = signed_block();
+    struct disguised block = disguise(info.si_value.sival_ptr);
+    require(pidfd_send_signal(self, SIGUSR2, &info, 0) == 0 && close(self) == 0);
+    memset(&info, 0, sizeof info);
+    return block;
+}
+
+static void signal_by_descriptor(void)
+{
+    sigset_t set;
+    siginfo_t info;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct disguised sent = send_by_descriptor();
+    collect();
+    require(is_kept(sent) && sigwaitinfo(&set, &info) == SIGUSR2);
+    require(info.si_value.sival_ptr == reveal(sent));
 }
 
 static void signal_values(void)
@@ -716,6 +745,7 @@ int main(int count, char **arguments)
     } parts[] = {
         {"epoll", epoll_data},
         {"signal-values", signal_values},
+        {"signal-by-descriptor", signal_by_descriptor},
         {"streams", streams},
         {"queued-for-thread", queued_for_thread},
         {"message-queue", message_queue},
