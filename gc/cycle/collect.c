@@ -96,8 +96,10 @@ static void next_mapping(bool has_stack)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    if (!state.verifying)
+    if (!state.verifying) {
+        state.marked.suspect = NULL; /* a root otherwise, which would be told again */
         state.minor = generations_begin(state.minor);
+    }
     if (state.minor && !state.verifying)
         mark_begin_minor();
     else
