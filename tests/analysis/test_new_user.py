@@ -175,6 +175,7 @@ def test_an_example_works_as_it_is_printed(folder: Path, word: str, line: str) -
     accepted = {0, 141} if "| head" in line else {0, 3} if GATES.search(line) else {0}
     assert done.returncode in accepted, text + "\n" + done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    assert not re.search("[\u2500-\u257f]", done.stdout + done.stderr), "boxes are for terminals"
 
 
 def the_child(launcher: int) -> int:
