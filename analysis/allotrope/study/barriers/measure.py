@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Any, Sequence
@@ -32,6 +33,7 @@ Result = dict[str, Any]
 PATIENCE, LEAST_PATIENCE = 30.0, 120.0
 COLLECTED = re.compile(r"Collected : (\d+)")
 SLOTS = 512  # of the loop's array
+TURNS = (1000000 // SLOTS + 1) * SLOTS  # of a loop of a million stores: it is filled once before
 
 
 def run(words: Sequence[str | Path], timeout: float) -> Result:
@@ -91,8 +93,22 @@ def measure_round(
                 continue
             words.append(record)
         load = round(os.getloadavg()[0], 2)
-        found[barrier] = run(words, _patience(workload)) | {"load": load}
+        runs = [run(words, _patience(workload)) for _ in range(workload.runs)]
+        found[barrier] = _middle(runs) | {"load": load}
     return {"order": order or "-order1", "barriers": found}
+
+
+def _middle(runs: Sequence[Result]) -> Result:
+    """Of each phase the median. What was counted must be the same in all."""
+    failed = next((one for one in runs if "failure" in one), None)
+    if failed is not None:
+        return failed
+    times = [one["ns"] for one in runs]
+    counts = [{key: one[key] for key in one if key != "ns"} for one in runs]
+    if any(each != counts[0] for each in counts):
+        return {"failure": "runs of the same program counted differently"}
+    middle = {phase: statistics.median(each[phase] for each in times) for phase in times[0]}
+    return counts[0] | {"ns": middle}
 
 
 def loops() -> Result:
@@ -101,7 +117,7 @@ def loops() -> Result:
 
 
 def instructions(barrier: str) -> Result:
-    """By kind, instructions of one turn of the loop: what a million stores more execute."""
+    """By kind, instructions of one turn of the loop."""
     if shutil.which("valgrind") is None:
         return {"failure": "valgrind is missing: install the Debian package valgrind"}
     found: Result = {}
@@ -109,17 +125,17 @@ def instructions(barrier: str) -> Result:
         # A trap leads Callgrind astray; into old pages there is one.
         if barrier == PAGES and kind != "young_into_young":
             continue
-        counts = [_executed(barrier, kind, millions) for millions in (1, 2)]
-        if None in counts:
+        count = _executed(barrier, kind)
+        if count is None:
             return {"failure": f"callgrind did not count {kind}"}
-        turns = (2000000 // SLOTS - 1000000 // SLOTS) * SLOTS
-        found[kind] = ((counts[1] or 0) - (counts[0] or 0)) / turns
+        found[kind] = count / TURNS
     return found
 
 
-def _executed(barrier: str, kind: str, millions: int) -> int | None:
+def _executed(barrier: str, kind: str) -> int | None:
+    """In the loop's function, and what it calls."""
     words = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    words += [str(loop(barrier)), str(millions), kind]
+    words += ["--toggle-collect=fill", str(loop(barrier)), "1", kind]
     environment = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     counted = COLLECTED.search(done.stderr)

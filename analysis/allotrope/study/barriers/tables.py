@@ -13,8 +13,8 @@ from ..sheets import ABSENT, Record, Sheet, count_cell, estimate_fields, number_
 from . import paper
 from .evidence import Evidence
 from .printed import PRINTED
-from .plan import BARRIERS, KERNEL, KINDS, LOOPS, PAGES, REMSETS, Workload
-from .results import CHECK, CHECK_KIND, Measured, Results
+from .plan import BARRIERS, CHECK, KERNEL, KINDS, LOOPS, PAGES, REMSETS, Workload
+from .results import CHECK_KIND, Measured, Results
 from .rules import RULES, claim_number, verdict_of
 
 PHASES = (*paper.PHASES, paper.TOTAL)
@@ -257,9 +257,10 @@ def store_table(results: Results) -> Sheet:
         "The barrier alone",
         "Instructions of a store, its own included (callgrind, exact), and nanoseconds of "
         "processor time of a turn of a loop that does nothing but store, the loop's included. The "
-        "first value is the integer, old or young one, the second the object that it is stored into. In 1993 "
-        f"cards took {then['cards']} instructions, remsets up to {then['remsets']}. The last case "
-        "of remsets calls a function, whose instructions count too.",
+        "first value is the integer, old or young one, the second the object that it is stored "
+        f"into. In 1993 cards took {then['cards']} instructions, remsets up to "
+        f"{then['remsets']}. The last case of remsets but one calls a function, whose instructions "
+        "count too.",
         records,
         ["barrier", *titles],
         rows,
