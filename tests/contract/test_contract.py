@@ -75,6 +75,7 @@ PLAIN = [
     ),
     # semantics
     "aligned",
+    "constants_kept",
     "corners",
     "cxx_new",
     "errno_kept",
