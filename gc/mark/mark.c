@@ -38,17 +38,14 @@
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
- *                     blocks, which nobody follows again but for what may have changed in them
- *                     (mark_old). Of other slabs than young ones it clears no mark: a live block
- *                     there is old.
- *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
- *                     the page, too: the half on the dirty one may be what has changed.
- *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
- *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
- *                     hint that is read without it.
- *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
- *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
- *                     working there is nothing left to mark, and nobody may join.
+ *                     blocks, which are scanned again on dirty pages only (mark_old). Of other
+ * slabs than young ones it clears no mark: a live block there is old. edges-overlap     Words of an
+ * old block that lie across the edge of a dirty page are read too: the half on the dirty page may
+ * have changed. own-stack         A marker's stack, ranges, queue and counters belong to its
+ * thread. pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is
+ * a hint that is read without it. idle-is-empty     A marker counts itself idle only after it found
+ * its stack, its ranges and the pool empty. Only a marker that is not idle fills the pool. So when
+ * idle == working there is nothing left to mark, and nobody may join.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
