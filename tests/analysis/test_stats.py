@@ -206,7 +206,9 @@ def test_root_is_not_sent_to_root() -> None:
 
 
 @pytest.fixture
-def without_proc(real: Command, tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+def without_proc(
+    real: Command, tmp_path: Path
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Runs a word of ours where /proc is empty."""
     hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
     if os.geteuid() != 0 or subprocess.run([*hide, "true"], capture_output=True).returncode != 0:
