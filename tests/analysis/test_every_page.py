@@ -12,14 +12,24 @@ from under import BUILD, PYTHON
 
 SCREENS = {"telephone": (400, 850), "screen": (1600, 1000)}
 MOST_BYTES = 1_100_000
+# The boxes of a flame graph that have room for their function's name.
+NAMES_IN_FLAMES = """
+return [...document.querySelectorAll('#flames-peak text')]
+  .filter(label => label.getBoundingClientRect().width > 0).length;
+"""
 SIMULATED = ("pages", "caches", "tlb", "locality")
 ALLOCATORS = ("-a", "glibc", "-a", "blocks", "-a", "bsd", "-a", "knuth", "-a", "gc")
-# Blocks of many sizes, some kept; long enough for a timeline.
+# Blocks of many sizes, some kept, from a deep stack; long enough for a timeline.
 PROGRAM = """
 import time
 kept = []
+def keep(depth):
+    if depth:
+        list(map(keep, [depth - 1]))
+    else:
+        kept.append([bytes(1 << power) for power in range(5, 18)])
 for turn in range(30):
-    kept.append([bytes(1 << power) for power in range(5, 18)])
+    keep(20)
     time.sleep(0.02)
     del kept[: len(kept) // 3]
 """
@@ -87,3 +97,5 @@ def test_page_is_readable(
         assert browser.errors() == []
         assert browser.labels_in_trouble() == [], screen
         assert browser.run("return document.documentElement.scrollWidth") <= size[0], screen
+        if kind == "sites":
+            assert browser.run(NAMES_IN_FLAMES) > 5, screen

@@ -38,6 +38,9 @@ def short_bytes(size: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
+    """Three digits or so, without a unit."""
+    if 0 < seconds < 0.01:
+        return f"{seconds:.5f}"
     return f"{seconds:.3f}" if seconds < 10 else f"{seconds:.2f}"
 
 

@@ -68,8 +68,9 @@ def _words(document: Document) -> list[str]:
     server = document["server"]
     where = ", ".join(map(str, server["server_processors"]))
     beside = ", ".join(map(str, server["load_processors"]))
+    several = "processors" if "," in where else "processor"
     lines = [
-        f"The server ran on processors {where}, the load on {beside}."
+        f"The server ran on {several} {where}, the load on {beside}."
         if where != beside
         else "The machine has one processor: the load and the server took turns on it."
     ]

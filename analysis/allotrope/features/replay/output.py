@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from ...output.terminal import print_table, print_wrapped
-from ...output.units import format_bytes
+from ...output.units import format_bytes, format_seconds
 from .measure import Document, notes
 
 COLUMNS = ["allocator", "heap_peak_bytes", "heap_to_live", "rss_growth_bytes"]
@@ -35,7 +35,7 @@ def print_results(document: Document, console: Console) -> None:
                 "–" if peak is None else format_bytes(peak),
                 "–" if peak is None else f"{one['heap_to_live']:.2f}",
                 format_bytes(one["rss_growth_bytes"]),
-                f"{one['cpu_seconds']:.3f}",
+                format_seconds(one["cpu_seconds"]),
                 f"{one['minor_faults']:,}",
             ]
         )

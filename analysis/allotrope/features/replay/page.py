@@ -18,7 +18,7 @@ from ...output.page import (
 )
 from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
 from ...output.sentences import Sentence
-from ...output.units import MEBIBYTE, format_bytes
+from ...output.units import MEBIBYTE, format_bytes, format_nanoseconds
 from .measure import notes
 
 Document = dict[str, Any]
@@ -50,7 +50,7 @@ def advice(document: Document, played: list[Document]) -> list[Sentence]:
         fastest = min(played, key=itemgetter("cpu_seconds"))
         leanest = min(played, key=itemgetter("rss_growth_bytes"))
         live = format_bytes(document["most_live_bytes"])
-        took = f"{fastest['cpu_seconds']:.3f} s of processor time"
+        took = f"{format_nanoseconds(1e9 * fastest['cpu_seconds'])} of processor time"
         grew = f"{format_bytes(leanest['rss_growth_bytes'])} resident for {live} live"
         sentences.append(Sentence("choice", "Fastest", f"{fastest['allocator']}, {took}."))
         sentences.append(Sentence("finding", "Leanest", f"{leanest['allocator']}, {grew}."))
@@ -137,7 +137,7 @@ def results_table(document: Document) -> Table:
                 size(one["heap_peak_bytes"]),
                 "–" if ratio is None else f"{ratio:.2f}",
                 size(one["rss_growth_bytes"]),
-                f"{one['cpu_seconds']:.3f} s",
+                format_nanoseconds(1e9 * one["cpu_seconds"]),
                 f"{one['minor_faults']:,}",
             ]
         )

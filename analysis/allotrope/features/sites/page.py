@@ -14,6 +14,8 @@ from .timeline import Part, Timeline, places_over_time, sizes_over_time
 MOST_ROWS = 30
 # A box of the flame graph that is less than this of the whole is not drawn by itself.
 LEAST_SHARE = 0.002
+# How high a box is, in pixels. In a lower one the function's name has no room.
+BOX_HEIGHT, LOWEST_BOX, USUAL_HEIGHT = 26, 19, 660
 TITLES = {
     "peak": "When the program held most",
     "exit": "Never freed",
@@ -95,9 +97,13 @@ def flame_graph(found: Sites, moment: str) -> Figure | None:
         layout=layout(
             margin={"l": 0, "r": 0, "t": 0, "b": 0}, uniformtext={"minsize": 9, "mode": "hide"}
         ),
-        height=min(720, 60 + 26 * (depth + 1)),
+        height=flames_height(depth + 1),
         wide=True,
     )
+
+
+def flames_height(levels: int) -> int:
+    return 60 + levels * max(LOWEST_BOX, min(BOX_HEIGHT, USUAL_HEIGHT // levels))
 
 
 def hash_of(name: str) -> int:
@@ -201,11 +207,12 @@ def timeline_sections(found: Sites, over_time: Timeline) -> list[Section]:
 def _areas(
     name: str, title: str, caption: str, seconds: Sequence[float], parts: Sequence[Part]
 ) -> Figure:
+    titles = [short(part.name) for part in parts]
     data = [
         {
             "type": "scatter",
             "mode": "lines",
-            "name": short(part.name),
+            "name": part.name if titles.count(titles[place]) > 1 else titles[place],
             "x": list(seconds),
             "y": [round(value / MEBIBYTE, 4) for value in part.values],
             "stackgroup": "held",

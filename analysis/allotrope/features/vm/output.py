@@ -150,9 +150,10 @@ def how(document: Document) -> str:
     cpu = machine["cpu"] or "unknown processor"
     spread = format_coverage(document["coverage"])
     interval = "range" if document["interval"] == "range" else f"interval ({spread})"
+    rounds = "1 round" if document["rounds"] == 1 else f"{document['rounds']} rounds"
     return (
         f"{cpu}, {machine['usable_cpus']} processors, Linux {machine['kernel']}; load average "
-        f"{min(loads)} to {max(loads)}; medians of {document['rounds']} rounds, and their "
+        f"{min(loads)} to {max(loads)}; medians of {rounds}, and their "
         f"{interval}. What one thread does alone is processor time, the rest is time on the wall."
     )
 
