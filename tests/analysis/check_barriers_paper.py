@@ -9,11 +9,12 @@ rows below that hold so many numbers. It prints the first difference, or the dig
 tests/analysis/test_barriers.py has.
 """
 
-import hashlib
 import re
 import sys
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator
+
+from check_paper import compare
 
 NUMBER = re.compile(r"\d+")
 COUNTS = re.compile(r"(Store checks|Page traps) \(\W*\w\W*\)\s+(\d+)\s+(\d+)$")
@@ -47,23 +48,9 @@ def ours() -> Iterator[int]:
             yield from cells
 
 
-def digest(numbers: Sequence[int]) -> str:
-    said = " ".join(map(str, numbers))
-    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
-
-
 def main() -> int:
     found = list(numbers_in(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    known = list(ours())
-    if len(found) != len(known):
-        print(f"{len(found)} numbers in the text, {len(known)} in paper.py")
-        return 1
-    for place, (one, other) in enumerate(zip(found, known)):
-        if one != other:
-            print(f"number {place}: {one} in the text, {other} in paper.py")
-            return 1
-    print(f"{len(found)} numbers agree: {digest(found)}")
-    return 0
+    return compare(found, list(ours()))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,11 @@ def main() -> int:
     from allotrope.study.zorn import paper
 
     found = numbers_in(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    ours = paper.numbers()
+    return compare(found, paper.numbers())
+
+
+def compare(found: Sequence[float], ours: Sequence[float]) -> int:
+    """The exit status; says the first difference."""
     if len(found) != len(ours):
         print(f"{len(found)} numbers in the text, {len(ours)} in paper.py")
         return 1

@@ -22,7 +22,8 @@ from allotrope.study.barriers.rules import RULES, all_claims, short_names, verdi
 from allotrope.study.report import write_report
 from allotrope.system.errors import UserError
 from browser import Browser, browser  # noqa: F401
-from check_barriers_paper import digest, ours
+from check_barriers_paper import ours
+from check_paper import digest
 from conftest import Command
 from under import BUILD, HANG
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Two full studies of 1992 held against each other: whether what does not depend on time is the
-same, and how many of the intervals of the differences between their times contain 0.
+"""Two full studies (zorn, or barriers) held against each other: whether what does not depend on
+time is the same, and how many of the intervals of the differences between their times contain 0.
 
     python3 tests/measure/two_studies.py FIRST_DIR SECOND_DIR
 """
@@ -15,6 +15,8 @@ import numpy as np
 from two_runs import EXACT, welch
 
 BASELINE = "optimised cartesian:classic"
+BARRIERS_BASELINE = "oracle"
+TIMED = ("ns", "load")  # of a run of barriers; the rest is counted
 
 
 def steps(study: Path, kind: str) -> dict[str, Any]:
@@ -44,11 +46,19 @@ def exact(kind: str, result: dict[str, Any]) -> dict[str, Any]:
         return {
             f"{factor} {name}": each.get(name) for factor, each in heaps.items() for name in counts
         }
+    if kind == "round":
+        return dict(figures({name: counted(run) for name, run in result["barriers"].items()}))
     return dict(figures(result))
 
 
+def counted(run: dict[str, Any]) -> dict[str, Any]:
+    return {name: count for name, count in run.items() if name not in TIMED}
+
+
 def compare_exact(first: Path, second: Path) -> None:
-    for kind in ("account", "events", "locality", "factors"):
+    is_barriers = (first / "steps" / "instructions").exists()
+    of_barriers, of_zorn = ("instructions", "round"), ("account", "events", "locality", "factors")
+    for kind in of_barriers if is_barriers else of_zorn:
         one, two = steps(first, kind), steps(second, kind)
         same = 0
         by_step: Counter[str] = Counter()
@@ -68,15 +78,28 @@ def compare_exact(first: Path, second: Path) -> None:
 
 
 def log_ratios(study: Path) -> dict[tuple[str, str], Any]:
-    """By program and form with allocator: of each round's CPU time to the baseline's."""
+    """By program and form with allocator: of each round's CPU time to the baseline's. Of barriers
+    by program and barrier with phase, of the elapsed time."""
     found: dict[tuple[str, str], list[float]] = {}
     for name, result in steps(study, "round").items():
         program = name.rsplit(" ", 1)[0]
-        base = result.get(BASELINE, {}).get("cpu")
-        for one, run in result.items():
-            if one != BASELINE and base and run.get("cpu"):
-                found.setdefault((program, one), []).append(float(np.log(run["cpu"] / base)))
+        for one, seconds, base in timed(result):
+            if base and seconds:
+                found.setdefault((program, one), []).append(float(np.log(seconds / base)))
     return found
+
+
+def timed(result: dict[str, Any]) -> Iterator[tuple[str, float, float]]:
+    """What was timed in a round, how long it took, and how long its baseline."""
+    if "barriers" not in result:
+        base = result.get(BASELINE, {}).get("cpu")
+        yield from ((one, run.get("cpu"), base) for one, run in result.items() if one != BASELINE)
+        return
+    bases = result["barriers"][BARRIERS_BASELINE].get("ns", {})
+    for barrier, run in result["barriers"].items():
+        for phase, ns in run.get("ns", {}).items():
+            if barrier != BARRIERS_BASELINE:
+                yield f"{barrier} {phase}", ns, bases.get(phase)
 
 
 def compare_times(first: Path, second: Path) -> None:
@@ -85,7 +108,7 @@ def compare_times(first: Path, second: Path) -> None:
     intervals = {key: welch(one[key], two[key]) for key in both}
     outside = {key: at for key, at in intervals.items() if not at[0] <= 0 <= at[2]}
     print(
-        f"CPU time: {len(both) - len(outside)} of {len(both)} intervals contain 0 "
+        f"times: {len(both) - len(outside)} of {len(both)} intervals contain 0 "
         f"({1 - len(outside) / max(len(both), 1):.1%}); median difference "
         f"{np.median([abs(at[1]) for at in intervals.values()]):.1%}"
     )

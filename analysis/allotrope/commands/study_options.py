@@ -33,7 +33,7 @@ def study_options(name: str, quick: str, rounds: int) -> Callable[[Function], Fu
             "--rounds",
             type=click.IntRange(min=1),
             metavar="N",
-            help=f"of CPU time; default {rounds}, an interval needs {LEAST_ROUNDS}",
+            help=f"of what is timed; default {rounds}, an interval needs {LEAST_ROUNDS}",
         ),
     )
     return lambda function: _decorated(function, options)

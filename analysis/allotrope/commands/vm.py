@@ -22,6 +22,7 @@ def vm(groups: tuple[str, ...], rounds: int, files: Files) -> None:
     mprotect, madvise and PAGEMAP_SCAN. Without GROUPS all of it: some ten seconds a round.
 
     \b
+    allotrope study vm
     allotrope vm
     allotrope vm table providers --rounds 15 --html vm.html --json vm.json
     """

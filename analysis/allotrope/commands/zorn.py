@@ -50,7 +50,7 @@ def zorn(
 
     \b
     allotrope zorn --quick
-    allotrope zorn --out study && xdg-open study/study.html
+    allotrope study zorn --out study && xdg-open study/study.html
     """
     from ..study.frame import Asked
     from ..study.zorn.study import STUDY

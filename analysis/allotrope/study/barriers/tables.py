@@ -133,7 +133,7 @@ def phases_table(one: Measured, name: str, before: str, schemes: Sequence[str]) 
             cells.append(_percent(found))
             records.append({"phase": phase, "scheme": scheme, **estimate_fields(found)})
         dirty = one.times(paper.DIRTY, phase)
-        whole = f"{estimate(dirty).median / 1e6:.3g}" if dirty else ABSENT
+        whole = _significant(estimate(dirty).median / 1e6 if dirty else None)
         row_name = f"{phase}, {ROW_NOW}" if workload.paper and schemes == SHOWN else phase
         rows.append([row_name, whole, *cells])
     rounds = len(one.rounds())
