@@ -28,6 +28,7 @@ extern union route_page route_page __attribute__((visibility("hidden")));
 #define call_resize route_page.route.resize
 #define call_usable_size route_page.route.usable_size
 #define call_owns route_page.route.owns
+#define call_operator(name) route_page.route.operators.name
 
 #endif
 

@@ -56,15 +56,16 @@ static inline char *block_of(size_t bytes)
     return block;
 }
 
-/* Writes a byte that is not the block's, and says whether it lies beyond what the allocator lets
- * the program use: inside, nobody is harmed. */
+/* Writes a byte that is not the block's, and says whether that changes one that the allocator does
+ * not let the program use: else nobody is harmed. */
 static inline bool write_outside(char *block, ptrdiff_t offset, char value)
 {
     bool outside = offset < 0 || (size_t)offset >= malloc_usable_size(block);
     volatile char *byte = block + offset;
     expect_fault(byte, 1);
+    bool changes = *byte != value;
     *byte = value;
-    return outside;
+    return outside && changes;
 }
 
 /* Goes on for a while: blocks of the size come and go. True: one was handed out that overlaps
