@@ -62,7 +62,7 @@ static inline void *hand_out(char *block, size_t slot_bytes, size_t size, unsign
             report_dead_slot("malloc", block, slot_bytes);
     }
     size_t slack = slot_bytes - TRAILER_BYTES - size;
-    fill_slack(block + size, slack);
+    fill_slot_slack(block, slot_bytes, slack);
     trailer_store(block, slot_bytes, trailer_live(slack, site_of(site), how));
     return block;
 }
@@ -83,7 +83,9 @@ static __attribute__((noinline)) void *alloc_found(size_t size, unsigned how, co
         return block;
     if (size >= SMALLEST_LARGE)
         return guarded_alloc(BLOCK_ALIGNMENT, size, how, site, LARGE_PLAIN);
-    block = alloc_slowly(size + TRAILER_BYTES);
+    do
+        block = alloc_slowly(size + TRAILER_BYTES);
+    while (!block && guarded_drain());
     return block ? hand_out_found(block, size, how, site) : NULL;
 }
 
@@ -190,7 +192,8 @@ static inline bool is_whole_before(const char *block, size_t slot_bytes)
 }
 
 /* Looks at a block that is live no more, and makes it a dead one. */
-static inline void end_block(const struct freeing *freeing, size_t slot_bytes)
+static inline __attribute__((always_inline)) void end_block(const struct freeing *freeing,
+                                                            size_t slot_bytes)
 {
     char *block = freeing->block;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slot_bytes));
@@ -198,7 +201,7 @@ static inline void end_block(const struct freeing *freeing, size_t slot_bytes)
     /* Valid, live, and by the same operator: one comparison of all bits above the site. */
     bool as_expected =
         decoded >> 31 == (uint64_t)freeing->how << 1 && slack <= slot_bytes - TRAILER_BYTES &&
-        slack_is_whole(block + slot_bytes - TRAILER_BYTES - slack, slack) &&
+        slot_slack_is_whole(block, slot_bytes, slack) &&
         (freeing->size == UNKNOWN_SIZE || freeing->size == slot_bytes - TRAILER_BYTES - slack);
     if (__builtin_expect(!as_expected, 0))
         decoded = report_at_free(freeing, slot_bytes);
@@ -275,10 +278,12 @@ static void checked_free(void *block)
 static bool resize_slot(char *block, struct slab *slab, size_t size)
 {
     size_t room = slab->block_bytes - TRAILER_BYTES;
-    if (size > room || size <= room / 2)
-        return false;
     uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
     size_t slack = room - size;
+    bool fits = size <= room &&
+                (size > room / 2 || size_class_of(size + TRAILER_BYTES) == slab->class_index);
+    if (!fits && slack != trailer_slack(decoded))
+        return false;
     uint64_t live = trailer_live(slack, trailer_site(decoded), trailer_detail(decoded));
     if (slack < trailer_slack(decoded)) /* [trailer before contents] */
         trailer_store(block, slab->block_bytes, live);
@@ -477,6 +482,26 @@ static struct block_waste checked_waste(const void *block)
     return (struct block_waste){.header_bytes = live ? slot_bytes - size : 0};
 }
 
+/* What waits is free to the program, as mallinfo has it. */
+static void checked_statistics(struct allocator_statistics *statistics)
+{
+    uint64_t blocks, bytes;
+    blocks_statistics(statistics);
+    guarded_count_waiting(&blocks, &bytes);
+    if (blocks > statistics->large_blocks || bytes > statistics->large_bytes)
+        return;
+    statistics->large_blocks -= blocks;
+    statistics->large_bytes -= bytes;
+    statistics->heap.free_blocks += blocks;
+    statistics->heap.free_bytes += bytes;
+}
+
+static size_t checked_trim(void)
+{
+    guarded_drain();
+    return blocks_trim();
+}
+
 static void checked_fork_child(void)
 {
     delay_fork_child();
@@ -537,13 +562,14 @@ const struct allocator blocks_checked = {
     .resize = checked_resize,
     .usable_size = checked_usable_size,
     .fork_child = checked_fork_child,
-    .trim = blocks_trim,
+    .trim = checked_trim,
+    .enter_sandbox = guarded_enter_sandbox,
     .operators = &operators,
     .at_exit = sweep_at_exit,
     .owns = blocks_owns,
     .waste = checked_waste,
     .thread_exit = checked_thread_exit,
-    .statistics = blocks_statistics,
+    .statistics = checked_statistics,
     .cached_bytes = blocks_cached_bytes,
     .walk = blocks_walk,
     .is_valid = blocks_is_valid,

@@ -40,16 +40,26 @@ static const size_t WAITING_LARGEST = (size_t)64 << 20;
 static struct slab *_Atomic waiting[WAITING];
 static _Atomic unsigned waiting_next;
 
+/* Where a call that the heap can do without may end the process. */
+static _Atomic bool is_sandboxed;
+
 static bool guard(char *start, size_t bytes)
 {
+    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed))
+        return false;
     if (!syscall_failed(SYSCALL_3(SYS_madvise, start, bytes, GUARD_INSTALL)))
         return true;
     return !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_NONE));
 }
 
-/* Either kind of guard is taken away. */
+/* Either kind of guard is taken away; in a sandbox, by fresh pages. */
 static void unguard(char *start, size_t bytes)
 {
+    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed)) {
+        SYSCALL_6(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        return;
+    }
     SYSCALL_3(SYS_madvise, start, bytes, GUARD_REMOVE);
     SYSCALL_3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
 }
@@ -132,7 +142,10 @@ void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *sit
     size_t bytes = PAGE_BYTES + round_up(size + room, 16) + PAGE_BYTES;
     if (alignment > BLOCK_ALIGNMENT)
         bytes = size + around;
-    char *memory = wish == LARGE_ZERO ? alloc_large_zeroed(bytes) : alloc_slowly(bytes);
+    char *memory;
+    do
+        memory = wish == LARGE_ZERO ? alloc_large_zeroed(bytes) : alloc_slowly(bytes);
+    while (!memory && guarded_drain());
     if (!memory)
         return NULL;
     struct slab *slab = slab_at(memory);
@@ -185,6 +198,34 @@ static void give_back(struct slab *slab)
         slab->words[0].retired &= ~UINT64_C(1);
     }
     large_block_free(slab);
+}
+
+bool guarded_drain(void)
+{
+    bool any = false;
+    for (size_t i = 0; i < WAITING; i++) {
+        struct slab *slab = atomic_exchange_explicit(&waiting[i], NULL, memory_order_acq_rel);
+        any |= slab != NULL;
+        if (slab)
+            give_back(slab);
+    }
+    return any;
+}
+
+void guarded_enter_sandbox(void)
+{
+    guarded_drain();
+    atomic_store(&is_sandboxed, true);
+}
+
+void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
+{
+    *blocks = *bytes = 0;
+    for (size_t i = 0; i < WAITING; i++) {
+        const struct slab *slab = atomic_load_explicit(&waiting[i], memory_order_acquire);
+        *blocks += slab != NULL;
+        *bytes += slab ? slab->block_bytes : 0;
+    }
 }
 
 /* The block of a mapping that is unmapped at once needs no guard. */

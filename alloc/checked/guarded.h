@@ -27,6 +27,14 @@ struct block_facts guarded_facts(struct slab *slab);
 /* Another size where the block is. False: it must move. */
 bool guarded_resize_in_place(struct slab *slab, size_t size);
 
+/* Freed blocks that wait go back to the heap. False: there was none. */
+bool guarded_drain(void);
+/* How many wait, and their bytes with guards: what another thread gives back meanwhile may be
+ * counted. */
+void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes);
+/* From now on no block gets guards: system calls but for memory may end the process. */
+void guarded_enter_sandbox(void);
+
 /* For the sweep: a live block that was written round is reported. */
 void guarded_look(struct slab *slab, const char *function);
 

@@ -118,20 +118,18 @@ static void add_site(struct message *message, const char *what, const void *site
     message_pointer(message, (const void *)(file.address - file.start));
 }
 
-static void send_site(const char *what, const void *site, const char *by)
+static void add_site_line(struct message *message, const char *what, const void *site,
+                          const char *by)
 {
-    struct message message;
     if (!site)
         return;
-    message_begin(&message);
-    message_text(&message, "  ");
-    add_site(&message, what, site);
+    message_text(message, "\n  ");
+    add_site(message, what, site);
     if (by) {
-        message_text(&message, " (");
-        message_text(&message, by);
-        message_text(&message, ")");
+        message_text(message, " (");
+        message_text(message, by);
+        message_text(message, ")");
     }
-    message_send(&message);
 }
 
 /* "16 bytes into", "1 byte before", "8 bytes behind". */
@@ -170,11 +168,11 @@ static void send(const char *function, const void *address, const char *fault,
     if (facts && facts->block)
         add_block(&message, facts);
     add_site(&message, ", called at ", site);
+    if (facts && facts->block) {
+        add_site_line(&message, "allocated at ", facts->allocated_at, facts->by);
+        add_site_line(&message, "freed at ", facts->freed_at, NULL);
+    }
     message_send(&message);
-    if (!facts || !facts->block)
-        return;
-    send_site("allocated at ", facts->allocated_at, facts->by);
-    send_site("freed at ", facts->freed_at, NULL);
 }
 
 static void say_no_more(void)

@@ -3,11 +3,12 @@
  * report.h: what is said of a misuse of the heap.
  *
  *     allotrope: free(0x7f...): written behind its end: block of 24 bytes at 0x7f...
- *     allotrope:   allocated at server+0x1a2b (malloc)
- *     allotrope:   freed at libfoo.so.1+0x77
+ *       allocated at server+0x1a2b (malloc)
+ *       freed at libfoo.so.1+0x77
  *
- * On the stack, by system calls: a report needs no heap, no lock and no libc, and may be made in a
- * signal handler. A site is the return address of the call, in its file: what addr2line wants.
+ * In one write. On the stack, by system calls: a report needs no heap, no lock and no libc, and may
+ * be made in a signal handler. A site is the return address of the call, in its file: what
+ * addr2line wants.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_REPORT_H
 #define ALLOTROPE_ALLOC_CHECKED_REPORT_H

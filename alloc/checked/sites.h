@@ -24,7 +24,7 @@ uint32_t site_enter(uintptr_t address, uint32_t first) __attribute__((noinline))
 
 static inline uint32_t site_of(const void *address)
 {
-    uint32_t first = (uintptr_t)address >> 4 & (SITES - 1);
+    uint32_t first = (uintptr_t)address >> 3 & (SITES - 1);
     if (__builtin_expect(
             atomic_load_explicit(&sites[first], memory_order_relaxed) == (uintptr_t)address, 1))
         return first;

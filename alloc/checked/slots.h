@@ -93,6 +93,36 @@ static inline bool slack_is_whole(const char *end, size_t slack)
     return true;
 }
 
+#define SLACK_WORD (UINT64_C(0x0101010101010101) * SLACK_BYTE)
+
+/* The same of a slot, of which nobody has a byte yet: what lies before the slack may be written. */
+static inline void fill_slot_slack(char *block, size_t slot_bytes, size_t slack)
+{
+    char *end = block + slot_bytes - TRAILER_BYTES;
+    if (__builtin_expect(slack > 16, 0)) {
+        fill_slack(end - slack, slack);
+        return;
+    }
+    uint64_t word = SLACK_WORD;
+    memcpy(end - 8, &word, 8);
+    if (slack > 8)
+        memcpy(end - 16, &word, 8);
+}
+
+static inline bool slot_slack_is_whole(const char *block, size_t slot_bytes, size_t slack)
+{
+    const char *end = block + slot_bytes - TRAILER_BYTES;
+    if (__builtin_expect(slack > 16, 0))
+        return slack_is_whole(end - slack, slack);
+    uint64_t last, before;
+    memcpy(&last, end - 8, 8);
+    last ^= SLACK_WORD;
+    if (slack <= 8) /* the highest so many bytes; a shift by 64 is two of 32 */
+        return last >> (32 - 4 * slack) >> (32 - 4 * slack) == 0;
+    memcpy(&before, end - 16, 8);
+    return last == 0 && (before ^ SLACK_WORD) >> (128 - 8 * slack) == 0;
+}
+
 /* Facts of the block of a slot, from a valid trailer. */
 struct block_facts slot_facts(const void *block, size_t slot_bytes, uint64_t decoded);
 

@@ -4,20 +4,25 @@
  */
 #include "alloc/checked/trailer.h"
 
-#include "vm/syscall.h"
-
-enum { GRND_NONBLOCK_ = 1 };
+#include <elf.h>
+#include <string.h>
+#include <sys/auxv.h>
 
 struct trailer_secret trailer_secret;
 
-/* Where the kernel has no random numbers yet, or refuses the call: the clock of the processor and
- * where the kernel has put the stack. */
-static uint64_t random_odd(void)
+/* From the sixteen bytes that the kernel gives each process, so without a call that a sandbox may
+ * end it for. libc makes its canary of them, hence the mixing (Stafford's variant 13 of
+ * splitmix64's finaliser). */
+static uint64_t random_odd(unsigned which)
 {
-    uint64_t number = 0;
-    if (SYSCALL_3(SYS_getrandom, &number, sizeof number, GRND_NONBLOCK_) != sizeof number)
-        number = __builtin_ia32_rdtsc() * UINT64_C(0x9E3779B97F4A7C15) ^ (uintptr_t)&number;
-    return number | 1;
+    const char *given = (const char *)getauxval(AT_RANDOM);
+    uint64_t words[2] = {__builtin_ia32_rdtsc(), (uintptr_t)&words};
+    if (given)
+        memcpy(words, given, sizeof words);
+    uint64_t mixed = words[which] + UINT64_C(0x9E3779B97F4A7C15) * (which + 1);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (mixed ^ mixed >> 31) | 1;
 }
 
 /* Newton's iteration: each step doubles the bits that are right, of which an odd number's inverse
@@ -32,7 +37,7 @@ static uint64_t inverse_of(uint64_t odd)
 
 void trailer_init(void)
 {
-    trailer_secret.address_factor = random_odd();
-    trailer_secret.factor = random_odd();
+    trailer_secret.address_factor = random_odd(0);
+    trailer_secret.factor = random_odd(1);
     trailer_secret.inverse = inverse_of(trailer_secret.factor);
 }

@@ -5,18 +5,21 @@
  *     slot   | the program's bytes ........ | slack | trailer |  next slot
  *                                             up to 32 bytes of SLACK_BYTE, then anything
  *
- *     trailer, decoded     bits  0      salt, so that the lowest byte in memory is never zero
- *                                1-15   slack: bytes between the program's and the trailer
+ *     trailer, decoded     bits  1-15   slack: bytes between the program's and the trailer
  *                               16-30   allocation site, an index (sites.h)
  *                               31      the block is dead
  *                               32-46   dead: the free's site; live: operator and alignment
  *                               47-63   zero: the check
  *
- *     in memory            (decoded ^ address * address_factor) * factor, both secret and odd
+ *     in memory    byte 0     0x80 | seven bits of hash
+ *                  bytes 1-7  ((decoded ^ hash) * factor) modulo 2^56
  *
- * A write behind the block, or before the next one, changes the word. A byte of it that changes is
- * seen with certainty if it is the highest, else but for one in 2^17. Zero in memory is no trailer:
- * the slot has not been handed out since its slab was made.
+ *     hash = address * address_factor; the factors are secret and odd
+ *
+ * A write behind the block, or before the next one, changes the word. Of the byte next to the block
+ * (byte 0, no text and no zero) or to the next block (byte 7, all of whose changes fall on the
+ * check) a change is always seen; of others, all but one in 2^9; of several, all but one in 2^16.
+ * Zero in memory is no trailer: the slot has not been handed out since its slab was made.
  *
  * Writer: whoever allocates or frees the block, whole words. A word that was a trailer once stays
  * one, so any thread may look at a neighbour's at any time: [always a trailer].
@@ -75,19 +78,23 @@ static inline bool trailer_is_valid(uint64_t decoded)
     return decoded >> TRAILER_CHECK_SHIFT == 0;
 }
 
-static inline uint64_t trailer_encode(const void *block, uint64_t decoded)
+static inline uint64_t trailer_first_byte(uint64_t hash)
 {
-    uint64_t mixed = decoded ^ (uintptr_t)block * trailer_secret.address_factor;
-    if (__builtin_expect((mixed & 0xFF) == 0, 0))
-        mixed ^= 1;
-    return mixed * trailer_secret.factor;
+    return 0x80 | hash >> 57;
 }
 
-/* The salt is taken out. */
+static inline uint64_t trailer_encode(const void *block, uint64_t decoded)
+{
+    uint64_t hash = (uintptr_t)block * trailer_secret.address_factor;
+    return (decoded ^ hash) * trailer_secret.factor << 8 | trailer_first_byte(hash);
+}
+
+/* A first byte that is wrong sets bits of the check. */
 static inline uint64_t trailer_decode(const void *block, uint64_t word)
 {
-    return (word * trailer_secret.inverse ^ (uintptr_t)block * trailer_secret.address_factor) &
-           ~UINT64_C(1);
+    uint64_t hash = (uintptr_t)block * trailer_secret.address_factor;
+    uint64_t decoded = ((word >> 8) * trailer_secret.inverse ^ hash) << 8 >> 8;
+    return decoded | ((word & 0xFF) ^ trailer_first_byte(hash)) << 56;
 }
 
 static inline uint64_t *trailer_of(const void *block, size_t slot_bytes)

@@ -249,7 +249,9 @@ static bool in_free_memory()
 
 static bool start_of_page()
 {
-    char *block = block_of(112);
+    char *block = block_of(112), *other = block_of(112);
+    if ((uintptr_t)block % 4096 == 0)
+        block = other;
     free(opaque(reinterpret_cast<char *>((uintptr_t)block & ~(uintptr_t)4095)));
     return hands_out_twice(112, block, 112);
 }

@@ -12,7 +12,7 @@
  *     another signal    caught      the allocator ended the process
  *
  * So a case never makes itself crash. What stands on standard error besides is the runner's matter
- * (table.py): the allocator went on, but has reported.
+ * (misuse_table.py): the allocator went on, but has reported.
  */
 #ifndef ALLOTROPE_TESTS_SAFETY_MISUSE_H
 #define ALLOTROPE_TESTS_SAFETY_MISUSE_H
