@@ -537,13 +537,13 @@ static bool checked_init(const void *options)
 }
 
 static const struct option_description options[] = {
+    BLOCKS_OPTIONS(0),
     {"on-error", "what a misuse does that has harmed memory", .keywords = on_error_keywords,
      KEYWORD_IN(0, struct checked_options, on_error)},
     {"fill", "bytes of a freed block that are overwritten, and looked at before its reuse",
      NUMBER_IN(0, struct checked_options, fill_bytes), .maximum = CLASS_LARGEST, .initial = 4096},
     {"reports", "so many misuses are reported, further ones counted",
      NUMBER_IN(0, struct checked_options, reports), .maximum = 1000000, .initial = 64},
-    BLOCKS_OPTIONS(0),
     {0},
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The table of heap misuse: what becomes of each program of the corpus under each allocator.
 
-    python3 tests/safety/misuse_table.py [--runs 20] [--under NAME …] [--only TEXT] [--cases] > table.md
+    python3 tests/safety/misuse_table.py [--runs 20] [--under NAME …] [--only TEXT] [--cases]
 
 A run is, by its exit and what stands on standard error (misuse.h):
 

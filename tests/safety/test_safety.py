@@ -103,7 +103,10 @@ def test_report_says_what_where_and_whence() -> None:
         ("overflow 24-by-1", "written behind its end"),
         ("underflow 100-by-1", "written before its start, or behind the end of the block before"),
         ("underflow 300000-by-1", "written before its start"),
-        ("write-after-free 100-middle-byte", "written after its free: 50 bytes into a block of 100"),
+        (
+            "write-after-free 100-middle-byte",
+            "written after its free: 50 bytes into a block of 100",
+        ),
         ("invalid-free inside-16", "not the start of a live block: 16 bytes into a block of 100"),
         ("invalid-free stack", "not a block of this heap; ignored"),
         ("mismatch new-free", "freed by another kind of operator than it was allocated by"),
