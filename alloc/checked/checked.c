@@ -571,7 +571,7 @@ const struct allocator blocks_checked = {
     .thread_exit = checked_thread_exit,
     .statistics = checked_statistics,
     .cached_bytes = blocks_cached_bytes,
-    .walk = blocks_walk,
+    .walk = checked_walk,
     .is_valid = blocks_is_valid,
     .tune = blocks_tune,
 };

@@ -58,8 +58,11 @@ static inline void delay_free(struct bin *bin, void *block)
         *place = block;
         block = evicted;
     }
-    if (block)
-        free_to_slab(bin, block);
+    if (!block)
+        return;
+    int32_t room = bin->local_free_room; /* nothing is in the local free list, and it stays so */
+    free_to_slab(bin, block);
+    bin->local_free_room = room;
 }
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "alloc/blocks/lookup.h"
 #include "alloc/checked/guarded.h"
+#include "alloc/checked/zero_size.h"
 
 /* Words that are zero are not written: their pages may take no memory yet. */
 static void clear(uint64_t *word)
@@ -42,6 +43,49 @@ bool is_whole_before_granule(const char *block)
         return true;
     uint64_t word = trailer_load(before, slab->block_bytes);
     return word == 0 || trailer_is_valid(trailer_decode(before, word));
+}
+
+struct walk {
+    heap_visitor *visit;
+    void *argument;
+};
+
+static size_t requested_bytes(const struct slab *slab, const char *block)
+{
+    uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
+    size_t room = slab->block_bytes - TRAILER_BYTES;
+    bool known = trailer_is_valid(decoded) && trailer_slack(decoded) <= room;
+    return known ? room - trailer_slack(decoded) : room;
+}
+
+static void walk_slab(void *argument, struct slab *slab)
+{
+    const struct walk *walk = argument;
+    for (size_t i = 0; i < slab->capacity; i++) {
+        struct block_info info = {.payload = slab_block(slab, i),
+                                  .block_bytes = slab->block_bytes,
+                                  .state = block_is_live(slab, i) ? BLOCK_LIVE : BLOCK_FREE};
+        if (slab_is_large(slab)) {
+            struct block_facts facts = guarded_facts(slab);
+            info.payload = (void *)(uintptr_t)facts.block;
+            info.usable_bytes = facts.bytes;
+            info.state = guarded_is_live(slab, facts.block) ? BLOCK_LIVE : BLOCK_FREE;
+        } else {
+            info.usable_bytes = requested_bytes(slab, info.payload);
+        }
+        if (info.usable_bytes == 0) /* an aligned block of no bytes: it has its place */
+            info.usable_bytes = 1;
+        walk->visit(walk->argument, &info);
+    }
+}
+
+void checked_walk(heap_visitor *visit, void *argument)
+{
+    struct walk walk = {visit, argument};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(walk_slab, &walk);
+    lock_release(&blocks_heap.lock);
+    zero_size_walk(visit, argument);
 }
 
 static void look_at_live(struct slab *slab, size_t index, uint64_t decoded)

@@ -11,6 +11,9 @@
  * the end, where no slot reaches. With the heap's lock held. */
 void clear_trailers(const struct slab *slab, bool zero);
 
+/* As blocks_walk, with the blocks as the program has them. */
+void checked_walk(heap_visitor *visit, void *argument);
+
 /* For a block at a granule's start: whether the last word before it is whole, if it is known. */
 bool is_whole_before_granule(const char *block) __attribute__((noinline));
 

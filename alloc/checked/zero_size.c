@@ -69,3 +69,14 @@ bool zero_size_free(const void *block)
     uint64_t bit = UINT64_C(1) << unit % WORD_BITS;
     return (uintptr_t)block % UNIT == 0 && (atomic_fetch_and(&used[unit / WORD_BITS], ~bit) & bit);
 }
+
+void zero_size_walk(heap_visitor *visit, void *argument)
+{
+    for (size_t unit = WORD_BITS; zero_size_range && unit < (size_t)WORDS * WORD_BITS; unit++) {
+        char *block = zero_size_range + unit * UNIT;
+        struct block_info info = {
+            .payload = block, .usable_bytes = UNIT, .block_bytes = UNIT, .state = BLOCK_LIVE};
+        if (zero_size_is_live(block))
+            visit(argument, &info);
+    }
+}

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/heap.h"
+
 enum { ZERO_SIZE_BYTES = 1 << 20 };
 
 extern char *zero_size_range __attribute__((visibility("hidden")));
@@ -31,5 +33,7 @@ void *zero_size_alloc(size_t alignment);
 /* False: it is no live block. */
 bool zero_size_free(const void *block);
 bool zero_size_is_live(const void *block);
+/* Visits those that are live, as blocks of the bytes that no other may have. */
+void zero_size_walk(heap_visitor *visit, void *argument);
 
 #endif
