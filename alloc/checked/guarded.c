@@ -103,7 +103,7 @@ static void fill_round(struct slab *slab)
     fill_slack(start + size_of(slab), (size_t)(end_of(slab) - start) - size_of(slab));
 }
 
-static void enter(struct slab *slab, char *block, size_t size, bool guarded, unsigned how,
+static void enter(struct slab *slab, const char *block, size_t size, bool guarded, unsigned how,
                   const void *site)
 {
     slab->words[0].mark = size;
