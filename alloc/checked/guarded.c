@@ -197,7 +197,7 @@ static void give_back(struct slab *slab)
         unguard(slab->base, slab->block_bytes);
         slab->words[0].retired &= ~UINT64_C(1);
     }
-    large_block_free(slab);
+    large_block_free(slab, slab->base);
 }
 
 bool guarded_drain(void)
