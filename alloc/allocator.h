@@ -25,8 +25,8 @@
  *                them: the program's own fork handlers do. alloc, free, resize, usable_size,
  *                waste, owns and thread_exit wait for nobody then. A process that was made by
  *                vfork or clone gets no such care.
- *   no-end       Nothing is called at the end of the process: destructors of the program may
- *                run after ours, and allocate.
+ *   no-end       Nothing but at_exit is called at the end of the process: destructors of the
+ *                program may run after ours, and allocate.
  */
 #ifndef ALLOTROPE_ALLOC_ALLOCATOR_H
 #define ALLOTROPE_ALLOC_ALLOCATOR_H
@@ -48,6 +48,25 @@ enum tuning {
     TUNE_LARGE_BYTES, /* a block of so many bytes is a mapping of its own */
     TUNE_FREE_BYTES,  /* so many free bytes may stay with the heap */
     TUNE_ARENAS,      /* so many arenas at most; 0: the preset's own number */
+};
+
+/* How an allocator is told of C++'s operators and of C23's sized frees, if it wants to know: they
+ * must match. Otherwise they are alloc, alloc_aligned and free. What holds of these holds of them.
+ * size, alignment: as the program says. A size that it does not say is SIZE_MAX. */
+struct allocator_operators {
+    void *(*create)(size_t size);
+    void *(*create_array)(size_t size);
+    void *(*create_aligned)(size_t alignment, size_t size);
+    void *(*create_array_aligned)(size_t alignment, size_t size);
+    void (*destroy)(void *block);
+    void (*destroy_array)(void *block);
+    void (*destroy_sized)(void *block, size_t size);
+    void (*destroy_array_sized)(void *block, size_t size);
+    void (*destroy_aligned)(void *block, size_t size, size_t alignment);
+    void (*destroy_array_aligned)(void *block, size_t size, size_t alignment);
+    void (*free_sized)(void *block, size_t size);
+    /* From now on all calls come by alloc, alloc_aligned and free: an observer stands between. */
+    void (*end)(void);
 };
 
 struct allocator {
@@ -153,6 +172,10 @@ struct allocator {
      * same meaning. value: any, which the preset's bounds cut off. What the preset has no such
      * thing for is left alone. */
     void (*tune)(enum tuning parameter, size_t value);
+    /* C++'s operators are told apart. */
+    const struct allocator_operators *operators;
+    /* The process ends by exit; other threads, and destructors of the program, may run on. */
+    void (*at_exit)(void);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);

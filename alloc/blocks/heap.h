@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * heap.h: the structures of `blocks`, and the rules by which threads, signal handlers and a
- * collector meet in them. Only the files of this folder include it; docs/architecture.md draws
- * which of them calls which.
+ * collector meet in them. Only the files of this folder and of alloc/checked include it;
+ * docs/architecture.md draws which of them calls which.
  *
  *     thread_heap   a bin for each size class (bin.h); a remote free queue     one for each thread
  *     blocks_heap   abandoned slabs, by size class; runs of granules (runs.h);
@@ -231,6 +231,9 @@ struct blocks_heap {
     uint64_t abandoned_rebinned_sweep; /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
     const struct blocks_collector *collector;
+    /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
+     * NULL for none. */
+    void (*slab_made)(const struct slab *slab, bool zero);
     struct lock common_lock;         /* of the next; taken before `lock` */
     struct thread_heap *common_heap; /* of the threads that have none of their own */
     struct runs runs;                /* of what `lock` guards; the longest comes last */

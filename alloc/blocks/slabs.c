@@ -81,6 +81,8 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     slab->class_index = (uint8_t)class_index;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].free = slab_word_mask(slab, i);
+    if (blocks_heap.slab_made)
+        blocks_heap.slab_made(slab, zero);
     enter_live_bits(base, granules);
     fast_table_cover(base, granules);
     granule_map_set(base, granules * GRANULE_BYTES, slab);

@@ -18,7 +18,7 @@
  * read-only: these pages are written anyway. A static program may be linked without such pages:
  * there the table has one of its own. */
 #ifdef PIC
-#define ROUTE_PLACE section(".data.rel.ro.route"), aligned(64)
+#define ROUTE_PLACE section(".data.rel.ro.route"), aligned(256)
 enum { ROUTE_PAGE_BYTES = sizeof(struct route) };
 #else
 #define ROUTE_PLACE aligned(4096)
@@ -29,6 +29,8 @@ union route_page {
     struct route route;
     char bytes[ROUTE_PAGE_BYTES];
 };
+_Static_assert(sizeof(union route_page) <= 256 || sizeof(union route_page) == 4096,
+               "the table crosses no boundary of pages");
 extern union route_page route_page __attribute__((visibility("hidden")));
 
 #define call_alloc route_page.route.alloc
@@ -38,6 +40,7 @@ extern union route_page route_page __attribute__((visibility("hidden")));
 #define call_resize route_page.route.resize
 #define call_usable_size route_page.route.usable_size
 #define call_owns route_page.route.owns
+#define call_operator(name) route_page.route.operators.name
 
 #endif
 

@@ -125,6 +125,13 @@ static __attribute__((constructor)) void resolve_before_main(void)
     observers_before_main();
 }
 
+/* The library is preloaded, so what else there is to destroy is, mostly. */
+static __attribute__((destructor)) void tell_exit(void)
+{
+    if (attached && attached->at_exit)
+        attached->at_exit();
+}
+
 void process_attach(const struct allocator *allocator)
 {
     attached = allocator;

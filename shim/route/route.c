@@ -61,14 +61,64 @@ static bool resolve_then_owns(const void *address)
     return route_page.route.owns(address);
 }
 
-union route_page route_page
-    __attribute__((ROUTE_PLACE)) = {.route = {.alloc = resolve_then_alloc,
-                                              .alloc_zeroed = resolve_then_alloc_zeroed,
-                                              .alloc_aligned = resolve_then_alloc_aligned,
-                                              .free = resolve_then_free,
-                                              .resize = resolve_then_resize,
-                                              .usable_size = resolve_then_usable_size,
-                                              .owns = resolve_then_owns}};
+static void *resolve_then_create(size_t size)
+{
+    route_resolve();
+    return route_page.route.operators.create(size);
+}
+
+static void *resolve_then_create_array(size_t size)
+{
+    route_resolve();
+    return route_page.route.operators.create_array(size);
+}
+
+static void *resolve_then_create_aligned(size_t alignment, size_t size)
+{
+    route_resolve();
+    return route_page.route.operators.create_aligned(alignment, size);
+}
+
+static void *resolve_then_create_array_aligned(size_t alignment, size_t size)
+{
+    route_resolve();
+    return route_page.route.operators.create_array_aligned(alignment, size);
+}
+
+/* A function may be called with more arguments than it takes: the caller passes them in registers
+ * (System V ABI, 3.2.3). So free itself stands for each operator delete. */
+typedef void free_of_sized(void *block, size_t size);
+typedef void free_of_aligned(void *block, size_t size, size_t alignment);
+
+/* Each operator by the function that it is where they are not told apart. */
+#define OPERATORS_BY(new, new_array, new_aligned, new_array_aligned, free)                       \
+    {                                                                                            \
+        .create = (new), .create_array = (new_array), .create_aligned = (new_aligned),           \
+        .create_array_aligned = (new_array_aligned), .destroy = (free), .destroy_array = (free), \
+        .destroy_sized = (free_of_sized *)(void (*)(void))(free),                                \
+        .destroy_array_sized = (free_of_sized *)(void (*)(void))(free),                          \
+        .destroy_aligned = (free_of_aligned *)(void (*)(void))(free),                            \
+        .destroy_array_aligned = (free_of_aligned *)(void (*)(void))(free),                      \
+        .free_sized = (free_of_sized *)(void (*)(void))(free),                                   \
+    }
+
+static struct allocator_operators plain_operators(const struct route *route)
+{
+    return (struct allocator_operators)OPERATORS_BY(
+        route->alloc, route->alloc, route->alloc_aligned, route->alloc_aligned, route->free);
+}
+
+union route_page route_page __attribute__((ROUTE_PLACE)) = {
+    .route = {.operators = OPERATORS_BY(resolve_then_create, resolve_then_create_array,
+                                        resolve_then_create_aligned,
+                                        resolve_then_create_array_aligned, resolve_then_free),
+              .alloc = resolve_then_alloc,
+              .alloc_zeroed = resolve_then_alloc_zeroed,
+              .alloc_aligned = resolve_then_alloc_aligned,
+              .free = resolve_then_free,
+              .resize = resolve_then_resize,
+              .usable_size = resolve_then_usable_size,
+              .owns = resolve_then_owns}};
 
 const struct allocator *const pass_through = &next_allocator;
 
@@ -97,13 +147,28 @@ static bool protect_route(int protection)
     return !syscall_failed(SYSCALL_3(SYS_mprotect, page, PAGE_BYTES, protection));
 }
 
+/* Told apart by an allocator that wants to know, while nothing stands before it. */
+static void set_operators(struct route *route)
+{
+    const struct allocator *allocator = route->allocator;
+    bool straight = route->alloc == allocator->alloc && route->free == allocator->free &&
+                    route->alloc_aligned == allocator->alloc_aligned;
+    route->operators =
+        allocator->operators && straight ? *allocator->operators : plain_operators(route);
+    if (allocator->operators && !straight)
+        allocator->operators->end();
+}
+
 static void resolve(void)
 {
     start_allocator(&configuration);
     struct route route = observers_start(&configuration, route_to(configuration.allocator));
     sites_are_told = sites_are_needed;
+    if (sites_are_told)
+        route = callers_route(route);
+    set_operators(&route);
     protect_route(PROT_READ | PROT_WRITE);
-    route_page.route = sites_are_told ? callers_route(route) : route;
+    route_page.route = route;
     protect_route(PROT_READ);
     fork_chain_add(&lock);
     atomic_store_explicit(&is_resolved, true, memory_order_release);
@@ -123,6 +188,24 @@ const struct configuration *route_resolve(void)
     return &configuration;
 }
 
+static void replace_operators(struct allocator_operators *table,
+                              const struct allocator_operators *operators)
+{
+    __atomic_store_n(&table->create, operators->create, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->create_array, operators->create_array, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->create_aligned, operators->create_aligned, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->create_array_aligned, operators->create_array_aligned,
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy, operators->destroy, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy_array, operators->destroy_array, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy_sized, operators->destroy_sized, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy_array_sized, operators->destroy_array_sized, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy_aligned, operators->destroy_aligned, __ATOMIC_RELEASE);
+    __atomic_store_n(&table->destroy_array_aligned, operators->destroy_array_aligned,
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&table->free_sized, operators->free_sized, __ATOMIC_RELEASE);
+}
+
 /* Other threads call through the table meanwhile: each pointer is stored whole, and old and new
  * functions go together. */
 static void replace(const struct route *route)
@@ -134,6 +217,7 @@ static void replace(const struct route *route)
     __atomic_store_n(&table->free, route->free, __ATOMIC_RELEASE);
     __atomic_store_n(&table->resize, route->resize, __ATOMIC_RELEASE);
     __atomic_store_n(&table->usable_size, route->usable_size, __ATOMIC_RELEASE);
+    replace_operators(&table->operators, &route->operators);
 }
 
 static bool put_in_front(struct route (*wrap)(struct route behind))
@@ -141,6 +225,7 @@ static bool put_in_front(struct route (*wrap)(struct route behind))
     if (!protect_route(PROT_READ | PROT_WRITE))
         return false;
     struct route wrapped = wrap(route_page.route);
+    set_operators(&wrapped);
     replace(&wrapped);
     protect_route(PROT_READ);
     return true;

@@ -21,6 +21,7 @@ struct route {
     void *(*resize)(void *block, size_t size);
     size_t (*usable_size)(const void *block);
     bool (*owns)(const void *address);
+    struct allocator_operators operators;
     const struct allocator *allocator; /* NULL until resolved */
 };
 

@@ -21,4 +21,64 @@
 #define call_usable_size SINGLE_ALLOCATOR.usable_size
 #define call_owns SINGLE_ALLOCATOR.owns
 
+/* Operators are not told apart. */
+#define call_operator(name) single_##name
+
+static inline void *single_create(size_t size)
+{
+    return call_alloc(size);
+}
+
+static inline void *single_create_array(size_t size)
+{
+    return call_alloc(size);
+}
+
+static inline void *single_create_aligned(size_t alignment, size_t size)
+{
+    return call_alloc_aligned(alignment, size);
+}
+
+static inline void *single_create_array_aligned(size_t alignment, size_t size)
+{
+    return call_alloc_aligned(alignment, size);
+}
+
+static inline void single_destroy(void *block)
+{
+    call_free(block);
+}
+
+static inline void single_destroy_array(void *block)
+{
+    call_free(block);
+}
+
+static inline void single_destroy_sized(void *block, size_t size __attribute__((unused)))
+{
+    call_free(block);
+}
+
+static inline void single_destroy_array_sized(void *block, size_t size __attribute__((unused)))
+{
+    call_free(block);
+}
+
+static inline void single_destroy_aligned(void *block, size_t size __attribute__((unused)),
+                                          size_t alignment __attribute__((unused)))
+{
+    call_free(block);
+}
+
+static inline void single_destroy_array_aligned(void *block, size_t size __attribute__((unused)),
+                                                size_t alignment __attribute__((unused)))
+{
+    call_free(block);
+}
+
+static inline void single_free_sized(void *block, size_t size __attribute__((unused)))
+{
+    call_free(block);
+}
+
 #endif

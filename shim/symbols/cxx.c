@@ -24,20 +24,29 @@ static new_handler *current_new_handler(void)
     return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
 }
 
-/* alignment 0: as malloc. */
-static void *try_once(size_t alignment, size_t size)
+/* One form of operator new. alignment: 0 where the form has none. */
+struct form {
+    bool is_array;
+    size_t alignment;
+};
+
+static void *try_once(struct form form, size_t size)
 {
+    size_t alignment = form.alignment;
     if (size > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX - size)
         return NULL;
-    return alignment > 0 ? call_alloc_aligned(alignment, size) : call_alloc(size);
+    if (alignment > 0)
+        return form.is_array ? call_operator(create_array_aligned)(alignment, size)
+                             : call_operator(create_aligned)(alignment, size);
+    return form.is_array ? call_operator(create_array)(size) : call_operator(create)(size);
 }
 
-static __attribute__((noinline)) void *retry_or_throw(size_t alignment, size_t size)
+static __attribute__((noinline)) void *retry_or_throw(struct form form, size_t size)
 {
     new_handler *handler;
     while ((handler = current_new_handler())) {
         handler();
-        void *block = try_once(alignment, size);
+        void *block = try_once(form, size);
         if (block)
             return block;
     }
@@ -50,30 +59,24 @@ static __attribute__((noinline)) void *retry_or_throw(size_t alignment, size_t s
     abort();
 }
 
-static inline void *new_or_throw(size_t size)
+static void *new_aligned_or_throw(struct form form, size_t size)
 {
-    void *block = call_alloc(size);
-    return __builtin_expect(block != NULL, 1) ? block : retry_or_throw(0, size);
-}
-
-static void *new_aligned_or_throw(size_t size, size_t alignment)
-{
-    void *block = try_once(alignment, size);
-    return block ? block : retry_or_throw(alignment, size);
+    void *block = try_once(form, size);
+    return block ? block : retry_or_throw(form, size);
 }
 
 /* The nothrow forms. The handler may throw, which C cannot catch: libstdc++'s own form of the same
  * name does, around a call of the throwing one, which is ours. */
-static void *new_or_null(const char *name, size_t alignment, size_t size)
+static void *new_or_null(const char *name, struct form form, size_t size)
 {
-    void *block = try_once(alignment, size);
+    void *block = try_once(form, size);
     if (__builtin_expect(block != NULL, 1) || !current_new_handler() || !dlsym)
         return block;
     void *theirs = dlsym(RTLD_NEXT, name);
     if (!theirs)
         return NULL;
-    if (alignment > 0)
-        return ((void *(*)(size_t, size_t, const void *))theirs)(size, alignment, NULL);
+    if (form.alignment > 0)
+        return ((void *(*)(size_t, size_t, const void *))theirs)(size, form.alignment, NULL);
     return ((void *(*)(size_t, const void *))theirs)(size, NULL);
 }
 
@@ -83,69 +86,79 @@ static void *new_or_null(const char *name, size_t alignment, size_t size)
 #define NEW(name, ...)              \
     EXPORT void *name(__VA_ARGS__); \
     EXPORT void *name(__VA_ARGS__)
-#define DELETE(name, ...)                         \
+/* call: the operator with its arguments. */
+#define DELETE(name, call, ...)                   \
     EXPORT void name(void *block, ##__VA_ARGS__); \
     EXPORT void name(void *block, ##__VA_ARGS__)  \
     {                                             \
         if (block)                                \
-            call_free(block);                     \
+            call;                                 \
     }
 
 NEW(_Znwm, size_t size)
 {
-    return new_or_throw(size);
+    void *block = call_operator(create)(size);
+    return __builtin_expect(block != NULL, 1) ? block
+                                              : retry_or_throw((struct form){false, 0}, size);
 }
 
 NEW(_Znam, size_t size)
 {
-    return new_or_throw(size);
+    void *block = call_operator(create_array)(size);
+    return __builtin_expect(block != NULL, 1) ? block
+                                              : retry_or_throw((struct form){true, 0}, size);
 }
 
 NEW(_ZnwmSt11align_val_t, size_t size, size_t alignment)
 {
-    return new_aligned_or_throw(size, alignment);
+    return new_aligned_or_throw((struct form){false, alignment}, size);
 }
 
 NEW(_ZnamSt11align_val_t, size_t size, size_t alignment)
 {
-    return new_aligned_or_throw(size, alignment);
+    return new_aligned_or_throw((struct form){true, alignment}, size);
 }
 
 NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
 {
-    return new_or_null("_ZnwmRKSt9nothrow_t", 0, size);
+    return new_or_null("_ZnwmRKSt9nothrow_t", (struct form){false, 0}, size);
 }
 
 NEW(_ZnamRKSt9nothrow_t, size_t size, const void *nothrow __attribute__((unused)))
 {
-    return new_or_null("_ZnamRKSt9nothrow_t", 0, size);
+    return new_or_null("_ZnamRKSt9nothrow_t", (struct form){true, 0}, size);
 }
 
 NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
     const void *nothrow __attribute__((unused)))
 {
-    return new_or_null("_ZnwmSt11align_val_tRKSt9nothrow_t", alignment, size);
+    return new_or_null("_ZnwmSt11align_val_tRKSt9nothrow_t", (struct form){false, alignment}, size);
 }
 
 NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment,
     const void *nothrow __attribute__((unused)))
 {
-    return new_or_null("_ZnamSt11align_val_tRKSt9nothrow_t", alignment, size);
+    return new_or_null("_ZnamSt11align_val_tRKSt9nothrow_t", (struct form){true, alignment}, size);
 }
 
-#define UNUSED_SIZE size_t size __attribute__((unused))
-#define UNUSED_ALIGNMENT size_t alignment __attribute__((unused))
 #define UNUSED_NOTHROW const void *nothrow __attribute__((unused))
 
-DELETE(_ZdlPv)
-DELETE(_ZdaPv)
-DELETE(_ZdlPvm, UNUSED_SIZE)
-DELETE(_ZdaPvm, UNUSED_SIZE)
-DELETE(_ZdlPvRKSt9nothrow_t, UNUSED_NOTHROW)
-DELETE(_ZdaPvRKSt9nothrow_t, UNUSED_NOTHROW)
-DELETE(_ZdlPvSt11align_val_t, UNUSED_ALIGNMENT)
-DELETE(_ZdaPvSt11align_val_t, UNUSED_ALIGNMENT)
-DELETE(_ZdlPvmSt11align_val_t, UNUSED_SIZE, UNUSED_ALIGNMENT)
-DELETE(_ZdaPvmSt11align_val_t, UNUSED_SIZE, UNUSED_ALIGNMENT)
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, UNUSED_ALIGNMENT, UNUSED_NOTHROW)
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, UNUSED_ALIGNMENT, UNUSED_NOTHROW)
+DELETE(_ZdlPv, call_operator(destroy)(block))
+DELETE(_ZdaPv, call_operator(destroy_array)(block))
+DELETE(_ZdlPvm, call_operator(destroy_sized)(block, size), size_t size)
+DELETE(_ZdaPvm, call_operator(destroy_array_sized)(block, size), size_t size)
+DELETE(_ZdlPvRKSt9nothrow_t, call_operator(destroy)(block), UNUSED_NOTHROW)
+DELETE(_ZdaPvRKSt9nothrow_t, call_operator(destroy_array)(block), UNUSED_NOTHROW)
+DELETE(_ZdlPvSt11align_val_t, call_operator(destroy_aligned)(block, SIZE_MAX, alignment),
+       size_t alignment)
+DELETE(_ZdaPvSt11align_val_t, call_operator(destroy_array_aligned)(block, SIZE_MAX, alignment),
+       size_t alignment)
+DELETE(_ZdlPvmSt11align_val_t, call_operator(destroy_aligned)(block, size, alignment), size_t size,
+       size_t alignment)
+DELETE(_ZdaPvmSt11align_val_t, call_operator(destroy_array_aligned)(block, size, alignment),
+       size_t size, size_t alignment)
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t,
+       call_operator(destroy_aligned)(block, SIZE_MAX, alignment), size_t alignment, UNUSED_NOTHROW)
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t,
+       call_operator(destroy_array_aligned)(block, SIZE_MAX, alignment), size_t alignment,
+       UNUSED_NOTHROW)

@@ -132,15 +132,14 @@ EXPORT void cfree(void *block)
 
 EXPORT void free_sized(void *block, size_t size)
 {
-    (void)size;
-    free(block);
+    if (block)
+        call_operator(free_sized)(block, size);
 }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     (void)alignment;
-    (void)size;
-    free(block);
+    free_sized(block, size);
 }
 
 /* Inspection and tuning. */

@@ -58,7 +58,7 @@ int main(int count, char **arguments)
             blocks[i] = allocate(&random, size);
             require(blocks[i] != NULL);
             usable[i] = malloc_usable_size(blocks[i]);
-            require(usable[i] >= size && usable[i] > 0);
+            require(usable[i] >= size && (usable[i] > 0 || size == 0));
             fill(blocks[i], usable[i]);
         }
         for (int i = 0; i < BLOCKS; i++) {
@@ -66,7 +66,7 @@ int main(int count, char **arguments)
             require(is_filled(blocks[i], usable[i]));
         }
         for (int i = 0; i < BLOCKS; i++) {
-            int pattern = blocks[i][0];
+            int pattern = usable[i] > 0 ? blocks[i][0] : 0;
             char *moved = realloc(blocks[i], usable[i] + 1 + random_next(&random) % 5000);
             require(moved != NULL);
             for (size_t byte = 0; byte < usable[i]; byte++)

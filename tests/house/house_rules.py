@@ -18,7 +18,14 @@ from typing import Iterator, Sequence
 # what the one says to the other while a program runs (trace/protocol). Tests and measured programs
 # are free.
 VM = {"vm", "vm/kernel"}
-ALLOC = {"alloc", "alloc/policies", "alloc/layers", "alloc/presets", "alloc/blocks"}
+ALLOC = {
+    "alloc",
+    "alloc/policies",
+    "alloc/layers",
+    "alloc/presets",
+    "alloc/blocks",
+    "alloc/checked",
+}
 GC = {"gc/world", "gc/mark", "gc/cycle", "gc/classic"}
 TRACE = {"trace/base", "trace/protocol", "trace/format"}
 MAY_INCLUDE: dict[str, set[str]] = {
@@ -29,6 +36,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "alloc/layers": {"vm", "alloc"},
     "alloc/presets": {"vm", "alloc", "alloc/policies", "alloc/layers"},
     "alloc/blocks": {"vm", "alloc"},
+    "alloc/checked": {"vm", "alloc", "alloc/blocks"},
     "gc/world": VM | {"trace/protocol"},
     "gc/mark": VM | {"alloc/blocks", "gc/world"},
     "gc/cycle": VM | {"alloc", "alloc/blocks", "gc/world", "gc/mark"},

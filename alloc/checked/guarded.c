@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * guarded.c: large blocks, between pages without access.
+ *
+ *     | guard | lead ....... | the program's bytes ........ | slack | guard |
+ *       page    16 bytes of                                   < 16     page
+ *               it are looked at                              bytes
+ *
+ * The block ends where the guard behind it begins, up to its alignment. One that has outgrown
+ * another begins at the first page instead, and has an eighth to grow into.
+ *
+ * What is known of the block is in its slab's record, in words that only a collector uses:
+ *
+ *     words[0].mark      the size; above bit 48, the free's site
+ *     words[0].retired   bits 0-39 offset from the slab's start (bit 0: there are guards),
+ *                        40-54 the site, 55-62 how, 63 dead
+ *
+ * A freed block loses its pages and all access, and waits among a few others. The guards are a mark
+ * in the page table (MADV_GUARD_INSTALL, Linux 6.13), which splits no mapping and drops the pages;
+ * where the kernel does not know them, protections.
+ */
+#include "alloc/checked/guarded.h"
+
+#include <sys/mman.h>
+
+#include "alloc/blocks/large.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/slow.h"
+#include "vm/pages.h"
+#include "vm/syscall.h"
+
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103, LEAD_CHECKED = 16 };
+enum { SITE_SHIFT = 40, HOW_SHIFT = 55, FREE_SITE_SHIFT = 48 };
+static const uint64_t DEAD = UINT64_C(1) << 63, OFFSET_BITS = (UINT64_C(1) << SITE_SHIFT) - 1,
+                      SIZE_BITS = (UINT64_C(1) << FREE_SITE_SHIFT) - 1;
+
+/* Freed blocks that wait, and how large one may be. */
+enum { WAITING = 8 };
+static const size_t WAITING_LARGEST = (size_t)64 << 20;
+static struct slab *_Atomic waiting[WAITING];
+static _Atomic unsigned waiting_next;
+
+/* Where a call that the heap can do without may end the process. */
+static _Atomic bool is_sandboxed;
+
+static bool guard(char *start, size_t bytes)
+{
+    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed))
+        return false;
+    if (!syscall_failed(SYSCALL_3(SYS_madvise, start, bytes, GUARD_INSTALL)))
+        return true;
+    return !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_NONE));
+}
+
+/* Either kind of guard is taken away; in a sandbox, by fresh pages. */
+static void unguard(char *start, size_t bytes)
+{
+    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed)) {
+        SYSCALL_6(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        return;
+    }
+    SYSCALL_3(SYS_madvise, start, bytes, GUARD_REMOVE);
+    SYSCALL_3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
+}
+
+static uint64_t state_of(const struct slab *slab)
+{
+    return __atomic_load_n(&slab->words[0].retired, __ATOMIC_ACQUIRE);
+}
+
+static bool is_guarded(const struct slab *slab)
+{
+    return (state_of(slab) & 1) != 0;
+}
+
+static char *start_of(const struct slab *slab)
+{
+    return slab->base + (state_of(slab) & OFFSET_BITS & ~UINT64_C(1));
+}
+
+static size_t size_of(const struct slab *slab)
+{
+    return slab->words[0].mark & SIZE_BITS;
+}
+
+/* Where what the program may not touch begins. */
+static char *end_of(const struct slab *slab)
+{
+    return slab->base + slab->block_bytes - (is_guarded(slab) ? PAGE_BYTES : 0);
+}
+
+static size_t lead_of(const struct slab *slab)
+{
+    size_t lead = (size_t)(start_of(slab) - slab->base) - (is_guarded(slab) ? PAGE_BYTES : 0);
+    return lead < LEAD_CHECKED ? lead : LEAD_CHECKED;
+}
+
+static void fill_round(struct slab *slab)
+{
+    char *start = start_of(slab);
+    memset(start - lead_of(slab), SLACK_BYTE, lead_of(slab));
+    fill_slack(start + size_of(slab), (size_t)(end_of(slab) - start) - size_of(slab));
+}
+
+static void enter(struct slab *slab, const char *block, size_t size, bool guarded, unsigned how,
+                  const void *site)
+{
+    slab->words[0].mark = size;
+    uint64_t state = (uint64_t)(block - slab->base) | guarded |
+                     (uint64_t)site_of(site) << SITE_SHIFT | (uint64_t)how << HOW_SHIFT;
+    __atomic_store_n(&slab->words[0].retired, state, __ATOMIC_RELEASE);
+    fill_round(slab);
+}
+
+void *guarded_enter_found(struct slab *slab, size_t size, unsigned how, const void *site)
+{
+    enter(slab, slab->base, size, false, how, site);
+    return slab->base;
+}
+
+/* Guards need a system call each that a process without memory may be refused; the block is one
+ * without them, then. */
+static bool guard_both(const struct slab *slab)
+{
+    char *behind = slab->base + slab->block_bytes - PAGE_BYTES;
+    if (slab->is_of_fork || !guard(slab->base, PAGE_BYTES))
+        return false;
+    if (guard(behind, PAGE_BYTES))
+        return true;
+    unguard(slab->base, PAGE_BYTES);
+    return false;
+}
+
+void *guarded_alloc(size_t alignment, size_t size, unsigned how, const void *site,
+                    enum large_wish wish)
+{
+    size_t room = wish == LARGE_TO_GROW ? size / 8 : 0;
+    size_t around = 2 * PAGE_BYTES + (alignment > PAGE_BYTES ? 2 * alignment : PAGE_BYTES);
+    if (size > (size_t)PTRDIFF_MAX / 2 || alignment > (size_t)PTRDIFF_MAX / 4)
+        return refuse_memory();
+    size_t bytes = PAGE_BYTES + round_up(size + room, 16) + PAGE_BYTES;
+    if (alignment > BLOCK_ALIGNMENT)
+        bytes = size + around;
+    char *memory;
+    do
+        memory = wish == LARGE_ZERO ? alloc_large_zeroed(bytes) : alloc_slowly(bytes);
+    while (!memory && guarded_drain());
+    if (!memory)
+        return NULL;
+    struct slab *slab = slab_at(memory);
+    bool guarded = guard_both(slab);
+    char *end = memory + slab->block_bytes - PAGE_BYTES;
+    char *block =
+        room > 0 ? memory + PAGE_BYTES : (char *)round_down((uintptr_t)(end - size), alignment);
+    if (wish == LARGE_ZERO && !slab->zero)
+        memset(block, 0, size);
+    enter(slab, block, size, guarded, how, site);
+    return block;
+}
+
+bool guarded_is_live(struct slab *slab, const void *address)
+{
+    return slab_live(slab, 0) != 0 && !(state_of(slab) & DEAD) && address == start_of(slab);
+}
+
+struct block_facts guarded_facts(struct slab *slab)
+{
+    uint64_t state = state_of(slab);
+    uint32_t freed = (uint32_t)(slab->words[0].mark >> FREE_SITE_SHIFT);
+    return (struct block_facts){.block = start_of(slab),
+                                .bytes = size_of(slab),
+                                .allocated_at = site_address(state >> SITE_SHIFT & (SITES - 1)),
+                                .freed_at = state & DEAD ? site_address(freed) : NULL,
+                                .by = how_name(state >> HOW_SHIFT & 0xFF)};
+}
+
+void guarded_look(struct slab *slab, const char *function)
+{
+    char *start = start_of(slab);
+    size_t lead = lead_of(slab);
+    struct block_facts facts = guarded_facts(slab);
+    if (state_of(slab) & DEAD)
+        return;
+    for (size_t i = 1; i <= lead; i++)
+        if (start[-(ptrdiff_t)i] != (char)SLACK_BYTE) {
+            report_misuse(REPORT_FATAL, function, start, "written before its start", &facts, NULL);
+            return;
+        }
+    if (!slack_is_whole(start + facts.bytes, (size_t)(end_of(slab) - start) - facts.bytes))
+        report_misuse(REPORT_FATAL, function, start, "written behind its end", &facts, NULL);
+}
+
+static void give_back(struct slab *slab)
+{
+    if (is_guarded(slab)) {
+        unguard(slab->base, slab->block_bytes);
+        slab->words[0].retired &= ~UINT64_C(1);
+    }
+    large_block_free(slab, slab->base);
+}
+
+bool guarded_drain(void)
+{
+    bool any = false;
+    for (size_t i = 0; i < WAITING; i++) {
+        struct slab *slab = atomic_exchange_explicit(&waiting[i], NULL, memory_order_acq_rel);
+        any |= slab != NULL;
+        if (slab)
+            give_back(slab);
+    }
+    return any;
+}
+
+void guarded_enter_sandbox(void)
+{
+    guarded_drain();
+    atomic_store(&is_sandboxed, true);
+}
+
+void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
+{
+    *blocks = *bytes = 0;
+    for (size_t i = 0; i < WAITING; i++) {
+        const struct slab *slab = atomic_load_explicit(&waiting[i], memory_order_acquire);
+        *blocks += slab != NULL;
+        *bytes += slab ? slab->block_bytes : 0;
+    }
+}
+
+/* The block of a mapping that is unmapped at once needs no guard. */
+static void wait_or_give_back(struct slab *slab)
+{
+    if (!is_guarded(slab) || slab->block_bytes > WAITING_LARGEST ||
+        !guard(slab->base, slab->block_bytes)) {
+        memset(start_of(slab), FILL_BYTE,
+               size_of(slab) < checked_fill_most ? size_of(slab) : checked_fill_most);
+        give_back(slab);
+        return;
+    }
+    unsigned index = atomic_fetch_add_explicit(&waiting_next, 1, memory_order_relaxed) % WAITING;
+    struct slab *eldest = atomic_exchange_explicit(&waiting[index], slab, memory_order_acq_rel);
+    if (eldest)
+        give_back(eldest);
+}
+
+void guarded_free(struct slab *slab, const struct freeing *freeing)
+{
+    if (!guarded_is_live(slab, freeing->block)) {
+        report_dead_pointer(freeing, slab);
+        return;
+    }
+    struct block_facts facts = guarded_facts(slab);
+    unsigned how = state_of(slab) >> HOW_SHIFT & 0xFF;
+    if (how != freeing->how || (freeing->size != UNKNOWN_SIZE && freeing->size != facts.bytes))
+        report_mismatch(freeing, facts, how);
+    guarded_look(slab, freeing->function);
+    if (__atomic_fetch_or(&slab->words[0].retired, DEAD, __ATOMIC_ACQ_REL) & DEAD) {
+        report_dead_pointer(freeing, slab); /* another thread was faster */
+        return;
+    }
+    slab->words[0].mark |= (uint64_t)site_of(freeing->site) << FREE_SITE_SHIFT;
+    wait_or_give_back(slab);
+}
+
+bool guarded_resize_in_place(struct slab *slab, size_t size)
+{
+    char *start = start_of(slab);
+    if (size > (size_t)(end_of(slab) - start) || size < size_of(slab) / 2)
+        return false;
+    slab->words[0].mark = size;
+    fill_slack(start + size, (size_t)(end_of(slab) - start) - size);
+    return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * report.h: what is said of a misuse of the heap.
+ *
+ *     allotrope: free(0x7f...): written behind its end: block of 24 bytes at 0x7f...
+ *       allocated at server+0x1a2b (malloc)
+ *       freed at libfoo.so.1+0x77
+ *
+ * In one write. On the stack, by system calls: a report needs no heap, no lock and no libc, and may
+ * be made in a signal handler. A site is the return address of the call, in its file: what
+ * addr2line wants.
+ */
+#ifndef ALLOTROPE_ALLOC_CHECKED_REPORT_H
+#define ALLOTROPE_ALLOC_CHECKED_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is known of a block. */
+struct block_facts {
+    const void *block; /* NULL: nothing is */
+    size_t bytes;      /* requested */
+    const void *allocated_at, *freed_at;
+    const char *by;
+    ptrdiff_t offset; /* of the address that the report is of, from the block's start */
+};
+
+enum report_severity { REPORT_ONLY, REPORT_FATAL };
+
+/* on_error_report: a fatal misuse does not end the process. most: so many reports, the rest is
+ * counted. */
+void report_init(bool on_error_report, uint64_t most);
+
+/* Says it, and aborts if the misuse is fatal and the options let it. function: "free"; site: whence
+ * it was called, or NULL. facts: of the block, or of the nearest one; may be NULL. */
+void report_misuse(enum report_severity severity, const char *function, const void *address,
+                   const char *fault, const struct block_facts *facts, const void *site)
+    __attribute__((noinline, cold));
+
+#endif

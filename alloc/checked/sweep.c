@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sweep.c: see sweep.h.
+ *
+ * Other threads may allocate and free while a sweep looks. What it finds wrong it looks at again:
+ * if the trailer, or the live bit, is another one by then, somebody has been at work there. See
+ * [trailer before contents], checked.h.
+ */
+#include "alloc/checked/sweep.h"
+
+#include "alloc/blocks/lookup.h"
+#include "alloc/checked/guarded.h"
+#include "alloc/checked/zero_size.h"
+
+/* Words that are zero are not written: their pages may take no memory yet. */
+static void clear(uint64_t *word)
+{
+    if (*word != 0)
+        *word = 0;
+}
+
+void clear_trailers(const struct slab *slab, bool zero)
+{
+    if (zero)
+        return;
+    for (size_t i = 0; i < slab->capacity; i++)
+        clear(trailer_of(slab_block(slab, i), slab->block_bytes));
+    clear(trailer_of(slab->base, slab->granules * GRANULE_BYTES));
+}
+
+bool is_whole_before_granule(const char *block)
+{
+    const char *end = block - TRAILER_BYTES;
+    const struct slab *slab = slab_at(end);
+    if (!slab || slab_is_large(slab))
+        return true;
+    bool exact;
+    size_t index = slab_index(slab, end, &exact);
+    if (index >= slab->capacity) /* a remainder: zero from the slab's making on */
+        return __atomic_load_n((const uint64_t *)(const void *)end, __ATOMIC_RELAXED) == 0;
+    const char *before = slab_block(slab, index);
+    if (before + slab->block_bytes != block)
+        return true;
+    uint64_t word = trailer_load(before, slab->block_bytes);
+    return word == 0 || trailer_is_valid(trailer_decode(before, word));
+}
+
+struct walk {
+    heap_visitor *visit;
+    void *argument;
+};
+
+static size_t requested_bytes(const struct slab *slab, const char *block)
+{
+    uint64_t decoded = trailer_decode(block, trailer_load(block, slab->block_bytes));
+    size_t room = slab->block_bytes - TRAILER_BYTES;
+    bool known = trailer_is_valid(decoded) && trailer_slack(decoded) <= room;
+    return known ? room - trailer_slack(decoded) : room;
+}
+
+static void walk_slab(void *argument, struct slab *slab)
+{
+    const struct walk *walk = argument;
+    for (size_t i = 0; i < slab->capacity; i++) {
+        struct block_info info = {.payload = slab_block(slab, i),
+                                  .block_bytes = slab->block_bytes,
+                                  .state = block_is_live(slab, i) ? BLOCK_LIVE : BLOCK_FREE};
+        if (slab_is_large(slab)) {
+            struct block_facts facts = guarded_facts(slab);
+            info.payload = (void *)(uintptr_t)facts.block;
+            info.usable_bytes = facts.bytes;
+            info.state = guarded_is_live(slab, facts.block) ? BLOCK_LIVE : BLOCK_FREE;
+        } else {
+            info.usable_bytes = requested_bytes(slab, info.payload);
+        }
+        if (info.usable_bytes == 0) /* an aligned block of no bytes: it has its place */
+            info.usable_bytes = 1;
+        walk->visit(walk->argument, &info);
+    }
+}
+
+void checked_walk(heap_visitor *visit, void *argument)
+{
+    struct walk walk = {visit, argument};
+    lock_acquire(&blocks_heap.lock);
+    blocks_each_slab(walk_slab, &walk);
+    lock_release(&blocks_heap.lock);
+    zero_size_walk(visit, argument);
+}
+
+static void look_at_live(struct slab *slab, size_t index, uint64_t decoded)
+{
+    const char *block = slab_block(slab, index);
+    size_t room = slab->block_bytes - TRAILER_BYTES, slack = trailer_slack(decoded);
+    if (slack > room || slack_is_whole(block + room - slack, slack))
+        return;
+    uint64_t again = trailer_decode(block, trailer_load(block, slab->block_bytes));
+    if (again == decoded && block_is_live(slab, index))
+        report_overwritten("exit", block, slab->block_bytes, NULL);
+}
+
+static void look_at_dead(const struct slab *slab, size_t index, uint64_t word)
+{
+    char *block = slab_block(slab, index);
+    if (!fill_is_whole(block, slab->block_bytes) && trailer_load(block, slab->block_bytes) == word)
+        report_dead_slot("exit", block, slab->block_bytes);
+}
+
+static void look_at_slab(void *argument, struct slab *slab)
+{
+    (void)argument;
+    if (slab_is_large(slab)) {
+        if (blocks_heap.threads <= 1) /* another thread may take the pages away any moment */
+            guarded_look(slab, "exit");
+        return;
+    }
+    for (size_t i = 0; i < slab->capacity; i++) {
+        char *block = slab_block(slab, i);
+        uint64_t word = trailer_load(block, slab->block_bytes);
+        uint64_t decoded = trailer_decode(block, word);
+        if (word == 0)
+            continue;
+        if (!trailer_is_valid(decoded)) {
+            if (block_is_live(slab, i))
+                report_overwritten("exit", block, slab->block_bytes, NULL);
+            else
+                report_dead_slot("exit", block, slab->block_bytes);
+        } else if (trailer_is_dead(decoded)) {
+            look_at_dead(slab, i, word);
+        } else {
+            look_at_live(slab, i, decoded);
+        }
+    }
+}
+
+/* exit() may have been called by a handler that interrupted malloc. */
+void sweep_at_exit(void)
+{
+    if (lock_is_own(&blocks_heap.lock) || !lock_enter(&blocks_heap.lock))
+        return;
+    blocks_each_slab(look_at_slab, NULL);
+    lock_release(&blocks_heap.lock);
+}

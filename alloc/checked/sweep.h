@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sweep.h: looking at all slots: of a new slab, and at the end of the process.
+ */
+#ifndef ALLOTROPE_ALLOC_CHECKED_SWEEP_H
+#define ALLOTROPE_ALLOC_CHECKED_SWEEP_H
+
+#include "alloc/blocks/heap.h"
+
+/* The slab's memory may have been another's: what looks like trailers is none. So is the word at
+ * the end, where no slot reaches. With the heap's lock held. */
+void clear_trailers(const struct slab *slab, bool zero);
+
+/* As blocks_walk, with the blocks as the program has them. */
+void checked_walk(heap_visitor *visit, void *argument);
+
+/* For a block at a granule's start: whether the last word before it is whole, if it is known. */
+bool is_whole_before_granule(const char *block) __attribute__((noinline));
+
+/* Reports the blocks that were written round, or after their free. Other threads may run. */
+void sweep_at_exit(void);
+
+#endif
