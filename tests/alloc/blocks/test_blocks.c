@@ -514,20 +514,28 @@ static int start(void **state)
     return blocks_init(25, NULL) ? 0 : -1;
 }
 
-/* Freed at once by a program that then does nothing: no look at a clock is needed. */
-static void test_most_of_a_large_heap_is_given_back_while_it_is_freed(void **state)
+/* In a heap that has not seen memory come back, of which it would keep more. */
+static void free_large_heap(void *unused)
 {
-    (void)state;
+    (void)unused;
     enum { BLOCKS = 256, BYTES = 1 << 20 };
     static void *all[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)
         all[i] = memset(blocks_alloc(BYTES), 1, BYTES);
     void *window_start = (void *)window.base;
-    assert_true(pages_resident(window_start, window_used_bytes()) >= (size_t)BLOCKS * BYTES);
+    require(pages_resident(window_start, window_used_bytes()) >= (size_t)BLOCKS * BYTES);
     for (int i = 0; i < BLOCKS; i++)
         blocks_free(all[i]);
-    assert_true(pages_resident(window_start, window_used_bytes()) < (size_t)BLOCKS * BYTES / 2);
-    assert_true(blocks_is_valid());
+    require(pages_resident(window_start, window_used_bytes()) <
+            (size_t)BLOCKS * BYTES / 4); /* decay.h: 32 MiB */
+    require(blocks_is_valid());
+}
+
+/* Freed at once by a program that then does nothing: no look at a clock is needed. */
+static void test_most_of_a_large_heap_is_given_back_while_it_is_freed(void **state)
+{
+    (void)state;
+    assert_child_succeeds(free_large_heap, NULL);
 }
 
 static void test_calloc_of_what_was_written_and_freed_is_zero(void **state)
@@ -607,6 +615,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_classes_are_the_least_that_fit),
         cmocka_unit_test(test_a_class_that_grows_gets_the_pages_of_a_slab_at_once), /* in a child */
+        cmocka_unit_test(test_most_of_a_large_heap_is_given_back_while_it_is_freed), /* too */
         cmocka_unit_test(test_all_memory_may_go_to_another_size), /* of a heap without gaps */
         cmocka_unit_test(test_blocks_behind_4_gib_are_freed_the_fast_way),
         cmocka_unit_test(test_blocks_are_freed_where_the_fast_table_cannot_grow),
@@ -628,7 +637,6 @@ int main(void)
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
         ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
-        ALLOCATOR_TEST(test_most_of_a_large_heap_is_given_back_while_it_is_freed, whole),
         ALLOCATOR_TEST(test_calloc_of_what_was_written_and_freed_is_zero, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);
