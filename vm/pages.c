@@ -4,6 +4,7 @@
  */
 #include "vm/pages.h"
 
+#include <errno.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,9 @@
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
 #endif
 
 WRITTEN_AT_START struct page_calls page_calls;
@@ -170,6 +174,25 @@ void pages_enter_sandbox(void)
 bool pages_are_in_sandbox(void)
 {
     return atomic_load_explicit(&in_sandbox, memory_order_relaxed);
+}
+
+/* A kernel that does not know the advice is not asked again. */
+void pages_populate(void *address, size_t bytes)
+{
+    static _Atomic bool unknown;
+    if (pages_are_in_sandbox() || atomic_load_explicit(&unknown, memory_order_relaxed))
+        return;
+    count(&page_calls.madvise);
+    if (SYSCALL_3(SYS_madvise, address, bytes, MADV_POPULATE_WRITE) == -EINVAL)
+        atomic_store_explicit(&unknown, true, memory_order_relaxed);
+}
+
+void pages_allow_huge(void *address, size_t bytes, bool allow)
+{
+    if (pages_are_in_sandbox())
+        return;
+    count(&page_calls.madvise);
+    SYSCALL_3(SYS_madvise, address, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void account_mapped(ptrdiff_t change)

@@ -44,6 +44,15 @@ bool pages_are_to_be_had(size_t bytes);
 /* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
 void *pages_map(size_t bytes, size_t alignment);
 
+/* Has the kernel bring the pages of a range that reads as zero, as writes to each would: one call
+ * costs less than a fault for each. Where it cannot (before Linux 5.14), and in a sandbox, nothing
+ * changes. */
+void pages_populate(void *address, size_t bytes);
+
+/* From now on the kernel may bring whole huge pages for a write to this range, or may not.
+ * Not in a sandbox. */
+void pages_allow_huge(void *address, size_t bytes, bool allow);
+
 /* Gives back the contents; the pages stay committed and read as zero. False: the kernel refuses,
  * and they are as they were. */
 bool pages_discard(void *address, size_t bytes);

@@ -124,13 +124,32 @@ bool blocks_init(unsigned retain_percent, const struct blocks_collector *collect
     return records_init();
 }
 
+/* Those of a heap without a collector on it. */
+struct own_options {
+    struct blocks_options blocks;
+    uint64_t populate, huge;
+};
+
 static bool init_default(const void *options)
 {
-    const struct blocks_options *chosen = options;
-    return blocks_init((unsigned)chosen->retain_percent, NULL);
+    const struct own_options *chosen = options;
+    if (!blocks_init((unsigned)chosen->blocks.retain_percent, NULL))
+        return false;
+    blocks_heap.populate_from = chosen->populate;
+    blocks_heap.runs.huge_from = chosen->huge / GRANULE_BYTES;
+    return true;
 }
 
-static const struct option_description options[] = {BLOCKS_OPTIONS(0), {.key = ""}};
+static const struct option_description options[] = {
+    BLOCKS_OPTIONS(offsetof(struct own_options, blocks)),
+    {"populate",
+     "slabs of a size class, a thread, from which on a new one gets all its pages at once; 0: "
+     "never",
+     NUMBER_IN(0, struct own_options, populate), .maximum = 1000000, .initial = 16},
+    {"huge", "bytes in use from which on the heap grows by huge pages; 0: never",
+     NUMBER_IN(0, struct own_options, huge), .maximum = (uint64_t)1 << 46, .initial = 0},
+    {.key = ""},
+};
 
 const struct allocator blocks_default = {
     .name = "blocks",

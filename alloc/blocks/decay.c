@@ -82,6 +82,8 @@ static size_t part_of_wave(const struct decay *decay)
 
 size_t decay_bound(const struct decay *decay, size_t used)
 {
-    size_t share = smaller(used * decay->share_percent / 100, decay->churn);
-    return larger(larger(share, part_of_wave(decay)), larger(decay->least, decay->asked));
+    size_t plain = used * decay->share_percent / 100;
+    size_t share = larger(plain, smaller(plain + decay->regret, used));
+    return larger(larger(smaller(share, decay->churn), part_of_wave(decay)),
+                  larger(decay->least, decay->asked));
 }

@@ -7,11 +7,13 @@
  *
  *     recent      in use not long ago and not now. To keep that much never raises the peak.
  *     churn       given back not long ago. A heap whose use is steady has holes that do not fit;
- *                 it may keep a share of what is in use, but no more than it moves.
+ *                 it may keep a share of what is in use, but no more than it moves; the larger,
+ *                 the more it regrets.
  *     discarded   contents given to the kernel not long ago, and not missed yet
  *     regret      taken again soon after they were discarded, each a few times
  *
- *     bound = max(least, asked, part of recent, min(share of what is in use, churn))
+ *     bound = max(least, asked, part of recent, min(share, churn))
+ *     share = a percentage of what is in use, and 4 regret, but no more than what is in use
  *     part of recent = recent / (1 + (recent / wave)^2)
  *     wave  = 64 MiB + 4 times the granules of regret, at most 256 MiB
  *

@@ -221,14 +221,16 @@ struct blocks_heap {
     struct thread_heap *unused_thread_heaps;
     uint64_t threads;
     uint64_t large_blocks, large_bytes;
-    struct slab *mappings;             /* SLAB_MAPPINGs with records of the heap */
-    struct slab *_Atomic young;        /* see young.c */
-    unsigned rows;                     /* of bits, behind a record's words: slab.h */
-    struct slab *fork_slabs;           /* whose records stand with them: see large.c */
-    _Atomic size_t mapped_granules;    /* of SLAB_MAPPINGs */
-    _Atomic size_t used_granules;      /* a copy of runs.used_granules */
-    _Atomic size_t taken_bytes;        /* see blocks_taken_bytes */
-    uint64_t abandoned_rebinned_sweep; /* as struct bin has it, of all that is abandoned */
+    struct slab *mappings;              /* SLAB_MAPPINGs with records of the heap */
+    struct slab *_Atomic young;         /* see young.c */
+    unsigned rows;                      /* of bits, behind a record's words: slab.h */
+    uint32_t class_slabs[SIZE_CLASSES]; /* slabs of each class, large blocks not counted */
+    size_t populate_from;               /* see slow.c; 0: never */
+    struct slab *fork_slabs;            /* whose records stand with them: see large.c */
+    _Atomic size_t mapped_granules;     /* of SLAB_MAPPINGs */
+    _Atomic size_t used_granules;       /* a copy of runs.used_granules */
+    _Atomic size_t taken_bytes;         /* see blocks_taken_bytes */
+    uint64_t abandoned_rebinned_sweep;  /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.

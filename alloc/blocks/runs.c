@@ -181,6 +181,30 @@ static void join_hull(struct free_run *run, const struct free_run *other)
     run->dirty += other->dirty;
 }
 
+/* Merging. */
+
+/* Takes a neighbour into a run that is on no list. */
+static void absorb(struct runs *runs, struct free_run *run, struct free_run *neighbour)
+{
+    unlink_run(runs, neighbour);
+    if (neighbour->start < run->start)
+        run->start = neighbour->start;
+    run->granules += neighbour->granules;
+    join_hull(run, neighbour);
+    drop_record(runs, neighbour);
+}
+
+static void merge_and_insert(struct runs *runs, struct free_run *run)
+{
+    struct free_run *before = free_run_at(run->start - 1);
+    if (before)
+        absorb(runs, run, before);
+    struct free_run *behind = free_run_at(end_of(run));
+    if (behind)
+        absorb(runs, run, behind);
+    insert(runs, run);
+}
+
 /* Taking. */
 
 /* Of the two ends of a run the one with more contents, or with less. */
@@ -285,11 +309,43 @@ static void *extend(struct runs *runs, size_t granules, bool *zero)
     return start;
 }
 
+/* By free memory without contents, as any that was never handed out, though the first write to it
+ * brings all. False: it could not be had. */
+static bool grow_by_huge_page(struct runs *runs)
+{
+    struct area *area = &runs->area;
+    const size_t bytes = HUGE_GRANULES * GRANULE_BYTES;
+    char *end = area->brk, *huge = (char *)round_up((uintptr_t)end, bytes);
+    size_t more = (size_t)(huge - end) + bytes;
+    char *fresh = area_extend(area, more);
+    if (fresh != end) {
+        if (fresh)
+            area_retract(area, more);
+        return false;
+    }
+    pages_allow_huge(huge, bytes, true);
+    struct free_run *run = take_record(runs);
+    run->start = run->hull = run->hull_end = end;
+    run->granules = more / GRANULE_BYTES;
+    run->dirty = 0;
+    merge_and_insert(runs, run);
+    return true;
+}
+
+/* The more is in use, the less a huge page of which little will be used can weigh. */
+static bool grows_by_huge_pages(const struct runs *runs, size_t granules, enum run_wish wish)
+{
+    return runs->huge_from > 0 && runs->used_granules >= runs->huge_from && wish == RUN_ANY &&
+           granules <= HUGE_GRANULES / 8;
+}
+
 void *runs_take(struct runs *runs, size_t granules, enum run_wish wish, bool *zero)
 {
     if (!store_records(runs))
         return NULL;
     struct free_run *run = find(runs, granules, wish);
+    if (!run && grows_by_huge_pages(runs, granules, wish) && grow_by_huge_page(runs))
+        run = find(runs, granules, wish);
     void *start;
     if (run) {
         unlink_run(runs, run);
@@ -312,28 +368,6 @@ bool runs_take_at(struct runs *runs, char *start, size_t granules, bool *zero)
 }
 
 /* Giving. */
-
-/* Takes a neighbour into a run that is on no list. */
-static void absorb(struct runs *runs, struct free_run *run, struct free_run *neighbour)
-{
-    unlink_run(runs, neighbour);
-    if (neighbour->start < run->start)
-        run->start = neighbour->start;
-    run->granules += neighbour->granules;
-    join_hull(run, neighbour);
-    drop_record(runs, neighbour);
-}
-
-static void merge_and_insert(struct runs *runs, struct free_run *run)
-{
-    struct free_run *before = free_run_at(run->start - 1);
-    if (before)
-        absorb(runs, run, before);
-    struct free_run *behind = free_run_at(end_of(run));
-    if (behind)
-        absorb(runs, run, behind);
-    insert(runs, run);
-}
 
 void runs_give(struct runs *runs, char *start, size_t granules, bool zero)
 {
@@ -371,12 +405,24 @@ static struct free_run *any_dirty(const struct runs *runs)
     return NULL;
 }
 
+/* No huge page is made again where [start, end) touches one: it would bring back what is given back
+ * there. Rounded out to whole ones, so that mappings stay few; what else lies there is the window's
+ * too. */
+static void break_huge_pages(char *start, char *end)
+{
+    const size_t bytes = HUGE_GRANULES * GRANULE_BYTES;
+    char *first = (char *)round_down((uintptr_t)start, bytes);
+    pages_allow_huge(first, round_up((size_t)(end - first), bytes), false);
+}
+
 /* Gives back the end of a hull; returns granules. 0: the kernel would not take them. */
 static size_t discard(struct runs *runs, struct free_run *run, size_t most)
 {
     size_t hull = granules_between(run->hull, run->hull_end);
     size_t granules = hull < most ? hull : most, dirty = run->dirty;
     char *start = run->hull_end - granules * GRANULE_BYTES;
+    if (runs->huge_from > 0)
+        break_huge_pages(start, run->hull_end);
     if (!pages_discard(start, granules * GRANULE_BYTES))
         return 0;
     unlink_run(runs, run);

@@ -18,6 +18,12 @@
  * enough. How much stays dirty is the matter of decay.h; beyond it runs_give_back_some gives
  * contents back to the kernel, a hull's end at a time.
  *
+ * Where that is asked for, a heap that is large and full grows by aligned huge pages of 2 MiB: the
+ * kernel clears one at the first write to it, in place of 512 faults, and it takes one entry of the
+ * TLB. Only small runs make a heap grow so, since of a large block most may stay untouched; so no
+ * more than the last huge page has memory that nobody writes. Where a part of one is given back the
+ * kernel may make none again: it would bring back what was free.
+ *
  * Everything here belongs to whoever holds the heap's lock, unless it says otherwise.
  */
 #ifndef ALLOTROPE_ALLOC_BLOCKS_RUNS_H
@@ -36,6 +42,9 @@ enum { RUN_LENGTHS = 64, RUN_BINS = RUN_LENGTHS + 4 * 19, RUN_BIN_WORDS = (RUN_B
 
 /* So much is given back to the kernel in one step, 2 MiB: some 50 microseconds. */
 enum { SURPLUS_STEP = 32 };
+
+/* A huge page. */
+enum { HUGE_GRANULES = 32 };
 
 struct free_run {
     struct owner owner;
@@ -59,6 +68,7 @@ struct runs {
     size_t free_granules, dirty_granules; /* free in all; those that still take memory */
     struct decay decay;
     uint64_t (*now_ns)(void);
+    size_t huge_from;            /* in use from which on the heap grows by huge pages; 0: never */
     struct run_bins dirty, zero; /* with and without a hull; last, since they fill a page */
 };
 

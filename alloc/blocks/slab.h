@@ -106,7 +106,7 @@ struct slab {
     uint32_t capacity;                       /* blocks; 0 while the record is unused */
     uint8_t class_index;
     uint8_t state;                /* enum slab_state */
-    bool zero;                    /* a large block: fresh from the kernel */
+    bool zero;                    /* what was taken for it was as the kernel gives it */
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */

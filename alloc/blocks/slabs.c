@@ -79,6 +79,8 @@ struct slab *new_slab(unsigned class_index, struct thread_heap *heap)
     set_shape(slab, base, block_bytes, capacity);
     slab->granules = granules;
     slab->class_index = (uint8_t)class_index;
+    slab->zero = zero;
+    blocks_heap.class_slabs[class_index]++;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].free = slab_word_mask(slab, i);
     if (blocks_heap.slab_made)
@@ -96,6 +98,7 @@ void release_slab(struct slab *slab)
     char *base = slab->base;
     size_t granules = slab->granules;
     set_thread_heap(slab, NULL);
+    blocks_heap.class_slabs[slab->class_index]--;
     drop_slab_record(slab);
     runs_give(&blocks_heap.runs, base, granules, false);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;

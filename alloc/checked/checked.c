@@ -544,7 +544,7 @@ static const struct option_description options[] = {
      NUMBER_IN(0, struct checked_options, fill_bytes), .maximum = CLASS_LARGEST, .initial = 4096},
     {"reports", "so many misuses are reported, further ones counted",
      NUMBER_IN(0, struct checked_options, reports), .maximum = 1000000, .initial = 64},
-    {0},
+    {.key = ""},
 };
 
 const struct allocator blocks_checked = {

@@ -59,7 +59,7 @@ static void use_heap(void)
         growing[size - 1] = 'x';
     }
     free(growing);
-    enum { BLOCKS = 30000 };
+    enum { BLOCKS = 120000 };
     void **blocks = malloc(BLOCKS * sizeof *blocks);
     require(blocks != NULL);
     for (int i = 0; i < BLOCKS; i++)

@@ -140,6 +140,28 @@ static void test_a_heap_that_moves_keeps_a_share_and_one_that_rests_does_not(voi
     assert_int_equal(decay_bound(&decay, GIB), decay.least);
 }
 
+/* As a set of large blocks of many sizes, replaced one by one: what is free never fits. */
+static void test_a_heap_that_misses_what_it_gave_back_keeps_more_but_no_more_than_it_uses(
+    void **state)
+{
+    (void)state;
+    enum { USED = 300 * MIB, PART = 15 * MIB };
+    size_t before = USED * SHARE_PERCENT / 100;
+    for (int i = 0; i < 40; i++) {
+        decay_give(&decay, PART);
+        decay_discard(&decay, PART);
+        decay_take(&decay, PART, PART);
+        size_t kept = decay_bound(&decay, USED);
+        assert_true(kept >= before || i < USED / PART);
+        assert_true(kept <= USED);
+        before = i < USED / PART ? before : kept;
+    }
+    assert_int_equal(before, USED);
+    assert_in_range(decay_bound(&decay, USED / 10), 0, USED / 10);
+    decay_until(&decay, START + 5 * SECOND);
+    assert_int_equal(decay_bound(&decay, USED), decay.least);
+}
+
 static void test_without_a_clock_bytes_alone_decay(void **state)
 {
     (void)state;
@@ -177,6 +199,7 @@ int main(void)
         TEST(test_regret_is_forgotten_too),
         TEST(test_only_what_was_discarded_is_regretted),
         TEST(test_a_heap_that_moves_keeps_a_share_and_one_that_rests_does_not),
+        TEST(test_a_heap_that_misses_what_it_gave_back_keeps_more_but_no_more_than_it_uses),
         TEST(test_without_a_clock_bytes_alone_decay),
         TEST(test_a_clock_that_goes_back_is_as_one_that_stands),
     };

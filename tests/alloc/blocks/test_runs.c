@@ -4,6 +4,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -360,15 +362,65 @@ static void test_a_granule_for_records_comes_out_of_what_is_free(void **state)
     assert_int_equal(((struct owner *)granule_map_get(granule))->kind, OWNER_RECORDS);
 }
 
-/* Random requests against a table of what each granule belongs to. */
-static void test_agrees_with_a_table_of_granules(void **state)
+/* What the kernel says of the mapping that an address lies in. */
+static bool has_flag(const char *address, const char *flag)
+{
+    static char line[512];
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    assert_non_null(smaps);
+    bool inside = false, found = false;
+    for (uintptr_t start, end; fgets(line, sizeof line, smaps);) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) == 2)
+            inside = start <= (uintptr_t)address && (uintptr_t)address < end;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, flag) != NULL;
+    }
+    fclose(smaps);
+    return found;
+}
+
+enum { HUGE_FROM = 40 };
+
+static void test_a_heap_that_is_full_grows_by_huge_pages_if_asked(void **state)
 {
     (void)state;
-    static struct {
+    void *page = pages_map(PAGE_BYTES, PAGE_BYTES);
+    if (madvise(page, PAGE_BYTES, MADV_HUGEPAGE) != 0)
+        skip(); /* a kernel without them */
+    runs.huge_from = HUGE_FROM;
+    for (int i = 0; i < HUGE_FROM; i++)
+        assert_false(has_flag(take(1), " hg "));
+    take(HUGE_GRANULES); /* may stay untouched, so it is none */
+    assert_int_equal(runs.free_granules, 0);
+    bool zero;
+    char *first = NULL, *huge = (char *)round_up((uintptr_t)runs.area.brk, bytes_of(HUGE_GRANULES));
+    size_t before = (size_t)(huge - runs.area.brk) / GRANULE_BYTES;
+    for (size_t i = 0; i < before + HUGE_GRANULES; i++) {
+        char *start = take_zero(1, &zero);
+        assert_true(zero);
+        first = i == 0 ? start : first;
+        assert_true(has_flag(start, " hg ") == (start >= huge));
+        assert_ptr_equal(runs.area.brk, huge + bytes_of(HUGE_GRANULES));
+    }
+    assert_int_equal(runs.free_granules, 0);
+    /* And none is made again where a part is given back. */
+    give(huge, 2);
+    take(1);
+    assert_true(has_flag(huge, " hg "));
+    runs_trim(&runs);
+    assert_true(has_flag(huge, " nh "));
+    assert_true(is_zero(huge + bytes_of(1), bytes_of(1)));
+    pages_unmap(page, PAGE_BYTES);
+}
+
+/* Random requests against a table of what each granule belongs to. */
+static void agree_with_a_table_of_granules(void)
+{
+    struct {
         char *start;
         size_t granules;
         uint64_t number;
-    } held[MANY];
+    } held[MANY] = {0};
     uint64_t random = 11;
     for (int step = 0; step < 20000; step++) {
         size_t at = random_below(&random, MANY), granules = random_between(&random, 1, 12);
@@ -410,6 +462,14 @@ static void test_agrees_with_a_table_of_granules(void **state)
             assert_true(runs_are_valid(&runs));
         }
     }
+}
+
+static void test_agrees_with_a_table_of_granules(void **state)
+{
+    agree_with_a_table_of_granules();
+    make_runs(state);
+    runs.huge_from = HUGE_FROM;
+    agree_with_a_table_of_granules();
 }
 
 static void give_without_memory(void *unused)
@@ -459,6 +519,7 @@ int main(void)
         TEST(test_the_tail_of_a_run_is_given_back),
         TEST(test_trim_gives_the_contents_of_all_free_runs_back),
         TEST(test_a_granule_for_records_comes_out_of_what_is_free),
+        TEST(test_a_heap_that_is_full_grows_by_huge_pages_if_asked),
         TEST(test_agrees_with_a_table_of_granules),
         TEST(test_giving_back_needs_no_memory),
     };
