@@ -142,7 +142,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct heap_bounds bounds;
-    uintptr_t low, high; /* the bounds; a minor collection widens them */
+    uintptr_t low, high; /* the bounds (add_to_bounds); a minor collection widens them */
     bool is_minor;
     struct young_map young;               /* of a minor collection */
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
@@ -206,10 +206,12 @@ bool mark_init_minor(void)
     return young_map_init(&mark.young);
 }
 
-/* Where blocks are. */
+/* Where blocks are, and a byte at either end: these words are roots, so they must be no addresses
+ * of the first block, nor of the end of the last one. */
 static void add_to_bounds(const struct slab *slab)
 {
-    uintptr_t base = (uintptr_t)slab->base, end = base + slab->granules * GRANULE_BYTES;
+    uintptr_t base = (uintptr_t)slab->base - 1;
+    uintptr_t end = (uintptr_t)slab->base + slab->granules * GRANULE_BYTES + 1;
     mark.low = base < mark.low ? base : mark.low;
     mark.high = end > mark.high ? end : mark.high;
 }
@@ -265,7 +267,7 @@ static void make_ready(void)
     mark.skips_unreadable = mark.tells_suspects = false;
     mark.suspect = NULL;
     bool any = mark.high > mark.low;
-    mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low + 1 : 0); /* one past it */
+    mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low : 0);
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
