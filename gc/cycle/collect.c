@@ -201,7 +201,12 @@ static void count_generation(const struct collection *collection)
     struct collect_kind *kind = state.minor ? &statistics->minor : &statistics->full;
     kind->collections++;
     kind->pause_ns += collection->pause_ns;
+    kind->cpu_ns += collection->cpu_ns;
+    kind->stop_ns += collection->stop_ns;
+    kind->root_ns += collection->root_ns;
     kind->mark_ns += collection->mark_ns;
+    kind->sweep_ns += collection->sweep_ns;
+    kind->marked_blocks += state.marked.blocks;
     if (collection->pause_ns > kind->longest_pause_ns)
         kind->longest_pause_ns = collection->pause_ns;
     statistics->promoted_bytes += state.swept.promoted_bytes;
@@ -226,6 +231,7 @@ static void set_pace(const struct collection *collection)
         .roots = collection->roots.bytes + collection->roots.indirect_bytes,
         .pause_ns = collection->pause_ns,
         .mark_ns = collection->mark_ns,
+        .fixed_ns = collection->stop_ns + collection->root_ns,
         .ran_ns = collection->ran_ns,
     };
     pace_collected(&report);

@@ -25,7 +25,9 @@ enum collect_cause {
 
 /* Minor collections, or full ones. */
 struct collect_kind {
-    uint64_t collections, pause_ns, longest_pause_ns, mark_ns;
+    uint64_t collections, pause_ns, longest_pause_ns, cpu_ns;
+    uint64_t stop_ns, root_ns, mark_ns, sweep_ns; /* phases of the pauses */
+    uint64_t marked_blocks;
 };
 
 struct collect_statistics {

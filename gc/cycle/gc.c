@@ -511,7 +511,12 @@ static void visit_kind(statistic_visitor *visit, void *argument, const char *nam
     visit(argument, name, "collections", kind->collections);
     visit(argument, name, "pause_ns", kind->pause_ns);
     visit(argument, name, "longest_pause_ns", kind->longest_pause_ns);
+    visit(argument, name, "cpu_ns", kind->cpu_ns);
+    visit(argument, name, "stop_ns", kind->stop_ns);
+    visit(argument, name, "root_ns", kind->root_ns);
     visit(argument, name, "mark_ns", kind->mark_ns);
+    visit(argument, name, "sweep_ns", kind->sweep_ns);
+    visit(argument, name, "marked_blocks", kind->marked_blocks);
 }
 
 static void visit_generations(statistic_visitor *visit, void *argument,

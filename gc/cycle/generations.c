@@ -27,7 +27,7 @@ static struct {
 
 void generations_init(enum dirty_provider provider, bool verify)
 {
-    generations.on = dirty_open(provider) == DIRTY_ASYNC;
+    generations.on = dirty_open(provider) == DIRTY_ASYNC && mark_init_minor();
     if (generations.on && verify)
         verify_init();
     generations.resting = true;
@@ -156,6 +156,7 @@ static void mark_old_in_run(uintptr_t start, uintptr_t end)
 void generations_mark_old(void)
 {
     each_dirty(mark_old_in_run);
+    mark_old_done();
 }
 
 void generations_kernel_writes(uintptr_t address)
@@ -188,8 +189,14 @@ static void protect_pending(void)
     pending.start = pending.end = 0;
 }
 
-static bool has_old(struct slab *slab, uintptr_t page)
+/* The blocks of a slab that have a part of a page. */
+struct page_blocks {
+    size_t all, old, live;
+};
+
+static struct page_blocks blocks_of_page(struct slab *slab, uintptr_t page)
 {
+    struct page_blocks found = {0};
     uintptr_t base = (uintptr_t)slab->base;
     size_t first = (page - base) / slab->block_bytes;
     size_t last = (page + PAGE_BYTES - 1 - base) / slab->block_bytes;
@@ -197,21 +204,31 @@ static bool has_old(struct slab *slab, uintptr_t page)
         last = slab->capacity - 1;
     for (size_t word = first / SLAB_WORD_BLOCKS; first <= last && word <= last / SLAB_WORD_BLOCKS;
          word++) {
-        uint64_t bits = *slab_old(slab, word);
+        uint64_t within = ~UINT64_C(0);
         if (word == first / SLAB_WORD_BLOCKS)
-            bits &= ~UINT64_C(0) << first % SLAB_WORD_BLOCKS;
+            within &= ~UINT64_C(0) << first % SLAB_WORD_BLOCKS;
         if (word == last / SLAB_WORD_BLOCKS)
-            bits &= ~UINT64_C(0) >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
-        if (bits)
-            return true;
+            within &= ~UINT64_C(0) >> (SLAB_WORD_BLOCKS - 1 - last % SLAB_WORD_BLOCKS);
+        found.all += count_bits(within);
+        found.old += count_bits(within & *slab_old(slab, word));
+        found.live += count_bits(within & slab_live(slab, word));
     }
-    return false;
+    return found;
 }
 
 bool generations_page_has_old(uintptr_t page)
 {
     struct slab *slab = blocks_slab_of((const void *)page);
-    return slab && has_old(slab, page);
+    return slab && blocks_of_page(slab, page).old > 0;
+}
+
+/* A page that is mostly free, of a slab from which blocks were taken since the last collection, is
+ * likely to be written before the next: its old blocks are read again then, which costs less than a
+ * fault. Where that is wrong the next collection protects the page. */
+static bool is_worth_protecting(struct slab *slab, uintptr_t page)
+{
+    struct page_blocks blocks = blocks_of_page(slab, page);
+    return blocks.old > 0 && (2 * blocks.live > blocks.all || !mark_was_young(page));
 }
 
 static void protect_run(uintptr_t start, uintptr_t end)
@@ -221,7 +238,7 @@ static void protect_run(uintptr_t start, uintptr_t end)
         uintptr_t part_end = round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
         part_end = part_end < end ? part_end : end;
         for (uintptr_t page = start; slab && page < part_end; page += PAGE_BYTES) {
-            if (!has_old(slab, page))
+            if (!is_worth_protecting(slab, page))
                 continue;
             if (page != pending.end) {
                 protect_pending();

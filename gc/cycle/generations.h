@@ -22,8 +22,7 @@
  * blocks pointed to was marked, and so became old. A pointer to a block that is younger has been
  * written since then.
  *
- * Invariants. Each but doubt-is-full, which is kept twice, has a test that fails without it
- * (tests/gc/cycle/test_generations.c).
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_generations.c).
  *
  *   doubt-is-full
  *       A collection is a full one where the kernel does not tell of the whole of the heap's space.

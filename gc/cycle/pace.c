@@ -20,12 +20,21 @@
  *                   since the last one. It is due unconditionally when the heap has four times
  *                   its goal, or when the last collection showed that the program leaks much.
  *
- * With generations a collection is due when the nursery has been handed out, the least headroom
- * that is. It is a minor one as long as what was promoted since the last full one leaves room for
- * another nursery in the headroom of that: all that is promoted may be garbage. Minor collections
- * cease where they do not pay: where they follow more than half of what is live, or more than half
- * of what was handed out survives. They are tried again after the next full one, then after two,
- * four and so on up to RETRY_MOST, until they pay again.
+ * With generations a collection is due when the nursery has been handed out. It is a minor one as
+ * long as what was promoted since the last full one leaves room for another nursery in the headroom
+ * of that: all that is promoted may be garbage. What a minor collection follows grows with the
+ * nursery, so a small one means short pauses and the same time in all, but for what each collection
+ * costs whatever it follows: stopping and the roots. So the nursery grows while these alone take
+ * FIXED_HIGH percent of the program's time, and has a quarter of the headroom at most. With a pause
+ * to aim at it shrinks until the pauses are that short.
+ *
+ * Minor collections cease where they do not pay:
+ *
+ *     cause             more than half            tried again
+ *     TOO_MUCH_LIVES    of what was handed out    when less than half survives a full collection,
+ *                       survives                  which sees the same share
+ *     TOO_MUCH_DIRTY    of what is live is        after the next full one, then after two, four and
+ *                       followed                  so on up to RETRY_MOST, until they pay again
  *
  * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
@@ -57,6 +66,14 @@ enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_
 /* Full collections after which minor ones are tried again. */
 enum { RETRY_MOST = 8 };
 
+static const size_t NURSERY_LEAST_BYTES = (size_t)2 << 20, NURSERY_FIRST_BYTES = (size_t)8 << 20;
+/* In a full collection's headroom. */
+enum { NURSERIES_LEAST = 4 };
+/* In percent of the program's time: for stops and roots of minor collections. */
+enum { FIXED_LOW = 1, FIXED_HIGH = 4 };
+
+enum ceased { NOT_CEASED, TOO_MUCH_LIVES, TOO_MUCH_DIRTY };
+
 /* In percent of the program's time. */
 enum { OVERHEAD_AFFORDABLE = 2, OVERHEAD_LOW = 3, OVERHEAD_HIGH = 8 };
 
@@ -80,8 +97,10 @@ static struct {
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
     bool is_ready;            /* the next could be a minor one */
-    bool has_ceased;
+    size_t nursery;
+    enum ceased ceased;
     unsigned fulls, retry_after;           /* since minor collections have ceased */
+    uint64_t minor_pause, minor_run;       /* ns, since the last full collection */
     uint64_t smoothed_pause, smoothed_run; /* ns */
 
     _Atomic size_t goal;          /* the size of the heap at which a collection is due */
@@ -189,6 +208,7 @@ void pace_init(const struct pace_options *options)
     pace.least_headroom = options->initial_bytes     ? options->initial_bytes
                           : options->limit_bytes > 0 ? HEADROOM_LEAST_BYTES
                                                      : AUTO_INITIAL_BYTES;
+    pace.nursery = NURSERY_FIRST_BYTES;
     size_t group = control_group_limit();
     pace.cgroup_bytes = group - group / 8;
     size_t initial = options->initial_bytes;
@@ -244,11 +264,12 @@ bool pace_is_over_limit(size_t used, size_t bytes)
     return pace.options.limit_bytes > 0 && used + bytes > pace.options.limit_bytes;
 }
 
-/* The last few collections, the latest counting most. */
+/* The last few full collections, each with the minor ones before it, the latest counting most. */
 static unsigned overhead_percent(const struct pace_report *report)
 {
-    pace.smoothed_pause = (pace.smoothed_pause + report->pause_ns) / 2;
-    pace.smoothed_run = (pace.smoothed_run + report->ran_ns) / 2;
+    pace.smoothed_pause = (pace.smoothed_pause + report->pause_ns + pace.minor_pause) / 2;
+    pace.smoothed_run = (pace.smoothed_run + report->ran_ns + pace.minor_run) / 2;
+    pace.minor_pause = pace.minor_run = 0;
     return (unsigned)(100 * pace.smoothed_pause / (pace.smoothed_pause + pace.smoothed_run + 1));
 }
 
@@ -282,24 +303,42 @@ static void set_by_study(const struct pace_report *report)
     set_goal(goal, report->used, report->requested, LEAST_STEP_BYTES);
 }
 
+static size_t within(size_t value, size_t least, size_t most)
+{
+    return value > most ? most : value < least ? least : value;
+}
+
 static size_t nursery(void)
 {
-    return pace.least_headroom;
+    size_t most = pace.headroom_of_full / NURSERIES_LEAST;
+    return most == 0 ? pace.nursery : within(most, NURSERY_LEAST_BYTES, pace.nursery);
 }
 
 bool pace_has_minors(void)
 {
-    bool has_room = pace.headroom_of_full == 0 || nursery() < pace.headroom_of_full ||
-                    pace.options.always_minors;
-    return pace.options.generations && has_room &&
-           (!pace.has_ceased || pace.fulls + 1 >= pace.retry_after);
+    bool comes_back = pace.ceased == TOO_MUCH_DIRTY && pace.fulls + 1 >= pace.retry_after;
+    return pace.options.generations && (pace.ceased == NOT_CEASED || comes_back);
 }
 
 /* Of the headroom that the last full collection has set. */
 bool pace_wants_minor(void)
 {
-    return pace.options.generations && pace.is_ready && !pace.has_ceased &&
+    return pace.options.generations && pace.is_ready && pace.ceased == NOT_CEASED &&
            pace.promoted + nursery() < pace.headroom_of_full;
+}
+
+/* Stops and roots are what a larger nursery makes rarer. */
+static void adapt_nursery(const struct pace_report *report)
+{
+    uint64_t fixed = 100 * report->fixed_ns / (report->pause_ns + report->ran_ns + 1);
+    size_t bytes = pace.nursery;
+    if (pace.options.pause_goal_ns > 0 && report->pause_ns > pace.options.pause_goal_ns)
+        bytes -= bytes / 4;
+    else if (fixed > FIXED_HIGH && pace.options.pause_goal_ns == 0)
+        bytes += bytes / 2;
+    else if (fixed < FIXED_LOW && bytes > NURSERY_FIRST_BYTES)
+        bytes -= bytes / 4;
+    pace.nursery = within(bytes, NURSERY_LEAST_BYTES, HEADROOM_MOST_BYTES);
 }
 
 void pace_without_minors(void)
@@ -307,27 +346,50 @@ void pace_without_minors(void)
     pace.options.generations = false;
 }
 
-static bool pays(const struct pace_report *report)
+/* Not asked with a pause to aim at: a minor collection is short whatever it frees. */
+static bool much_lives(const struct pace_report *report)
 {
-    size_t handed_out = report->allocated - pace.handed_out;
-    bool frees = pace.options.pause_goal_ns > 0 || report->promoted <= handed_out / 2;
-    return pace.options.always_minors || (frees && report->followed <= report->live / 2);
+    return pace.options.pause_goal_ns == 0 && !pace.options.always_minors &&
+           report->promoted > (report->allocated - pace.handed_out) / 2;
+}
+
+static bool much_is_dirty(const struct pace_report *report)
+{
+    return !pace.options.always_minors && report->followed > report->live / 2;
+}
+
+static void judge_minor(const struct pace_report *report)
+{
+    pace.fulls = 0;
+    if (much_is_dirty(report)) {
+        pace.ceased = TOO_MUCH_DIRTY;
+        pace.retry_after = pace.retry_after == 0           ? 1
+                           : pace.retry_after < RETRY_MOST ? 2 * pace.retry_after
+                                                           : RETRY_MOST;
+        return;
+    }
+    pace.retry_after = 0;
+    if (much_lives(report))
+        pace.ceased = TOO_MUCH_LIVES;
+}
+
+/* Whether there are to be minor ones after a full collection. */
+static void judge_full(const struct pace_report *report)
+{
+    pace.fulls++;
+    if (pace.ceased == TOO_MUCH_DIRTY && pace.fulls < pace.retry_after)
+        return;
+    pace.ceased = much_lives(report) ? TOO_MUCH_LIVES : NOT_CEASED;
 }
 
 static void set_after_minor(const struct pace_report *report)
 {
     pace.promoted += report->promoted;
-    if (pays(report)) {
-        pace.retry_after = 0;
-    } else {
-        pace.has_ceased = true;
-        pace.fulls = 0;
-        pace.retry_after = pace.retry_after == 0           ? 1
-                           : pace.retry_after < RETRY_MOST ? 2 * pace.retry_after
-                                                           : RETRY_MOST;
-    }
+    pace.minor_pause += report->pause_ns;
+    pace.minor_run += report->ran_ns;
+    judge_minor(report);
+    adapt_nursery(report);
     pace.handed_out = report->allocated;
-    adapt(overhead_percent(report));
     size_t left = pace.promoted < pace.headroom_of_full ? pace.headroom_of_full - pace.promoted : 0;
     size_t room = pace_wants_minor() || left < nursery() ? nursery() : left;
     if (counts_allocated()) {
@@ -349,9 +411,8 @@ void pace_collected(const struct pace_report *report)
         return;
     }
     pace.promoted = 0;
+    judge_full(report);
     pace.handed_out = report->allocated;
-    if (pace.has_ceased && ++pace.fulls >= pace.retry_after)
-        pace.has_ceased = false;
     if (pace.options.policy == POLICY_BOEHM) {
         set_by_study(report);
         return;

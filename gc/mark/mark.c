@@ -38,14 +38,19 @@
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
- *                     blocks, which are scanned again on dirty pages only (mark_old). Of other
- * slabs than young ones it clears no mark: a live block there is old. edges-overlap     Words of an
- * old block that lie across the edge of a dirty page are read too: the half on the dirty page may
- * have changed. own-stack         A marker's stack, ranges, queue and counters belong to its
- * thread. pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is
- * a hint that is read without it. idle-is-empty     A marker counts itself idle only after it found
- * its stack, its ranges and the pool empty. Only a marker that is not idle fills the pool. So when
- * idle == working there is nothing left to mark, and nobody may join.
+ *                     blocks, which nobody follows again but for what may have changed in them
+ *                     (mark_old). Of other slabs than young ones it clears no mark: a live block
+ *                     there is old.
+ *                     Which slabs are young a map of granules tells, so that a word that names an
+ *                     old block costs a byte of a few pages, and no look at its slab's record.
+ *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
+ *                     the page, too: the half on the dirty one may be what has changed.
+ *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
+ *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
+ *                     hint that is read without it.
+ *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
+ *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
+ *                     working there is nothing left to mark, and nobody may join.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
@@ -64,6 +69,7 @@
 
 #include "alloc/blocks/blocks.h"
 #include "gc/mark/candidates.h"
+#include "gc/mark/young_map.h"
 #include "vm/private_memory.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
@@ -85,6 +91,7 @@ enum {
     MOST_RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
+    OLD_QUEUE = 16,   /* parts of old blocks that are fetched beforehand; a power of 2 */
     SPARE_WORDS = 64, /* at a stack's end: more than are pushed between two looks at the room */
 };
 
@@ -108,6 +115,12 @@ struct old_range {
     uintptr_t start, end;
 };
 
+/* A part of an old block, or of several side by side. */
+struct old_part {
+    uintptr_t start, end;
+    size_t block_bytes;
+};
+
 struct marker {
     /* No two markers share a cache line: when their counters and stack tops did, two markers were
      * slower than one. */
@@ -116,6 +129,8 @@ struct marker {
     struct range *ranges;
     size_t range_count;
     struct referent queue[PREFETCH_QUEUE];
+    struct old_part old_parts[OLD_QUEUE]; /* of the first marker; see queue_old */
+    unsigned first_old_part, old_part_count;
     bool overflowed;
     uint64_t blocks, bytes;
     char *thread_stack;
@@ -129,6 +144,7 @@ static struct {
     struct heap_bounds bounds;
     uintptr_t low, high; /* the bounds (add_to_bounds); a minor collection widens them */
     bool is_minor;
+    struct young_map young;               /* of a minor collection */
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
     const void *suspect; /* see struct mark_result */
@@ -185,6 +201,11 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     return true;
 }
 
+bool mark_init_minor(void)
+{
+    return young_map_init(&mark.young);
+}
+
 /* Where blocks are, and a byte at either end: these words are roots, so they must be no addresses
  * of the first block, nor of the end of the last one. */
 static void add_to_bounds(const struct slab *slab)
@@ -204,12 +225,24 @@ static void clear_marks(void *unused, struct slab *slab)
     add_to_bounds(slab);
 }
 
+static void enter_young_map(void *unused, struct slab *slab)
+{
+    (void)unused;
+    young_map_enter(&mark.young, (uintptr_t)slab->base, slab->granules);
+}
+
+bool mark_was_young(uintptr_t address)
+{
+    return young_map_has(&mark.young, address);
+}
+
 /* [sticky-marks] */
 static void clear_young_marks(void *unused, struct slab *slab)
 {
     (void)unused;
     for (size_t i = 0; i < slab_words(slab); i++)
         slab->words[i].mark = ~slab_live(slab, i) | *slab_old(slab, i);
+    enter_young_map(NULL, slab);
     add_to_bounds(slab);
 }
 
@@ -250,12 +283,17 @@ void mark_begin(void)
     mark.low = UINTPTR_MAX;
     mark.high = 0;
     blocks_each_slab(clear_marks, NULL);
+    if (mark.young.granules) {
+        young_map_begin(&mark.young);
+        blocks_each_young(enter_young_map, NULL);
+    }
     make_ready();
 }
 
 void mark_begin_minor(void)
 {
     mark.is_minor = true;
+    young_map_begin(&mark.young);
     blocks_each_young(clear_young_marks, NULL);
     make_ready();
 }
@@ -279,73 +317,97 @@ static inline uintptr_t *with_room(struct marker *marker, uintptr_t *top)
     return __builtin_expect(top > marker->end, 0) ? grow_stack(marker, top) : top;
 }
 
+/* What the words of a block are compared with. young: of a minor collection; NULL: of a full one.
+ * [sticky-marks] */
+struct scan {
+    struct heap_bounds bounds;
+    const struct young_map *young;
+};
+
 /* The stack has room for it. */
-static inline uintptr_t *push_pointer(uintptr_t *top, const struct heap_bounds *bounds,
-                                      uintptr_t word)
+static inline uintptr_t *push_pointer(uintptr_t *top, const struct scan *scan, uintptr_t word)
 {
     *top = word;
-    return may_point_to_block(bounds, word) ? top + 1 : top;
+    if (!scan->young)
+        return may_point_to_block(&scan->bounds, word) ? top + 1 : top;
+    return top + (may_point_to_block(&scan->bounds, word) & young_map_named(scan->young, word));
 }
 
 /* Pushes the words in a vector, or across its start, that point into the heap: from the last to the
  * first, since the last pushed is taken first. found: the halves that may be upper ones. */
-static inline uintptr_t *push_found(uintptr_t *top, const struct heap_bounds *bounds,
-                                    const char *start, const char *at, unsigned found)
+static inline uintptr_t *push_found(uintptr_t *top, const struct scan *scan, const char *start,
+                                    const char *at, unsigned found)
 {
     if (found & 8)
-        top = push_pointer(top, bounds, word_at(at + 2 * PACKED_BYTES));
+        top = push_pointer(top, scan, word_at(at + 2 * PACKED_BYTES));
     if (__builtin_expect(found & 4, 0))
-        top = push_pointer(top, bounds, word_at(at + PACKED_BYTES));
+        top = push_pointer(top, scan, word_at(at + PACKED_BYTES));
     if (found & 2)
-        top = push_pointer(top, bounds, word_at(at));
+        top = push_pointer(top, scan, word_at(at));
     if (__builtin_expect(found & 1, 0) && at > start)
-        top = push_pointer(top, bounds, word_at(at - PACKED_BYTES));
+        top = push_pointer(top, scan, word_at(at - PACKED_BYTES));
     return top;
 }
 
 /* A block that is too small for a jmp_buf. Pushes at most SPARE_WORDS. */
-static inline uintptr_t *scan(uintptr_t *top, const struct heap_bounds *bounds, const char *start,
-                              size_t bytes)
+static inline uintptr_t *scan_small(uintptr_t *top, const struct scan *scan, const char *start,
+                                    size_t bytes)
 {
     for (const char *at = start + bytes - VECTOR_BYTES; at >= start; at -= VECTOR_BYTES) {
-        unsigned found = upper_halves(bounds, halves_at(at));
+        unsigned found = upper_halves(&scan->bounds, halves_at(at));
         if (found)
-            top = push_found(top, bounds, start, at, found);
+            top = push_found(top, scan, start, at, found);
     }
     return top;
 }
 
-static inline uintptr_t *push_demangled(uintptr_t *top, const struct heap_bounds *bounds,
-                                        uintptr_t word)
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct scan *scan, uintptr_t word)
 {
-    return push_pointer(top, bounds, demangled(word, bounds->guard));
+    return push_pointer(top, scan, demangled(word, scan->bounds.guard));
 }
 
 /* A block that is large enough for a jmp_buf. */
-static __attribute__((noinline)) void scan_with_jmp_bufs(struct marker *marker, const char *start,
-                                                         const char *end)
+static inline __attribute__((always_inline)) void scan_large(struct marker *marker,
+                                                             const char *start, const char *end,
+                                                             const struct young_map *young)
 {
-    const struct heap_bounds bounds = mark.bounds;
+    const struct scan scan = {mark.bounds, young};
     uintptr_t *top = marker->top;
     for (const char *at = end; at > start;) {
         const char *stride = at - start >= STRIDE_BYTES ? at - STRIDE_BYTES : start;
-        if (at - stride == STRIDE_BYTES && !has_candidates(&bounds, stride))
+        if (at - stride == STRIDE_BYTES && !has_candidates(&scan.bounds, stride))
             at = stride;
         while (at > stride) {
             at -= VECTOR_BYTES;
             __m128i halves = halves_at(at);
-            unsigned candidate = candidate_halves(&bounds, halves);
+            unsigned candidate = candidate_halves(&scan.bounds, halves);
             if (!candidate)
                 continue;
             if (candidate & 4)
-                top = push_demangled(top, &bounds, word_at(at + 2 * PACKED_BYTES));
+                top = push_demangled(top, &scan, word_at(at + 2 * PACKED_BYTES));
             if (candidate & 1)
-                top = push_demangled(top, &bounds, word_at(at));
-            top = push_found(top, &bounds, start, at, upper_halves(&bounds, halves));
+                top = push_demangled(top, &scan, word_at(at));
+            top = push_found(top, &scan, start, at, upper_halves(&scan.bounds, halves));
             top = with_room(marker, top);
         }
     }
     marker->top = top;
+}
+
+static __attribute__((noinline)) void scan_large_for_young(struct marker *marker, const char *start,
+                                                           const char *end)
+{
+    const struct young_map young = mark.young;
+    scan_large(marker, start, end, &young);
+}
+
+static __attribute__((noinline)) void scan_with_jmp_bufs(struct marker *marker, const char *start,
+                                                         const char *end)
+{
+    if (mark.is_minor)
+        scan_large_for_young(marker, start, end);
+    else
+        scan_large(marker, start, end, NULL);
 }
 
 static void push_range(struct marker *marker, const char *start, const char *end)
@@ -444,15 +506,6 @@ static inline bool find_referent(uintptr_t word, struct referent *referent)
     return true;
 }
 
-/* Whether all that the word can name is old, so that its mark need not be looked at:
- * [sticky-marks]. What begins a slab may be named by its end, which is another slab's. */
-static inline bool names_old(uintptr_t word)
-{
-    const struct slab *slab = slab_at(word);
-    return slab && !atomic_load_explicit(&slab->young, memory_order_relaxed) &&
-           word != (uintptr_t)slab->base && !slab->is_of_fork;
-}
-
 static inline bool is_live(const struct referent *referent)
 {
     const struct slab_word *bits = referent->bits;
@@ -513,11 +566,10 @@ static inline void prefetch(const struct referent *referent)
 
 /* Empties the stack and the ranges: the first step for words of the stack while the queue has room,
  * the second step for the first in the queue, and so on. Counters and bounds are in registers.
- * shared: see marks-only-grow. minor: of a minor collection. */
-static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared,
-                                                        bool minor)
+ * shared: see marks-only-grow. */
+static inline __attribute__((always_inline)) void drain(struct marker *marker, bool shared)
 {
-    const struct heap_bounds bounds = mark.bounds;
+    const struct scan scan = {mark.bounds, NULL};
     struct referent *const queue = marker->queue;
     uintptr_t *top = marker->top;
     uint64_t blocks = 0, bytes = 0;
@@ -525,8 +577,6 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
         while (queued < PREFETCH_QUEUE && top > marker->stack) {
             struct referent *referent = &queue[(first + queued) % PREFETCH_QUEUE];
             uintptr_t word = *--top;
-            if (minor && names_old(word))
-                continue;
             if (__builtin_expect(find_referent(word, referent), 1)) {
                 prefetch(referent);
                 queued++;
@@ -546,7 +596,8 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
                 if (__builtin_expect((referent->bits->retired & referent->bit) != 0, 0))
                     continue;
                 if (__builtin_expect(referent->bytes < sizeof(jmp_buf), 1)) {
-                    top = with_room(marker, scan(top, &bounds, referent->start, referent->bytes));
+                    top = scan_small(top, &scan, referent->start, referent->bytes);
+                    top = with_room(marker, top);
                 } else {
                     marker->top = top;
                     scan_block(marker, referent->start, referent->bytes);
@@ -577,17 +628,119 @@ static inline __attribute__((always_inline)) void drain(struct marker *marker, b
     marker->bytes += bytes;
 }
 
-static __attribute__((noinline)) void drain_alone_full(struct marker *marker)
+/* Of a minor collection. Nearly all that is reached is old, and needs no look but that at its mark.
+ * So a block is fetched only when it has been marked, and waits in a second queue until it has
+ * come. */
+
+struct grey_queue {
+    const struct scan *scan;
+    struct {
+        const char *start;
+        size_t bytes;
+    } blocks[PREFETCH_QUEUE];
+    unsigned first, count;
+};
+
+static void scan_first_grey(struct marker *marker, struct grey_queue *grey)
 {
-    drain(marker, false, false);
+    const char *start = grey->blocks[grey->first].start;
+    size_t bytes = grey->blocks[grey->first].bytes;
+    grey->first = (grey->first + 1) % PREFETCH_QUEUE;
+    grey->count--;
+    if (bytes < sizeof(jmp_buf))
+        marker->top = with_room(marker, scan_small(marker->top, grey->scan, start, bytes));
+    else
+        scan_block(marker, start, bytes);
 }
 
-static __attribute__((noinline)) void drain_alone(struct marker *marker)
+static inline void queue_grey(struct marker *marker, struct grey_queue *grey,
+                              const struct referent *referent)
+{
+    if (grey->count == PREFETCH_QUEUE)
+        scan_first_grey(marker, grey);
+    unsigned last = (grey->first + grey->count++) % PREFETCH_QUEUE;
+    grey->blocks[last].start = referent->start;
+    grey->blocks[last].bytes = referent->bytes;
+    __builtin_prefetch(referent->start);
+    __builtin_prefetch(referent->start + referent->bytes - 1);
+}
+
+/* The second step of a word. */
+static inline void mark_young(struct marker *marker, struct grey_queue *grey,
+                              const struct referent *referent, bool shared)
+{
+    if (set_mark(referent->bits, referent->bit, shared)) {
+        marker->blocks++;
+        marker->bytes += referent->bytes;
+        if (!(referent->bits->retired & referent->bit))
+            queue_grey(marker, grey, referent);
+    } else if (referent->bit == 0 ||
+               (referent->word == (uintptr_t)referent->start && !is_live(referent))) {
+        mark_if_one_past_end(marker, referent->word, shared);
+    }
+}
+
+/* The first step, for words of the stack while the queue has room. */
+static inline void queue_young(struct marker *marker, const struct young_map *young, unsigned first,
+                               unsigned *queued, bool shared)
+{
+    while (*queued < PREFETCH_QUEUE && marker->top > marker->stack) {
+        struct referent *referent = &marker->queue[(first + *queued) % PREFETCH_QUEUE];
+        uintptr_t word = *--marker->top;
+        if (!young_map_named(young, word))
+            continue;
+        if (find_referent(word, referent)) {
+            __builtin_prefetch(referent->bits, 1);
+            ++*queued;
+        } else {
+            mark_if_one_past_end(marker, word, shared);
+        }
+    }
+}
+
+static __attribute__((noinline)) void drain_minor(struct marker *marker, bool shared)
+{
+    const struct young_map young = mark.young;
+    const struct scan scan = {mark.bounds, &young};
+    struct grey_queue grey = {.scan = &scan};
+    for (unsigned first = 0, queued = 0;;) {
+        queue_young(marker, &young, first, &queued, shared);
+        if (queued > 0) {
+            const struct referent *referent = &marker->queue[first];
+            first = (first + 1) % PREFETCH_QUEUE;
+            queued--;
+            mark_young(marker, &grey, referent, shared);
+        } else if (grey.count > 0) {
+            scan_first_grey(marker, &grey);
+        } else if (marker->range_count > 0) {
+            scan_piece(marker);
+        } else {
+            break;
+        }
+        if (shared && should_share(marker))
+            share_work(marker);
+    }
+}
+
+static __attribute__((noinline)) void drain_alone_full(struct marker *marker)
+{
+    drain(marker, false);
+}
+
+static void drain_alone(struct marker *marker)
 {
     if (mark.is_minor)
-        drain(marker, false, true);
+        drain_minor(marker, false);
     else
         drain_alone_full(marker);
+}
+
+static __attribute__((noinline)) void drain_shared(struct marker *marker)
+{
+    if (mark.is_minor)
+        drain_minor(marker, true);
+    else
+        drain(marker, true);
 }
 
 static inline void pushed_roots(struct marker *marker, size_t count)
@@ -719,20 +872,46 @@ uint64_t mark_pinned(void)
 
 /* Old blocks. */
 
-/* A part of a block, or of blocks that lie side by side. */
-static void scan_old(uintptr_t start, uintptr_t end, size_t block_bytes)
+static __attribute__((noinline)) void scan_large_old(struct marker *marker,
+                                                     const struct old_part *part)
+{
+    size_t bytes = part->end - part->start;
+    const char *from = (const char *)part->start;
+    if (part->block_bytes >= PAGE_BYTES && mark.skips_unreadable)
+        push_readable(marker, from, bytes);
+    else if (bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
+        scan_large_for_young(marker, from, (const char *)part->end);
+    else
+        push_many_words(marker, from, bytes);
+    pushed_roots(marker, 0);
+}
+
+static void scan_first_old(struct marker *marker)
+{
+    const struct old_part *part = &marker->old_parts[marker->first_old_part];
+    size_t bytes = part->end - part->start;
+    marker->first_old_part = (marker->first_old_part + 1) % OLD_QUEUE;
+    marker->old_part_count--;
+    if (part->block_bytes < sizeof(jmp_buf) && bytes < sizeof(jmp_buf)) {
+        const struct scan scan = {mark.bounds, &mark.young};
+        marker->top = scan_small(marker->top, &scan, (const char *)part->start, bytes);
+        if (marker->top > marker->end)
+            drain_alone(marker);
+    } else {
+        scan_large_old(marker, part);
+    }
+}
+
+/* It is scanned when it has had time to be fetched; what is behind its first lines the processor
+ * fetches by itself. */
+static void queue_old(const struct old_part *part)
 {
     struct marker *marker = &mark.markers[0];
-    const char *from = (const char *)start;
-    if (block_bytes >= PAGE_BYTES && mark.skips_unreadable)
-        push_readable(marker, from, end - start);
-    else if (block_bytes < sizeof(jmp_buf) && end - start < sizeof(jmp_buf))
-        marker->top = with_room(marker, scan(marker->top, &mark.bounds, from, end - start));
-    else if (end - start <= PIECE_BYTES + 2 * VECTOR_BYTES)
-        scan_with_jmp_bufs(marker, from, (const char *)end);
-    else
-        push_many_words(marker, from, end - start);
-    pushed_roots(marker, 0);
+    if (marker->old_part_count == OLD_QUEUE)
+        scan_first_old(marker);
+    __builtin_prefetch((const void *)part->start);
+    __builtin_prefetch((const void *)(part->end - 1));
+    marker->old_parts[(marker->first_old_part + marker->old_part_count++) % OLD_QUEUE] = *part;
 }
 
 /* A word that has changed may lie across either end of the range: [edges-overlap]. */
@@ -742,32 +921,20 @@ static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_
     uintptr_t start = range->start - VECTOR_BYTES, end = range->end + VECTOR_BYTES;
     start = first > start ? first : start;
     end = last < end ? last : end;
-    scan_old(start, end, slab->block_bytes);
+    queue_old(&(struct old_part){start, end, slab->block_bytes});
     return end - start;
 }
 
-/* The blocks of a word that are followed, from `index` on; its bit is the lowest. */
-static uint64_t followed_from(struct slab *slab, size_t index)
+/* Of a word's blocks those from `index` up to `behind`. */
+static inline uint64_t bits_within(size_t word, size_t index, size_t behind)
 {
-    size_t word = index / SLAB_WORD_BLOCKS;
-    uint64_t old = *slab_old(slab, word) & slab_live(slab, word) & ~slab->words[word].retired;
-    return old >> index % SLAB_WORD_BLOCKS;
-}
-
-/* The first block from `index` on that is followed, or is not; `behind` if there is none. */
-static size_t find_block(struct slab *slab, bool is_followed, size_t index, size_t behind)
-{
-    while (index < behind) {
-        uint64_t bits = followed_from(slab, index);
-        size_t left = SLAB_WORD_BLOCKS - index % SLAB_WORD_BLOCKS;
-        if (!is_followed)
-            bits = ~bits;
-        size_t skipped = bits ? (size_t)__builtin_ctzl(bits) : SLAB_WORD_BLOCKS;
-        index += skipped < left ? skipped : left;
-        if (skipped < left)
-            break;
-    }
-    return index < behind ? index : behind;
+    size_t first = word * SLAB_WORD_BLOCKS;
+    uint64_t bits = ~UINT64_C(0);
+    if (index > first)
+        bits <<= index - first;
+    if (behind < first + SLAB_WORD_BLOCKS)
+        bits &= ~(~UINT64_C(0) << (behind - first));
+    return bits;
 }
 
 /* The old blocks of a slab that the range has a part of; those side by side in one go. */
@@ -777,14 +944,29 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     size_t bytes = slab->block_bytes;
     size_t index = (range->start - base) / bytes;
     size_t behind = (range->end - base + bytes - 1) / bytes;
-    uint64_t scanned = 0;
     behind = behind < slab->capacity ? behind : slab->capacity;
-    while ((index = find_block(slab, true, index, behind)) < behind) {
-        size_t first = index;
-        index = find_block(slab, false, index, behind);
-        scanned += scan_old_part(slab, base + first * bytes, base + index * bytes, range);
+    uint64_t scanned = 0;
+    for (size_t word = index / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
+        uint64_t old = *slab_old(slab, word) & slab_live(slab, word) & ~slab->words[word].retired &
+                       bits_within(word, index, behind);
+        uintptr_t start = base + word * SLAB_WORD_BLOCKS * bytes;
+        while (old) {
+            uint64_t others = old & (old + (old & -old)); /* without the first that lie together */
+            size_t first = (size_t)__builtin_ctzl(old);
+            size_t count = count_bits(old ^ others);
+            scanned +=
+                scan_old_part(slab, start + first * bytes, start + (first + count) * bytes, range);
+            old = others;
+        }
     }
     return scanned;
+}
+
+void mark_old_done(void)
+{
+    struct marker *marker = &mark.markers[0];
+    while (marker->old_part_count > 0)
+        scan_first_old(marker);
 }
 
 uint64_t mark_old(uintptr_t start, uintptr_t end)
@@ -869,7 +1051,7 @@ static void wait_for_work(unsigned turn)
 static void drain_in_parallel(struct marker *marker)
 {
     for (;;) {
-        drain(marker, true, mark.is_minor);
+        drain_shared(marker);
         if (take_work(marker))
             continue;
         atomic_fetch_add(&mark.idle, 1);

@@ -30,6 +30,12 @@ void mark_forget_helpers(void);
 /* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
 void mark_begin(void);
 
+/* Before the first minor collection, once. False: without memory. */
+bool mark_init_minor(void);
+
+/* Whether the address lay in a young slab when the last collection began. */
+bool mark_was_young(uintptr_t address);
+
 /* The same for a minor collection: old blocks keep their marks, and slabs that are not young are
  * not looked at. Only after a collection that marked all it reached, and by rules of generations.h.
  */
@@ -38,6 +44,8 @@ void mark_begin_minor(void);
 /* What the old blocks in a range of pages point to is marked sooner or later. Returns how many
  * bytes of them there are. After the roots. */
 uint64_t mark_old(uintptr_t start, uintptr_t end);
+/* After the last of them. */
+void mark_old_done(void);
 
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
 void mark_skip_unreadable(bool only_resident);

@@ -56,17 +56,27 @@ static void count_pause(struct collection_statistics *statistics, uint64_t pause
         statistics->longest_pause_ns = pause_ns;
 }
 
-static void count_times(struct collection_statistics *statistics, const struct times *times)
+static void note_times(struct collection *collection, const struct times *times)
 {
-    uint64_t stop_ns = times->stopped - times->begun;
-    count_pause(statistics, times->resumed - times->begun);
-    statistics->stop_ns += stop_ns;
-    if (stop_ns > statistics->longest_stop_ns)
-        statistics->longest_stop_ns = stop_ns;
-    statistics->root_ns += times->rooted - times->stopped;
-    statistics->mark_ns += times->marked - times->rooted;
-    statistics->sweep_ns += times->swept - times->marked;
-    statistics->cpu_ns += process_ns() - times->begun_cpu;
+    collection->pause_ns = times->resumed - times->begun;
+    collection->cpu_ns = process_ns() - times->begun_cpu;
+    collection->stop_ns = times->stopped - times->begun;
+    collection->root_ns = times->rooted - times->stopped;
+    collection->mark_ns = times->marked - times->rooted;
+    collection->sweep_ns = times->swept - times->marked;
+}
+
+static void count_times(struct collection_statistics *statistics,
+                        const struct collection *collection)
+{
+    count_pause(statistics, collection->pause_ns);
+    statistics->stop_ns += collection->stop_ns;
+    if (collection->stop_ns > statistics->longest_stop_ns)
+        statistics->longest_stop_ns = collection->stop_ns;
+    statistics->root_ns += collection->root_ns;
+    statistics->mark_ns += collection->mark_ns;
+    statistics->sweep_ns += collection->sweep_ns;
+    statistics->cpu_ns += collection->cpu_ns;
 }
 
 static void count_roots(struct collection_statistics *statistics, const struct root_result *roots)
@@ -83,10 +93,9 @@ static void account(struct collection_driver *driver, const struct times *times)
     statistics->collections++;
     statistics->stopped_threads = stopped_count();
     count_roots(statistics, &driver->current.roots);
-    count_times(statistics, times);
+    note_times(&driver->current, times);
+    count_times(statistics, &driver->current);
     driver->current.reclaimed = true;
-    driver->current.pause_ns = times->resumed - times->begun;
-    driver->current.mark_ns = times->marked - times->rooted;
     driver->current.ran_ns = times->begun - driver->ended_ns;
     driver->ended_ns = times->resumed;
     atomic_store(&driver->failures, 0);

@@ -53,9 +53,10 @@ struct collection_statistics {
 
 /* One collection, when it is over. */
 struct collection {
-    bool reclaimed;           /* false: it was given up, and the rest means nothing */
-    uint64_t pause_ns;        /* from the stop to the resumption */
-    uint64_t mark_ns;         /* of the pause */
+    bool reclaimed;    /* false: it was given up, and the rest means nothing */
+    uint64_t pause_ns; /* from the stop to the resumption */
+    uint64_t cpu_ns;   /* of it, what the whole process ran */
+    uint64_t stop_ns, root_ns, mark_ns, sweep_ns; /* its phases */
     uint64_t ran_ns;          /* that the program ran since the last collection */
     struct root_result roots; /* what was visited */
 };

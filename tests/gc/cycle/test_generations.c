@@ -386,8 +386,11 @@ static void test_doubt_is_full(void **state)
     lose_registration((char *)round_up((uintptr_t)parents[0], PAGE_BYTES));
     give_children(parents[0]);
     uint64_t refused = generations_statistics()->refused;
+    const struct collect_statistics before = *collect_statistics();
     assert_true(collect(CAUSE_VERIFY, 0));
     assert_int_equal(generations_statistics()->refused, refused + 1);
+    assert_int_equal(collect_statistics()->full.collections, before.full.collections + 1);
+    assert_int_equal(collect_statistics()->minor.collections, before.minor.collections);
     assert_int_equal(live_children(), CHILDREN);
     minor(); /* it is tracked again */
     assert_int_equal(live_children(), CHILDREN);

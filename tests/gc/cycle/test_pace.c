@@ -286,9 +286,144 @@ static void test_a_pause_goal_asks_for_helpers_sooner(void **state)
     assert_int_equal(pace_helpers(false, 8), 3);
 }
 
+/* Generations. */
+
+static void begin_generations(uint64_t pause_goal_ns)
+{
+    begin((struct pace_options){
+        .policy = POLICY_AUTO, .generations = true, .pause_goal_ns = pause_goal_ns});
+}
+
+/* Of a heap with 100 MiB of live bytes, after `handed_out` MiB, of which `promoted` MiB survive.
+ * The minor ones follow as much of what is old again. */
+static void collect_generation(bool minor, size_t handed_out, size_t promoted, size_t followed)
+{
+    const struct pace_report report = {
+        .minor = minor,
+        .ready = true,
+        .used = 100 * (size_t)MIB,
+        .live = 100 * (size_t)MIB,
+        .allocated = pace.handed_out + handed_out * MIB,
+        .promoted = promoted * MIB,
+        .followed = (promoted + followed) * MIB,
+        .pause_ns = MILLISECOND,
+        .ran_ns = 99 * MILLISECOND,
+        .fixed_ns = 2 * MILLISECOND,
+    };
+    pace_collected(&report);
+}
+
+static void test_a_minor_collection_is_due_after_a_nursery(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    assert_true(pace_has_minors());
+    assert_false(pace_wants_minor());
+    collect_generation(false, 100, 10, 0);
+    assert_true(pace_wants_minor());
+    assert_int_equal(pace_headroom(), NURSERY_FIRST_BYTES);
+    assert_true(pace_is_due(pace.handed_out + NURSERY_FIRST_BYTES + 1));
+    assert_false(pace_is_due(pace.handed_out + NURSERY_FIRST_BYTES));
+}
+
+static void test_a_full_one_is_due_when_what_was_promoted_fills_its_headroom(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    collect_generation(false, 100, 10, 0);
+    size_t headroom = pace.headroom_of_full, promoted = 0;
+    for (; promoted + NURSERY_FIRST_BYTES < headroom; promoted += 4 * MIB) {
+        assert_true(pace_wants_minor());
+        collect_generation(true, 8, 4, 0);
+    }
+    assert_false(pace_wants_minor());
+    assert_true(pace_has_minors());
+}
+
+static void test_a_nursery_is_a_quarter_of_the_headroom_at_most(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    pace.headroom_of_full = 16 * MIB;
+    assert_int_equal(nursery(), 4 * MIB);
+    pace.headroom_of_full = 4 * MIB;
+    assert_int_equal(nursery(), NURSERY_LEAST_BYTES);
+}
+
+static void test_a_nursery_grows_while_stops_and_roots_cost_much(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    struct pace_report report = {.pause_ns = 1000, .ran_ns = 9000, .fixed_ns = 510};
+    adapt_nursery(&report);
+    assert_int_equal(pace.nursery, 12 * MIB);
+    report.fixed_ns = 300;
+    adapt_nursery(&report);
+    assert_int_equal(pace.nursery, 12 * MIB);
+    report.fixed_ns = 0;
+    adapt_nursery(&report);
+    assert_int_equal(pace.nursery, 9 * MIB);
+    begin_generations(900);
+    adapt_nursery(&report);
+    assert_int_equal(pace.nursery, 6 * MIB); /* the pause was too long */
+}
+
+static void test_minor_collections_cease_where_much_lives_until_a_full_one_sees_less(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    collect_generation(false, 100, 10, 0);
+    collect_generation(true, 8, 5, 0);
+    assert_false(pace_wants_minor());
+    assert_false(pace_has_minors());
+    for (unsigned i = 0; i < 2 * RETRY_MOST; i++)
+        collect_generation(false, 100, 51, 0);
+    assert_false(pace_has_minors());
+    collect_generation(false, 100, 50, 0);
+    assert_true(pace_has_minors());
+    assert_true(pace_wants_minor());
+}
+
+static void test_with_a_pause_goal_they_do_not_cease_for_what_lives(void **state)
+{
+    (void)state;
+    begin_generations(10 * MILLISECOND);
+    collect_generation(false, 100, 90, 0);
+    collect_generation(true, 8, 8, 0);
+    assert_true(pace_wants_minor());
+}
+
+static void test_minor_collections_cease_where_much_is_dirty_and_are_tried_again(void **state)
+{
+    (void)state;
+    begin_generations(0);
+    collect_generation(false, 100, 10, 0);
+    collect_generation(true, 8, 1, 50);
+    assert_false(pace_wants_minor());
+    assert_true(pace_has_minors()); /* the next full one is followed by one */
+    collect_generation(false, 100, 10, 0);
+    assert_true(pace_wants_minor());
+    collect_generation(true, 8, 1, 50);
+    assert_false(pace_has_minors());
+    collect_generation(false, 100, 10, 0);
+    assert_true(pace_has_minors());
+    assert_false(pace_wants_minor());
+    collect_generation(false, 100, 10, 0);
+    assert_true(pace_wants_minor());
+    collect_generation(true, 8, 1, 49);
+    assert_int_equal(pace.retry_after, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_minor_collection_is_due_after_a_nursery),
+        cmocka_unit_test(test_a_full_one_is_due_when_what_was_promoted_fills_its_headroom),
+        cmocka_unit_test(test_a_nursery_is_a_quarter_of_the_headroom_at_most),
+        cmocka_unit_test(test_a_nursery_grows_while_stops_and_roots_cost_much),
+        cmocka_unit_test(test_minor_collections_cease_where_much_lives_until_a_full_one_sees_less),
+        cmocka_unit_test(test_with_a_pause_goal_they_do_not_cease_for_what_lives),
+        cmocka_unit_test(test_minor_collections_cease_where_much_is_dirty_and_are_tried_again),
         cmocka_unit_test(test_boehm_begins_at_256_kib),
         cmocka_unit_test(test_boehm_grows_by_half_when_less_than_a_quarter_comes_back),
         cmocka_unit_test(test_boehm_leaves_room_for_the_request_and_256_kib),

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The model of the cycle that marks while the program runs: it holds as it is, and each invariant
+that is taken away makes it fail."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MODEL = Path(__file__).parent / "cycle.pml"
+
+LOST, TWICE = "reached", "listed"  # the assertion that fails
+# Blocks, collections; they are the least with which the model fails.
+WITHOUT = {
+    "LAST_ROOTS": (2, 1, LOST),
+    "LAST_HARVEST": (2, 1, LOST),
+    "BITS_AFTER": (2, 1, LOST),
+    "LISTED_MARKED": (2, 1, TWICE),
+    "EVERY_BITMAP": (2, 2, LOST),
+    "SWEPT_BEFORE_USE": (2, 2, TWICE),
+    "WHOLE_MARKS": (2, 2, LOST),
+    "BORN_DIRTY": (3, 1, LOST),
+    "PROMOTION": (2, 3, LOST),
+}
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("spin") and shutil.which("gcc")), reason="needs spin and gcc"
+)
+
+
+def verdict(folder: Path, *macros: str) -> str:
+    """What spin's search of every interleaving says."""
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    run("spin", "-a", *(f"-D{macro}" for macro in macros), str(MODEL))
+    run("gcc", "-O2", "-DSAFETY", "-DNOFAIR", "-DCOLLAPSE", "-o", "pan", "pan.c")
+    return run("./pan", "-m100000", "-n")
+
+
+def test_model_holds_in_every_interleaving(tmp_path: Path) -> None:
+    told = verdict(tmp_path, "BLOCKS=2", "COLLECTIONS=2")
+    assert "errors: 0" in told and "max search depth too small" not in told, told
+
+
+@pytest.mark.slow
+def test_model_holds_with_one_more_block(tmp_path: Path) -> None:
+    told = verdict(tmp_path, "BLOCKS=3", "COLLECTIONS=1")
+    assert "errors: 0" in told and "max search depth too small" not in told, told
+
+
+@pytest.mark.parametrize("invariant", WITHOUT)
+def test_model_fails_without(invariant: str, tmp_path: Path) -> None:
+    blocks, collections, property_ = WITHOUT[invariant]
+    told = verdict(
+        tmp_path, f"BLOCKS={blocks}", f"COLLECTIONS={collections}", f"WITHOUT_{invariant}"
+    )
+    assert "errors: 1" in told and "assertion violated" in told and property_ in told, told
+
+
+def test_each_invariant_of_the_model_is_tested() -> None:
+    named = set()
+    for line in MODEL.read_text().splitlines():
+        words = line.replace("#ifndef", "#ifdef").split()
+        if words[:1] == ["#ifdef"] and words[1].startswith("WITHOUT_"):
+            named.add(words[1].removeprefix("WITHOUT_"))
+    assert named == set(WITHOUT)
