@@ -74,9 +74,12 @@ static void run_extent(struct extent *extent, size_t calls)
     }
 }
 
+/* Every fork comes here twice, and mostly finds nothing: then it writes to no page. */
 void deferred_run(void)
 {
     size_t left = atomic_load(&count);
+    if (left == 0)
+        return;
     struct extent *extent = &deferred_first;
     while (extent && left > 0) {
         size_t calls = left < CALLS ? left : CALLS;

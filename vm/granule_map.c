@@ -35,7 +35,9 @@ static granule_map_entry *leaf_for(struct granule_map *map, uintptr_t address, b
     granule_map_entry *_Atomic *slot =
         &map->root[address >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)];
     granule_map_entry *leaf = NULL;
-    if (create) /* it may be written next: one access for writing saves the fault for reading */
+    /* The first slot is written next: one access for writing saves the fault for reading. Later a
+     * write that changes nothing would copy the page in a forked child. */
+    if (create && atomic_load_explicit(&spare_leaf, memory_order_relaxed))
         atomic_compare_exchange_strong_explicit(slot, &leaf, NULL, memory_order_acq_rel,
                                                 memory_order_acquire);
     else

@@ -279,7 +279,8 @@ static void abandon_in_child(void *argument, struct slab *slab)
     (void)argument;
     struct thread_heap *heap = thread_heap_of(slab);
     bool queued = atomic_load_explicit(&slab->queued, memory_order_relaxed);
-    atomic_store_explicit(&slab->queued, false, memory_order_relaxed);
+    if (queued) /* a store that changes nothing would still copy the page */
+        atomic_store_explicit(&slab->queued, false, memory_order_relaxed);
     if (heap && heap != thread_heap && heap != blocks_heap.common_heap) {
         set_thread_heap(slab, NULL);
         slab->state = SLAB_ABANDONED;
