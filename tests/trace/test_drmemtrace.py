@@ -76,7 +76,7 @@ def test_what_readers_ask_for_is_there(command: Command, trace: Path) -> None:
 
 
 def test_each_reference_has_its_instruction(command: Command, trace: Path) -> None:
-    """Of those that the program's own code makes, the disassembler says that they refer to memory."""
+    """Of those that the program's own code makes, the disassembler says they refer to memory."""
     records = exported(command, trace).tolist()
     counters, counter = [], 0
     for kind, size, address in records:
