@@ -9,6 +9,7 @@
 
 #include "vm/granule_map.h"
 #include "vm/pages.h"
+#include "vm/private_memory.h"
 #include "vm/window.h"
 
 /* An extent is an eighth of what is in use, so that system calls stay rare while a heap grows; less
@@ -32,8 +33,8 @@ static bool finish_segment(struct area *area)
     if (!area->base)
         return true;
     if (!area->segments) {
-        size_t bytes = round_up(AREA_SEGMENTS * sizeof(struct segment), PAGE_BYTES);
-        publish(area->segments, pages_map(bytes, PAGE_BYTES));
+        /* No root of a collection: a segment's start is the address of a block. */
+        publish(area->segments, private_memory_map(AREA_SEGMENTS * sizeof(struct segment)));
         if (!area->segments)
             return false;
     }

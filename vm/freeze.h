@@ -13,11 +13,12 @@
  * another way, on which nobody waits:
  *
  *     malloc      a mapping of its own, made by the calling thread alone     alloc/fork_block.h
- *     free        is noted, and done when the heap thaws                     vm/deferred.h
+ *     free        off the fast path: is noted, and done when the heap thaws  vm/deferred.h
  *     realloc     both
  *     asking      reads the frozen heap, without its lock
  *
- * Fast paths, which change nothing but what belongs to the thread, go on as ever.
+ * Two things go on as ever: fast paths, which change nothing but what belongs to the thread, and
+ * remote frees of `blocks`, which are one atomic instruction each (alloc/blocks/heap.h, [frozen]).
  *
  * An *operation* is what must be over before the heap is frozen. There are two kinds:
  *

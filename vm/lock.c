@@ -43,9 +43,9 @@ static void take_again(struct lock *lock)
     lock->nested++;
 }
 
-/* Sleeps unless the lock has changed. Looks again by itself: whoever is woken in its place may run
- * a signal handler before it takes the lock, which forks, and waits for the operations of all who
- * sleep here. The thread that forks does so sooner, since others wait for it. */
+/* Sleeps unless the lock has changed, and for a while at most. The thread that is woken may first
+ * run a signal handler that forks. That fork waits for the operations of all who sleep here, so
+ * sleepers look again by themselves; the thread that forks does so sooner, since others wait. */
 static void sleep_on(struct lock *lock, uintptr_t state)
 {
     static const struct timespec a_moment = {.tv_nsec = 1000000}, a_while = {.tv_nsec = 10000000};

@@ -46,7 +46,7 @@ bool pages_unmap(void *address, size_t bytes)
 
 /* The kernel places a mapping directly below the one before it, so the plain size is tried
  * first; only when that comes out unaligned is more asked for and trimmed. */
-static void *map_aligned(size_t bytes, size_t alignment, int protection, int flags)
+static void *map_anywhere(size_t bytes, size_t alignment, int protection, int flags)
 {
     char *start = map(NULL, bytes, protection, flags);
     if (!start || ((uintptr_t)start & (alignment - 1)) == 0)
@@ -61,6 +61,37 @@ static void *map_aligned(size_t bytes, size_t alignment, int protection, int fla
     if (aligned + bytes < start + padded)
         pages_unmap(aligned + bytes, (size_t)(start + padded - (aligned + bytes)));
     return aligned;
+}
+
+/* A pointer whose lower half was overwritten by a small number, as old words on a stack often are,
+ * points to a multiple of 4 GiB or just behind it. Where libraries and mappings share the upper
+ * half it keeps, for a conservative collector, the block that lies there. Small mappings are
+ * seldom met; the largest cannot help it. */
+static const uintptr_t HALF = (uintptr_t)1 << 32;
+
+static bool lies_at_a_half(uintptr_t start, size_t bytes)
+{
+    return bytes >= (size_t)1 << 20 && bytes < HALF && (start - 1) / HALF != (start + bytes) / HALF;
+}
+
+/* Takes the addresses about the multiple of 4 GiB for good, so that no other mapping gets them. */
+static void bar(uintptr_t half)
+{
+    const size_t below = PAGE_BYTES, above = 16 * PAGE_BYTES; /* a block's end counts too */
+    void *wanted = (void *)(half - below);
+    void *got = map(wanted, below + above, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE);
+    if (got && got != wanted)
+        pages_unmap(got, below + above);
+}
+
+static void *map_aligned(size_t bytes, size_t alignment, int protection, int flags)
+{
+    char *start = map_anywhere(bytes, alignment, protection, flags);
+    if (start && lies_at_a_half((uintptr_t)start, bytes) && pages_unmap(start, bytes)) {
+        bar(round_down((uintptr_t)start + bytes, HALF));
+        start = map_anywhere(bytes, alignment, protection, flags);
+    }
+    return start;
 }
 
 void *pages_reserve(size_t bytes, size_t alignment)

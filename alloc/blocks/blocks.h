@@ -67,7 +67,7 @@ struct blocks_collector {
     /* The program has handed a suspect to a function of malloc's: it hides pointers. Any thread, no
      * lock held. NULL: there are no suspects. */
     void (*suspect_used)(const void *block, size_t bytes, const char *function);
-    /* Of bits behind a record's words that it wants, see slab.h; 0: the least. */
+    /* Number of rows of bits behind a record's words (slab.h); 0: the least. */
     unsigned rows;
 };
 
@@ -93,24 +93,25 @@ void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *ar
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */
 void blocks_swept(void);
 
-/* Young slabs (young.c), for a collector that wants SLAB_OLD_ROWS. Needs blocks_lock; all but the
- * first two in a stopped world. */
+/* Young slabs (young.c), for a collector that wants SLAB_OLD_ROWS. Needs blocks_lock and a stopped
+ * world, unless it says otherwise. This one needs blocks_lock alone. */
 void blocks_each_young(void (*visit)(void *argument, struct slab *slab), void *argument);
 /* Any thread, no lock. */
 void blocks_enter_young(struct slab *slab);
 /* None is young any more: each is visited then, unless `visit` is NULL, which may enter it again.
  */
 void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *argument);
-/* At the end of a collection: those of which threads may take blocks without a look at them. */
+/* At the end of a collection: enters every current slab, and every slab with blocks in a local free
+ * list. Threads take blocks of these without entering them. */
 void blocks_enter_threads_slabs(void);
 /* Blocks of the slab were swept: its thread is to rebin it. */
 void blocks_offer(struct slab *slab);
-/* As blocks_swept, after a sweep that only young slabs had: the others were offered. */
+/* As blocks_swept, after a sweep of the young slabs alone. Needs blocks_lock; threads may run. */
 void blocks_young_swept(void);
 
 /* All memory that blocks may lie in, but for blocks that were made during a fork. mapping: the
- * large block that it is, NULL: a part of the heap's space, of which the end may be new. By
- * blocks_lock, in the same order each time, unless mappings come or go. */
+ * large block; NULL for the heap's own space, whose end may have grown. Needs blocks_lock; in the
+ * same order each time, unless mappings come or go. */
 typedef void blocks_range_visitor(void *argument, const char *start, const char *end,
                                   const struct slab *mapping);
 void blocks_each_range(blocks_range_visitor *visit, void *argument);

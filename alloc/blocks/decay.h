@@ -15,14 +15,15 @@
  *     bound = max(least, asked, part of recent, min(share, churn))
  *     share = a percentage of what is in use, and 4 regret, but no more than what is in use
  *     part of recent = recent / (1 + (recent / wave)^2)
- *     wave  = 64 MiB + 4 regret, at most 256 MiB
+ *     wave  = 64 MiB + 4 times the granules of regret, at most 256 MiB
  *
  * All decay with time, recent by half in 0.3 s and to nothing in 5 s, regret ten times as slowly.
  * But time passes unseen in a program that frees its heap and then waits: there is no thread to
- * look at a clock. So the more is recent, the less of it stays: all of 10 MiB, half of 64, 4 of a
- * GiB. A program that goes on to take it again has shown that it works in waves. Regret says so,
- * and makes the wave larger: the next time its memory stays. Should the program then free its heap
- * and never move a run again, half of 256 MiB is the most that it keeps for good.
+ * look at a clock. So the more is recent, the smaller the part that stays: of 10 MiB all, of 64 MiB
+ * half, of 1 GiB 4 MiB. A program that goes on to take it again has shown that it works in waves.
+ * Regret says so, and makes the wave larger: the next time its memory stays. Should the program
+ * then free its heap and never move a run again, half of 256 MiB is the most that it keeps for
+ * good.
  *
  * No lock, no clock: whoever has the counts brings the time.
  */

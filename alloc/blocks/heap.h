@@ -19,7 +19,9 @@
  * collector, while it has stopped all other threads.
  *
  *     word                              written by                           how
- *     slab_word.free                    owning thread; stopped               one instruction
+ *     slab_word.free                    owning thread; stopped;              one instruction
+ *                                       of a large block: who frees it
+ *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       owning thread clears                 exchange, acquire
  *     slab_word.retired                 any thread sets; stopped: clears     one instruction
@@ -63,10 +65,13 @@
  * [on its way]
  *     A block that moves between free bits, local free list and program is neither free nor
  *     remote for a few instructions, and looks like the program's. Its address is in a register
- *     of the thread. A collection finds it there and keeps the block. A block that the owning
- *     thread has just taken from the remote bits looks the same, but no register need hold its
- *     address. A sweep may set its free bit first; the thread then sets a bit that is set. Nobody
- *     hands the block out between, because only the owning thread could.
+ *     of the thread. A collection finds it there and keeps the block. A large block that its
+ *     thread frees is on its way until the thread has the lock, which it may wait for while a
+ *     collection holds it.
+ *     A block that the owning thread has just taken from the remote bits looks the same, but no
+ *     register need hold its address. A sweep may set its free bit first; the thread then sets a
+ *     bit that is set. Nobody hands the block out between, because only the owning thread could.
+ *     Or the sweep makes it a suspect; the thread clears that bit after it has set the free bit.
  *
  * [whole list]
  *     A local free list is whole between any two instructions. While the world is stopped the
@@ -80,30 +85,35 @@
  *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
  *     for the free bit too (block_is_live). What is left of it when the slab is given up is
  *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
- *     pointer. Of a suspect, which is not free, it costs the news of its next use; the bit that
- *     says so stays, and is the next block's there.
+ *     pointer. If the block was a suspect, which is not free, its next use is not
+ *     reported, and the next block there inherits the suspect bit.
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
- *     out, and whoever is handed it by the program goes the slow way and finds it there. Its live
- *     bit is never set again, since only the owning thread could.
+ *     out. free and realloc of it take the slow path, which finds the suspect bit. Its live bit is
+ *     not set again while it is a suspect, since only handing it out does that.
  *
  * [no stopped holder]
  *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock
  *     guards is whole, the shape of slabs included (base, block_bytes, granules, reciprocal,
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
- *     of it, which keeps it; of one that has neither, see the next.
+ *     of it, which keeps it. A thread with neither: [NULL is always allowed].
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
  *     slab, or is about to give it up. NULL sends a free to the slow path, which is always right.
- *     So any thread may store NULL: late, and even for another slab's granules, when it has just
- *     freed the last block of a slab and reads the shape of a record that is used again.
+ *     So any thread may store NULL, and may do so late. After a thread has freed the last block of
+ *     a slab, it may read the shape of a record that is used again, and so store NULL for another
+ *     slab's granules.
  *
  * [bit before queue]
  *     A remote free sets the block's bit, then asks `queued`. The owning thread takes the slab
  *     from the queue, clears `queued`, and only then looks at the bits. Either the bit is seen or
- *     the slab is queued again. While a slab is queued its entries in fast_table.bins are NULL,
+ *     the slab is queued again. For that all four accesses must be in one order that both threads
+ *     agree on. On x86 the fetch_or and the exchange are full barriers, and so is the store to
+ *     `queued`, which is sequentially consistent; another processor needs seq_cst on the fetch_or
+ *     and on the look at the bits as well. While a slab is queued its entries in fast_table.bins
+ *     are NULL, from a few instructions after `queued` was set,
  *     so that the owning thread's free of a block that another thread has freed looks at the
  *     remote bit. (The owning thread may overwrite a NULL that comes at the same time. Then this
  *     fault is not detected; nothing else depends on it.)
@@ -119,13 +129,29 @@
  * [one operation]
  *     A signal handler must not call malloc or free while they change bins and slabs:
  *     in_slow_path tells, and the process ends with a message. On the fast path nothing tells. A
- *     block that is handed out twice so is found when it is freed twice.
+ *     block that is handed out twice so is found when it is freed twice, unless it was handed out
+ *     again in between. A block that a handler frees between the two stores of put_local_free is
+ *     lost.
  *
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
- *     thread is inside malloc's slow path, thread_exit or trim (operations). Fast paths go on, and
- *     rebinning by the owning thread, which then gives no slab back. So the child finds every word
- *     above as a stopped world would, and every local free list whole.
+ *     thread is inside an operation: malloc's slow path, thread_exit, the part of trim that has the
+ *     lock. Three things go on: the fast paths, rebinning by the owning thread, which then gives no
+ *     slab back, and remote frees, which set bits of other threads' slabs and push to their queues.
+ *     So the child finds every word above as a stopped world would, and every local free list
+ *     whole. It builds the remote free queues anew from the bits (abandon_in_child), since a
+ *     thread that it does not have may have set `queued` and not pushed.
+ *
+ * [the child's copy]
+ *     The child of a fork sees a prefix of each thread's stores, though the kernel copies the page
+ *     tables page by page while threads run. It protects each page as it copies its entry. A
+ *     thread that then writes to the page waits until the clone is over, or it still has the old
+ *     entry in its TLB and writes to the page that both share. So when a store is missing in the
+ *     child, its thread waited there, and all its later stores are missing too. Pages that a
+ *     device writes to at the time (O_DIRECT, io_uring) are copied at once and stay writable in
+ *     the parent: of these the child may miss a store and have a later one to another page. A
+ *     local free list with a link there may be torn; the child stops at a link that leads to no
+ *     free block of the list's bin (free_local_lists).
  *
  * Locks: common_lock, then lock, then those of metadata and window (vm/lock.h).
  */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "alloc/blocks/collector.h"
+#include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
@@ -281,23 +282,36 @@ void large_block_free_locked(struct slab *slab)
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
 }
 
-static void free_deferred(const uintptr_t *words)
+static void free_and_release(struct slab *slab)
 {
-    large_block_free((struct slab *)words[0]);
+    size_t granules = slab->granules;
+    large_block_free_locked(slab);
+    release_and_give_back(granules);
 }
 
-/* A second free of the block that comes before the first is done meets its free bit. */
-void large_block_free(struct slab *slab)
+static void free_deferred(const uintptr_t *words)
 {
-    if (lock_enter(&blocks_heap.lock)) {
-        size_t granules = slab->granules;
-        large_block_free_locked(slab);
-        release_and_give_back(granules);
-    } else {
+    lock_acquire(&blocks_heap.lock);
+    free_and_release((struct slab *)words[0]);
+}
+
+/* The block's address stays in sight until the lock is taken: [on its way]. A second free of the
+ * block that waited for the first finds another block's record, or an unused one; one that comes
+ * while the heap is frozen finds the free bit. */
+void large_block_free(struct slab *slab, void *block)
+{
+    if (!lock_enter(&blocks_heap.lock)) {
         slab_set_free(&slab->words[0], 1);
         defer_one(free_deferred, slab);
         frozen_end();
+        return;
     }
+    keep_in_register(block);
+    if (slab->base != block || !slab_is_large(slab) || (slab_free(&slab->words[0]) & 1)) {
+        lock_release(&blocks_heap.lock);
+        report_not_live("free", block);
+    }
+    free_and_release(slab);
 }
 
 static void set_usable(struct slab *slab, size_t usable)
@@ -327,8 +341,8 @@ static bool resize_run(struct slab *slab, size_t usable)
     return true;
 }
 
-/* Entries of pages that go are taken out before, those of pages that come are put in after: what
- * is unmapped may be another thread's at once. */
+/* Shrinking clears the granule map's entries first, growing sets them last: what is unmapped may be
+ * another thread's at once. */
 static bool resize_mapping_in_place(struct slab *slab, size_t bytes)
 {
     size_t old_bytes = slab->granules * GRANULE_BYTES;

@@ -16,8 +16,8 @@ void *large_block_alloc_to_grow(size_t size);
 void large_blocks_map_from(size_t bytes);
 /* While the heap is frozen. */
 void *large_block_alloc_frozen(size_t alignment, size_t size);
-/* Whether it is frozen or not. */
-void large_block_free(struct slab *slab);
+/* The slab's block, which was live when the caller looked. Whether the heap is frozen or not. */
+void large_block_free(struct slab *slab, void *block);
 /* With the lock held. */
 void large_block_free_locked(struct slab *slab);
 /* In place, or by moving its pages; NULL when neither is possible, or while the heap is frozen. */

@@ -25,7 +25,7 @@ static inline bool block_is_suspect(struct slab *slab, size_t index)
             slab_bit(index)) != 0;
 }
 
-/* Of a block that is about to be free: a bit that was not set stays so. */
+/* The block is about to be freed. A bit that is clear is not written. */
 static inline void clear_suspect(struct slab *slab, size_t index)
 {
     if (__builtin_expect(block_is_suspect(slab, index), 0))
@@ -33,8 +33,8 @@ static inline void clear_suspect(struct slab *slab, size_t index)
                            __ATOMIC_RELAXED);
 }
 
-/* The program uses a block whose live bit is clear. It is a suspect, of which the collector is
- * told; of anything else the process ends. */
+/* The program uses a block whose live bit is clear: reports a suspect to the collector, aborts for
+ * anything else. */
 void expect_suspect(const char *function, const void *block) __attribute__((noinline, cold));
 
 /* The slab of a block of the program; a stranger is reported, and NULL. */
@@ -60,7 +60,7 @@ static inline bool block_is_live(struct slab *slab, size_t index)
                                 : unit_is_live(fast_table_unit(slab_block(slab, index))));
 }
 
-/* The index of a block. Aborts when it is no live block of the slab. */
+/* The index of a block. Aborts when it is neither a live block of the slab nor a suspect. */
 static inline size_t live_index(struct slab *slab, const void *block, const char *function)
 {
     bool exact;

@@ -7,9 +7,8 @@
  * never given back, but used again; one that is not in use has capacity 0. Their areas are
  * entered in the granule map as memory that no block lies in.
  *
- * When a heap that has all memory there is goes over to blocks of another size, the kernel has none
- * left for records of the other length. Then a granule of the heap's own free memory becomes such
- * records.
+ * When the kernel refuses memory for records, a free granule of the heap becomes records. A heap
+ * that has all memory there is needs that when it goes over to blocks of another size.
  */
 #include "alloc/blocks/records.h"
 

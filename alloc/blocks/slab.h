@@ -2,8 +2,8 @@
  *
  * slab.h: a stretch of memory cut into blocks of one size, and its record apart from it.
  *
- * The blocks lie edge to edge from the start of the stretch; nothing but the program's data is in
- * those that are its. What the heap knows of them is in the record, a bit per block and 64 blocks
+ * The blocks lie edge to edge from the start of the stretch. A live block holds the program's data
+ * only. What the heap knows of them is in the record, a bit per block and 64 blocks
  * to a word:
  *
  *     record  | kind, base, block size, thread heap, ... | word 0 | word 1 | ...
@@ -28,11 +28,11 @@
  *
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0      0
- *     freed by another thread             0      1      1    until the owning thread takes the free
- *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
- *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
- *     the program's                       0      0      1
- *     a suspect                           0      0      0    suspect is 1
+ *     freed by another thread             0      1      1    until the owning thread takes the
+ * free; live is 0 if it was a suspect in a thread's local free list       0      0      0    free
+ * is 1 while the world is stopped on its way between these            0      0    0 or 1 [on its
+ * way] (heap.h) the program's                       0      0      1 a suspect 0      0      0
+ * suspect is 1
  *
  * A slab's states:
  *
@@ -47,7 +47,9 @@
  *         |  another thread needs blocks and adopts it
  *     ABANDONED <---- blocks were freed ---- ABANDONED_FULL
  *
+ *     few blocks are free   CURRENT: to AVAILABLE or FULL, when another slab becomes current
  *     its thread exits      CURRENT, AVAILABLE, FULL: to ABANDONED or ABANDONED_FULL
+ *     a fork's child        all slabs of threads that it does not have: to ABANDONED, uncounted
  *     all blocks are free   to UNUSED: the memory goes back. The only slab of a bin stays.
  *     RUN, MAPPING          a large block, from its allocation to its free, then UNUSED
  *
@@ -87,7 +89,7 @@ enum slab_state {
     SLAB_CURRENT,   /* its thread takes blocks from it */
     SLAB_AVAILABLE, /* enough free blocks to become current */
     SLAB_FULL,      /* fewer */
-    SLAB_ABANDONED, /* of no thread, with free blocks */
+    SLAB_ABANDONED, /* of no thread, with free blocks; after a fork perhaps without */
     SLAB_ABANDONED_FULL,
     SLAB_RUN,     /* one large block, in memory of the heap's space */
     SLAB_MAPPING, /* one large block, a mapping of its own */
@@ -108,7 +110,7 @@ struct slab {
     bool few_words;               /* the record has SLAB_FEW_WORDS words only */
     bool has_pins;                /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
-    bool is_listed;               /* of such: false for good where there was no memory to note it */
+    bool is_listed;               /* of fork blocks: false for good if there was no memory */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */
@@ -121,7 +123,7 @@ struct slab {
 
 _Static_assert(offsetof(struct slab, words) == 128, "two cache lines");
 
-/* Of a slab whose change of state depends on no count. */
+/* frees_until_rebin of a slab that is never rebinned by count. */
 #define NEVER_REBIN UINT32_MAX
 
 /* Index of the block that holds `address`, which is in the slab's stretch. Not below `capacity`

@@ -4,13 +4,15 @@
  *
  * A bin keeps its slabs in two lists: available ones, of which at least one block in eight is free
  * (reuse_threshold), and full ones, of which fewer are. So a thread does not go through a slab for
- * the sake of a few blocks. A slab that is not current is not looked at when a block of it is
- * freed: its count of frees is one decrement, and at zero the slab is rebinned, as a full one when
- * it has reached the threshold, as an available one when it is empty. Empty slabs go back to the
- * heap's runs of granules (runs.h), but for the only slab of a bin.
+ * the sake of a few blocks. A free of a block in a slab that is not
+ * current decrements the slab's count of frees, and does not look at its lists. At zero the slab is
+ * rebinned: a full one when it has reached the threshold, an available one when it is empty. Empty
+ * slabs go back to the heap's runs of granules (runs.h), unless their bin has no other slab, full
+ * ones not counted.
  *
- * All of this belongs to the slab's owning thread ([owning thread writes]). A collector does not
- * look at lists and states, so a thread may be stopped in the middle of a change.
+ * All of this belongs to the slab's owning thread ([owning thread writes]). A collector follows
+ * no list of slabs, and of the states only SLAB_UNUSED and those of large blocks mean anything to
+ * it, so a thread may be stopped in the middle of a change.
  */
 #include "alloc/blocks/slabs.h"
 
@@ -193,12 +195,14 @@ void rebin_all_after_sweep(struct thread_heap *heap)
 
 /* Frees that go to the slab. */
 
+/* [on its way]: the block is in a register until its bit is set. */
 bool set_block_free(void *block)
 {
     struct slab *slab = slab_at(block);
     bool exact;
     size_t index = slab_index(slab, block, &exact);
     slab_set_free(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index));
+    keep_in_register(block);
     return --slab->frees_until_rebin == 0;
 }
 
@@ -220,7 +224,6 @@ void flush_local_free(struct thread_heap *heap)
             void *block = heap->bins[i].local_free;
             heap->bins[i].local_free = *(void **)block;
             heap->bins[i].local_free_room++;
-            keep_in_register(block);
             if (set_block_free(block))
                 rebin(slab_at(block));
         }

@@ -187,7 +187,7 @@ void free_slowly(void *block)
     size_t index = live_index(slab, block, "free");
     clear_suspect(slab, index);
     if (slab_is_large(slab))
-        large_block_free(slab);
+        large_block_free(slab, block);
     else if (thread_heap_of(slab) == thread_heap)
         free_own(slab, block);
     else

@@ -2,10 +2,10 @@
  *
  * surplus.c: when free memory goes back to the kernel.
  *
- * decay.h says how much may stay. Nobody but the threads of the program can give back the rest, so
- * each operation on runs pays for as much as it has moved itself, and a step of 2 MiB for what time
- * has made too much. A step is some 50 microseconds. The lock is given up between steps, so that a
- * thread that frees a large heap does not make another wait for longer.
+ * decay.h says how much may stay. The rest goes back in the program's own threads: each operation
+ * on runs gives back at most as much as it has moved, and a step of 2 MiB more. A step is some 50
+ * microseconds. The lock is given up between steps, so that a thread that frees a large heap does
+ * not make another wait for longer.
  */
 #include "alloc/blocks/surplus.h"
 

@@ -16,6 +16,7 @@
  */
 #include "alloc/blocks/threads.h"
 
+#include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
@@ -257,13 +258,26 @@ void blocks_thread_exit(void)
 
 /* The threads that the child does not have may have been in the middle of a change of their bins:
  * those are forgotten, and their slabs abandoned with the bits that they have. Their local free
- * lists are whole, and go to the slabs first: [whole list]. Lost to the child, until a collection
- * finds them, are the blocks [on its way].
+ * lists are whole, and go to the slabs first: [whole list], [the child's copy]. Lost to the child,
+ * until a collection finds them, are the blocks [on its way], and what lies behind a link that is
+ * none.
  */
+static bool is_free_block_of(const struct thread_heap *heap, size_t class_index, const void *block)
+{
+    struct slab *slab = slab_at(block);
+    bool exact;
+    if (!slab || thread_heap_of(slab) != heap || slab->class_index != class_index)
+        return false;
+    size_t index = slab_index(slab, block, &exact);
+    return exact && index < slab->capacity &&
+           !(slab_free(&slab->words[index / SLAB_WORD_BLOCKS]) & slab_bit(index));
+}
+
 static void free_local_lists(struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
-        for (void *block = heap->bins[i].local_free; block; block = *(void **)block) {
+        void *block = heap->bins[i].local_free;
+        for (; is_free_block_of(heap, i, block); block = *(void **)block) {
             clear_live(fast_table_unit(block));
             set_block_free(block);
         }
@@ -309,9 +323,8 @@ static void forget_other_threads(void)
     blocks_heap.threads = thread_heap->alive;
 }
 
-/* A thread that forks in a signal handler may have been inside rebinning, which is no operation but
- * its own slabs' matter: then it goes on with all that it has, and the others' slabs stay where
- * they are. */
+/* Rebinning is not an operation. A thread that forks in a signal handler may have been inside it.
+ * Then the child keeps all of this thread's state, and the others' slabs stay where they are. */
 void blocks_fork_child(void)
 {
     if (thread_heap->in_slow_path)

@@ -96,7 +96,7 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
         each_of_fork(visit, argument);
 }
 
-/* A heap without a thread may still be that of a thread which ended; its bins lead nowhere then. */
+/* A thread heap without a thread has no current slab. */
 static void enter_slabs_of(const struct thread_heap *heap)
 {
     for (size_t i = 0; i < SIZE_CLASSES; i++) {

@@ -75,6 +75,7 @@ static void report(int64_t result, const struct measured *measured)
     report_count("remembered", measured->counters.remembered);
     report_count("dirty", measured->counters.dirty);
     report_count("traps", measured->counters.traps);
+    report_count("unprotected", measured->counters.unprotected);
     report_count("refused", measured->counters.refused);
     report_count("survived_bytes", measured->survived_bytes);
     report_count("promoted_bytes", measured->promoted_bytes);

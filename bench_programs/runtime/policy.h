@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * policy.h: what the collector asks of the program's barrier. Each policy is a file of its own, and
- * a program is linked with one.
+ * a program is linked with one. What most have in common is in policy.c.
  *
  *     file                what the stores leave behind         where the roots are
  *     policy_remsets.c    remembered slots                     there
@@ -53,12 +53,13 @@ void policy_allocated_old(uintptr_t start, uintptr_t end);
 /* Whether an old slot with a young value is known; for the verifier, after a scavenge. */
 bool policy_knows(value *slot);
 
-/* Counters, zeroed when the measured part begins. NULL where a policy has no such thing. */
+/* Counters, zeroed when the measured part begins; 0 where a policy has no such thing. */
 struct policy_counters {
     uint64_t remembered; /* entries of the remembered set that scavenges began with, added up */
     uint64_t dirty;      /* cards or pages, likewise */
     uint64_t traps;
-    uint64_t refused; /* times the system could not unprotect a page, so all were */
+    uint64_t unprotected; /* pages that the collector unprotected, since it wrote to them */
+    uint64_t refused;     /* times the system could not unprotect a page, so all were */
 };
 extern struct policy_counters policy_counters;
 

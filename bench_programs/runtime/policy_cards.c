@@ -26,7 +26,6 @@ const char policy_name[] = "scan-" TEXT(CARD_BYTES);
 #else
 const char policy_name[] = "cards-" TEXT(CARD_BYTES);
 #endif
-struct policy_counters policy_counters;
 uintptr_t card_base;
 
 static uint8_t *card_of(uintptr_t address)
@@ -104,27 +103,4 @@ void policy_visit_roots(slot_visitor *visit)
     remembered_visit(visit);
 }
 
-void policy_remember(value *slot)
-{
-    remember(slot);
-}
-
-bool policy_knows(value *slot)
-{
-    return is_remembered(slot);
-}
 #endif
-
-void policy_before_write(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}
-
-void policy_clean(void)
-{
-}
-
-void policy_allocated_old(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}

@@ -8,7 +8,6 @@
 #include "vm/kernel/dirty.h"
 
 const char policy_name[] = "kernel";
-struct policy_counters policy_counters;
 
 static uintptr_t end_in_use(void)
 {
@@ -44,30 +43,10 @@ void policy_visit_roots(slot_visitor *visit)
     remembered_visit(visit);
 }
 
-void policy_before_write(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}
-
-void policy_remember(value *slot)
-{
-    remember(slot);
-}
-
 /* The world is one thread, and it stands here: what the scavenge wrote is no news. */
 void policy_clean(void)
 {
     struct dirty_scan scan = dirty_begin();
     dirty_reprotect(&scan, heap_old_start, end_in_use());
     dirty_clean(DIRTY_GENERATIONS, heap_old_start, end_in_use());
-}
-
-void policy_allocated_old(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}
-
-bool policy_knows(value *slot)
-{
-    return is_remembered(slot);
 }

@@ -6,7 +6,6 @@
 #include "bench_programs/runtime/remembered_set.h"
 
 const char policy_name[] = "remsets";
-struct policy_counters policy_counters;
 
 void policy_open(const char *file)
 {
@@ -15,35 +14,7 @@ void policy_open(const char *file)
     remembered_open();
 }
 
-void policy_start(void)
-{
-}
-
 void policy_visit_roots(slot_visitor *visit)
 {
     remembered_visit(visit);
-}
-
-void policy_before_write(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}
-
-void policy_remember(value *slot)
-{
-    remember(slot);
-}
-
-void policy_clean(void)
-{
-}
-
-void policy_allocated_old(uintptr_t start, uintptr_t end)
-{
-    (void)start, (void)end;
-}
-
-bool policy_knows(value *slot)
-{
-    return is_remembered(slot);
 }

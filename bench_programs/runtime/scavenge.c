@@ -48,11 +48,28 @@ void on_scavenge(void (*call)(void))
     state.on_scavenge = call;
 }
 
-static void end_phase(enum phase phase)
+static uint64_t nanoseconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+uint64_t bookkeeping_begin(void)
+{
+    return nanoseconds();
+}
+
+void bookkeeping_end(uint64_t start)
+{
+    uint64_t spent = nanoseconds() - start;
+    scavenges.nanoseconds[PHASE_OTHER] += spent;
+    state.phase_start += spent;
+}
+
+static void end_phase(enum phase phase)
+{
+    uint64_t now = nanoseconds();
     scavenges.nanoseconds[phase] += now - state.phase_start;
     state.phase_start = now;
 }

@@ -8,7 +8,7 @@
  *     roots       from the dirty regions or remembered slots to the values that they hold; these
  *                 and the active frame are copied
  *     promoted    copying what is reached from there
- *     other       the rest: cleaning, protecting, the method cache
+ *     other       the rest: cleaning, protecting and unprotecting, the method cache
  */
 #ifndef ALLOTROPE_BENCH_PROGRAMS_RUNTIME_SCAVENGE_H
 #define ALLOTROPE_BENCH_PROGRAMS_RUNTIME_SCAVENGE_H
@@ -31,6 +31,11 @@ void root_add(value *root);
 void on_scavenge(void (*call)(void));
 
 void scavenge(void);
+
+/* A policy's bookkeeping inside another phase counts as other: what passes between these two, the
+ * first of which returns the start. */
+uint64_t bookkeeping_begin(void);
+void bookkeeping_end(uint64_t start);
 
 /* The measured part begins: everything that lives and is no frame becomes old, and all counters are
  * zero. It ends at the first call of measure_end: the time since the last scavenge was the

@@ -86,9 +86,8 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
         hiders_look_again();
 }
 
-/* On a stack a word may come back that was left there long ago, and when its thread has ended, too.
- * Elsewhere the program has written
- * it since the last collection. */
+/* Old words stay on a stack, also after its thread has ended, so they prove nothing. Elsewhere the
+ * program has written the word since the last collection. */
 static void next_mapping(bool has_stack)
 {
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack);
@@ -97,8 +96,10 @@ static void next_mapping(bool has_stack)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    if (!state.verifying)
+    if (!state.verifying) {
+        state.marked.suspect = NULL; /* a root otherwise, which would be told again */
         state.minor = generations_begin(state.minor);
+    }
     if (state.minor && !state.verifying)
         mark_begin_minor();
     else

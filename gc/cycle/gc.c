@@ -12,23 +12,23 @@
  *     leaks=watch     it is looked for and left alone
  *
  * Hidden pointers. A program that computes pointers from something else loses live blocks to a
- * collector. Known hiders are recognised (hiders.h). Of others the proof is a block that a
- * collection found dead and that the program frees or resizes all the same: the sweep makes
- * suspects of what it finds for the first time (sweep.h). Where there is proof the process keeps
+ * collector. Known hiders are recognised (hiders.h). The proof for any other program is a dead
+ * block that it frees or resizes: the sweep makes suspects of what it finds dead for the first time
+ * (sweep.h). Where there is proof the process keeps
  * its leaks from then on, and one line says so. An explicit leaks=collect makes no suspects and
  * asks for no proof.
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * That a block is freed twice cannot be seen, since it never was. But the block is retired: as long
- * as something points to it, it stays what it is, but what it points to is not kept for its sake.
+ * That a block is freed twice cannot be seen, since it never was. But the block is retired: it
+ * is kept as long as something points to it, and its contents are not scanned.
  * Else a list that the program frees at one end and extends at the other (node's buffers) would be
  * kept from the first stale pointer into it on, for ever. With free=ignore realloc too
  * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
  * stays good. Only large blocks move with their pages.
  *
- * Blocks of up to PADDED_BYTES are a byte longer than asked for: what programs know a block by may
- * be the address behind a header that is all there is of it (php's functions without arguments),
- * and headers are small. malloc_usable_size leaves that byte out. In larger ones only a word of the
+ * Blocks of up to PADDED_BYTES are a byte longer than asked for. A program may keep only the
+ * address behind a small header, and the header may be all that the block holds (php's functions
+ * without arguments). malloc_usable_size leaves that byte out. In larger ones only a word of the
  * roots keeps the block that ends there (mark.c).
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
@@ -206,8 +206,9 @@ static bool run_collection(enum collect_cause cause, size_t requested)
         collect_to_verify();
     bool reclaimed = collect(cause, requested);
     bool last_chance = cause == CAUSE_LIMIT || cause == CAUSE_EXHAUSTED;
+    /* What was suspected is reclaimed now. A hint: another thread may have collected since. */
     if (reclaimed && last_chance && collect_statistics()->newly_suspected > 0)
-        reclaimed = collect(cause, requested); /* what was suspected is reclaimed now */
+        reclaimed = collect(cause, requested);
     if (gc.ignores_frees)
         set_free_ignored();
     return reclaimed;
@@ -387,7 +388,7 @@ static bool unpin(const void *block)
     return pins && (__atomic_fetch_and(pins, ~bit, __ATOMIC_RELAXED) & bit) != 0;
 }
 
-/* What the resized block was, it is. */
+/* Keeps the pin across a realloc. */
 static void *carry_pin(bool pinned, const void *block, void *resized)
 {
     if (pinned)

@@ -379,6 +379,8 @@ void pace_collected(const struct pace_report *report)
         may_defer() && !leaks_much ? at_most(unconditional, pace.cgroup_bytes) : 0);
 }
 
+/* Also without the collector's lock, when there can be no collection: the plain fields that it
+ * reads are then as old as the last one, and the goal is an estimate anyway. */
 void pace_given_up(size_t used, size_t allocated, size_t requested)
 {
     size_t goal = pace_goal(), more = used + used / 2;

@@ -4,7 +4,7 @@
  *
  * A sweep changes bits only, a few dozen words for each slab, and touches no block: it is so short
  * that it is done while the world is stopped (figures in docs/measurements/gc.md), and the free
- * bits are exact when it runs on. What is lazy is all that costs: each thread finds out which of
+ * bits are exact when it runs on. What is costly is deferred: each thread finds out which of
  * its slabs have become available or empty when it next needs one of their class, and a large dead
  * block goes back to the kernel after the world runs again.
  *
@@ -42,8 +42,8 @@ struct sweep_result {
 /* The world is stopped and marking is done. */
 void sweep(enum sweep_leaks leaks, struct sweep_result *result);
 
-/* The same where there are generations (generations.h). minor: of young slabs alone, which the
- * figures are of, too. */
+/* The same where there are generations (generations.h). minor: sweeps and counts
+ * young slabs only. */
 void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result);
 
 #endif

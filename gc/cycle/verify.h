@@ -3,8 +3,8 @@
  * verify.h: the verifier of minor collections, for tests.
  *
  * After a minor collection has marked, and before it sweeps, a full one marks the same stopped
- * world. What only that reaches the minor one would have freed: a loss, of which one line tells
- * before the process is aborted.
+ * world. A block that only the full marking reaches is a loss: the minor one would have freed it.
+ * One line reports it, and the process aborts.
  *
  *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
  *     and has old blocks                       a sum over them is kept         [clean-is-proven]

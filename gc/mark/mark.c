@@ -38,17 +38,14 @@
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
- *                     blocks, which nobody follows again but for what may have changed in them
- *                     (mark_old). Of other slabs than young ones it clears no mark: a live block
- *                     there is old.
- *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
- *                     the page, too: the half on the dirty one may be what has changed.
- *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
- *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
- *                     hint that is read without it.
- *   idle-is-empty     A marker counts itself idle only after it found its stack, its ranges and the
- *                     pool empty. Only a marker that is not idle fills the pool. So when idle ==
- *                     working there is nothing left to mark, and nobody may join.
+ *                     blocks, which are scanned again on dirty pages only (mark_old). Of other
+ * slabs than young ones it clears no mark: a live block there is old. edges-overlap     Words of an
+ * old block that lie across the edge of a dirty page are read too: the half on the dirty page may
+ * have changed. own-stack         A marker's stack, ranges, queue and counters belong to its
+ * thread. pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is
+ * a hint that is read without it. idle-is-empty     A marker counts itself idle only after it found
+ * its stack, its ranges and the pool empty. Only a marker that is not idle fills the pool. So when
+ * idle == working there is nothing left to mark, and nobody may join.
  *
  * Sources: Boehm & Weiser 1988; Cher, Hosking, Vitek, "Software prefetching for mark-sweep garbage
  * collection", ASPLOS 2004 (the prefetch queue); Boehm, "Reducing garbage collector cache misses",
@@ -130,7 +127,7 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct heap_bounds bounds;
-    uintptr_t low, high; /* the bounds; a minor collection widens them */
+    uintptr_t low, high; /* the bounds (add_to_bounds); a minor collection widens them */
     bool is_minor;
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
@@ -188,10 +185,12 @@ bool mark_init(unsigned most_markers, size_t most_stack_bytes)
     return true;
 }
 
-/* Where blocks are. */
+/* Where blocks are, and a byte at either end: these words are roots, so they must be no addresses
+ * of the first block, nor of the end of the last one. */
 static void add_to_bounds(const struct slab *slab)
 {
-    uintptr_t base = (uintptr_t)slab->base, end = base + slab->granules * GRANULE_BYTES;
+    uintptr_t base = (uintptr_t)slab->base - 1;
+    uintptr_t end = (uintptr_t)slab->base + slab->granules * GRANULE_BYTES + 1;
     mark.low = base < mark.low ? base : mark.low;
     mark.high = end > mark.high ? end : mark.high;
 }
@@ -235,7 +234,7 @@ static void make_ready(void)
     mark.skips_unreadable = mark.tells_suspects = false;
     mark.suspect = NULL;
     bool any = mark.high > mark.low;
-    mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low + 1 : 0); /* one past it */
+    mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low : 0);
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;

@@ -22,8 +22,7 @@ struct mark_result {
 /* Called once. most_stack_bytes: what each marker's stack may grow to. False: without memory. */
 bool mark_init(unsigned most_markers, size_t most_stack_bytes);
 
-/* Before the world is stopped: waits until the helpers of the last collection have ended, and makes
- * larger what was too small for it. */
+/* Before the world is stopped: waits until the helpers of the last collection have ended. */
 void mark_prepare(void);
 /* In the child of a fork, which has none of them. */
 void mark_forget_helpers(void);

@@ -215,7 +215,8 @@ static void run(struct collection_driver *driver)
 {
     doorbell_enter_collector();
     doorbell_collection_begin(driver->statistics.collections);
-    /* Those that the program has not may be those of roots, or of blocks. Helpers inherit them. */
+    /* Roots or blocks may lie under protection keys whose rights the thread lacks. Helpers inherit
+     * the rights. */
     uint32_t rights = driver->has_protection_keys ? change_rights(ALL_RIGHTS) : 0;
     call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
     if (driver->has_protection_keys)

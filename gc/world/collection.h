@@ -39,8 +39,9 @@
 enum { PAUSE_BUCKETS = 24 };
 
 struct collection_statistics {
-    uint64_t collections;                                          /* that were not given up */
-    uint64_t given_up[STOP_FAILURES], given_up_roots, unavailable; /* by reason */
+    uint64_t collections;                             /* that were not given up */
+    uint64_t given_up[STOP_FAILURES], given_up_roots; /* by reason */
+    _Atomic uint64_t unavailable;                     /* the same, before any lock was taken */
     uint64_t given_up_ns; /* for which the program stood, and nothing was reclaimed */
     uint64_t pauses[PAUSE_BUCKETS], pause_ns, longest_pause_ns;
     uint64_t cpu_ns; /* of the pauses: what the whole process ran */
@@ -99,11 +100,12 @@ bool collection_is_possible(struct collection_driver *driver);
 
 /* Around an execve of the calling thread; see struct allocator. A thread that is in execve no
  * longer runs the handler of a stop, and the signal would stay and kill the program that comes. So
- * no collection is under way when before_exec returns, and none begins before after_exec. running,
- * execs   Each side says what it is about to do, and then looks at the other's word. A collection
- * that finds an execve is given up; an execve waits for a collection. That needs nothing of the
- * thread that waits: it has all its locks when it runs. (So a signal handler that has interrupted
- * the heap's lock may wait.) */
+ * no collection is under way when before_exec returns, and none begins before after_exec.
+ *
+ * Invariant running-then-execs: each side writes its own word (`running`, `execs`), then reads the
+ * other's. A collection that finds an execve is given up; an execve waits for a collection. A
+ * collection needs nothing of the thread that waits, so a signal handler that has interrupted the
+ * heap's lock may wait. */
 void collection_before_exec(struct collection_driver *driver);
 void collection_after_exec(struct collection_driver *driver);
 /* False: the kernel would refuse so many bytes even if the whole heap were given back to it, so no

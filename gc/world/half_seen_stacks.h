@@ -5,7 +5,7 @@
  *
  * When the thread has ended, its stack stays mapped: libc keeps it for the next thread, and words
  * stand in it that no collection has seen. They are scanned from then on, as any memory is. But
- * that the program has written them since the last collection, they do not show.
+ * they do not prove that the program has written them since the last collection.
  *
  * Called in a stopped world, by the collection at hand.
  */

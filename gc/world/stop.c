@@ -48,9 +48,9 @@
  * in spite of SA_RESTART (poll, select, sleeps, ...). They are restarted here, by setting the
  * thread back to its system call instruction, where that changes nothing for the program: when the
  * wait has no limit, when the limit is a point in time, or when the kernel has written back the
- * time that is left. Of others with a limit, and of those that end with a part of what they were to
- * send or receive, the thread counts how often that happened, and where the program calls them
- * through libc they are called again (shim/system_calls/waits.c). A signal of the program's that
+ * time that is left. Other waits with a limit, and transfers that end with a part of what they were
+ * to send or receive, are counted by the thread; the wrappers of libc's functions call them again
+ * (shim/system_calls/waits.c). A signal of the program's that
  * came during the stop ends the wait after all, as if it had come without one (unless it comes in
  * the few instructions between the look for it and the return).
  */

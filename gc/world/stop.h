@@ -34,7 +34,8 @@ bool stop_init(void);
  * STOP_DONE everything runs on as if it had not been called. */
 enum stop_failure stop_world(void);
 
-/* The threads that stop_world stopped: those that end meanwhile are left out. */
+/* Records of the threads that stop_world stopped. Threads that ended meanwhile are counted too;
+ * stopped_thread then returns zeros. */
 size_t stopped_count(void);
 struct stopped_thread stopped_thread(size_t index);
 

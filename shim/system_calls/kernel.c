@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -133,6 +134,14 @@ EXPORT int sigqueue(pid_t process, int number, const union sigval value)
     info.si_value = value;
     pin_address(value.sival_ptr);
     return (int)libc_result(SYSCALL_3(SYS_rt_sigqueueinfo, process, number, &info));
+}
+
+EXPORT int pidfd_send_signal(int process, int number, siginfo_t *info, unsigned flags)
+{
+    siginfo_t copy;
+    if (info && read_program(&copy, info, sizeof copy) == sizeof copy)
+        pin_address(copy.si_value.sival_ptr);
+    return (int)libc_result(SYSCALL_4(SYS_pidfd_send_signal, process, number, info, flags));
 }
 
 /* A static program has libc's own functions: these cannot be found from here. */

@@ -21,12 +21,22 @@ void tell_pages_may_fault(void)
         allocator->pages_may_fault();
 }
 
+enum { INSTALL_GUARD = 102 }; /* in no header of Debian 12 */
+
 EXPORT int madvise(void *start, size_t bytes, int advice)
 {
-    enum { INSTALL_GUARD = 102 }; /* in no header of Debian 12 */
     if (advice == INSTALL_GUARD)
         tell_pages_may_fault();
     return (int)libc_result(SYSCALL_3(SYS_madvise, start, bytes, advice));
+}
+
+/* The process may be this one. */
+EXPORT ssize_t process_madvise(int process, const struct iovec *parts, size_t count, int advice,
+                               unsigned flags)
+{
+    if (advice == INSTALL_GUARD)
+        tell_pages_may_fault();
+    return libc_result(SYSCALL_5(SYS_process_madvise, process, parts, count, advice, flags));
 }
 
 /* Pages that become code may have been written before. */

@@ -319,6 +319,7 @@ class TestDuet:
     def test_table_says_so(self, mock: Command) -> None:
         done = mock.run("compare", *self.PAIR, "--", "true")
         assert "1 duet round." in done.stdout and "no wall time is measured" in done.stdout
+        assert "wall s" not in done.stdout and "faults" in done.stdout
 
 
 class TestMeasuring:

@@ -17,9 +17,9 @@ from under import BUILD, HANG
 
 # Words whose examples have words of their own below them.
 BELOW = {"trace": ("info", "dump"), "simulate": ("pages", "caches", "tlb")}
-# The study takes minutes even when it is quick; test_zorn.py has it. A server's example needs the
-# server; test_server.py has more.
-ELSEWHERE = {"zorn": "test_zorn.py", "vm": "test_vm.py"}
+# A study takes minutes even when it is quick: test_zorn.py, test_barriers.py. A server's
+# example needs the server; test_server.py has more.
+ELSEWHERE = {"zorn": "test_zorn.py", "vm": "test_vm.py", "study": "test_barriers.py"}
 PROGRAM = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -175,6 +175,7 @@ def test_an_example_works_as_it_is_printed(folder: Path, word: str, line: str) -
     accepted = {0, 141} if "| head" in line else {0, 3} if GATES.search(line) else {0}
     assert done.returncode in accepted, text + "\n" + done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    assert not re.search("[\u2500-\u257f]", done.stdout + done.stderr), "boxes are for terminals"
 
 
 def the_child(launcher: int) -> int:

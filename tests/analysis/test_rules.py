@@ -12,7 +12,7 @@ from allotrope.statistics.intervals import Estimate, estimate_ratio
 from allotrope.statistics.spread import interaction_excess
 from allotrope.statistics.verdicts import Standing, Verdict
 from allotrope.study.zorn import paper
-from allotrope.study.zorn.claims import Claim
+from allotrope.study.claims import Claim
 from allotrope.study.zorn.evidence import Pair
 from allotrope.study.zorn.paper import BSD, COLLECTOR, GNU, KNUTH, SUNOS
 from allotrope.study.zorn.printed import Printed

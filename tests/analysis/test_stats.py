@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from allotrope.system.allocators import PEERS
@@ -205,29 +205,60 @@ def test_root_is_not_sent_to_root() -> None:
     assert "as root" not in said and "CAP_SYS_PTRACE" in said
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may hide /proc")
+@pytest.fixture
+def without_proc(
+    real: Command, tmp_path: Path
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs a word of ours where /proc is empty."""
+    hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if os.geteuid() != 0 or subprocess.run([*hide, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespace may be made here")
+
+    def run(words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*hide, *real.line(*words.split())],
+            env=real.environment(),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+        )
+
+    return run
+
+
 @pytest.mark.parametrize(
     "words",
     ["stats 1", "locality -a glibc -- true", "record -o x -- true", "events -o x -- true"],
 )
-def test_without_proc_that_is_what_is_told(real: Command, tmp_path: Path, words: str) -> None:
-    hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
-    if subprocess.run([*hide, "true"], capture_output=True).returncode != 0:
-        pytest.skip("no mount namespace may be made here")
-    done = subprocess.run(
-        [*hide, *real.line(*words.split())],
-        env=real.environment(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-    )
+def test_without_proc_that_is_what_is_told(
+    without_proc: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path, words: str
+) -> None:
+    done = without_proc(words)
     assert done.returncode == 2
     assert done.stderr == (
         f"allotrope: /proc is not mounted, and {words.split()[0]} needs it "
         "(mount -t proc proc /proc)\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        ("sites -- true", "/proc was not mounted, so places are bare addresses."),
+        (
+            "compare --rounds 1 -a glibc -a blocks -- true",
+            "blocks: who served it is not known, for /proc is not mounted.",
+        ),
+    ],
+)
+def test_what_works_without_proc_says_what_is_missing(
+    without_proc: Callable[[str], subprocess.CompletedProcess[str]], words: str, told: str
+) -> None:
+    done = without_proc(words)
+    assert done.returncode == 0
+    assert told in done.stdout + done.stderr
 
 
 def test_counters_across_two_mappings_are_found() -> None:

@@ -15,11 +15,12 @@ from typing import Any, Sequence
 
 import pytest
 from allotrope.statistics.intervals import Estimate
+from allotrope.study.report import claim_record, contradictions, summary, write_report
 from allotrope.study.zorn import paper
-from allotrope.study.zorn.answer import answers, contradictions, limits, reconciliation
-from allotrope.study.zorn.chart import SHORT, claims_chart
-from allotrope.study.zorn.claims import Claim, Part, judge
-from allotrope.study.zorn.explanations import Explanation, read_explanations
+from allotrope.study.zorn.answer import answers, limits, reconciliation
+from allotrope.study.chart import claims_chart
+from allotrope.study.claims import Claim, Part, judge
+from allotrope.study.explanations import Explanation, read_explanations
 from allotrope.study.zorn.figures import (
     domain_figure,
     faults_figure,
@@ -30,14 +31,15 @@ from allotrope.study.zorn.figures import (
 )
 from allotrope.study.zorn.measure import Workshop, measure_round
 from allotrope.study.zorn.measurements import as_text, read_measurements
-from allotrope.study.zorn.paper import Range
+from allotrope.study.ranges import Range
 from allotrope.study.zorn.plan import Configuration, Planned
 from allotrope.study.zorn.printed import PRINTED
 from allotrope.study.zorn.programs import Form, Program, read_programs
-from allotrope.study.zorn.report import claim_record, make_report, summary, write_report
+from allotrope.study.zorn.report import make_report
 from allotrope.study.zorn.results import Results
 from allotrope.study.zorn.rules import all_claims
-from allotrope.study.zorn.store import Step, Store
+from allotrope.study.zorn.short_names import SHORT
+from allotrope.study.store import Step, Store
 from allotrope.study.zorn.tables import (
     ALL_1992,
     all_tables,
@@ -57,6 +59,8 @@ from browser import Browser, browser  # noqa: F401
 from conftest import Command
 from made_up_study import whole_study
 from under import BUILD, HANG
+
+SCHEMA = "allotrope.zorn/1"
 
 TINY = """
 [[program]]
@@ -471,7 +475,7 @@ def test_the_answers_put_1992_beside_today() -> None:
 
 def test_the_chart_has_a_row_for_every_claim() -> None:
     claims = all_claims(made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1)))
-    chart = claims_chart(claims, {claim.number: claim for claim in all_claims(PRINTED)})
+    chart = claims_chart(claims, {claim.number: claim for claim in all_claims(PRINTED)}, SHORT)
     assert set(SHORT) == {claim.number for claim in claims}
     for number, name in SHORT.items():
         assert f">{number}  {name}<" in (chart.svg or "").replace("&#160;", " ")
@@ -618,7 +622,7 @@ def test_a_bad_given_program_is_named(
 
 
 def test_a_step_is_used_only_as_it_was_measured(tmp_path: Path) -> None:
-    store = Store(tmp_path / "study")
+    store = Store(tmp_path / "study", SCHEMA)
     step = Step("round", "gawk 1", {"command": ["gawk"]}, 1.0)
     assert store.get(step) is None
     store.put(step, {"cpu": 1.0}, 0.5)
@@ -631,11 +635,11 @@ def test_a_step_is_used_only_as_it_was_measured(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(UserError, match="holds something else"):
-        Store(tmp_path).begin({"machine": {}, "quick": True}, False)
+        Store(tmp_path, SCHEMA).begin({"machine": {}, "quick": True}, False)
 
 
 def test_another_machine_does_not_continue(tmp_path: Path) -> None:
-    store = Store(tmp_path / "study")
+    store = Store(tmp_path / "study", SCHEMA)
     store.begin({"machine": {"cpu": "a"}, "quick": False}, False)
     store.begin({"machine": {"cpu": "a"}, "quick": False}, True)
     with pytest.raises(UserError, match=r"another machine's \(cpu a, here b\)"):
@@ -647,7 +651,7 @@ def test_another_machine_does_not_continue(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_otherwise_on_resuming_is_said_and_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path / "study")
+    store = Store(tmp_path / "study", SCHEMA)
     asked = {"machine": {}, "quick": False, "rounds": 7, "only": [], "programs": None}
     assert store.begin(asked, False) == []
     assert store.begin(asked, True) == []
@@ -899,7 +903,7 @@ def test_the_page_of_a_whole_study_can_be_read_in_ten_minutes(
     tmp_path: Path, browser: Browser  # noqa: F811
 ) -> None:
     """Ten printed pages before the appendix; 200 to 250 words are read in a minute."""
-    page = write_report(make_report(whole_study()), tmp_path)
+    page = write_report(make_report(whole_study()), tmp_path, SCHEMA)
     browser.driver.get(page.resolve().as_uri())
     assert browser.errors() == []
     browser.run("document.querySelector('.appendix').remove()")

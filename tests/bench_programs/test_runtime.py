@@ -342,7 +342,7 @@ def test_instructions_outside_stores_are_equal_to_the_last_one(
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-pie", "-mno-red-zone", "-D_GNU_SOURCE", f"-I{SOURCE}"]
-COMMON = ("heap", "scavenge", "verify", "remembered_set")
+COMMON = ("heap", "scavenge", "verify", "remembered_set", "policy")
 INTERPRETER = ("image", "compile", "main")
 # What the kernel's dirty pages need of the native wing.
 NATIVE = [

@@ -81,6 +81,17 @@ def test_a_limit_is_kept_and_memory_comes_back() -> None:
     assert scarce.returncode == 4 and "no memory for" in scarce.stderr
 
 
+@pytest.mark.parametrize("program", ["destroy_forgets depth=16 replace=20000", "rewriter_forgets"])
+def test_a_program_that_forgets_hides_nothing(program: str, tmp_path: Path) -> None:
+    """The heap's table of its own segments was a root: to a block that had been found dead."""
+    name, *arguments = program.split()
+    command = [str(BUILD / "bench_programs" / name), *arguments]
+    _, counted = Under("gc", LIBRARY, "gc:free=ignore").run_counted(command, tmp_path)
+    assert counted["gc_hidden"]["suspected_blocks"] > 100000
+    assert counted["gc_hidden"]["used_again"] == counted["gc_hidden"]["keeps_leaks"] == 0
+    assert counted["gc"]["freed_blocks"] > 1000000
+
+
 REFUSED_SIZES = str(BUILD / "tests" / "contract" / "refused_sizes")
 OF_ANY_PROGRAM = ["gc", "gc:free=ignore", "gc:policy=boehm", "gc:classic,pointers=interior"]
 

@@ -128,6 +128,9 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "compare": {"latency", "server", "sites"},
     "suite": {"compare"},
 }
+# In study a package is a study, a room of its own too: it knows the frame, which is the rest, and
+# no other study. The frame knows no study.
+STUDIES = {"barriers", "zorn"}
 
 
 def imported_modules(package: list[str], tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
@@ -143,8 +146,10 @@ def imported_modules(package: list[str], tree: ast.AST) -> Iterator[tuple[int, l
 
 
 def room_of(parts: Sequence[str]) -> tuple[str, ...]:
-    """The layer, in features also the package, of what has this name below allotrope."""
-    return tuple(parts[:2] if parts[:1] == ["features"] else parts[:1])
+    """The layer, in features also the package and in study the study, of what has this name below
+    allotrope."""
+    is_study = parts[:1] == ["study"] and len(parts) > 1 and parts[1] in STUDIES
+    return tuple(parts[:2] if parts[:1] == ["features"] or is_study else parts[:1])
 
 
 def may_import(room: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -152,6 +157,8 @@ def may_import(room: tuple[str, ...], other: tuple[str, ...]) -> bool:
         return True
     if not (room and other and room[0] in LAYERS and other[0] in LAYERS):
         return False
+    if room[0] == other[0] == "study":
+        return other == ("study",)
     if room[0] == other[0]:
         return other[-1] in MAY_USE_FEATURES.get(room[-1], set())
     return LAYERS.index(other[0]) < LAYERS.index(room[0])

@@ -113,6 +113,8 @@ def faults_of_import(tree: Path, name: str, statement: str) -> list[str]:
         ("features/suite/page.py", "import allotrope.features.compare.page"),
         ("study/zorn/plan.py", "from ...features.suite.measure import duration"),
         ("study/zorn/plan.py", "from . import paper"),
+        ("study/zorn/plan.py", "from ..store import Step"),
+        ("study/frame.py", "from .store import Store"),
         ("commands/zorn.py", "from ..study.zorn.plan import Extent"),
         ("commands/list.py", "from allotrope.system import allocators"),
     ],
@@ -134,7 +136,9 @@ features/sites/page.py | from ... import features | features/sites | features
 features/new/page.py | from allotrope.features import sites | features/new | features.sites
 features/compare/page.py | from ...study.zorn import plan | features/compare | study.zorn.plan
 features/compare/page.py | from ...commands.words import W | features/compare | commands.words.W
-study/zorn/plan.py | from ...commands import words | study | commands.words
+study/zorn/plan.py | from ...commands import words | study/zorn | commands.words
+study/zorn/plan.py | from ..barriers import paper | study/zorn | study.barriers.paper
+study/frame.py | from .zorn.plan import Extent | study | study.zorn.plan.Extent
 commands/list.py | from ..other import word | commands | other.word
 other/list.py | from ..system import errors | other | system.errors
 """

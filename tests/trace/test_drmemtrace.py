@@ -3,6 +3,8 @@
 
 import csv
 import io
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,12 @@ from under import BUILD
 
 # trace_entry_t of DynamoRIO 11.3.0, and the types and markers that we write.
 RECORD = np.dtype([("type", "<u2"), ("size", "<u2"), ("address", "<u8")])
-READ, WRITE, THREAD, THREAD_EXIT, PID, HEADER, FOOTER, MARKER = 0, 1, 22, 23, 24, 25, 26, 28
+READ, WRITE, INSTRUCTION, THREAD, THREAD_EXIT, PID = 0, 1, 10, 22, 23, 24
+HEADER, FOOTER, MARKER = 25, 26, 28
 FILE_TYPE, VERSION = 9, 12
+PROGRAM = BUILD / "tests/trace/allocating"
+# What refers to memory without an operand in brackets.
+ON_THE_STACK = re.compile(r"\b(push|pop|call|ret|leave|stos|movs)")
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +31,8 @@ def command() -> Command:
 def trace(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("drmemtrace")
     whole, start = folder / "whole.alt", folder / "start.alt"
-    program = str(BUILD / "tests/trace/allocating")
     for words in (
-        ["record", "-o", str(whole), "--", program, "threadlets"],
+        ["record", "-o", str(whole), "--", str(PROGRAM), "threadlets"],
         ["trace", "cut", "--count", "300000", "-o", str(start), str(whole)],
     ):
         done = command.run(*words)
@@ -68,6 +73,33 @@ def test_what_readers_ask_for_is_there(command: Command, trace: Path) -> None:
     assert {address for kind, _, address in records if kind == THREAD_EXIT} == threads
     for before, after in zip(records, records[1:]):
         assert before[0] != THREAD or after[0] == PID
+
+
+def test_each_reference_has_its_instruction(command: Command, trace: Path) -> None:
+    """Of those that the program's own code makes, the disassembler says they refer to memory."""
+    records = exported(command, trace).tolist()
+    counters, counter = [], 0
+    for kind, size, address in records:
+        if kind == INSTRUCTION:
+            assert size == 0 and address != counter
+            counter = address
+        elif kind in (READ, WRITE):
+            counters.append(counter)
+    assert 0 not in counters
+    events = command.run("trace", "dump", "--events", str(trace)).stdout
+    starts = [
+        int(row["value1"], 16)
+        for row in csv.DictReader(io.StringIO(events))
+        if row["event"] == "map" and row["name"] == str(PROGRAM)
+    ]
+    text = subprocess.run(["objdump", "-d", PROGRAM], capture_output=True, text=True, check=True)
+    lines = re.findall(r"^ +([0-9a-f]+):\t[0-9a-f ]+\t(.+)$", text.stdout, re.MULTILINE)
+    code = {int(address, 16): line for address, line in lines}
+    base = min(starts)
+    own = [one - base for one in counters if one - base in range(min(code), max(code) + 1)]
+    assert len(set(own)) > 20
+    for offset in set(own):
+        assert "(" in code[offset] or ON_THE_STACK.search(code[offset]), (hex(offset), code[offset])
 
 
 def test_a_damaged_trace_has_no_footer(command: Command, trace: Path, tmp_path: Path) -> None:

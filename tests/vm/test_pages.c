@@ -162,6 +162,27 @@ static void test_errno_is_left_alone(void **state)
     assert_int_equal(errno, EXDEV);
 }
 
+/* A word whose lower half was overwritten points there (pages.c). So many mappings in a row would
+ * cross one. */
+static void test_no_mapping_crosses_a_multiple_of_4_gib(void **state)
+{
+    (void)state;
+    if (UNDER_SANITIZER)
+        skip();
+    enum { MAPPINGS = 48 };
+    const size_t bytes = (size_t)96 << 20;
+    const uintptr_t four_gib = (uintptr_t)1 << 32;
+    char *mappings[MAPPINGS];
+    for (int i = 0; i < MAPPINGS; i++) {
+        mappings[i] = pages_reserve(bytes, PAGE_BYTES << (i % 2 * 4));
+        assert_non_null(mappings[i]);
+        uintptr_t start = (uintptr_t)mappings[i];
+        assert_int_equal((start - 1) / four_gib, (start + bytes) / four_gib);
+    }
+    for (int i = 0; i < MAPPINGS; i++)
+        assert_true(pages_unmap(mappings[i], bytes));
+}
+
 static void test_system_calls_are_counted(void **state)
 {
     (void)state;
@@ -249,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_move_keeps_the_contents),
         cmocka_unit_test(test_impossible_sizes_are_refused),
         cmocka_unit_test(test_errno_is_left_alone),
+        cmocka_unit_test(test_no_mapping_crosses_a_multiple_of_4_gib),
         cmocka_unit_test(test_system_calls_are_counted),
         cmocka_unit_test(test_address_limit_refuses_and_leaves_the_rest),
         cmocka_unit_test(test_refused_unmapping_discards_instead),

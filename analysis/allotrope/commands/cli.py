@@ -43,6 +43,7 @@ WORDS = {
     "events": "events",
     "replay": "replay",
     "lifetimes": "lifetimes",
+    "study": "study",
     "zorn": "zorn",
     "vm": "vm",
     "help": "show_help",

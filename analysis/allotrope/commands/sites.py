@@ -4,12 +4,9 @@ that runs; holds two reports against each other."""
 
 import datetime
 import shlex
-import sys
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..features.sites.difference import (
     change_of_all,
@@ -28,7 +25,7 @@ from ..features.sites.timeline import Timeline, Timelines
 from ..output.files import STDOUT, Files, Outputs, as_json
 from ..output.page import render
 from ..output.pprof import encode
-from ..output.terminal import print_line, print_table, print_wrapped, terminal
+from ..output.terminal import print_line, print_table, print_wrapped, say, terminal
 from ..system.allocators import own_version
 from ..system.errors import UserError
 from ..system.scratch import scratch_folder
@@ -41,8 +38,9 @@ from .words import (
     takes_command,
 )
 
-TABLE_WIDTH = 100
 MOST_ROWS = 10
+COLUMNS = ["bytes", "share", "blocks", "allocated at", "called by"]
+PLACES = (3, 4)  # the columns that are words
 # Who asks so means our diff; the program's own help is `diff --help`.
 ASKS_ABOUT_DIFF = (("diff", "--help"), ("diff", "-h"))
 WRITTEN = {
@@ -167,12 +165,11 @@ def show_look(stderr: bool, now: Sites, before: Sites | None, moment: float) -> 
     console = terminal(stderr)
     print_wrapped(console, f"{moment:.1f} s: {holds(now)}")
     if before is None:
-        rows = [["bytes", "share", "blocks", "allocated at", "called by"]]
-        rows += as_terminal_rows(now, "exit", MOST_ROWS)
+        rows = [COLUMNS, *as_terminal_rows(now, "exit", MOST_ROWS)]
     else:
         rows = change_rows(before, now, "exit")[: MOST_ROWS + 1]
     if rows[1:]:
-        print_table(console, rows, left=(3, 4), styles=[""] * len(rows[1:]))
+        print_table(console, rows, left=PLACES, styles=[""] * len(rows[1:]))
 
 
 def is_difference(command: tuple[str, ...]) -> bool:
@@ -190,7 +187,7 @@ def show_difference(context: click.Context, before: str, after: str) -> int:
         rows = change_rows(*documents, moment)[: MOST_ROWS + 1]
         print_line(console, f"{title}: {change_of_all(*documents, moment)}", "bold")
         if rows[1:]:
-            print_table(console, rows, left=(3, 4), styles=[""] * len(rows[1:]))
+            print_table(console, rows, left=PLACES, styles=[""] * len(rows[1:]))
     return 0
 
 
@@ -211,18 +208,10 @@ def write(
 
 
 def report(found: Sites) -> None:
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else TABLE_WIDTH)
+    console = terminal(stderr=True)
     for moment, title in (("peak", "Where the peak was allocated"), ("exit", "Never freed")):
         rows = as_terminal_rows(found, moment, MOST_ROWS)
-        if not rows:
-            continue
-        table = Table(title=f"{title} ({sampling(found)})", title_justify="left")
-        for name in ("bytes", "share", "blocks"):
-            table.add_column(name, justify="right", overflow="fold", no_wrap=True)
-        for name in ("allocated at", "called by"):
-            table.add_column(name, justify="left", overflow="fold")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table, highlight=False, markup=False)
-    for sentence in sentences(found):
-        console.print(str(sentence), markup=False, highlight=False)
+        if rows:
+            print_line(console, f"{title} ({sampling(found)})", "bold")
+            print_table(console, [COLUMNS, *rows], left=PLACES, styles=[""] * len(rows))
+    say(console, sentences(found))

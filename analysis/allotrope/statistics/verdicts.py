@@ -113,6 +113,7 @@ class Verdict(StrEnum):
     """Of a claim that is made of parts."""
 
     HOLDS = "holds"
+    CONSISTENT = "consistent"  # holds of what stands for the claim's own subject
     IN_PART = "in part"
     FAILS = "does not hold"
     NOT_DECIDED = "not decided"

@@ -40,10 +40,14 @@ def distribution() -> str | None:
         return None
 
 
+def proc_is_mounted() -> bool:
+    return os.path.exists("/proc/self/maps")
+
+
 def need_proc(word: str) -> None:
     """Raises UserError where the kernel's /proc is not there, which a word of ours needs: what
     fails without it blames something else."""
-    if not os.path.exists("/proc/self/maps"):
+    if not proc_is_mounted():
         raise UserError(f"/proc is not mounted, and {word} needs it (mount -t proc proc /proc)")
 
 

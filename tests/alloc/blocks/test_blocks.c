@@ -610,6 +610,49 @@ static void test_a_class_that_grows_gets_the_pages_of_a_slab_at_once(void **stat
     assert_child_succeeds(grow_slabs, NULL);
 }
 
+static pthread_barrier_t list_is_torn;
+
+static void *tear_list(void *unused)
+{
+    (void)unused;
+    void *blocks[3];
+    for (int i = 0; i < 3; i++)
+        blocks[i] = blocks_alloc(1500);
+    for (int i = 0; i < 3; i++)
+        blocks_free(blocks[i]);
+    *(uintptr_t *)blocks[1] = UINT64_C(0x4141414141414141);
+    pthread_barrier_wait(&list_is_torn);
+    pthread_barrier_wait(&list_is_torn); /* the child is forked */
+    *(void **)blocks[1] = blocks[0];
+    blocks_thread_exit();
+    return NULL;
+}
+
+/* The copy of a page that a device writes to may be older than that of another: [the child's copy]
+ * (heap.h). Here the program itself has written where it must not. */
+static void test_a_forked_child_stops_where_another_threads_list_is_torn(void **state)
+{
+    (void)state;
+    int status;
+    pthread_t thread;
+    assert_int_equal(pthread_barrier_init(&list_is_torn, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, tear_list, NULL), 0);
+    pthread_barrier_wait(&list_is_torn);
+    fork_chain_prepare();
+    pid_t child = fork();
+    if (child == 0) {
+        fork_chain_child(blocks_fork_child);
+        for (int i = 0; i < 100; i++)
+            memset(blocks_alloc(1500), 1, 1500);
+        _exit(blocks_is_valid() ? 0 : 1);
+    }
+    fork_chain_parent();
+    pthread_barrier_wait(&list_is_torn);
+    pthread_join(thread, NULL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +680,7 @@ int main(void)
         ALLOCATOR_TEST(test_fork_while_threads_allocate, whole),
         ALLOCATOR_TEST(test_a_thread_allocates_while_another_forks, whole),
         ALLOCATOR_TEST(test_a_forked_child_has_the_free_blocks_of_all_threads, whole),
+        cmocka_unit_test(test_a_forked_child_stops_where_another_threads_list_is_torn),
         ALLOCATOR_TEST(test_calloc_of_what_was_written_and_freed_is_zero, whole),
     };
     return cmocka_run_group_tests_name("blocks", tests, start, NULL);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -171,6 +172,20 @@ static void guard_in(size_t bytes)
     collect_and_look();
 }
 
+/* By the call for another process's memory, of its own. */
+static void guard_by_descriptor(void)
+{
+    const size_t bytes = 16 * (size_t)PAGE;
+    int self = pidfd_open(getpid(), 0);
+    memory = aligned_alloc(PAGE, bytes);
+    memset(memory, 1, bytes);
+    put_at(memory + 3 * PAGE + 600);
+    struct iovec guard = {memory + 2 * PAGE, PAGE};
+    if (self < 0 || process_madvise(self, &guard, 1, INSTALL_GUARD, 0) != PAGE)
+        skip("this kernel gives no guard pages by process_madvise");
+    collect_and_look();
+}
+
 static void guard_in_block(void)
 {
     guard_in(16 * PAGE);
@@ -327,6 +342,7 @@ int main(int count, char **arguments)
         {"user-faults-shared", user_faults_in_shared},
         {"guard-in-block", guard_in_block},
         {"guard-in-large", guard_in_large},
+        {"guard-by-descriptor", guard_by_descriptor},
         {"below-dev", file_below_dev},
         {"below-dev-deleted", deleted_below_dev},
         {"written-text", written_text},

@@ -42,10 +42,11 @@ WAITS = (
     "peek peek-message"
 )
 WORLD = (
-    "epoll signal-values streams queued-for-thread message-queue shared-terabyte pins-end "
+    "epoll signal-values signal-by-descriptor "
+    "streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
-    "spawns shared-across-fork mapped-after-fork guard-pages reserved-terabytes "
-    "descriptors kernel-worker "
+    "spawns shared-across-fork mapped-after-fork guard-pages dead-at-the-end "
+    "reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "hidden-from-user sandboxed-child "
     "libraries mappings"
@@ -60,7 +61,8 @@ KERNEL = (
 )
 PAGES = (
     "below-given-stack protection-key user-faults user-faults-signed user-faults-shared "
-    "guard-in-block guard-in-large below-dev below-dev-deleted written-text file-for-code "
+    "guard-in-block guard-in-large guard-by-descriptor "
+    "below-dev below-dev-deleted written-text file-for-code "
     "low-mappings truncated-in-block truncated-in-block-shared unmapped-in-block unmapped-in-large "
     "secret other-view system-v"
 )

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -151,6 +152,34 @@ __attribute__((noinline)) static struct disguised queue_for_process(void)
     union sigval value = {.sival_ptr = signed_block()};
     require(sigqueue(getpid(), SIGUSR2, value) == 0);
     return disguise(value.sival_ptr);
+}
+
+__attribute__((noinline)) static struct disguised send_by_descriptor(void)
+{
+    siginfo_t info = {.si_signo = SIGUSR2, .si_code = SI_QUEUE};
+    int self = pidfd_open(getpid(), 0);
+    if (self < 0)
+        skip("this kernel has no descriptors of processes");
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = signed_block();
+    struct disguised block = disguise(info.si_value.sival_ptr);
+    require(pidfd_send_signal(self, SIGUSR2, &info, 0) == 0 && close(self) == 0);
+    memset(&info, 0, sizeof info);
+    return block;
+}
+
+static void signal_by_descriptor(void)
+{
+    sigset_t set;
+    siginfo_t info;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct disguised sent = send_by_descriptor();
+    collect();
+    require(is_kept(sent) && sigwaitinfo(&set, &info) == SIGUSR2);
+    require(info.si_value.sival_ptr == reveal(sent));
 }
 
 static void signal_values(void)
@@ -586,6 +615,22 @@ static void guard_pages(void)
     require(is_kept(mine));
 }
 
+__attribute__((noinline)) static struct disguised lose_mapping(void)
+{
+    void *block = malloc((size_t)64 << 20);
+    require(block != NULL);
+    return disguise(block);
+}
+
+/* The collector knows where the heap ends, and what lies there is not kept for it. */
+static void dead_at_the_end(void)
+{
+    unsigned char in_core;
+    struct disguised lost = lose_mapping();
+    collect();
+    require(mincore(reveal(lost), 4096, &in_core) == -1 && errno == ENOMEM);
+}
+
 static void reserved_terabytes(void)
 {
     char *mapping = mmap(NULL, (size_t)8 << 40, PROT_READ | PROT_WRITE,
@@ -700,6 +745,7 @@ int main(int count, char **arguments)
     } parts[] = {
         {"epoll", epoll_data},
         {"signal-values", signal_values},
+        {"signal-by-descriptor", signal_by_descriptor},
         {"streams", streams},
         {"queued-for-thread", queued_for_thread},
         {"message-queue", message_queue},
@@ -720,6 +766,7 @@ int main(int count, char **arguments)
         {"hidden-from-user", hidden_from_user},
         {"sandboxed-child", sandboxed_child},
         {"guard-pages", guard_pages},
+        {"dead-at-the-end", dead_at_the_end},
         {"reserved-terabytes", reserved_terabytes},
         {"shared-terabyte", shared_terabyte},
         {"descriptors", every_descriptor_closed},

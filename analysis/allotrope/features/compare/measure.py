@@ -57,7 +57,7 @@ from ...system.allocators import (
 from ...system.errors import UserError
 from ...system.executables import find_program, preload_obstacle
 from ...system.launch import Launch, Run, launch, launch_together
-from ...system.machine import busy_seconds, duet_processor
+from ...system.machine import busy_seconds, duet_processor, proc_is_mounted
 from ...system.native import last_line, read_reports
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
@@ -493,6 +493,8 @@ class Runner:
 
     def _note_served(self, contender: Contender, watcher: Watcher) -> None:
         contender.served = served.account(watcher.processes, contender.allocator)
+        if not proc_is_mounted():
+            contender.served, contender.served_missing = None, "for /proc is not mounted"
         if watcher.forbidden:
             contender.served, contender.served_missing = None, "for the kernel allows no ptrace"
         if served.is_out_of_reach(contender.served) and contender.allocator.ours:

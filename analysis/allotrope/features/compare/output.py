@@ -332,14 +332,26 @@ def _least_wanted(comparison: Comparison, statuses: Sequence[str]) -> list[int]:
     return least
 
 
+def _is_empty(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """As the wall times of a duet, and the heaps of peers."""
+    return all(row[column] == "–" for row in rows[1:])
+
+
+def _columns(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[str]]:
+    return [[row[column] for column in columns] for row in rows]
+
+
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, as much of it as fits, and what its reader must know."""
     rows = table_rows(comparison)
     statuses = [comparison.status(contender) for contender in comparison.contenders]
-    kept = columns_that_fit(rows, table_width(console), _least_wanted(comparison, statuses))
+    filled = [column for column in range(len(rows[0])) if not _is_empty(rows, column)]
+    least = [filled.index(one) for one in _least_wanted(comparison, statuses) if one in filled]
+    fitting = columns_that_fit(_columns(rows, filled), table_width(console), least)
+    kept = [filled[place] for place in fitting]
     styles = ["red" if status in WRONG else "" for status in statuses]
     left = [place for place, column in enumerate(kept) if column in TEXT_COLUMNS]
-    shown = [[row[column] for column in kept] for row in rows]
+    shown = _columns(rows, kept)
     print_table(console, shown, left=left, styles=styles)
     for line in legend(comparison, [rows[0][column] for column in kept]):
         print_wrapped(console, line)
@@ -348,7 +360,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     left_out = [
         title
         for column, title in enumerate(rows[0])
-        if column not in kept and column != STATUS_COLUMN
+        if column in filled and column not in kept and column != STATUS_COLUMN
     ]
     if left_out:
         print_wrapped(

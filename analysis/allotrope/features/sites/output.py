@@ -132,6 +132,8 @@ def _limits(found: Sites) -> list[Sentence]:
         notes.append(f"{found.raw['lost_samples']} samples were lost for want of memory.")
     if found.symbols.tool is None:
         notes.append(WITHOUT_TOOL + ".")
+    if not found.raw["maps"]:
+        notes.append("/proc was not mounted, so places are bare addresses.")
     if found.processes > 1:
         notes.append(
             f"the command has {found.processes} processes; this is {found.raw['command']}, pid "

@@ -9,12 +9,12 @@ from typing import Mapping, Sequence
 from ...output.units import format_bytes
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Quantifier, Standing, Verdict
+from ..claims import Claim, short_number
+from ..sheets import ABSENT, number_cell
 from . import paper
-from .claims import Claim, short_number
 from .paper import CACHE_1992
 from .plan import BASELINE, COLLECTORS, LIBGC, MODERN
 from .results import Results
-from .sheets import ABSENT, number_cell
 from .tables import BSD, COLLECTED, EXPLICIT
 
 # What a reader of ten minutes wants to know (chosen before there were figures:
@@ -29,6 +29,7 @@ QUESTIONS = {
 }
 WORDS = {
     Verdict.HOLDS: "still so",
+    Verdict.CONSISTENT: "still so, of a substitute",
     Verdict.IN_PART: "in part",
     Verdict.FAILS: "no longer so",
     Verdict.NOT_DECIDED: "not decided",
@@ -50,12 +51,6 @@ class Answer:
         return WORDS[self.verdict] + (f": {self.agree} agree" if self.agree else "")
 
 
-def medians(claim: Claim) -> list[float]:
-    found = [part.measured for part in claim.parts if part.interval() is not None]
-    values = [one.median if isinstance(one, Estimate) else one for one in found]
-    return [value for value in values if value is not None]
-
-
 def _span(values: Sequence[float]) -> str:
     """One range over all programs."""
     known = [value for value in values if not math.isnan(value)]
@@ -74,11 +69,11 @@ class _Told:
 
     def span(self, number: str, words: str) -> str:
         """From the least to the greatest of the parts."""
-        values = medians(self.claims[number])
+        values = self.claims[number].medians()
         return words.format(_span(values)) if values else ""
 
     def most(self, number: str, words: str) -> str:
-        values = medians(self.claims[number])
+        values = self.claims[number].medians()
         return words.format(_span([max(values)])) if values else ""
 
     def part(self, number: str, place: int, words: str) -> str:
@@ -204,15 +199,6 @@ def _agree(claim: Claim) -> str:
     if claim.verdict is not Verdict.FAILS or not several:
         return ""
     return f"{claim.count(Standing.IN)} of {len(claim.parts)}"
-
-
-def contradictions(printed: Mapping[str, Claim]) -> list[tuple[Claim, str]]:
-    """Claims that the paper's own tables refute, and the figures that do."""
-    return [
-        (claim, "; ".join(f"{part.about} {part.figure_alone()}" for part in claim.against()))
-        for claim in printed.values()
-        if claim.verdict is Verdict.FAILS
-    ]
 
 
 def reconciliation(results: Results) -> str:

@@ -3,18 +3,14 @@
 
 A picture is an SVG that stands in the page itself: no script draws it, and it is small."""
 
-import io
 import math
-import re
 from typing import Any, Callable, Iterator, Sequence
 
 from ...output.units import short_bytes
 from ...statistics.intervals import Estimate
-from . import paper
-from .plan import BASELINE, CLASSIC
-from .printed import PRINTED
-from .results import Results
-from .sheets import (
+from ..ranges import Range
+from ..pictures import COLOURS, MARKS, PAPER, canvas, svg_of
+from ..sheets import (
     ABSENT,
     Record,
     Sheet,
@@ -22,6 +18,10 @@ from .sheets import (
     estimate_fields,
     number_cell,
 )
+from . import paper
+from .plan import BASELINE, CLASSIC
+from .printed import PRINTED
+from .results import Results
 from .tables import (
     ALL_1992,
     BSD,
@@ -37,12 +37,6 @@ from .tables import (
     record,
 )
 
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "p", "d", "H")
-PAPER = "#b0b0b0"  # what the paper gives
-COLOURS = (
-    *("#000000", "#0b62b8", "#b8470b", "#0d7a4f", "#7a3fa0", "#8c6d00"),
-    *("#b01f5c", "#4d6270", "#5f8f1f", "#006d77", "#5b4636", "#1b3a8c", "#a0522d", "#708238"),
-)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 CURVE_PAIRS = [
     BASELINE,
@@ -94,57 +88,12 @@ def look(pair: Pair) -> tuple[str, str, Any]:
 # Drawing
 
 
-def canvas(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    pyplot.rcParams.update(
-        {
-            "font.family": "sans-serif",
-            "font.size": 9,
-            "svg.fonttype": "none",
-            "svg.hashsalt": "allotrope",
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.linewidth": 0.7,
-            "grid.linewidth": 0.4,
-            "grid.color": "#c8c8c8",
-            "legend.frameon": False,
-            "figure.facecolor": "white",
-        }
-    )
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(width, height), squeeze=False, layout="constrained"
-    )
-    return figure, axes
-
-
-def svg_of(figure: Any, name: str) -> str:
-    """The picture as an element; its ids are made the figure's own, several stand in a page."""
-    from matplotlib import pyplot
-
-    out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-    pyplot.close(figure)
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", text)
-    # Sized by the page; the names of fonts are the page's.
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text)
-    return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 system-ui, sans-serif", text)
-
-
 Point = tuple[float, float | None, float | None]  # value and interval
 
 
-def _paper_bar(plot: Any, x: float, said: float | paper.Range) -> Any:
+def _paper_bar(plot: Any, x: float, said: float | Range) -> Any:
     """Draws what the paper gives and returns it for the legend."""
-    if isinstance(said, paper.Range):
+    if isinstance(said, Range):
         ends = [said.low, said.high]
         bar = plot.plot([x] * 2, ends, color=PAPER, lw=6, solid_capstyle="butt", zorder=1)
     else:
@@ -171,7 +120,7 @@ def _dots(
     pairs: Sequence[Pair],
     point: Callable[[str, Pair], Point | None],
     axis: str,
-    paper_mark: Callable[[str, Pair], float | paper.Range | None],
+    paper_mark: Callable[[str, Pair], float | Range | None],
     floor: float = 0.0,
 ) -> str:
     """A column of marks for each program: one for each configuration, with its interval; what the
@@ -405,7 +354,7 @@ def domain_figure(results: Results) -> Sheet:
         for pair in pairs
     ]
 
-    def said(name: str, pair: Pair) -> float | paper.Range | None:
+    def said(name: str, pair: Pair) -> float | Range | None:
         known = PRINTED.ratio(name, ("unoptimised", pair[1]), ("optimised", pair[1]))
         return known.median if known and name in paper.OWN_ALLOCATOR else None
 
@@ -551,7 +500,7 @@ def misses_figure(results: Results) -> Sheet:
         for pair in pairs
     ]
 
-    def said(name: str, pair: Pair) -> float | paper.Range | None:
+    def said(name: str, pair: Pair) -> float | Range | None:
         told = pair == COLLECTED and name not in paper.EXCEPT_MISSES
         return paper.COLLECTOR_MISSES if told else None
 

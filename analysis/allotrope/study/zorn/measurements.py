@@ -4,26 +4,20 @@
     DIR/measurements.json          "schema", "study" (the machine and the question), "missing"
                                    (programs that could not be measured), "programs", "steps"
                                    ({"kind", "program", "configuration", "result"}), "digest"
-    DIR/measurements.explanations.toml      what its reader found: explanations.py
 
 A program and a step stand in a line each. A step's result has what is shown of it: a heap's
 timeline, curves by class, misses by function and caches that nothing asks for are left out, and a
-point of a page curve is [frames, faults]. The digest is that of all else, so that no damage passes
-for a figure.
+point of a page curve is [frames, faults].
 """
 
-import json
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
 
-from ...output.files import read_json
-from ...system.errors import UserError
+from ..documents import as_lines, read_lines
 from .programs import Form, Program
 from .results import Result, Results
-from .store import digest
 
 SCHEMA = "allotrope.zorn.measurements/1"
-FILE = "measurements.json"
 ACCOUNT_KEYS = ("calls", "cpu", "total", "peak", "gc")
 CACHE_KEYS = ("block", "ways", "bytes", "misses", "cold", "capacity", "conflict")
 CACHES_SHOWN = ((32, 1), (64, 8))  # bytes of a block, ways: the paper's, and today's
@@ -39,15 +33,7 @@ def as_text(results: Results) -> str:
         "missing": results.missing,
     }
     programs, steps = [_program(one) for one in results.programs], list(_steps(results))
-    whole = {**head, "programs": programs, "steps": steps}
-    parts = [f'"{key}": {json.dumps(value)}' for key, value in head.items()]
-    parts += [f'"programs": {_in_lines(programs)}', f'"steps": {_in_lines(steps)}']
-    parts.append(f'"digest": "{digest(whole)}"')
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _in_lines(entries: Iterable[Mapping[str, Any]]) -> str:
-    return "[\n" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in entries) + "\n]"
+    return as_lines(head, {"programs": programs, "steps": steps})
 
 
 def _program(one: Program) -> dict[str, Any]:
@@ -111,14 +97,7 @@ def _caches(found: Result) -> dict[str, Any]:
 
 def read_measurements(file: Path) -> Results:
     """What a study wrote. Raises UserError for any other file."""
-    document = read_json(str(file))
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UserError(
-            f"{file} holds no measurements of a study; `allotrope zorn` writes them as "
-            f"DIR/{FILE}"
-        )
-    if document.pop("digest", None) != digest(document):
-        raise UserError(f"{file} is damaged: it is not what the study wrote")
+    document = read_lines(file, SCHEMA, "zorn")
     programs = [_read_program(one) for one in document["programs"]]
     results = Results(programs, document["study"], document["missing"])
     for step in document["steps"]:

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
+from ..ranges import Range
+
 SUNOS, COLLECTOR, GNU, KNUTH, BSD = (
     "cartesian:classic",
     "gc:classic",
@@ -163,53 +165,6 @@ def numbers() -> list[float]:
 
 # Ranges
 
-
-@dataclass(frozen=True)
-class Range:
-    """What a claim gives, ends included.
-
-    `unit`: of the last digit that is printed. A printed figure may have been rounded or cut: 38%
-    stands for 37.5 to just below 39. `beyond` is the claim's direction, "more" or "less": a figure
-    past that end supports the claim. `effect`, of a claim "up to so much": beyond it, towards the
-    range, there is some of what is claimed.
-    """
-
-    low: float
-    high: float
-    unit: float = 0.0
-    beyond: str | None = None
-    effect: float | None = None
-
-    @property
-    def accepted(self) -> tuple[float, float]:
-        """The interval in which a figure agrees with the claim, or supports it."""
-        low, high = self._as_printed
-        if self.beyond == "more":
-            return low, math.inf
-        return (-math.inf if self.beyond == "less" else low), high
-
-    @property
-    def _as_printed(self) -> tuple[float, float]:
-        high = math.nextafter(self.high + self.unit, -math.inf) if self.unit else self.high
-        return self.low - self.unit / 2, high
-
-    def goes_beyond(self, low: float, high: float) -> bool:
-        """Whether an interval lies past the end to which the claim points, as it is printed."""
-        least, most = self._as_printed
-        if self.beyond == "more":
-            return low > most
-        return self.beyond == "less" and high < least
-
-    def __str__(self) -> str:
-        if math.isinf(self.high):
-            return f"from {self.low:g} on"
-        if math.isinf(self.low):
-            return f"up to {self.high:g}"
-        return f"{self.low:g} to {self.high:g}" if self.low != self.high else f"{self.low:g}"
-
-
-ABOVE_ONE = Range(1, math.inf)
-BELOW_ONE = Range(-math.inf, 1)
 MALLOC_SHARE = Range(0.23, 0.38, 0.01, "more")  # section 4, of Table 2
 MALLOC_SHARE_SUMMARY = Range(-math.inf, 0.30, 0.01)  # section 6
 COLLECTOR_CPU = Range(0.70, 1.27, 0.01, "less")  # Table 3, to optimised SunOS

@@ -13,9 +13,9 @@ from ...system import allocators
 from ...system.allocators import Allocator
 from ...system.errors import UserError
 from ...system.places import PLACES
+from ..store import Step, file_digest
 from .paper import EXCEPT_YACR
 from .programs import Form, Program
-from .store import Step, file_digest
 
 SUNOS = "cartesian:classic"
 CLASSIC = (SUNOS, "knuth:classic", "bsd:classic", "gnu:classic")

@@ -11,10 +11,11 @@ from typing import Callable, Iterator, Sequence
 from ...statistics.intervals import Estimate
 from ...statistics.spread import interaction_excess
 from ...statistics.verdicts import Quantifier, lies_below, reaches_below
+from ..claims import NOTHING, Claim, Measured, Part
+from ..ranges import ABOVE_ONE, BELOW_ONE, LESS, MORE, Range
 from . import paper
-from .claims import NOTHING, Claim, Measured, Part
 from .evidence import Evidence, Pair
-from .paper import ALGORITHMS, BSD, SUNOS, Range
+from .paper import ALGORITHMS, BSD, SUNOS
 from .plan import BASELINE, CLASSIC
 from .tables import ALL_1992, COLLECTED, EXPLICIT, UNOPTIMISED_BSD, page_start_share
 from .tables import BSD as OPTIMISED_BSD
@@ -22,9 +23,6 @@ from .tables import BSD as OPTIMISED_BSD
 MOST, SOME, UP_TO = Quantifier.MOST, Quantifier.SOME, Quantifier.UP_TO
 AVERAGE, COUNT = Quantifier.AVERAGE, Quantifier.COUNT
 GS = "ghostscript"
-# The same is neither.
-MORE = Range(math.nextafter(1, 2), math.inf)
-LESS = Range(-math.inf, math.nextafter(1, 0))
 
 
 def all_claims(evidence: Evidence) -> list[Claim]:
@@ -74,7 +72,7 @@ def _malloc_time(evidence: Evidence) -> Iterator[Claim]:
         "time in free, realloc included, over that in malloc (today: instructions)",
         _each(
             evidence,
-            paper.ABOVE_ONE,
+            ABOVE_ONE,
             evidence.free_to_malloc,
             (*evidence.uninformative(), *paper.EXCEPT_YACR),
         ),
@@ -200,7 +198,7 @@ def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
         "Even the worst explicit allocator needs less than the collector (yacr excepted).",
         "section 5.1",
         "heap under the collector to the largest of the four",
-        _each(evidence, paper.ABOVE_ONE, lambda name: to(name, max), paper.EXCEPT_YACR),
+        _each(evidence, ABOVE_ONE, lambda name: to(name, max), paper.EXCEPT_YACR),
     )
     yield Claim(
         "4c",
@@ -209,7 +207,7 @@ def _collector_memory(evidence: Evidence) -> Iterator[Claim]:
         "heap under the collector to the smallest of the four, below 1; and to SunOS's, less than "
         "0.79 supports it",
         [
-            Part("yacr, to the best", to("yacr", min), paper.BELOW_ONE),
+            Part("yacr, to the best", to("yacr", min), BELOW_ONE),
             Part(
                 "yacr, to SunOS",
                 evidence.heap_ratio("yacr", COLLECTED, BASELINE),
@@ -240,7 +238,7 @@ def _bsd(evidence: Evidence) -> Iterator[Claim]:
         "section 2.1",
         "CPU time under BSD to that under the fastest other explicit allocator",
         [
-            Part(name, max(row, key=_median) if row else None, paper.BELOW_ONE)
+            Part(name, max(row, key=_median) if row else None, BELOW_ONE)
             for name, row in rows.items()
         ],
     )
@@ -262,7 +260,7 @@ def _sunos_memory(evidence: Evidence) -> Iterator[Claim]:
         known = [peak for peak in peaks if peak is not None]
         return _quotient(evidence.heap_peak(name, *BASELINE), min(known) if known else None)
 
-    parts = _each(evidence, paper.BELOW_ONE, to_best)
+    parts = _each(evidence, BELOW_ONE, to_best)
     yield Claim(
         "5d",
         "SunOS's shows the best memory use of the explicit allocators.",

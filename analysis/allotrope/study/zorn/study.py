@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Carries a study out, step by step, and gathers what the steps have found."""
+"""The study of 1992 as the frame carries it out (study/frame.py), and what its steps have found."""
 
-import datetime
 import shutil
-import time
-from collections import defaultdict
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
-from ...features.suite.measure import duration
 from ...system import allocators
 from ...system.errors import UserError
-from ...system.machine import machine_facts
-from ...system.scratch import scratch_folder
+from ..frame import Asked, Opener
+from ..report import Report
+from ..store import Store
+from ..work import Announce, Work
 from . import measure
 from .measure import Result, Workshop
+from .measurements import as_text
 from .plan import (
     CLASSIC,
     COLLECTORS,
@@ -27,96 +26,75 @@ from .plan import (
     probe_step,
     steps,
 )
-from .programs import Program
+from .programs import Program, read_programs
+from .report import report_from
 from .results import Results
-from .store import Store
 
+DEFAULT_ROUNDS, QUICK_ROUNDS = 7, 6
 TOOLS = {"perf": "linux-perf", "valgrind": "valgrind"}
-# What makes a machine another one; its load does not.
-MACHINE_KEYS = tuple(
-    "cpu cpus memory_bytes kernel distribution libc transparent_huge_pages".split()
-)
-
-Announce = Callable[[str], None]
 
 
-def question(extent: Extent, table: str | None, given: Sequence[str] = ()) -> dict[str, Any]:
-    """What a study is about: kept in its study.json. `table`: of other programs; `given`: those
-    that take the place of ours."""
-    facts = machine_facts()
-    versions = {
+class Zorn:
+    """B. Zorn, "The Measured Cost of Conservative Garbage Collection"."""
+
+    name = "zorn"
+
+    def rounds(self, quick: bool) -> int:
+        return QUICK_ROUNDS if quick else DEFAULT_ROUNDS
+
+    def begin(self, asked: Asked, announce: Announce) -> tuple[Mapping[str, Any], Opener]:
+        """`asked.more`: "programs", another table, and "given", those that take the place of
+        ours."""
+        table, given = asked.more.get("programs"), tuple(asked.more.get("given") or ())
+        extent = Extent(asked.quick, asked.rounds or self.rounds(asked.quick), asked.only)
+        programs = extent.programs(read_programs(table, given))
+        check_tools()
+        more = {"programs": table, "given": list(given), "versions": versions()}
+        return more, lambda store: ZornWork(store, extent, programs, announce)
+
+    def report_from(self, measurements: Path) -> Report:
+        return report_from(measurements)
+
+
+STUDY = Zorn()
+
+
+def versions() -> dict[str, str | None]:
+    found = {
         spec: one.version
         for spec in CLASSIC[:1] + MODERN + (LIBGC,)
         if (one := choose(spec)) is not None
     }
-    versions |= {tool: allocators.package_version(package) for tool, package in TOOLS.items()}
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return {
-        "begun": now.isoformat(timespec="seconds"),
-        "quick": extent.quick,
-        "rounds": extent.rounds,
-        "only": list(extent.only),
-        "programs": table,
-        "given": list(given),
-        "machine": {key: facts[key] for key in MACHINE_KEYS},
-        "versions": versions,
-    }
+    return found | {tool: allocators.package_version(package) for tool, package in TOOLS.items()}
 
 
-class Study:
+class ZornWork(Work[Planned]):
     def __init__(
         self, store: Store, extent: Extent, programs: Sequence[Program], announce: Announce
     ) -> None:
-        self.store, self.extent, self.programs = store, extent, programs
-        self.announce = announce
+        super().__init__(store, announce)
+        self.extent, self.programs = extent, programs
+        self.able: list[Program] = []
         self.probes: dict[str, dict[str, Result]] = {}
         self.results = Results(programs, store.study())
-        # Measured over estimated seconds, by kind: what is left is corrected by it.
-        self.pace: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
-    def gather(self) -> Results:
-        """What was measured, whatever has changed since; measures nothing."""
-        known = list(steps(self.extent, self.programs, lambda *_: None))
-        for planned in known:
-            found = self.store.get(planned.step, as_it_is=True)
-            if found is not None:
-                self._keep(planned, found)
-        if outdated := self._outdated(known):
-            self.announce(
-                f"{outdated} results are of other programs, allocators or simulators "
-                "than are here now; the page shows them as they are"
-            )
-        return self.results
+    def known_steps(self) -> list[Planned]:
+        return list(steps(self.extent, self.programs, lambda *_: None))
 
-    def _outdated(self, known: Sequence[Planned]) -> int:
-        """How many steps were measured in other circumstances."""
-        return sum(
-            self.store.get(one.step) is None and self.store.get(one.step, as_it_is=True) is not None
-            for one in known
-        )
+    def prepare(self, folder: Path) -> list[Planned]:
+        self.able = self._probe_all(folder)
+        return list(steps(self.extent, self.able, self._seconds_of)) if self.able else []
 
-    def run(self) -> Results:
-        """Measures what is not measured yet."""
-        with scratch_folder() as folder:
-            folder.chmod(0o755)  # some servers give up root
-            able = self._probe_all(folder)
-            if not able:
-                return self.results
-            todo = list(steps(self.extent, able, self._seconds_of))
-            waiting = [one for one in todo if self.store.get(one.step) is None]
-            self.announce(
-                f"{len(able)} programs, {len(todo)} steps"
-                + (f", {len(todo) - len(waiting)} done before" if len(waiting) < len(todo) else "")
-                + f"; about {duration(self._left(waiting))}"
-            )
-            if outdated := self._outdated(waiting):
-                self.announce(
-                    f"{outdated} were measured with other programs, allocators or "
-                    "simulators than are here now: measured anew"
-                )
-            for planned in todo:
-                self._settle(planned, waiting, folder)
-        return self.results
+    def subjects(self) -> str:
+        return f"{len(self.able)} programs, "
+
+    def nothing(self) -> str | None:
+        if self.results.missing and len(self.results.missing) == len(self.programs):
+            return "no program could be measured; run ./bootstrap study"
+        return None
+
+    def measurements(self) -> str:
+        return as_text(self.results)
 
     def _seconds_of(self, program: Program, form: str) -> Mapping[str, float] | None:
         return self.probes.get(program.name, {}).get(form)
@@ -140,7 +118,10 @@ class Study:
         return able
 
     def _probe(self, planned: Planned, folder: Path) -> Result:
-        return self._once(planned, lambda: measure.probe(planned, self._workshop(folder, planned)))
+        found: Result = self.once(
+            planned, lambda: measure.probe(planned, self._workshop(folder, planned))
+        )
+        return found
 
     def _workshop(self, folder: Path, planned: Planned) -> Workshop:
         own = folder / planned.program.name
@@ -148,39 +129,8 @@ class Study:
         own.chmod(0o755)
         return Workshop(own)
 
-    def _once(self, planned: Planned, do: Callable[[], Result]) -> Result:
-        """The step's result, measured if it is not there yet."""
-        found = self.store.get(planned.step)
-        if found is None:
-            begun = time.monotonic()
-            found = do()
-            seconds = time.monotonic() - begun
-            self.store.put(planned.step, found, seconds)
-            pace = self.pace[planned.step.kind]
-            pace[0] += seconds
-            pace[1] += planned.step.seconds
-        result: Result = found
-        return result
-
-    def _left(self, waiting: Sequence[Planned]) -> float:
-        seconds = 0.0
-        for one in waiting:
-            took, meant = self.pace[one.step.kind]
-            # As estimated at first; as experienced once there is experience of some seconds.
-            seconds += one.step.seconds * (took / meant if meant > 5 else 1.0)
-        return seconds
-
-    def _settle(self, planned: Planned, waiting: list[Planned], folder: Path) -> None:
-        if planned in waiting:
-            left = duration(self._left(waiting))
-            self.announce(f"{planned.step.kind} · {planned.step.name}; about {left} left")
+    def measure(self, planned: Planned, folder: Path) -> Result:
         workshop = self._workshop(folder, planned)
-        found = self._once(planned, lambda: self._measure(planned, workshop))
-        if planned in waiting:
-            waiting.remove(planned)
-        self._keep(planned, found)
-
-    def _measure(self, planned: Planned, workshop: Workshop) -> Result:
         known = self.probes[planned.program.name]
         if planned.step.kind == "round":
             failed = {
@@ -201,7 +151,7 @@ class Study:
             return measure.locality(planned, workshop, 60 + 1000 * timed["traced"])
         return measure.events(planned, workshop, 60 + 1000 * timed["traced"])
 
-    def _keep(self, planned: Planned, found: Result) -> None:
+    def keep(self, planned: Planned, found: Result) -> None:
         name = planned.program.name
         if planned.step.kind == "round":
             self.results.rounds.setdefault(name, []).append(found)

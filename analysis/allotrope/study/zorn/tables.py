@@ -5,6 +5,19 @@ from dataclasses import replace
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...output.units import short_bytes
+from ..sheets import (
+    ABSENT,
+    UNDEFINED,
+    Record,
+    Sheet,
+    bytes_cell,
+    count_cell,
+    estimate_fields,
+    number_cell,
+    percent_cell,
+    ratio_cell,
+    share_cell,
+)
 from . import paper
 from .plan import (
     BASELINE,
@@ -20,21 +33,8 @@ from .plan import (
 from .printed import PRINTED
 from .programs import Program
 from .results import Results
-from .sheets import (
-    ABSENT,
-    GENERATIONS,
-    UNDEFINED,
-    Record,
-    Sheet,
-    bytes_cell,
-    count_cell,
-    estimate_fields,
-    number_cell,
-    percent_cell,
-    ratio_cell,
-    share_cell,
-)
 
+GENERATIONS = "gc with generations, any program"  # a row that stands ready
 EXPLICIT = [("optimised", spec) for spec in CLASSIC]
 COLLECTED = ("collected", COLLECTORS[0])
 ALL_1992 = [*EXPLICIT, COLLECTED]

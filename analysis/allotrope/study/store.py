@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Mapping
 
-from ...output.files import replace_file
-from ...system.errors import UserError
-
-SCHEMA = "allotrope.zorn/1"
-
+from ..output.files import replace_file
+from ..system.errors import UserError
 
 ASKED = ("rounds", "only", "programs", "given")  # what may be asked otherwise on resuming
 
@@ -60,8 +57,10 @@ class Step:
 
 
 class Store:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    """`schema`: of the study, so that none is taken for another."""
+
+    def __init__(self, folder: Path, schema: str) -> None:
+        self.folder, self.schema = folder, schema
 
     def begun(self) -> dict[str, Any]:
         """The study in the folder, empty when there is none."""
@@ -76,7 +75,7 @@ class Store:
                 raise UserError(f"--resume: {self.folder} holds no study; leave out --resume")
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise UserError(f"--out: {self.folder} holds something else; name another")
-            replace_file(file, json.dumps({"schema": SCHEMA, **question}, indent=1) + "\n")
+            replace_file(file, json.dumps({"schema": self.schema, **question}, indent=1) + "\n")
             return []
         if not resume:
             raise UserError(
@@ -117,7 +116,7 @@ class Store:
             was: dict[str, Any] = json.loads(file.read_text())
         except (OSError, ValueError):
             raise UserError(f"{file} is damaged; begin anew with another --out") from None
-        if was.get("schema") != SCHEMA:
+        if was.get("schema") != self.schema:
             raise UserError(f"{file} is no study of this version; begin anew with another --out")
         return was
 

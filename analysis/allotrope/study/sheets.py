@@ -4,12 +4,11 @@
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
-from ...output.units import format_bytes
-from ...statistics.intervals import Estimate
+from ..output.units import format_bytes
+from ..statistics.intervals import Estimate
 
 ABSENT = "not measured"
 UNDEFINED = "undefined"  # a ratio to nothing
-GENERATIONS = "gc with generations, any program"  # a row that stands ready
 Record = Mapping[str, Any]
 
 

@@ -1,59 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The chart of the claims: a row each, what was printed in 1992 above what is measured today.
+"""The chart of the claims: a row each, what the paper printed above what is measured today.
 
 A row has a scale of its own, since claims have different units: its ends are the least and the
-greatest figure of either, or of the paper's range, which is grey. Marks of 1992 are hollow, today's
-are filled and have their intervals."""
+greatest figure of either, or of the paper's range, which is grey. The paper's marks are hollow,
+today's are filled and have their intervals."""
 
 import math
 from typing import Any, Callable, Mapping, Sequence
 
-from ...statistics.intervals import Estimate
-from ...statistics.verdicts import Verdict
-from .answer import medians
+from ..statistics.intervals import Estimate
+from ..statistics.verdicts import Verdict
 from .claims import Claim, Part, short_number
-from .figures import PAPER, canvas, svg_of
+from .pictures import PAPER, canvas, svg_of
 from .sheets import Sheet
 
-SHORT = {
-    "12": "memory system over CPU cost",
-    "1a": "share of time in malloc and free",
-    "1b": "free over malloc",
-    "1c": "share of time, at most",
-    "2a": "collector's CPU time",
-    "2b": "collector slowest, fastest in",
-    "2c": "cfrac collected",
-    "3": "by program over by algorithm",
-    "4a": "collector's heap to the best",
-    "4b": "collector's heap to the worst",
-    "4c": "yacr's heap collected",
-    "5a": "BSD's heap, up to",
-    "5b": "BSD's CPU time to the next",
-    "5c": "BSD fastest in",
-    "5d": "SunOS's heap to the next",
-    "5e": "SunOS's heap smallest in",
-    "6a": "gain of own allocators, up to",
-    "6b": "their gain under BSD",
-    "6c": "their gain in memory",
-    "6d": "BSD without, to SunOS with",
-    "6e": "its heap, average",
-    "6f": "harm in ghostscript",
-    "13": "choice over tuning",
-    "7a": "collector's page faults",
-    "7b": "gawk's, unoptimised BSD",
-    "7c": "gawk's, collected",
-    "7d": "orders of magnitude more",
-    "8a": "collector's misses, 128 KB",
-    "8b": "gawk's misses, 2 MB",
-    "8c": "ghostscript's misses",
-    "9a": "conflicts among them",
-    "9b": "at page starts",
-    "10a": "alive after 100,000",
-    "10b": "perl's after 10,000",
-    "11": "generations",
-}
 COLOURS = {
     Verdict.HOLDS: "#006300",
+    Verdict.CONSISTENT: "#006300",
     Verdict.FAILS: "#b42525",
     Verdict.IN_PART: "#7a5a00",
     Verdict.NOT_DECIDED: "#7a5a00",
@@ -62,11 +25,18 @@ COLOURS = {
 ROW_INCHES = 0.27
 
 
-def claims_chart(claims: Sequence[Claim], printed: Mapping[str, Claim]) -> Sheet:
+def claims_chart(
+    claims: Sequence[Claim],
+    printed: Mapping[str, Claim],
+    short: Mapping[str, str],
+    year: str = "1992",
+) -> Sheet:
+    """`printed`: the claims on the paper's own figures; `short`: a few words for each; both by
+    number."""
     figure, axes = canvas(1, 1, 9.5, ROW_INCHES * len(claims) + 0.5)
     plot = axes[0][0]
     for row, claim in enumerate(claims):
-        _draw_row(plot, -row, claim, printed[claim.number])
+        _draw_row(plot, -row, claim, printed[claim.number], short[claim.number])
     plot.set_xlim(-0.62, 1.5)
     plot.set_ylim(-len(claims) + 0.4, 1.1)
     plot.set_axis_off()
@@ -74,14 +44,14 @@ def claims_chart(claims: Sequence[Claim], printed: Mapping[str, Claim]) -> Sheet
         (-0.62, "claim"),
         (0, "least"),
         (1, "greatest"),
-        (1.1, "1992"),
+        (1.1, year),
         (1.3, "now"),
     ):
         aligned = "right" if place == 1 else "left"
         plot.text(place, 0.75, text, fontsize=8, color="#5d5b54", ha=aligned, va="center")
     return Sheet(
         "claims",
-        "The claims, 1992 and today",
+        f"The claims, {year} and today",
         "A row a claim, on a scale of its own from the least to the greatest figure: grey the "
         "range that the paper gives, hollow its own figures, filled today's with their intervals; "
         "one mark for each program. To the right whether the claim holds, on the paper's tables "
@@ -91,9 +61,9 @@ def claims_chart(claims: Sequence[Claim], printed: Mapping[str, Claim]) -> Sheet
     )
 
 
-def _draw_row(plot: Any, height: float, claim: Claim, then: Claim) -> None:
-    plot.text(-0.62, height, f"{claim.number}  {SHORT[claim.number]}", fontsize=8, va="center")
-    _say(plot, 1.1, height, then.verdict, bool(medians(then)))
+def _draw_row(plot: Any, height: float, claim: Claim, then: Claim, short: str) -> None:
+    plot.text(-0.62, height, f"{claim.number}  {short}", fontsize=8, va="center")
+    _say(plot, 1.1, height, then.verdict, bool(then.medians()))
     _say(plot, 1.3, height, claim.verdict, True)
     ends = _ends([*claim.parts, *then.parts])
     if ends is None:

@@ -2,25 +2,25 @@
 """The paper's claims, and what becomes of them.
 
 A claim is made of parts: a figure with its interval for each program that it names, and the range
-that the paper gives (paper.py). A part is *in* when the interval lies within the range as it is
+that the paper gives (ranges.py). A part is *in* when the interval lies within the range as it is
 printed, or past its end in the claim's direction: who needs 160% more where the paper says 30 to
 150 supports that more is needed. It is *out* when the two are disjoint, *short* when a claim "up to
 so much" is not reached and yet there is an effect, *open* when the interval reaches over an end, or
 the figure is missing or undefined (a ratio to nothing). What the parts say of the whole depends on
 the claim's quantifier (statistics/verdicts.py).
 
-The rules are in rules.py. They ask for evidence: a study's results (results.py), or what the
-paper itself prints (printed.py).
+The rules are in each study's rules.py. They ask for evidence: the study's results, or what the
+paper itself prints.
 """
 
 import math
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from ...statistics.intervals import Estimate
-from ...statistics.verdicts import Quantifier, Standing, Verdict, standing, verdict
+from ..statistics.intervals import Estimate
+from ..statistics.verdicts import Quantifier, Standing, Verdict, standing, verdict
 from .explanations import Explanation
-from .paper import Range
+from .ranges import Range
 from .sheets import ABSENT, UNDEFINED
 
 NOTHING = math.nan  # the value of an undefined ratio
@@ -111,10 +111,12 @@ class Claim:
     parts: Sequence[Part] = field(default_factory=list)
     quantifier: Quantifier = Quantifier.ALL
     explanation: Explanation | None = None
+    substitute: bool = False  # of a program that stands for the paper's: at best consistent
 
     @property
     def verdict(self) -> Verdict:
-        return judge(self.parts, self.quantifier)
+        found = judge(self.parts, self.quantifier)
+        return Verdict.CONSISTENT if self.substitute and found is Verdict.HOLDS else found
 
     def count(self, *wanted: Standing) -> int:
         return sum(part.standing() in wanted for part in self.parts)
@@ -126,6 +128,12 @@ class Claim:
         """What the paper gives, where it is one range for all parts."""
         ranges = {str(part.wanted) for part in self.parts}
         return ranges.pop() if len(ranges) == 1 else ""
+
+    def medians(self) -> list[float]:
+        """Of the parts that have a figure."""
+        found = [part.measured for part in self.parts if part.interval() is not None]
+        values = [one.median if isinstance(one, Estimate) else one for one in found]
+        return [value for value in values if value is not None]
 
     def against(self) -> list[Part]:
         return [part for part in self.parts if part.standing() is Standing.OUT]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
-from ...system.errors import UserError
+from ..system.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope study barriers`."""
+
+import click
+
+from .study_options import carry_out, last_options, study_options
+from .words import Word
+
+DEFAULT_ROUNDS = 30
+
+
+@click.command(cls=Word)
+@study_options("barriers", "the paper's sizes alone, nine rounds; indications", DEFAULT_ROUNDS)
+@last_options
+@click.pass_context
+def barriers(
+    context: click.Context,
+    quick: bool,
+    out: str | None,
+    resume: bool,
+    only: tuple[str, ...],
+    rounds: int | None,
+    report_only: bool,
+    source: str | None,
+) -> None:
+    """Re-run Hosking and Moss's study of 1993: page traps against write barriers in software.
+
+    DIR/study.html is the page, DIR/data/, DIR/results.json and DIR/study.md what is behind it, and
+    DIR/measurements.json what all of it is drawn from. The full study takes about an hour and needs
+    make runtime-orders once; it says beforehand how long.
+
+    \b
+    allotrope study barriers --quick
+    allotrope study barriers --out barriers && xdg-open barriers/study.html
+    """
+    from ..study.barriers.study import STUDY
+    from ..study.frame import Asked
+
+    carry_out(context, STUDY, Asked(quick, rounds, only, resume, report_only), out, source)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""The options that all studies have, and what becomes of them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable
+
+import click
+
+from ..statistics.intervals import LEAST_ROUNDS
+from ..system.errors import UserError
+from .words import Function, only_draws
+
+if TYPE_CHECKING:  # nobody who asks for help waits for a study
+    from ..study.frame import Asked, Study
+
+
+def study_options(name: str, quick: str, rounds: int) -> Callable[[Function], Function]:
+    """name: of the study; quick: what --quick does; rounds: how many, when nobody says so."""
+    options = (
+        click.option("--quick", is_flag=True, help=quick),
+        click.option(
+            "--out", metavar="DIR", help=f"where everything goes (default: {name}, or {name}-quick)"
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="continue the study in DIR, with the options it was begun with",
+        ),
+        click.option(
+            "--only", multiple=True, metavar="NAME", help="of the programs, this one; repeatable"
+        ),
+        click.option(
+            "--rounds",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help=f"of CPU time; default {rounds}, an interval needs {LEAST_ROUNDS}",
+        ),
+    )
+    return lambda function: _decorated(function, options)
+
+
+def last_options(function: Function) -> Function:
+    options = (
+        click.option(
+            "--report-only", is_flag=True, help="with --resume: measure nothing, write the page"
+        ),
+        click.option(
+            "--from",
+            "source",
+            metavar="FILE",
+            help="with --out: measure nothing, write the page of another study from its "
+            "measurements.json",
+        ),
+    )
+    return _decorated(function, options)
+
+
+def _decorated(function: Function, options: tuple[Callable[[Function], Function], ...]) -> Function:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def carry_out(
+    context: click.Context, study: "Study", asked: "Asked", out: str | None, source: str | None
+) -> None:
+    """Measures, or draws what was measured; says what became of each claim."""
+    from ..study import frame
+    from ..study.report import summary
+
+    if source is not None:
+        only_draws(context, "out", "--out DIR")
+        report, page = frame.draw_again(study, Path(source), Path(out or ""))
+    else:
+        if asked.report_only and not asked.resume:
+            raise UserError("--report-only needs --resume: there is nothing else to report on")
+        folder = Path(out) if out else frame.default_folder(study, asked.quick)
+        measured = frame.measure(study, folder, asked, lambda line: click.echo(line, err=True))
+        report, page = frame.draw(study, measured, folder)
+    for claim in report.claims:
+        click.echo(f"{claim.number:>4}  {claim.verdict:<14} {claim.text}")
+    click.echo(f"{summary(report)}; {page}")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Carries a study out, step by step.
+
+A study says what its steps are, how one is measured and where its result is kept (Work's abstract
+methods). What is here is the same for all: results are kept as they come, what is there already is
+not measured again, and what is left is announced in minutes, corrected by experience.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Callable, Generic, Protocol, Sequence, TypeVar
+
+from ..features.suite.measure import duration
+from ..system.scratch import scratch_folder
+from .store import Step, Store
+
+Announce = Callable[[str], None]
+
+
+class Steppable(Protocol):
+    @property
+    def step(self) -> Step:
+        ...
+
+
+Planned = TypeVar("Planned", bound=Steppable)  # a step with what it needs to be carried out
+
+
+class Work(ABC, Generic[Planned]):
+    def __init__(self, store: Store, announce: Announce) -> None:
+        self.store, self.announce = store, announce
+        # Measured over estimated seconds, by kind: what is left is corrected by it.
+        self._pace: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    # What a study says
+
+    @abstractmethod
+    def known_steps(self) -> list[Planned]:
+        """All steps, as far as they are known without running anything."""
+
+    @abstractmethod
+    def prepare(self, folder: Path) -> list[Planned]:
+        """Does what must be done before the first step; returns the steps that this machine can
+        carry out. `folder`: for scratch, until the end."""
+
+    @abstractmethod
+    def measure(self, planned: Planned, folder: Path) -> Any:
+        ...
+
+    @abstractmethod
+    def keep(self, planned: Planned, found: Any) -> None:
+        """Enters a step's result, of now or of an earlier run."""
+
+    @abstractmethod
+    def nothing(self) -> str | None:
+        """Why there is nothing to be shown; None where there is something."""
+
+    @abstractmethod
+    def measurements(self) -> str:
+        """The file that the page is drawn from (documents.py)."""
+
+    def subjects(self) -> str:
+        """What is measured, for the first line: "6 programs"."""
+        return ""
+
+    # What is the same for all
+
+    def gather(self) -> None:
+        """What was measured, whatever has changed since; measures nothing."""
+        known = self.known_steps()
+        for planned in known:
+            found = self.store.get(planned.step, as_it_is=True)
+            if found is not None:
+                self.keep(planned, found)
+        if outdated := self._outdated(known):
+            self.announce(
+                f"{outdated} results are of other programs, allocators or simulators "
+                "than are here now; the page shows them as they are"
+            )
+
+    def run(self) -> None:
+        """Measures what is not measured yet."""
+        with scratch_folder() as folder:
+            folder.chmod(0o755)  # some servers give up root
+            todo = self.prepare(folder)
+            if not todo:
+                return
+            waiting = [one for one in todo if self.store.get(one.step) is None]
+            self.announce(
+                f"{self.subjects()}{len(todo)} steps"
+                + (f", {len(todo) - len(waiting)} done before" if len(waiting) < len(todo) else "")
+                + f"; about {duration(self._left(waiting))}"
+            )
+            if outdated := self._outdated(waiting):
+                self.announce(
+                    f"{outdated} were measured with other programs, allocators or "
+                    "simulators than are here now: measured anew"
+                )
+            for planned in todo:
+                self._settle(planned, waiting, folder)
+
+    def once(self, planned: Planned, do: Callable[[], Any]) -> Any:
+        """The step's result, measured if it is not there yet."""
+        found = self.store.get(planned.step)
+        if found is None:
+            begun = time.monotonic()
+            found = do()
+            seconds = time.monotonic() - begun
+            self.store.put(planned.step, found, seconds)
+            pace = self._pace[planned.step.kind]
+            pace[0] += seconds
+            pace[1] += planned.step.seconds
+        return found
+
+    def _outdated(self, known: Sequence[Planned]) -> int:
+        """How many steps were measured in other circumstances."""
+        return sum(
+            self.store.get(one.step) is None and self.store.get(one.step, as_it_is=True) is not None
+            for one in known
+        )
+
+    def _left(self, waiting: Sequence[Planned]) -> float:
+        seconds = 0.0
+        for one in waiting:
+            took, meant = self._pace[one.step.kind]
+            # As estimated at first; as experienced once there is experience of some seconds.
+            seconds += one.step.seconds * (took / meant if meant > 5 else 1.0)
+        return seconds
+
+    def _settle(self, planned: Planned, waiting: list[Planned], folder: Path) -> None:
+        if planned in waiting:
+            left = duration(self._left(waiting))
+            self.announce(f"{planned.step.kind} · {planned.step.name}; about {left} left")
+        found = self.once(planned, lambda: self.measure(planned, folder))
+        if planned in waiting:
+            waiting.remove(planned)
+        self.keep(planned, found)
