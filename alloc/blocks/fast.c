@@ -48,12 +48,6 @@
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/slow.h"
 
-/* size: at most TABLE_LARGEST. */
-static inline struct bin *bin_of_size(struct thread_heap *heap, size_t size)
-{
-    return (struct bin *)((char *)heap->bins + bin_offsets[(size + 15) / 16]);
-}
-
 void *blocks_alloc(size_t size)
 {
     if (__builtin_expect(size <= TABLE_LARGEST, 1)) {

@@ -186,6 +186,12 @@ extern __thread struct thread_heap *thread_heap
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern const struct thread_heap exited_heap __attribute__((visibility("hidden")));
 
+/* size: at most TABLE_LARGEST. */
+static inline struct bin *bin_of_size(struct thread_heap *heap, size_t size)
+{
+    return (struct bin *)((char *)heap->bins + bin_offsets[(size + 15) / 16]);
+}
+
 /* Whose a slab is. For a thread that is not its owning one it may be another's already. */
 static inline struct thread_heap *thread_heap_of(const struct slab *slab)
 {

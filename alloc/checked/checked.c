@@ -104,13 +104,12 @@ static inline __attribute__((always_inline)) void *alloc_as(size_t size, unsigne
                                                             const void *site)
 {
     if (__builtin_expect(size - 1 < TABLE_LARGEST - TRAILER_BYTES, 1)) {
-        const struct bin *bin =
-            &thread_heap->bins[size_class_table[(size + TRAILER_BYTES + 15) / 16]];
+        const struct bin *bin = bin_of_size(thread_heap, size + TRAILER_BYTES);
         uint64_t word = *bin->free_word;
         if (__builtin_expect(word != 0, 1)) {
             void *block = take_any_free(bin, word);
             hand_out(block, bin->block_bytes, size, how, site);
-            set_live(fast_table_unit(block));
+            set_live(block);
             return block;
         }
     }
@@ -515,8 +514,6 @@ static void checked_thread_exit(void)
 }
 
 enum on_error { ON_ERROR_ABORT, ON_ERROR_REPORT };
-static const char *const on_error_keywords[] = {
-    [ON_ERROR_ABORT] = "abort", [ON_ERROR_REPORT] = "report", NULL};
 
 struct checked_options {
     struct blocks_options heap;
@@ -538,8 +535,9 @@ static bool checked_init(const void *options)
 
 static const struct option_description options[] = {
     BLOCKS_OPTIONS(0),
-    {"on-error", "what a misuse does that has harmed memory", .keywords = on_error_keywords,
-     KEYWORD_IN(0, struct checked_options, on_error)},
+    {"on-error", "what a misuse does that has harmed memory",
+     KEYWORD_IN(0, struct checked_options, on_error),
+     .keywords = {[ON_ERROR_ABORT] = "abort", [ON_ERROR_REPORT] = "report"}},
     {"fill", "bytes of a freed block that are overwritten, and looked at before its reuse",
      NUMBER_IN(0, struct checked_options, fill_bytes), .maximum = CLASS_LARGEST, .initial = 4096},
     {"reports", "so many misuses are reported, further ones counted",
