@@ -120,6 +120,8 @@ GIVEN_UP = {
     "privileges-given-up-by-child",
 }
 
+NOT_WITH_GENERATIONS = {"dead-at-the-end"}
+
 # The user may not write where they are wanted.
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
@@ -130,6 +132,8 @@ def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
 ) -> None:
     """Nothing is lost, and not because nothing was collected."""
+    if case in NOT_WITH_GENERATIONS and under in MINORS:
+        pytest.skip("what died old stays in a child of a fork: docs/gc.md, Known to fail")
     if case in WITHOUT_STATISTICS:
         run(under, program, case)
         return

@@ -615,20 +615,33 @@ static void guard_pages(void)
     require(is_kept(mine));
 }
 
-__attribute__((noinline)) static struct disguised lose_mapping(void)
+/* What lies behind the block is nobody's: a pointer to its start would be to the block's end. */
+__attribute__((noinline)) static struct disguised lose_mapping(size_t behind)
 {
+    require(mmap(NULL, behind, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
     void *block = malloc((size_t)64 << 20);
     require(block != NULL);
     return disguise(block);
 }
 
-/* The collector knows where the heap ends, and what lies there is not kept for it. */
+/* The collector knows where the heap ends, and what lies there is not kept for it. An old word may
+ * point to such a block by chance; so there are some, at different addresses. */
 static void dead_at_the_end(void)
 {
-    unsigned char in_core;
-    struct disguised lost = lose_mapping();
+    enum { CHILDREN = 6 };
+    int dead = 0, status;
     collect();
-    require(mincore(reveal(lost), 4096, &in_core) == -1 && errno == ENOMEM);
+    for (size_t i = 1; i <= CHILDREN; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct disguised lost = lose_mapping(i * ((size_t)96 << 20));
+            collect();
+            _exit(malloc_usable_size(reveal(lost)) != 0);
+        }
+        require(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+        dead += WEXITSTATUS(status) == 0;
+    }
+    require(dead > 0);
 }
 
 static void reserved_terabytes(void)
