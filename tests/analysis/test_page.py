@@ -155,13 +155,19 @@ class TestInBrowser:
 def test_words_in_tables_are_not_squeezed_on_a_phone(
     browser: Browser, written: dict[str, Path]  # noqa: F811
 ) -> None:
-    """A table is scrolled sideways rather than set one word a line."""
+    """Some three words a line, and a table of at most three columns fits."""
     browser.open(written["html"], PHONE)
     widths = browser.run(
         "return [...document.querySelectorAll('.words td:last-child')]"
         ".map(cell => cell.offsetWidth)"
     )
-    assert len(widths) > 5 and min(widths) >= 200
+    assert len(widths) > 5 and min(widths) >= 170
+    reach = browser.run(
+        "return [...document.querySelectorAll('.words')]"
+        ".filter(table => table.rows[0].cells.length <= 3)"
+        ".map(table => table.getBoundingClientRect().right)"
+    )
+    assert max(reach) <= PHONE[0]
 
 
 def test_colours_change_with_the_scheme(
