@@ -17,7 +17,7 @@ from under import BUILD, HANG
 
 # Words whose examples have words of their own below them.
 BELOW = {"trace": ("info", "dump"), "simulate": ("pages", "caches", "tlb")}
-# A study takes minutes even when it is quick; test_zorn.py and test_barriers.py have them. A server's
+# A study takes minutes even when it is quick: test_zorn.py, test_barriers.py. A server's
 # example needs the server; test_server.py has more.
 ELSEWHERE = {"zorn": "test_zorn.py", "vm": "test_vm.py", "study": "test_barriers.py"}
 PROGRAM = """
