@@ -517,7 +517,8 @@ def test_what_was_meant_is_told(real: Command, words: str, said: str) -> None:
 def test_the_locale_c_is_spoken_to_in_ascii(
     real: Command, variables: dict[str, str], ascii: bool
 ) -> None:
-    done = real.run("compare", "--rounds", "1", "-a", "glibc", "--", "true", environment=variables)
+    words = ("compare", "--rounds", "1", "-a", "glibc", "-a", "blocks", "--", "true")
+    done = real.run(*words, environment=variables)
     assert done.returncode == 0 and done.stdout.isascii() == ascii
     assert ("–" in done.stdout) != ascii
 
