@@ -37,18 +37,12 @@ def verdict(folder: Path, *macros: str) -> str:
         return done.stdout
 
     run("spin", "-a", *(f"-D{macro}" for macro in macros), str(MODEL))
-    run("gcc", "-O2", "-DSAFETY", "-DNOFAIR", "-DCOLLAPSE", "-o", "pan", "pan.c")
+    run("gcc", "-O1", "-DSAFETY", "-DNOFAIR", "-DCOLLAPSE", "-o", "pan", "pan.c")
     return run("./pan", "-m100000", "-n")
 
 
 def test_model_holds_in_every_interleaving(tmp_path: Path) -> None:
     told = verdict(tmp_path, "BLOCKS=2", "COLLECTIONS=2")
-    assert "errors: 0" in told and "max search depth too small" not in told, told
-
-
-@pytest.mark.slow
-def test_model_holds_with_one_more_block(tmp_path: Path) -> None:
-    told = verdict(tmp_path, "BLOCKS=3", "COLLECTIONS=1")
     assert "errors: 0" in told and "max search depth too small" not in told, told
 
 
