@@ -175,6 +175,7 @@ struct thread_heap {
     struct bin bins[SIZE_CLASSES];
     struct remote_queue remote_queue;
     struct thread_heap *next; /* of those without a thread */
+    struct delay *delay;      /* of alloc/checked; stays when the thread ends */
     bool alive;               /* it has one */
     bool in_slow_path;        /* [one operation] */
 };

@@ -17,21 +17,14 @@
 
 enum { DELAYED = 32 };
 
+/* A thread heap's, for good. */
 struct delay {
     struct delay *next; /* of all */
-    bool has_thread;
+    uint64_t random;
     void *blocks[DELAYED];
 };
 
-struct thread_delay {
-    struct delay *delay;
-    uint64_t random;
-};
-
-extern __thread struct thread_delay thread_delay
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-/* For a thread's first free. */
+/* For a thread heap's first free. */
 void delay_start(void) __attribute__((noinline));
 /* The blocks go to their slabs. */
 void delay_thread_exit(void);
@@ -39,21 +32,23 @@ void delay_thread_exit(void);
 void delay_fork_child(void);
 
 /* Six bits and more that a thread's next allocation depends on (Knuth's MMIX generator; its high
- * bits are the good ones). */
+ * bits are the good ones). Zero before the thread's first free. */
 static inline unsigned delay_random(void)
 {
-    thread_delay.random =
-        thread_delay.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(thread_delay.random >> 40);
+    struct delay *delay = thread_heap->delay;
+    if (!delay)
+        return 0;
+    delay->random = delay->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(delay->random >> 40);
 }
 
 /* A dead block of the thread's, of that bin. */
 static inline void delay_free(struct bin *bin, void *block)
 {
-    if (__builtin_expect(!thread_delay.delay, 0))
+    if (__builtin_expect(!thread_heap->delay, 0))
         delay_start();
-    if (thread_delay.delay) {
-        void **place = &thread_delay.delay->blocks[delay_random() % DELAYED];
+    if (thread_heap->delay) {
+        void **place = &thread_heap->delay->blocks[delay_random() % DELAYED];
         void *evicted = *place;
         *place = block;
         block = evicted;
