@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * collector.c: what a collector asks of the heap; what the heap asks of it is in collector.h.
+ * collector.c: what a collector asks of the heap; what the heap asks of it is in
+ * ask_collector.h.
  *
  * A collection takes the heap's lock, stops the other threads ([no stopped holder], heap.h), sets
  * the free bits of the blocks in local free lists, marks, sweeps by the slabs' bits, clears those
  * free bits again, lets the threads go on, and says blocks_swept: each thread then rebins its slabs
  * when it next needs one.
  */
-#include "alloc/blocks/collector.h"
+#include "alloc/blocks/blocks.h"
 
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "alloc/blocks/collector.h"
+#include "alloc/blocks/ask_collector.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"

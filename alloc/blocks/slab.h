@@ -3,8 +3,7 @@
  * slab.h: a stretch of memory cut into blocks of one size, and its record apart from it.
  *
  * The blocks lie edge to edge from the start of the stretch. A live block holds the program's data
- * only. What the heap knows of them is in the record, a bit per block and 64 blocks
- * to a word:
+ * only. What the heap knows of them is in the record, a bit per block and 64 blocks to a word:
  *
  *     record  | kind, base, block size, thread heap, ... | word 0 | word 1 | ...
  *     word    | free | mark | remote | retired |   32 bytes, so one cache line has all that is
@@ -28,11 +27,11 @@
  *
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0      0
- *     freed by another thread             0      1      1    until the owning thread takes the
- * free; live is 0 if it was a suspect in a thread's local free list       0      0      0    free
- * is 1 while the world is stopped on its way between these            0      0    0 or 1 [on its
- * way] (heap.h) the program's                       0      0      1 a suspect 0      0      0
- * suspect is 1
+ *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken
+ *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
+ *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
+ *     the program's                       0      0      1
+ *     a suspect                           0      0      0    suspect is 1
  *
  * A slab's states:
  *

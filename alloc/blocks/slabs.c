@@ -16,7 +16,7 @@
  */
 #include "alloc/blocks/slabs.h"
 
-#include "alloc/blocks/collector.h"
+#include "alloc/blocks/ask_collector.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"

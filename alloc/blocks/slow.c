@@ -21,7 +21,7 @@
  */
 #include "alloc/blocks/slow.h"
 
-#include "alloc/blocks/collector.h"
+#include "alloc/blocks/ask_collector.h"
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/remote.h"

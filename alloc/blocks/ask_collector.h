@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * collector.h: what the heap asks of the collector on top of it. The heap's lock is
- * not held.
+ * ask_collector.h: what the heap asks of the collector on top of it. The heap's lock is not held.
  */
-#ifndef ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
-#define ALLOTROPE_ALLOC_BLOCKS_COLLECTOR_H
+#ifndef ALLOTROPE_ALLOC_BLOCKS_ASK_COLLECTOR_H
+#define ALLOTROPE_ALLOC_BLOCKS_ASK_COLLECTOR_H
 
 #include "alloc/blocks/heap.h"
 
