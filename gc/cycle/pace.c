@@ -332,12 +332,12 @@ static void adapt_nursery(const struct pace_report *report)
 {
     uint64_t fixed = 100 * report->fixed_ns / (report->pause_ns + report->ran_ns + 1);
     size_t bytes = pace.nursery;
-    if (pace.options.pause_goal_ns > 0 && report->pause_ns > pace.options.pause_goal_ns)
+    uint64_t goal_ns = pace.options.pause_goal_ns;
+    bool too_long = goal_ns > 0 && report->pause_ns > goal_ns;
+    if (too_long || (fixed < FIXED_LOW && bytes > NURSERY_FIRST_BYTES))
         bytes -= bytes / 4;
-    else if (fixed > FIXED_HIGH && pace.options.pause_goal_ns == 0)
+    else if (fixed > FIXED_HIGH && goal_ns == 0)
         bytes += bytes / 2;
-    else if (fixed < FIXED_LOW && bytes > NURSERY_FIRST_BYTES)
-        bytes -= bytes / 4;
     pace.nursery = within(bytes, NURSERY_LEAST_BYTES, HEADROOM_MOST_BYTES);
 }
 
