@@ -10,12 +10,12 @@
  *                 it may keep a share of what is in use, but no more than it moves; the larger,
  *                 the more it regrets.
  *     discarded   contents given to the kernel not long ago, and not missed yet
- *     regret      taken again soon after they were discarded, each a few times
+ *     regret      taken again soon after they were discarded, each counted four times
  *
  *     bound = max(least, asked, part of recent, min(share, churn))
- *     share = a percentage of what is in use, and 4 regret, but no more than what is in use
+ *     share = a percentage of what is in use, and regret, but no more than what is in use
  *     part of recent = recent / (1 + (recent / wave)^2)
- *     wave  = 64 MiB + 4 times the granules of regret, at most 256 MiB
+ *     wave  = 64 MiB + regret, at most 256 MiB
  *
  * All decay with time, recent by half in 0.3 s and to nothing in 5 s, regret ten times as slowly.
  * But time passes unseen in a program that frees its heap and then waits: there is no thread to
