@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) void *alloc_as(size_t size, unsigne
 {
     if (__builtin_expect(size - 1 < TABLE_LARGEST - TRAILER_BYTES, 1)) {
         const struct bin *bin = bin_of_size(thread_heap, size + TRAILER_BYTES);
-        uint64_t word = *bin->free_word;
+        uint64_t word = current_free_word(bin);
         if (__builtin_expect(word != 0, 1)) {
             void *block = take_any_free(bin, word);
             hand_out(block, bin->block_bytes, size, how, site);
