@@ -5,6 +5,7 @@
 #include "alloc/checked/checked.h"
 
 #include <elf.h>
+#include <link.h>
 #include <sys/auxv.h>
 
 #include "alloc/blocks/large.h"
@@ -26,15 +27,20 @@ static const size_t SMALLEST_LARGE = CLASS_LARGEST - TRAILER_BYTES + 1;
 /* Where our own code lies; empty in a static program, whose code lies there too. */
 static uintptr_t own_start, own_bytes;
 
+/* By the library's own program headers. (The linker would export a symbol for the text's end.) */
 static void find_own_text(void)
 {
     extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-    extern const char etext[] __attribute__((visibility("hidden")));
-    uintptr_t headers = getauxval(AT_PHDR);
-    if (headers >= (uintptr_t)__ehdr_start && headers < (uintptr_t)etext)
+    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
+    const ElfW(Phdr) *part = (const void *)(__ehdr_start + header->e_phoff);
+    const ElfW(Phdr) *end = part + header->e_phnum;
+    if (getauxval(AT_PHDR) == (uintptr_t)part)
         return;
-    own_start = (uintptr_t)__ehdr_start;
-    own_bytes = (uintptr_t)etext - own_start;
+    for (; part < end; part++)
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X)) {
+            own_start = (uintptr_t)__ehdr_start + part->p_vaddr;
+            own_bytes = part->p_memsz;
+        }
 }
 
 /* The program's return address. Functions of the shim may stand between, operator new or an

@@ -136,3 +136,25 @@ def test_compare_shows_its_table_though_the_page_cannot_be_written(
     assert done.returncode == 2 and "glibc" in done.stdout
     assert f"cannot write {FULL}: No space left on device" in done.stderr
     assert (tmp_path / "json").exists()
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "compare --rounds 2 -a glibc --html {full} -- true",
+            "lifetimes --html {full} run.ale",
+            "replay -a glibc --rounds 1 --html {full} run.ale",
+            "locality -a glibc --html {full} -- true",
+            "simulate pages --csv {full} run.alt",
+            "vm table --rounds 1 --json {full}",
+        ],
+    )
+    def test_every_word_shows_what_it_could_not_write(
+        self, real: Command, tmp_path: Path, words: str
+    ) -> None:
+        if "run.ale" in words:
+            assert real.run("events", "-o", "run.ale", "--", "ls", cwd=tmp_path).returncode == 0
+        if "run.alt" in words:
+            assert real.run("record", "-o", "run.alt", "--", "true", cwd=tmp_path).returncode == 0
+        done = real.run(*words.format(full=FULL).split(), cwd=tmp_path)
+        assert done.returncode == 2 and f"cannot write {FULL}" in done.stderr
+        assert len(done.stdout.splitlines()) > 2

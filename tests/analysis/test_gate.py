@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allotrope.features.compare.difference import check_pair, difference_rows, quotient
+from allotrope.features.compare.difference import (
+    change_of,
+    check_pair,
+    difference_lines,
+    difference_rows,
+    quotient,
+)
 from allotrope.features.compare.gate import (
     check_conditions,
     check_quantities,
@@ -41,7 +47,7 @@ def document(cpu: tuple[float, float, float], rounds: int = 11, **more: Any) -> 
     results = []
     for spec, ratio in (("glibc", (1.0, 1.0, 1.0)), ("blocks:x=1.5", cpu)):
         results.append(
-            {"spec": spec, "cpu_seconds": quantity(2.0, ratio)}
+            {"spec": spec, "status": "ok", "cpu_seconds": quantity(2.0, ratio)}
             | {key: quantity(100 * 2.0**20, (1.0, 1.0, 1.0)) for key in keys}
         )
     return {
@@ -84,6 +90,19 @@ class TestConditions:
         without["results"][1]["cpu_seconds"] = None
         (judgement,) = judge([parse_condition("any.cpu > 2")], without)
         assert judgement.met and "no figures" in judgement.line
+
+    @pytest.mark.parametrize("status", ["out-of-reach", "different-output"])
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_what_was_not_served_is_a_failure(self, status: str, which: int) -> None:
+        """Also of the baseline, and of either of two comparisons."""
+        good, other = document((1, 1, 1)), document((1, 1, 1))
+        other["results"][which]["status"] = status
+        condition = parse_condition("blocks:x=1.5.cpu > 5")
+        (judgement,) = judge([condition], other)
+        assert judgement.met and status in judgement.line
+        for before, after in ((good, other), (other, good)):
+            (judgement,) = judge([condition], after, change_of(before, after))
+            assert judgement.met, judgement.line
 
     @pytest.mark.parametrize("text", ["", "cpu > 1", "a.cpu", "a.cpu = 1", "a.cpu > x"])
     def test_what_is_no_condition(self, text: str) -> None:
@@ -147,6 +166,26 @@ class TestDifference:
         rows = difference_rows(document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92)))
         cpu = next(row for row in rows if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[4].startswith("0.820 [0.804, 0.836]") and cpu[5] == "better"
+
+    def test_a_range_of_few_rounds_decides_nothing(self) -> None:
+        few = document((1.1, 1.11, 1.12), rounds=8)
+        rows = difference_rows(few, document((0.9, 0.91, 0.92)))
+        assert {row[5] for row in rows[1:]} == {"not decided"}
+
+    def test_the_threshold_is_the_later_comparisons(self) -> None:
+        pair = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92), threshold=0.5)
+        cpu = next(row for row in difference_rows(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
+        assert cpu[5] == "same"
+        assert "by more than 50%." in difference_lines(pair[1], [])[0]
+
+    def test_what_was_not_served_has_no_verdict(self) -> None:
+        before, after = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92))
+        before["results"][1]["status"] = "out-of-reach"
+        rows = difference_rows(before, after)
+        assert {row[5] for row in rows[1:] if row[0] != "glibc"} == {""}
+        assert any(
+            "out-of-reach in the earlier comparison" in one for one in check_pair(before, after)
+        )
 
     def test_what_does_not_go_together(self) -> None:
         one, other = document((1, 1, 1)), document((1, 1, 1), baseline="blocks:x=1.5")

@@ -19,7 +19,21 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD, HANG
+from under import BUILD, HANG, PYTHON
+
+
+def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
+    """Its status is then that of the program, which the report says."""
+    ready = tmp_path / "ready"
+    script = f"import time; open({str(ready)!r}, 'w'); time.sleep({HANG})"
+    command = real.start("sites", "--", PYTHON, "-c", script, stderr=subprocess.PIPE)
+    while not ready.exists():
+        assert command.poll() is None
+        time.sleep(0.01)
+    command.terminate()
+    _, said = command.communicate(timeout=HANG)
+    assert command.returncode == 143 and "SIGTERM" in said
+
 
 LEAK = str(BUILD / "bench_programs" / "planted_leak")
 SPECS = (

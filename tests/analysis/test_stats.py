@@ -229,16 +229,20 @@ def without_proc(
 
 @pytest.mark.parametrize(
     "words",
-    ["stats 1", "locality -a glibc -- true", "record -o x -- true", "events -o x -- true"],
+    [
+        *("stats 1", "locality -a glibc -- true", "record -o x -- true", "events -o x -- true"),
+        *("sites --pid 1", "verify-gc -- true", "compare --server x --ready true --load true"),
+    ],
 )
 def test_without_proc_that_is_what_is_told(
     without_proc: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path, words: str
 ) -> None:
     done = without_proc(words)
+    options = {"sites": "sites --pid", "compare": "compare --server"}
+    needs = options.get(words.split()[0], words.split()[0])
     assert done.returncode == 2
     assert done.stderr == (
-        f"allotrope: /proc is not mounted, and {words.split()[0]} needs it "
-        "(mount -t proc proc /proc)\n"
+        f"allotrope: /proc is not mounted, and {needs} needs it " "(mount -t proc proc /proc)\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -56,6 +56,7 @@ from ..statistics.intervals import (
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
+from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
 from .server_options import SECONDS, refuse_what_is_for_commands, server_options
 from .words import (
@@ -276,6 +277,8 @@ def planned(
     settings: Mapping[str, Any],
 ) -> Plan:
     """The comparison of a command, or of its builds, that the options describe."""
+    if server is not None:
+        need_proc("compare --server")
     contenders, baseline_index = (
         choose_builds(builds, specs, baseline, command)
         if builds

@@ -43,8 +43,7 @@ def lifetimes(file: str, site_count: int, files: Files) -> int:
             "--json": lambda: as_json(found),
             "--csv": lambda: as_csv(rows(found)),
             "--html": lambda: render(lifetimes_page(found)),
-        }
+        },
+        lambda: None if outputs.takes_stdout else print_tables(found, site_count, terminal()),
     )
-    if not outputs.takes_stdout:
-        print_tables(found, site_count, terminal())
     return 0 if lives.warning is None else 1

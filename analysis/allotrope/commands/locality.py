@@ -79,10 +79,9 @@ def locality(
             "--json": lambda: as_json(document),
             "--csv": lambda: as_csv(rows(runs)),
             "--html": lambda: render(locality_page(document)),
-        }
+        },
+        lambda: None if outputs.takes_stdout else print_runs(runs),
     )
-    if not outputs.takes_stdout:
-        print_runs(runs)
     if interrupted:
         return 128 + signal.SIGINT
     return 0 if alike(runs) else 1

@@ -45,9 +45,8 @@ def replay(recording: str, specs: tuple[str, ...], rounds: int, files: Files) ->
             "--json": lambda: as_json(document),
             "--csv": lambda: as_csv(rows(document)),
             "--html": lambda: render(replay_page(document)),
-        }
+        },
+        lambda: None if outputs.takes_stdout else print_results(document, terminal()),
     )
-    if not outputs.takes_stdout:
-        print_results(document, terminal())
     failed = any(one["failure"] is not None for one in results)
     return 1 if failed or warning is not None else 0

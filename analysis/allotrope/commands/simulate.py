@@ -163,10 +163,9 @@ def simulated(
             "--json": lambda: as_json(document),
             "--csv": lambda: as_csv(rows(document)),
             "--html": lambda: render(simulation_page(trace, kind, document)),
-        }
+        },
+        lambda: None if outputs.takes_stdout else show(document, terminal()),
     )
-    if not outputs.takes_stdout:
-        show(document, terminal())
     return 0 if warning is None else 1
 
 

@@ -28,6 +28,7 @@ from ..output.pprof import encode
 from ..output.terminal import print_line, print_table, print_wrapped, say, terminal
 from ..system.allocators import own_version
 from ..system.errors import UserError
+from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
 from .words import (
     allocator_option,
@@ -132,6 +133,7 @@ def look_at(context: click.Context, pid: int, every: str | None, file: str | Non
         if name not in ("pid", "every", "json_file"):
             raise UserError(f"--pid looks at a process that runs; leave out {written}")
     seconds = None if every is None else parse_period(every)
+    need_proc("sites --pid")
     table = need_table(pid)
     before: Sites | None = None
     for number, moment in enumerate(repeated(seconds or 1)):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from ..features.hidden.verify import verify
+from ..system.machine import need_proc
 from .words import takes_command
 
 SCHEMA = "allotrope.verify-gc/1"
@@ -39,6 +40,7 @@ def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     allotrope verify-gc -- ./program
     allotrope verify-gc --every 500 -- ./program     more collections, so more to find
     """
+    need_proc("verify-gc")
     judgement = verify(command, every)
     if as_json:
         verdict = {"schema": SCHEMA, "verdict": judgement.verdict}

@@ -34,7 +34,6 @@ def vm(groups: tuple[str, ...], rounds: int, files: Files) -> None:
             "--json": lambda: as_json(document),
             "--csv": lambda: as_csv(rows(document)),
             "--html": lambda: render(vm_page(document)),
-        }
+        },
+        lambda: None if outputs.takes_stdout else print_results(document, terminal()),
     )
-    if not outputs.takes_stdout:
-        print_results(document, terminal())

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .errors import UserError
 from .places import PLACES, built
@@ -325,3 +325,28 @@ def launch_together(commands: Sequence[Launch]) -> list[Run]:
 def _close_all(gates: Sequence[socket.socket]) -> None:
     for gate in gates:
         gate.close()
+
+
+def run_to_its_end(
+    line: Sequence[str],
+    environment: Mapping[str, str],
+    started: Callable[[int], None] = lambda pid: None,
+) -> int:
+    """Its status. An interruption is the program's: a signal from the terminal has reached it, and
+    one that was sent to us is passed on. started: is told its process id."""
+    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        with subprocess.Popen(
+            line,
+            env=environment,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+        ) as child:
+            started(child.pid)
+            while child.poll() is None:
+                came = signal.sigwaitinfo(watched)
+                if came.si_signo != signal.SIGCHLD and came.si_code <= 0:
+                    child.send_signal(came.si_signo)
+            return child.returncode
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -199,7 +199,11 @@ def _ask(tool: str, path: str, addresses: Sequence[int]) -> dict[int, tuple[Plac
         if line.startswith("0x"):
             address = int(line, 16)
         elif line and address is not None:
-            named.setdefault(address, []).append(_place(line, next(lines, ""), path, address))
+            place = _place(line, next(lines, ""), path, address)
+            found = named.setdefault(address, [])
+            # Of a function that was split and inlined into itself there are two places.
+            if not found or place.function is None or found[-1].function != place.function:
+                found.append(place)
     return {address: tuple(places) for address, places in named.items()}
 
 

@@ -13,9 +13,9 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.units import format_bytes, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
-from ...statistics.verdicts import THRESHOLD, judge
+from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from ...system.errors import UserError
-from .gate import Condition
+from .gate import UNFIT, Condition, unfit_result
 from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
@@ -44,9 +44,30 @@ def check_pair(before: Document, after: Document) -> list[str]:
     only = names[0] ^ names[1]
     if only:
         notes.append(f"Only in one of them: {', '.join(sorted(only))}.")
-    if min(before["rounds"], after["rounds"]) < LEAST_JUDGED_ROUNDS:
-        notes.append(f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range.")
-    return notes
+    if _are_few(before, after):
+        notes.append(
+            f"Below {LEAST_JUDGED_ROUNDS} rounds there is no interval but a range, which decides "
+            "nothing."
+        )
+    return notes + _notes_of_status(before, after)
+
+
+def _are_few(before: Document, after: Document) -> bool:
+    return bool(min(before["rounds"], after["rounds"]) < LEAST_JUDGED_ROUNDS)
+
+
+def _by_spec(document: Document) -> dict[str, Mapping[str, Any]]:
+    return {str(one["spec"]): one for one in document["results"]}
+
+
+def _notes_of_status(before: Document, after: Document) -> list[str]:
+    return [
+        f"{spec} is {result['status']} in the {when} comparison"
+        + (", so its figures carry no verdict." if result["status"] in UNFIT else ".")
+        for when, document in (("earlier", before), ("later", after))
+        for spec, result in _by_spec(document).items()
+        if result["status"] != "ok"
+    ]
 
 
 def quotient(
@@ -83,7 +104,8 @@ def _seconds(value: float) -> str:
 def difference_rows(before: Document, after: Document) -> list[list[str]]:
     """A table, header first: a row for each allocator and quantity that both have."""
     base = after["baseline"]
-    old = {one["spec"]: one for one in before["results"]}
+    old, new = _by_spec(before), _by_spec(after)
+    few, threshold = _are_few(before, after), after.get("threshold") or THRESHOLD
     metrics = (after.get("server") or {}).get("metrics", ())
     rising = {f"metric:{one['name']}" for one in metrics if one["more_is_better"]}
     rows = [["allocator", "quantity", "before", "after", "change", "verdict"]]
@@ -95,15 +117,14 @@ def difference_rows(before: Document, after: Document) -> list[list[str]]:
                 continue
             ratio = quotient(*pair, "" if spec == base else "ratio")
             cells = [write(one["median"]) for one in pair]
-            rows.append([spec, name, *cells, *_verdict(ratio, key in rising)])
+            change = format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
+            verdict = "" if ratio is None else judge(ratio, threshold, key in rising)
+            if verdict and few:
+                verdict = Outcome.NOT_DECIDED
+            if any(unfit_result(results, (spec, base)) for results in (old, new)):
+                verdict = ""
+            rows.append([spec, name, *cells, change, verdict])
     return rows
-
-
-def _verdict(ratio: Estimate | None, more_is_better: bool) -> list[str]:
-    if ratio is None:
-        return ["–", ""]
-    verdict = judge(ratio, THRESHOLD, more_is_better)
-    return [format_ratio(ratio.median, ratio.low, ratio.high), verdict]
 
 
 def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
@@ -112,7 +133,7 @@ def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
         f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
         f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
         f"intervals allow; better or worse is what it shows to be so by more than "
-        f"{100 * THRESHOLD:.0f}%.",
+        f"{100 * (after.get('threshold') or THRESHOLD):.2g}%.",
         *notes,
     ]
 
@@ -130,6 +151,8 @@ def change_of(
                 f"--fail-if: '{condition.text}': with --against it is changes that are judged; "
                 "give a ratio or a percentage"
             )
+        if unfit_result(old, (spec, after["baseline"])) is not None:
+            return None
         kind = "" if spec == after["baseline"] else "ratio"
         return quotient(old.get(spec, {}).get(key), new[spec].get(key), kind)
 

@@ -42,6 +42,7 @@ SHORT_NAMES = {
     "mean": "memory_mean_bytes",
     "end": "memory_end_bytes",
 }
+UNFIT = ("out-of-reach", "different-output")
 EXAMPLE = "write it as 'blocks.cpu > 1.05'"
 
 
@@ -205,6 +206,11 @@ def judge(
             condition = given.about(key)
             if interval_of is None:
                 _refuse_ratio_to_itself(condition, spec, document["baseline"])
+            unfit = unfit_result(results, (spec, document["baseline"]))
+            if unfit is not None:
+                line = f"{given.text}: {unfit}, so nothing was measured, which is a failure"
+                judgements.append(Judgement(True, line))
+                continue
             interval = (
                 interval_of(condition, spec, key)
                 if interval_of
@@ -212,6 +218,15 @@ def judge(
             )
             judgements.append(_judgement(condition, spec, key, interval))
     return judgements
+
+
+def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None:
+    """Which of the allocators did not serve the program, or let it print something else, so that
+    its figures carry no verdict. None: neither."""
+    for spec in specs:
+        if spec in results and results[spec]["status"] in UNFIT:
+            return f"{spec} is {results[spec]['status']}"
+    return None
 
 
 def _judgement(condition: Condition, spec: str, key: str, interval: Estimate | None) -> Judgement:

@@ -12,10 +12,10 @@ import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Sequence
 
 from ...system import allocators
-from ...system.launch import signal_name
+from ...system.launch import run_to_its_end, signal_name
 from ...system.native import last_line, without_name
 from ...system.places import PLACES, built
 from ...system.scratch import scratch_folder
@@ -89,26 +89,6 @@ def close_unopened(pipe: Path) -> None:
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
         pass
-
-
-def run_to_its_end(line: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Its status. An interruption is the program's: a signal from the terminal has reached it, and
-    one that was sent to us is passed on."""
-    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    try:
-        with subprocess.Popen(
-            line,
-            env=environment,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
-        ) as recorder:
-            while recorder.poll() is None:
-                came = signal.sigwaitinfo(watched)
-                if came.si_signo != signal.SIGCHLD and came.si_code <= 0:
-                    recorder.send_signal(came.si_signo)
-            return recorder.returncode
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def verify(command: Sequence[str], every: int) -> Judgement:

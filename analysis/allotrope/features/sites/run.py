@@ -3,12 +3,12 @@
 
 import os
 import signal
-import subprocess
 from typing import Callable
 
 from ...system import allocators
 from ...system.errors import UserError
 from ...system.executables import STATUS_CANNOT_EXECUTE, need_preloadable
+from ...system.launch import run_to_its_end
 
 
 def choose(spec: str | None, command: tuple[str, ...]) -> allocators.Allocator:
@@ -49,20 +49,14 @@ def run(
     environment: dict[str, str],
     started: Callable[[int], None] = lambda pid: None,
 ) -> int:
-    """Runs it to its end, which an interruption from the terminal reaches by itself; the status
-    as a shell has it. started: is told its process id."""
+    """Runs it to its end (run_to_its_end); the status as a shell has it. started: is told its
+    process id."""
     try:
-        child = subprocess.Popen(command, env=environment)
+        status = run_to_its_end(command, environment, started)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(f"{command[0]}: cannot execute: {reason}", STATUS_CANNOT_EXECUTE) from None
-    started(child.pid)
-    while True:
-        try:
-            status = child.wait()
-            return status if status >= 0 else 128 - status
-        except KeyboardInterrupt:
-            continue
+    return status if status >= 0 else 128 - status
 
 
 def ending(status: int) -> str:
