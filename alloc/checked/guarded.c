@@ -52,16 +52,17 @@ static bool guard(char *start, size_t bytes)
     return !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_NONE));
 }
 
-/* Either kind of guard is taken away; in a sandbox, by fresh pages. */
+/* Takes either kind of guard away. Where the kernel refuses, or may not be asked (a sandbox), fresh
+ * pages take the place: a guard that stayed would meet the next block. What the pages hold is
+ * nobody's any more. */
 static void unguard(char *start, size_t bytes)
 {
-    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed)) {
-        SYSCALL_6(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (!atomic_load_explicit(&is_sandboxed, memory_order_relaxed) &&
+        !syscall_failed(SYSCALL_3(SYS_madvise, start, bytes, GUARD_REMOVE)) &&
+        !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE)))
         return;
-    }
-    SYSCALL_3(SYS_madvise, start, bytes, GUARD_REMOVE);
-    SYSCALL_3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
+    SYSCALL_6(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 static uint64_t state_of(const struct slab *slab)
