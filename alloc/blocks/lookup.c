@@ -50,10 +50,8 @@ size_t blocks_usable_size(const void *block)
     struct slab *slab = slab_at(block);
     if (!slab)
         return 0;
-    bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    bool live = exact && index < slab->capacity && block_is_live(slab, index);
-    return live || slab_of_suspect(block, &index) ? slab->block_bytes : 0;
+    size_t index;
+    return find_live(slab, block, &index) || slab_of_suspect(block, &index) ? slab->block_bytes : 0;
 }
 
 bool blocks_owns(const void *address)

@@ -25,12 +25,12 @@ static inline bool block_is_suspect(struct slab *slab, size_t index)
             slab_bit(index)) != 0;
 }
 
-/* The block is about to be freed. A bit that is clear is not written. */
-static inline void clear_suspect(struct slab *slab, size_t index)
+/* Blocks of a word are freed. Bits that are clear are not written. */
+static inline void clear_suspects(struct slab *slab, size_t word, uint64_t blocks)
 {
-    if (__builtin_expect(block_is_suspect(slab, index), 0))
-        __atomic_fetch_and(slab_suspects(slab, index / SLAB_WORD_BLOCKS), ~slab_bit(index),
-                           __ATOMIC_RELAXED);
+    uint64_t *suspects = slab_suspects(slab, word);
+    if (__builtin_expect((__atomic_load_n(suspects, __ATOMIC_RELAXED) & blocks) != 0, 0))
+        __atomic_fetch_and(suspects, ~blocks, __ATOMIC_RELAXED);
 }
 
 /* The program uses a block whose live bit is clear: reports a suspect to the collector, aborts for
@@ -60,12 +60,19 @@ static inline bool block_is_live(struct slab *slab, size_t index)
                                 : unit_is_live(fast_table_unit(slab_block(slab, index))));
 }
 
+/* The index of the live block that begins at an address of the slab. False: none does. */
+static inline bool find_live(struct slab *slab, const void *address, size_t *index)
+{
+    bool exact;
+    *index = slab_index(slab, address, &exact);
+    return exact && *index < slab->capacity && block_is_live(slab, *index);
+}
+
 /* The index of a block. Aborts when it is neither a live block of the slab nor a suspect. */
 static inline size_t live_index(struct slab *slab, const void *block, const char *function)
 {
-    bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    if (!exact || index >= slab->capacity || !block_is_live(slab, index))
+    size_t index;
+    if (!find_live(slab, block, &index))
         expect_suspect(function, block);
     return index;
 }

@@ -59,15 +59,8 @@ void push_remote_free(struct slab *slab, void *block, size_t index)
     }
 }
 
-/* A sweep may have come while the blocks were neither free nor remote: [on its way]. */
-static void clear_suspects(struct slab *slab, size_t word, uint64_t blocks)
-{
-    uint64_t *suspects = slab_suspects(slab, word);
-    if (blocks_heap.collector && (__atomic_load_n(suspects, __ATOMIC_RELAXED) & blocks))
-        __atomic_fetch_and(suspects, ~blocks, __ATOMIC_RELAXED);
-}
-
-/* [on its way]: from the exchange to the change of the free bits. */
+/* [on its way]: from the exchange to the change of the free bits. A sweep that comes between makes
+ * suspects of the blocks. */
 void take_remote_frees(struct slab *slab)
 {
     size_t words = slab_words(slab);
@@ -77,6 +70,7 @@ void take_remote_frees(struct slab *slab)
                 atomic_exchange_explicit(&slab->words[i].remote, 0, memory_order_acquire);
             blocks_clear_live(slab, i, blocks, false);
             slab_set_free(&slab->words[i], blocks);
-            clear_suspects(slab, i, blocks);
+            if (blocks_heap.collector)
+                clear_suspects(slab, i, blocks);
         }
 }

@@ -184,7 +184,7 @@ void free_slowly(void *block)
     if (!slab)
         return;
     size_t index = live_index(slab, block, "free");
-    clear_suspect(slab, index);
+    clear_suspects(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     if (slab_is_large(slab))
         large_block_free(slab, block);
     else if (thread_heap_of(slab) == thread_heap)

@@ -240,9 +240,8 @@ static __attribute__((noinline)) void free_found(const struct freeing *freeing)
         guarded_free(slab, freeing);
         return;
     }
-    bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    if (!exact || index >= slab->capacity || !block_is_live(slab, index)) {
+    size_t index;
+    if (!find_live(slab, block, &index)) {
         report_dead_pointer(freeing, slab);
     } else if (thread_heap_of(slab) == thread_heap) {
         clear_live(fast_table_unit(block));
@@ -301,7 +300,7 @@ static bool resize_slot(char *block, struct slab *slab, size_t size)
 static bool look_for_resize(const struct freeing *freeing, struct slab *slab,
                             struct block_facts *facts)
 {
-    bool exact;
+    size_t index;
     if (slab_is_large(slab)) {
         *facts = guarded_facts(slab);
         if (guarded_is_live(slab, freeing->block))
@@ -309,8 +308,7 @@ static bool look_for_resize(const struct freeing *freeing, struct slab *slab,
         report_dead_pointer(freeing, slab);
         return false;
     }
-    size_t index = slab_index(slab, freeing->block, &exact);
-    if (!exact || index >= slab->capacity || !block_is_live(slab, index)) {
+    if (!find_live(slab, freeing->block, &index)) {
         report_dead_pointer(freeing, slab);
         return false;
     }
