@@ -36,6 +36,7 @@ __thread struct thread_cache *thread_cache = &unstarted_cache;
 
 static struct {
     const struct layered_policy *policy;
+    const struct heap_policy *heap; /* that serves the options */
     const void *heap_options;
     _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
     size_t cache_bytes;
@@ -52,7 +53,7 @@ static struct depot depot = {.lock = LOCK_INITIALIZER(RANK_DEPOT)};
 
 static const struct heap_policy *heap_policy(void)
 {
-    return layers.policy->heap;
+    return layers.heap;
 }
 
 /* Arenas and caches. */
@@ -103,6 +104,7 @@ bool layered_init(const struct layered_policy *policy, const void *heap_options,
                   const struct layered_options *options)
 {
     layers.policy = policy;
+    layers.heap = heap_policy_for(policy->heap, heap_options);
     layers.heap_options = heap_options;
     layers.arena_limit = arena_limit_of(options->arenas);
     layers.cache_bytes = options->cache_bytes;
