@@ -759,7 +759,7 @@ bool layered_owns(const void *address)
 /* Threads and fork. */
 
 /* In an operation, or when the heap thaws. */
-static void retire_cache(struct thread_cache *cache)
+static void give_up_cache(struct thread_cache *cache)
 {
     empty_cache(cache);
     lock_acquire(&layers.lock);
@@ -777,11 +777,11 @@ static void retire_cache(struct thread_cache *cache)
 }
 
 /* In the child the cache is an orphan by now, as all others. */
-static void retire_deferred(const uintptr_t *words)
+static void give_up_deferred(const uintptr_t *words)
 {
     struct thread_cache *cache = (struct thread_cache *)words[0];
     if (!cache->is_orphan)
-        retire_cache(cache);
+        give_up_cache(cache);
 }
 
 void layered_thread_exit(void)
@@ -791,10 +791,10 @@ void layered_thread_exit(void)
     if (cache == &exited_cache || cache == &unstarted_cache)
         return;
     if (operation_begin()) {
-        retire_cache(cache);
+        give_up_cache(cache);
         operation_end();
     } else {
-        defer_one(retire_deferred, cache);
+        defer_one(give_up_deferred, cache);
         frozen_end();
     }
 }
