@@ -45,16 +45,12 @@ bool pages_unmap(void *address, size_t bytes)
     return false;
 }
 
-/* The kernel places a mapping directly below the one before it, so the plain size is tried
- * first; only when that comes out unaligned is more asked for and trimmed. */
-static void *map_anywhere(size_t bytes, size_t alignment, int protection, int flags)
+/* More than `bytes` is asked for, and trimmed. */
+static void *map_and_trim(size_t bytes, size_t alignment, int protection, int flags)
 {
-    char *start = map(NULL, bytes, protection, flags);
-    if (!start || ((uintptr_t)start & (alignment - 1)) == 0)
-        return start;
-    pages_unmap(start, bytes);
     size_t padded = bytes + alignment - PAGE_BYTES;
-    if (padded < bytes || !(start = map(NULL, padded, protection, flags)))
+    char *start = padded < bytes ? NULL : map(NULL, padded, protection, flags);
+    if (!start)
         return NULL;
     char *aligned = (char *)round_up((uintptr_t)start, alignment);
     if (aligned > start)
@@ -62,6 +58,28 @@ static void *map_anywhere(size_t bytes, size_t alignment, int protection, int fl
     if (aligned + bytes < start + padded)
         pages_unmap(aligned + bytes, (size_t)(start + padded - (aligned + bytes)));
     return aligned;
+}
+
+/* For where the kernel counts what is trimmed as committed, and refuses it. */
+static void *map_in_reserved(size_t bytes, size_t alignment, int protection, int flags)
+{
+    char *reserved = map_and_trim(bytes, alignment, PROT_NONE, MAP_NORESERVE);
+    char *start = reserved ? map(reserved, bytes, protection, flags | MAP_FIXED) : NULL;
+    if (reserved && !start)
+        pages_unmap(reserved, bytes);
+    return start;
+}
+
+/* The kernel places a mapping directly below the one before it, so the plain size is tried
+ * first. */
+static void *map_anywhere(size_t bytes, size_t alignment, int protection, int flags)
+{
+    char *start = map(NULL, bytes, protection, flags);
+    if (!start || ((uintptr_t)start & (alignment - 1)) == 0)
+        return start;
+    pages_unmap(start, bytes);
+    start = map_and_trim(bytes, alignment, protection, flags);
+    return start ? start : map_in_reserved(bytes, alignment, protection, flags);
 }
 
 /* A pointer whose lower half was overwritten by a small number, as old words on a stack often are,
@@ -116,12 +134,22 @@ bool pages_in_use(void *address, size_t bytes)
     return got != address;
 }
 
-bool pages_are_to_be_had(size_t bytes)
+static bool is_to_be_had(size_t bytes, int protection, int flags)
 {
-    void *got = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
+    void *got = map(NULL, bytes, protection, flags);
     if (got)
         pages_unmap(got, bytes);
     return got != NULL;
+}
+
+bool pages_are_to_be_had(size_t bytes)
+{
+    return is_to_be_had(bytes, PROT_READ | PROT_WRITE, 0);
+}
+
+bool addresses_are_to_be_had(size_t bytes)
+{
+    return is_to_be_had(bytes, PROT_NONE, MAP_NORESERVE);
 }
 
 void *pages_map(size_t bytes, size_t alignment)

@@ -41,7 +41,11 @@ bool pages_in_use(void *address, size_t bytes);
 /* Whether the kernel would give so many committed bytes now. */
 bool pages_are_to_be_had(size_t bytes);
 
-/* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. */
+/* Whether there are so many free addresses in a row now. */
+bool addresses_are_to_be_had(size_t bytes);
+
+/* Committed zero pages, aligned to `alignment`. NULL when the kernel refuses. Only `bytes` are
+ * committed; to find the place may take `bytes` and `alignment` of addresses. */
 void *pages_map(size_t bytes, size_t alignment);
 
 /* Has the kernel bring the pages of a range that reads as zero, as writes to each would: one call

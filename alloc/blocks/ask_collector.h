@@ -9,11 +9,12 @@
 
 /* Memory for a slab or a large block is needed: REFUSE is out of memory; RETRY: look for free
  * blocks again first. */
-static inline enum growth ask_collector(size_t bytes, unsigned tries, bool exhausted)
+static inline enum growth ask_collector(size_t alignment, size_t bytes, unsigned tries,
+                                        bool exhausted)
 {
     if (!blocks_heap.collector)
         return GROW;
-    return blocks_heap.collector->may_grow(bytes, tries, exhausted);
+    return blocks_heap.collector->may_grow(alignment, bytes, tries, exhausted);
 }
 
 /* Whether a collection, due now or meanwhile, has freed blocks. */

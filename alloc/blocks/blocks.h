@@ -55,9 +55,9 @@ enum growth {
 };
 
 struct blocks_collector {
-    /* Before the heap takes `bytes` more from its space. tries: how often it has been asked for
-     * this very request. exhausted: the kernel has refused. */
-    enum growth (*may_grow)(size_t bytes, unsigned tries, bool exhausted);
+    /* Before the heap takes `bytes` more from its space, at a multiple of `alignment`. tries: how
+     * often it has been asked for this very request. exhausted: the kernel has refused. */
+    enum growth (*may_grow)(size_t alignment, size_t bytes, unsigned tries, bool exhausted);
     /* Before a thread goes on to its next stock of free blocks. True: a collection has freed
      * blocks, look again. NULL: only growth counts. */
     bool (*may_collect)(void);

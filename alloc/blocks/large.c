@@ -133,7 +133,7 @@ static void *alloc(size_t alignment, size_t size, size_t mapping_from, enum run_
     size_t usable = usable_for(size);
     bool exhausted = false;
     for (unsigned tries = 0;; tries++) {
-        if (ask_collector(usable, tries, exhausted) == REFUSE)
+        if (ask_collector(alignment, usable, tries, exhausted) == REFUSE)
             return NULL;
         lock_acquire(&blocks_heap.lock);
         struct slab *slab = take_large(alignment, usable, mapping_from, wish);
@@ -404,7 +404,7 @@ static void *resize(struct slab *slab, size_t size)
     bool mapping = slab->state == SLAB_MAPPING;
     if (slab->is_of_fork)
         return usable == slab->block_bytes ? slab->base : NULL;
-    if (more > 0 && ask_collector(more, 0, false) == REFUSE)
+    if (more > 0 && ask_collector(BLOCK_ALIGNMENT, more, 0, false) == REFUSE)
         return NULL;
     lock_acquire(&blocks_heap.lock);
     bool resized;

@@ -75,8 +75,8 @@ static bool refill(struct thread_heap *heap, unsigned class_index)
         rebin_queued(heap);
         if (use_available(bin) || adopt(heap, class_index))
             return true;
-        enum growth growth =
-            ask_collector(slab_granules(class_index) * GRANULE_BYTES, tries, exhausted);
+        enum growth growth = ask_collector(
+            BLOCK_ALIGNMENT, slab_granules(class_index) * GRANULE_BYTES, tries, exhausted);
         if (growth == REFUSE)
             return false;
         if (growth == RETRY) {

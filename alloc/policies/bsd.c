@@ -10,6 +10,7 @@
  *   | header | payload ............... |   a block of 2^k bytes, at 8 mod 16
  *   | next   | ....................... |   the same, free
  *   | header | pad | back | payload .. |   over-aligned: `back` tells where the block begins
+ *   | header | rest | pad | far | payl.|   from 256 MiB on: `far` tells where `rest` is, which does
  *
  * Fixed by the source: the lists, the refill, ascending addresses within a refill, and when
  * realloc stays in place (the new size fits, and exceeds half of the payload less a header; the
@@ -81,20 +82,39 @@ static void *bsd_alloc(void *state, size_t size)
     return size_class <= BSD_MAX_CLASS ? take(state, size_class) : NULL;
 }
 
-/* A back header holds the distance to the block's own payload in units of 16 bytes. */
+/* A back header holds the distance to the block's own payload in units of 16 bytes. Where that is
+ * too far, it holds the part of it that is a multiple of FAR_UNIT, and a header of the same kind at
+ * that place, which is no payload, holds the rest. */
+static const size_t FAR_UNIT = BLOCK_ALIGNMENT << HEADER_VALUE_BITS;
+
+static void write_back(const char *payload, size_t units, enum header_state state)
+{
+    uint64_t *header = bsd_header(payload);
+    *header = header_word(header, (uint32_t)units, state);
+}
+
+static void write_way_back(const char *aligned, size_t distance)
+{
+    size_t far = distance / FAR_UNIT, rest = distance % FAR_UNIT;
+    if (far == 0) {
+        write_back(aligned, rest / BLOCK_ALIGNMENT, HEADER_BACK);
+        return;
+    }
+    write_back(aligned, far, HEADER_FAR);
+    if (rest > 0)
+        write_back(aligned - far * FAR_UNIT, rest / BLOCK_ALIGNMENT, HEADER_REST);
+}
+
 static void *bsd_alloc_aligned(void *state, size_t alignment, size_t size)
 {
-    if (alignment / BLOCK_ALIGNMENT >> HEADER_VALUE_BITS != 0 || size + alignment < size)
+    if (size + alignment < size)
         return NULL;
     char *payload = bsd_alloc(state, size + alignment - BLOCK_ALIGNMENT);
     if (!payload)
         return NULL;
     char *aligned = (char *)round_up((uintptr_t)payload, alignment);
-    if (aligned != payload) {
-        uint64_t *back = bsd_header(aligned);
-        *back = header_word(back, (uint32_t)((size_t)(aligned - payload) / BLOCK_ALIGNMENT),
-                            HEADER_BACK);
-    }
+    if (aligned != payload)
+        write_way_back(aligned, (size_t)(aligned - payload));
     return aligned;
 }
 
@@ -105,22 +125,45 @@ struct located {
     size_t offset; /* of the payload behind the block's own */
 };
 
+/* The header's word without its magic, which is below 2^32 if this is a header. */
+static uint64_t word_before(const char *payload)
+{
+    uint64_t *header = bsd_header(payload);
+    return header_read(header, *header);
+}
+
+static bool is_header(uint64_t word, enum header_state state)
+{
+    return (word & 0xFF) == state && word >> 32 == 0;
+}
+
+/* How far behind its block's own payload an over-aligned one is, by the headers on the way. */
+static size_t way_back(const char *payload, uint64_t word)
+{
+    if (is_header(word, HEADER_BACK))
+        return (word >> HEADER_VALUE_SHIFT) * BLOCK_ALIGNMENT;
+    if (!is_header(word, HEADER_FAR))
+        return 0;
+    size_t far = (word >> HEADER_VALUE_SHIFT) * FAR_UNIT;
+    uint64_t rest = word_before(payload - far);
+    return far +
+           (is_header(rest, HEADER_REST) ? (rest >> HEADER_VALUE_SHIFT) * BLOCK_ALIGNMENT : 0);
+}
+
 static struct located locate(const struct bsd_heap *heap, const void *payload)
 {
     struct located result = {0};
     if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0 || begins_segment(heap->pages, payload))
         return result;
-    uint64_t *header = bsd_header(payload);
-    uint64_t word = header_read(header, *header);
-    if ((word & 0xFF) == HEADER_BACK && word >> 32 == 0) {
-        result.offset = (word >> HEADER_VALUE_SHIFT) * BLOCK_ALIGNMENT;
-        header = bsd_header((const char *)payload - result.offset);
-        word = header_read(header, *header);
+    uint64_t word = word_before(payload);
+    if ((word & 0xFF) != HEADER_LIVE) {
+        result.offset = way_back(payload, word);
+        word = word_before((const char *)payload - result.offset);
     }
     uint64_t size_class = word >> HEADER_VALUE_SHIFT;
     if (size_class < BSD_MIN_CLASS || size_class > BSD_MAX_CLASS || (word & 0xFF) != HEADER_LIVE)
         return result;
-    result.header = header;
+    result.header = bsd_header((const char *)payload - result.offset);
     result.size_class = (unsigned)size_class;
     return result;
 }

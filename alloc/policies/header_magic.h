@@ -17,6 +17,8 @@
 enum header_state {
     HEADER_LIVE = 0xA7, /* the program's */
     HEADER_BACK = 0x59, /* before an over-aligned payload: tells where its block begins */
+    HEADER_FAR = 0x3C,  /* the same, farther than a value can tell: tells where the rest stands */
+    HEADER_REST = 0x96, /* the rest of the way, from there */
     HEADER_FREE = 0xE2, /* for heaps that keep headers on free blocks */
 };
 

@@ -43,6 +43,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/granule_map.h"
+#include "vm/pages.h"
 #include "vm/window.h"
 
 static const size_t LARGEST_INCREMENT = (size_t)2 << 20;
@@ -258,6 +259,13 @@ static void *take(size_t alignment, size_t size)
     return classic_heap_alloc(&classic->heap, size);
 }
 
+/* Whether an empty heap could have so much. Growth asks for all of it, whatever is free. */
+static bool may_ever_fit(size_t needed)
+{
+    return needed <= WINDOW_BYTES &&
+           (needed <= classic_heap_bytes(&classic->heap) || pages_are_to_be_had(needed));
+}
+
 /* The lock is held. */
 static void *take_or_collect(size_t alignment, size_t size)
 {
@@ -265,7 +273,7 @@ static void *take_or_collect(size_t alignment, size_t size)
     void *object = take(alignment, size);
     if (object)
         return object;
-    if (needed > WINDOW_BYTES || !collection_may_make_room(needed))
+    if (!may_ever_fit(needed))
         return NULL;
     if (classic_heap_bytes(&classic->heap) > 0 && collect()) {
         if (reclaimed_too_little())

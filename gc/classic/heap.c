@@ -30,6 +30,7 @@
 
 #include <string.h>
 
+#include "vm/kernel/resident.h"
 #include "vm/private_memory.h"
 #include "vm/pages.h"
 
@@ -225,13 +226,24 @@ static struct classic_chunk *take_run(struct classic_heap *heap, const struct la
     return NULL;
 }
 
+/* Of a larger object the program may touch few pages. So it gets fresh pages rather than cleared
+ * ones, and those that it has not written are not scanned. */
+static const size_t TOUCHED_MOST = (size_t)1 << 20;
+
+static void clear_chunks(struct classic_chunk *first, size_t chunks)
+{
+    size_t bytes = chunks * CLASSIC_CHUNK_BYTES;
+    if (bytes <= TOUCHED_MOST || !pages_discard(first, bytes))
+        memset(first, 0, bytes);
+}
+
 static void *alloc_large(struct classic_heap *heap, size_t alignment, size_t size)
 {
     struct layout layout = layout_for(alignment, size);
     struct classic_chunk *chunk = take_run(heap, &layout);
     if (!chunk)
         return NULL;
-    memset(chunk, 0, layout.chunks * CLASSIC_CHUNK_BYTES);
+    clear_chunks(chunk, layout.chunks);
     chunk->objects = 1;
     chunk->run = (uint32_t)layout.chunks;
     chunk->offset = (uint32_t)layout.offset;
@@ -417,9 +429,27 @@ __attribute__((no_sanitize("address"))) void classic_heap_mark(struct classic_he
     }
 }
 
+struct scan {
+    struct classic_heap *heap;
+    uintptr_t start, end; /* of the object */
+};
+
+static void scan_written(void *argument, uintptr_t start, uintptr_t end, bool readable)
+{
+    const struct scan *scan = argument;
+    (void)readable;
+    classic_heap_mark(scan->heap, (const void *)(start > scan->start ? start : scan->start),
+                      (const void *)(end < scan->end ? end : scan->end));
+}
+
 static void scan_object(struct classic_heap *heap, const void *object)
 {
-    classic_heap_mark(heap, object, (const char *)object + classic_heap_object_bytes(heap, object));
+    size_t bytes = classic_heap_object_bytes(heap, object);
+    struct scan scan = {heap, (uintptr_t)object, (uintptr_t)object + bytes};
+    if (bytes <= TOUCHED_MOST ||
+        !resident_each(round_down(scan.start, PAGE_BYTES), round_up(scan.end, PAGE_BYTES),
+                       scan_written, &scan))
+        classic_heap_mark(heap, object, (const char *)object + bytes);
 }
 
 static void empty_stack(struct classic_heap *heap)

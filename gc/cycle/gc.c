@@ -215,17 +215,17 @@ static bool may_collect(void)
 }
 
 /* Whether an empty heap could have so much. */
-static bool may_ever_fit(size_t bytes)
+static bool may_ever_fit(size_t alignment, size_t bytes)
 {
-    return !pace_is_over_limit(0, bytes) && collection_may_make_room(bytes);
+    return !pace_is_over_limit(0, bytes) && collection_may_make_room(alignment, bytes);
 }
 
-static enum growth may_grow(size_t bytes, unsigned tries, bool exhausted)
+static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
     size_t used = blocks_used_bytes();
     bool due = tries == 0 && !exhausted && !needs_no_collections() &&
                (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
-    if ((due || exhausted) && !may_ever_fit(bytes))
+    if ((due || exhausted) && !may_ever_fit(alignment, bytes))
         return REFUSE;
     if (due)
         return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)

@@ -214,10 +214,12 @@ bool collection_is_possible(struct collection_driver *driver)
 }
 
 /* What the heap holds, its window has taken or it has mapped, is counted high. */
-bool collection_may_make_room(size_t bytes)
+bool collection_may_make_room(size_t alignment, size_t bytes)
 {
     size_t held = window_used_bytes() + mapped_bytes();
-    return bytes <= held || pages_are_to_be_had(bytes - held);
+    size_t span = bytes + alignment; /* a pages_map of these */
+    return (bytes <= held || pages_are_to_be_had(bytes - held)) &&
+           (span <= held || addresses_are_to_be_had(span - held));
 }
 
 static void run(struct collection_driver *driver)

@@ -109,9 +109,9 @@ bool collection_is_possible(struct collection_driver *driver);
  * heap's lock may wait. */
 void collection_before_exec(struct collection_driver *driver);
 void collection_after_exec(struct collection_driver *driver);
-/* False: the kernel would refuse so many bytes even if the whole heap were given back to it, so no
- * collection makes room for them. Any thread, without a lock. */
-bool collection_may_make_room(size_t bytes);
+/* False: the kernel would refuse so many bytes, so aligned, even if the whole heap were given back
+ * to it, so no collection makes room for them. Any thread, without a lock. */
+bool collection_may_make_room(size_t alignment, size_t bytes);
 
 /* Collects. False: it was given up, and nothing was reclaimed. */
 bool collection_run(struct collection_driver *driver);

@@ -42,6 +42,8 @@ int main(void)
     for (size_t alignment = 8; alignment <= (size_t)1 << 23; alignment *= 2)
         for (size_t size = 0; size < 3000000; size = size * 4 + 1)
             require_family_aligns(alignment, size);
+    require_family_aligns((size_t)1 << 28, 100);
+    require_family_aligns((size_t)1 << 29, 100);
 
     static const size_t invalid[] = {0, 1, 2, 4, 7, 12, 24, 48, 100, 4095, 4097, SIZE_MAX};
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {

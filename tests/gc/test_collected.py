@@ -99,8 +99,9 @@ OF_ANY_PROGRAM = ["gc", "gc:free=ignore", "gc:policy=boehm", "gc:classic,pointer
 @pytest.mark.parametrize("spec", OF_ANY_PROGRAM)
 def test_no_collection_for_what_an_empty_heap_could_not_serve(spec: str, tmp_path: Path) -> None:
     under = Under("gc", LIBRARY, spec)
-    _, counted = under.run_counted([REFUSED_SIZES, "too-large"], tmp_path)
-    assert counted["gc"]["collections"] < 10  # of 2,400 requests that were refused
+    result, counted = under.run_counted([REFUSED_SIZES, "too-large"], tmp_path)
+    served = int(result.stdout)  # of 400 alignments, which may depend on a collection
+    assert counted["gc"]["collections"] < 10 + served  # of some 5,000 requests that were refused
 
 
 @pytest.mark.parametrize("spec", OF_ANY_PROGRAM)

@@ -37,6 +37,20 @@ static void test_mapped_pages_are_zero_writable_and_aligned(void **state)
     }
 }
 
+/* What is trimmed for the alignment is not asked for as memory. */
+static void test_alignment_may_exceed_all_memory(void **state)
+{
+    (void)state;
+    size_t alignment = (size_t)1 << 42;
+    assert_true(addresses_are_to_be_had(alignment));
+    char *pages = pages_map(SOME_BYTES, alignment);
+    assert_non_null(pages);
+    assert_int_equal((uintptr_t)pages % alignment, 0);
+    memset(pages, 1, SOME_BYTES);
+    assert_true(pages_unmap(pages, SOME_BYTES));
+    assert_true(addresses_are_to_be_had(alignment));
+}
+
 static void test_reserved_pages_have_no_access(void **state)
 {
     (void)state;
@@ -261,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounding_goes_to_the_multiple_at_or_beyond),
         cmocka_unit_test(test_mapped_pages_are_zero_writable_and_aligned),
+        cmocka_unit_test(test_alignment_may_exceed_all_memory),
         cmocka_unit_test(test_reserved_pages_have_no_access),
         cmocka_unit_test(test_map_at_takes_only_what_is_free),
         cmocka_unit_test(test_in_use_sees_a_single_page),

@@ -150,8 +150,9 @@ static void test_a_block_freed_by_another_thread_is_no_suspect_when_it_is_used_a
     assert_int_equal(*suspects & bit, 0);
 }
 
-static enum growth always_grow(size_t bytes, unsigned tries, bool exhausted)
+static enum growth always_grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
+    (void)alignment;
     (void)bytes;
     (void)tries;
     return exhausted ? REFUSE : GROW;

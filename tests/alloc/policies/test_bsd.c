@@ -159,6 +159,49 @@ static void test_aligned_blocks_waste_what_is_skipped_and_come_back(void **state
     assert_int_equal(handed_out(), before);
 }
 
+static char *take_far(size_t alignment)
+{
+    char *block = take_aligned(alignment, 100);
+    memset(block, 0xFF, 100);
+    return block;
+}
+
+/* The way from the payload back to the block's own does not fit one header. */
+static void test_aligned_blocks_far_behind_their_start_come_back(void **state)
+{
+    (void)state;
+    for (size_t alignment = (size_t)1 << 27; alignment <= (size_t)1 << 30; alignment *= 2) {
+        take(40); /* so that the way is no multiple of anything */
+        char *block = take_far(alignment);
+        assert_in_range(usable(block), 100, SIZE_MAX);
+        size_t bytes = usable(block) + heap.policy->waste(heap.state, block).alignment_bytes + 8;
+        assert_int_equal(bytes, 2 * alignment);
+        assert_true(heap_is_valid());
+        give(block);
+        assert_true(heap_is_valid());
+        assert_ptr_equal(take_far(alignment), block);
+        give(block);
+    }
+}
+
+static void free_far_twice(void *argument)
+{
+    (void)argument;
+    char *block = take_far((size_t)1 << 29);
+    give(block);
+    give(block);
+}
+
+/* Where the header on the way stands. */
+static void free_on_the_way(void *argument)
+{
+    (void)argument;
+    take(40);
+    char *block = take_far((size_t)1 << 29);
+    assert_in_range(heap.policy->waste(heap.state, block).alignment_bytes, 1 << 28, SIZE_MAX);
+    give(block - ((size_t)1 << 28));
+}
+
 static void test_impossible_alignments_and_sizes_are_refused(void **state)
 {
     (void)state;
@@ -309,6 +352,8 @@ static void test_what_is_no_live_block_is_refused(void **state)
     assert_aborts(free_unaligned, NULL, "not a live block");
     assert_aborts(free_overwritten, NULL, "its header was overwritten");
     assert_aborts(free_aligned_twice, NULL, "not a live block");
+    assert_aborts(free_far_twice, NULL, "not a live block");
+    assert_aborts(free_on_the_way, NULL, "not a live block");
 }
 
 static void test_usable_size_of_what_is_no_block_is_nothing(void **state)
@@ -370,6 +415,7 @@ int main(void)
         HEAP_TEST(test_blocks_are_never_merged_split_or_returned, plain),
         HEAP_TEST(test_realloc_stays_in_place_as_published, plain),
         HEAP_TEST(test_aligned_blocks_waste_what_is_skipped_and_come_back, plain),
+        HEAP_TEST(test_aligned_blocks_far_behind_their_start_come_back, plain),
         HEAP_TEST(test_impossible_alignments_and_sizes_are_refused, plain),
         HEAP_TEST(test_agrees_with_a_model, plain),
         HEAP_TEST(test_memory_may_come_in_segments_apart, plain),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "gc/classic/heap.h"
+#include "vm/kernel/resident.h"
 #include "vm/private_memory.h"
 #include "vm/pages.h"
 
@@ -93,6 +94,33 @@ static void test_an_empty_heap_gives_nothing_and_survives_a_collection(void **st
     assert_null(classic_heap_alloc(&heap, 1));
     assert_null(classic_heap_find(&heap, (uintptr_t)source.memory));
     assert_int_equal(collect(NULL, NULL).live_objects, 0);
+}
+
+static size_t pages_of(const char *object, size_t bytes)
+{
+    uintptr_t start = round_down((uintptr_t)object, PAGE_BYTES);
+    uintptr_t end = round_up((uintptr_t)object + bytes, PAGE_BYTES);
+    return pages_resident((void *)start, end - start) / PAGE_BYTES;
+}
+
+static void test_pages_of_a_large_object_that_were_not_written_take_no_memory(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)16 << 20;
+    assert_true(resident_open());
+    assert_true(classic_heap_grow(&heap, bytes + 2 * CLASSIC_CHUNK_BYTES));
+    char *large = classic_heap_alloc(&heap, bytes);
+    assert_int_equal(pages_of(large, bytes), 1); /* its header's */
+    void **last = (void **)(large + bytes) - 1;
+    *last = classic_heap_alloc(&heap, 24);
+    assert_int_equal(collect(&large, &large + 1).live_objects, 2);
+    assert_int_equal(pages_of(large, bytes), 2);
+    memset(large, 1, bytes);
+    assert_int_equal(collect(NULL, NULL).live_objects, 0);
+    assert_ptr_equal(classic_heap_alloc(&heap, bytes), large);
+    assert_int_equal(pages_of(large, bytes), 1);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(large[i], 0);
 }
 
 static void test_objects_lie_behind_the_header_of_their_chunk(void **state)
@@ -386,6 +414,7 @@ int main(void)
         TEST(test_an_empty_heap_gives_nothing_and_survives_a_collection),
         TEST(test_objects_lie_behind_the_header_of_their_chunk),
         TEST(test_only_a_pointer_to_the_start_keeps_an_object),
+        TEST(test_pages_of_a_large_object_that_were_not_written_take_no_memory),
         cmocka_unit_test_setup_teardown(test_with_interior_any_byte_keeps_an_object,
                                         set_up_interior, tear_down),
         cmocka_unit_test_setup_teardown(test_with_interior_a_pointer_behind_the_end_keeps_an_object,

@@ -27,9 +27,9 @@ static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 static void **parents[8]; /* roots */
 static uintptr_t children[CHILDREN];
 
-static enum growth grow(size_t bytes, unsigned tries, bool exhausted)
+static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
-    (void)bytes, (void)tries, (void)exhausted;
+    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
     return GROW;
 }
 

@@ -16,9 +16,9 @@ static void *blocks[BLOCKS];
 
 static void suspect_used(const void *block, size_t bytes, const char *function);
 
-static enum growth grow(size_t bytes, unsigned tries, bool exhausted)
+static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
-    (void)bytes, (void)tries, (void)exhausted;
+    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
     return GROW;
 }
 
