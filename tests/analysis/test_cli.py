@@ -539,3 +539,26 @@ def test_without_a_terminal_rows_are_whole_lines(real: Command) -> None:
 def test_errors_are_in_ascii_too(real: Command) -> None:
     done = real.run("verify-gc", "--", "/µ–", environment={"LC_ALL": "C"})
     assert done.stderr == "allotrope: /u-: command not found\n"
+
+
+@pytest.mark.parametrize(
+    "words, part",
+    [
+        ("simulate pages a.alt", "allotrope-simulate"),
+        ("trace info a.alt", "trace/allotrope-trace"),
+        ("lifetimes a.ale", "trace/allotrope-events"),
+        ("vm --rounds 1", "allotrope-vm"),
+    ],
+)
+def test_the_signal_that_killed_a_part_of_ours_is_named(
+    tmp_path: Path, words: str, part: str
+) -> None:
+    program = tmp_path / part
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\nprintf '{\"a'\nkill -KILL $$\n")
+    program.chmod(0o755)
+    for name in ("a.alt", "a.ale"):
+        (tmp_path / name).write_bytes(b"")
+    done = Command(tmp_path).run(*words.split(), cwd=tmp_path)
+    assert done.returncode == 137, done.stderr
+    assert f"allotrope: {program.name} was killed by SIGKILL\n" in done.stderr
