@@ -154,15 +154,17 @@ def test_the_size_told_is_the_files(command: Command, tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_holds_nobody_up(command: Command, tmp_path: Path) -> None:
-    """Not even while it waits to be waited for: its number is still taken then."""
+    """Not even while it waits to be waited for: its number is still taken then. The program ends
+    with its writer; what the program has started runs on."""
     done = tmp_path / "done"
     loop = 'for (; i < 8e6; i++) a[i % 99] = i "x"'
     script = f'BEGIN {{ print "up"; fflush(); {loop}; print > "{done}" }}'
-    words = ["events", "-o", str(tmp_path / "k.ale"), "--", "gawk", script]
+    shell = ["sh", "-c", 'gawk "$0"; true', script]
+    words = ["events", "-o", str(tmp_path / "k-%p.ale"), "--", *shell]
     writer = command.start(*words, stdout=subprocess.PIPE)
     assert writer.stdout is not None and writer.stdout.readline() == "up\n"
     os.kill(writer.pid, signal.SIGKILL)
-    writer.stdout.read()  # until the program has ended, which the writer does not outlive
+    writer.stdout.read()  # until gawk has ended, which the writer does not outlive
     assert done.exists()
     assert writer.wait(60) == -signal.SIGKILL
 
