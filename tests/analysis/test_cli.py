@@ -481,6 +481,7 @@ def test_every_help_has_an_example_and_help_shows_it(real: Command) -> None:
         assert f"\n  allotrope {' '.join(path)}" in shown or "| allotrope" in shown, path
     assert real.run("help", "trace", "info").stdout == real.run("trace", "info", "--help").stdout
     assert real.run("help").stdout == real.run("--help").stdout
+    assert real.run("help", "sites", "diff").stdout == real.run("sites", "diff", "--help").stdout
 
 
 def test_summaries_are_whole_sentences(real: Command) -> None:
@@ -495,7 +496,10 @@ def test_summaries_are_whole_sentences(real: Command) -> None:
         ("comapre", "there is no word 'comapre'; did you mean compare?"),
         ("xyzzy", "there is no word 'xyzzy'; see allotrope --help"),
         ("trace inof", "there is no word 'inof'; did you mean info?"),
+        ("trace cat run.alt", "there is no word 'cat'; trace dump prints a trace as text"),
         ("help stat", "there is no word 'stat'; did you mean stats?"),
+        ("help sites dif", "allotrope sites has no word 'dif'; it has diff"),
+        ("help stats diff", "allotrope stats has no words of its own"),
         ("run -a jemaloc -- true", "; did you mean jemalloc?"),
         ("compare --round 3 -- true", "--rounds"),
     ],

@@ -180,6 +180,24 @@ def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> 
     assert 0 < json.loads(done.stdout)["objects"] < whole["objects"]
 
 
+def test_a_file_that_is_cut_before_its_events_has_no_tables(
+    command: Command, tmp_path: Path
+) -> None:
+    file, cut = tmp_path / "t.ale", tmp_path / "cut.ale"
+    record(command, file, PROGRAM, "plain", status=3)
+    content = file.read_bytes()
+    cut.write_bytes(content[: content.index(b"ACHK", content.index(b"ACHK") + 1) + 20])
+    done = command.run("lifetimes", str(cut))
+    assert done.returncode == 1 and "at byte" in done.stderr
+    assert done.stdout == "No object was allocated in what there is of the recording.\n"
+
+
+def test_a_full_disk_is_called_so(command: Command) -> None:
+    done = command.run("events", "-o", "/dev/full", "--", PROGRAM, "plain")
+    assert done.returncode == 1
+    assert "/dev/full: cannot be written: No space left on device" in done.stderr
+
+
 def test_damage_is_told_with_its_place(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "t.ale"
     record(command, file, PROGRAM, "threads")
