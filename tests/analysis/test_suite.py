@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from allotrope.features.compare.page import compare_page
 from allotrope.features.suite import page as suite_page
 from allotrope.features.suite.output import mean_ratio, means, recommend_suite
 from allotrope.output import page
@@ -418,6 +419,17 @@ class TestWords:
             "undecided",
             f"{strangers[0]} did not serve go (it is linked statically).",
         )
+
+
+@pytest.mark.parametrize("rounds, word", [(2, "range"), (9, "interval")])
+def test_pages_call_a_range_a_range(mock: Command, suite: Any, rounds: int, word: str) -> None:
+    _, document = suite(mock, TWO, rounds=rounds)
+    comparison = document["programs"][0]["comparison"]
+    for made in (suite_page.suite_page(document), compare_page(comparison)):
+        text = page.render(made)
+        other = {"range": "interval", "interval": "range"}[word]
+        assert f"with their {word}s" in text and f"with their {other}s" not in text
+        assert f"with its {other}" not in text and f"are the {other}s" not in text
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
