@@ -481,6 +481,7 @@ def test_every_help_has_an_example_and_help_shows_it(real: Command) -> None:
         assert f"\n  allotrope {' '.join(path)}" in shown or "| allotrope" in shown, path
     assert real.run("help", "trace", "info").stdout == real.run("trace", "info", "--help").stdout
     assert real.run("help").stdout == real.run("--help").stdout
+    assert real.run("help", "sites", "diff").stdout == real.run("sites", "diff", "--help").stdout
 
 
 def test_summaries_are_whole_sentences(real: Command) -> None:
@@ -495,7 +496,10 @@ def test_summaries_are_whole_sentences(real: Command) -> None:
         ("comapre", "there is no word 'comapre'; did you mean compare?"),
         ("xyzzy", "there is no word 'xyzzy'; see allotrope --help"),
         ("trace inof", "there is no word 'inof'; did you mean info?"),
+        ("trace cat run.alt", "there is no word 'cat'; trace dump prints a trace as text"),
         ("help stat", "there is no word 'stat'; did you mean stats?"),
+        ("help sites dif", "allotrope sites has no word 'dif'; it has diff"),
+        ("help stats diff", "allotrope stats has no words of its own"),
         ("run -a jemaloc -- true", "; did you mean jemalloc?"),
         ("compare --round 3 -- true", "--rounds"),
     ],
@@ -539,3 +543,26 @@ def test_without_a_terminal_rows_are_whole_lines(real: Command) -> None:
 def test_errors_are_in_ascii_too(real: Command) -> None:
     done = real.run("verify-gc", "--", "/µ–", environment={"LC_ALL": "C"})
     assert done.stderr == "allotrope: /u-: command not found\n"
+
+
+@pytest.mark.parametrize(
+    "words, part",
+    [
+        ("simulate pages a.alt", "allotrope-simulate"),
+        ("trace info a.alt", "trace/allotrope-trace"),
+        ("lifetimes a.ale", "trace/allotrope-events"),
+        ("vm --rounds 1", "allotrope-vm"),
+    ],
+)
+def test_the_signal_that_killed_a_part_of_ours_is_named(
+    tmp_path: Path, words: str, part: str
+) -> None:
+    program = tmp_path / part
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\nprintf '{\"a'\nkill -KILL $$\n")
+    program.chmod(0o755)
+    for name in ("a.alt", "a.ale"):
+        (tmp_path / name).write_bytes(b"")
+    done = Command(tmp_path).run(*words.split(), cwd=tmp_path)
+    assert done.returncode == 137, done.stderr
+    assert f"allotrope: {program.name} was killed by SIGKILL\n" in done.stderr

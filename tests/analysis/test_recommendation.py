@@ -324,7 +324,7 @@ class TestFindings:
         )
         case = Case().add("a", heap=heap)
         assert case.said("Fragmentation") == ""
-        assert "95.0 MiB, 48% of the heap" in case.said("Rounding")
+        assert "95.0 MiB of the heap's 200 MiB (48%)" in case.said("Rounding")
 
     def test_garbage_is_not_called_fragmentation(self) -> None:
         heap = account(

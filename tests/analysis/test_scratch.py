@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Folders for what is needed only while we run: a killed owner's goes with the next command."""
+"""What a killed command leaves: no program, and folders that go with the next command."""
 
+import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -73,3 +75,23 @@ def test_a_killed_comparison_leaves_nothing_to_the_next(real: Command, place: Pa
     assert list(place.glob(f"{PREFIX}*"))
     assert real.run(*line, "true").returncode == 0
     assert [left.name for left in place.iterdir()] == ["mark"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["compare --rounds=1 -a glibc", "sites", "events -o a.ale", "verify-gc", "record -o a.alt"]
+    + ["locality --json a.json"],
+    ids=lambda words: str(words.split()[0]),
+)
+def test_a_killed_command_leaves_no_program(real: Command, place: Path, words: str) -> None:
+    mark, never = place / "mark", place / "never"
+    os.mkfifo(never)
+    script = f"echo >{mark}; read line <{never}; exit 0"
+    with real.start(*words.split(), "--", "/bin/sh", "-c", script, cwd=place) as process:
+        await_that(mark.exists)
+        process.kill()
+    await_that(lambda: not processes_that_name(place))
+    left = processes_that_name(place)
+    for one in left:
+        os.kill(int(one), signal.SIGKILL)
+    assert not left

@@ -134,6 +134,10 @@ class TestWhatIsMeasured:
             assert result["metric:lag"]["median"] == 1234.5
             assert result["memory_timeline"]["bytes"] and result["memory_end_bytes"]["median"] > 0
         assert "CPU µs/request" in done.stdout
+        said = done.stdout[done.stdout.index("What the load said") :].splitlines()
+        assert said[1].split() == ["figure", "allocator", "median", "ratio", "verdict"]
+        assert said[2].split() == ["lag", "glibc", "1,234", "baseline", "–"]
+        assert said[3].split() == "lag blocks 1,234 1.000 [1.000, 1.000] not decided".split()
 
     def test_setup_and_cleanup_surround_each_start(self, trial: Trial, tmp_path: Path) -> None:
         log = tmp_path / "log"
@@ -161,6 +165,13 @@ class TestWhatIsMeasured:
         done, _ = trial.compare("CLIENT burn 1", "--html", str(page))
         assert done.returncode == 0, done.stderr
         assert "server-memory" in page.read_text()
+        assert "The load printed no figures that are known here" in page.read_text()
+
+    def test_a_load_that_tells_no_requests_is_told_so(self, trial: Trial) -> None:
+        done, _ = trial.compare("CLIENT x 1; echo SET: 5.0 requests per second")
+        assert done.returncode == 0, done.stderr
+        said = "The load does not print how many requests there were; --metric 'requests=REGEX'"
+        assert said in " ".join(done.stdout.split())
 
 
 class TestFaults:

@@ -303,6 +303,18 @@ class TestAccount:
         found = served.account([row("blocks", 5, "sh"), row("static", 0.1, "go")], mine)
         assert not served.is_out_of_reach(found)
 
+    def test_counts_of_different_commands_are_not_mixed(self) -> None:
+        processes = [row("blocks", 5, "gawk"), row("blocks", 1, "sh"), row("static", 0.1, "go")]
+        processes[0].serving = Serving("blocks", "/x", 200_000)
+        processes[2].serving = Serving("static", "/go", None)
+        found = served.account([*processes, row("blocks", 1, "sh")], choose("blocks"))
+        assert served.cell(found) == "blocks (200k)"
+        assert served.by_command(found) == (
+            "gawk 200k, sh 20 in 2 processes, go not counted (static)"
+        )
+        alone = served.account(processes[:1], choose("blocks"))
+        assert served.by_command(alone) == ""
+
     def test_alike_processes_are_one_row(self) -> None:
         found = served.account([row("glibc", 1)] * 300, glibc())
         assert found is not None and len(found["rows"]) == 1 and found["processes"] == 300

@@ -202,6 +202,10 @@ def test_output_and_status_are_the_commands(real: Command) -> None:
         (("--json", "/nowhere/x", "true"), "there is no folder /nowhere"),
         (("--json", "-", "true"), "name a file"),
         (("--json", "x", "--pprof", "x", "true"), "already written by --"),
+        (("diff",), "sites diff takes two files that --json wrote"),
+        (("diff", "a.json"), "sites diff takes two files that --json wrote; one is given"),
+        (("diff", "a", "b.json", "c"), "sites diff takes two files that --json wrote; 3 are given"),
+        (("diff", "a", "b.json"), "cannot read a"),
     ],
 )
 def test_bad_input_is_told_in_a_line(

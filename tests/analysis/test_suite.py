@@ -13,8 +13,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from allotrope.features.compare.page import compare_page
 from allotrope.features.suite import page as suite_page
-from allotrope.features.suite.output import mean_ratio, recommend_suite
+from allotrope.features.suite.output import mean_ratio, means, recommend_suite
 from allotrope.output import page
 from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
@@ -372,7 +373,6 @@ class TestMeans:
 
 def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
     """A suite in which mock takes `factor` times glibc's CPU and memory, but for a little."""
-    from allotrope.features.suite.output import means
     from allotrope.statistics.intervals import summarize
 
     for entry in document["programs"]:
@@ -401,6 +401,35 @@ class TestWords:
     def test_two_rounds_do_not_decide(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=2)
         assert recommend_suite(document)[0].kind == "undecided"
+
+    @pytest.mark.parametrize("strangers", [("glibc", "mock"), ("mock",)], ids=["both", "mock"])
+    def test_who_served_no_program_is_the_reason(
+        self, mock: Command, suite: Any, strangers: tuple[str, ...]
+    ) -> None:
+        _, document = suite(mock, TWO, rounds=9)
+        row = {"command": "go", "allocator": "static", "object": "/go", "in_reach": False}
+        for entry in document["programs"]:
+            for result in entry["comparison"]["results"]:
+                if result["spec"] in strangers:
+                    served = {"rows": [row | {"processes": 1, "allocations": None}]}
+                    result |= {"status": "out-of-reach", "served": served}
+        document["means"] = means(document)
+        sentence = recommend_suite(document)[0]
+        assert (sentence.kind, sentence.text) == (
+            "undecided",
+            f"{strangers[0]} did not serve go (it is linked statically).",
+        )
+
+
+@pytest.mark.parametrize("rounds, word", [(2, "range"), (9, "interval")])
+def test_pages_call_a_range_a_range(mock: Command, suite: Any, rounds: int, word: str) -> None:
+    _, document = suite(mock, TWO, rounds=rounds)
+    comparison = document["programs"][0]["comparison"]
+    for made in (suite_page.suite_page(document), compare_page(comparison)):
+        text = page.render(made)
+        other = {"range": "interval", "interval": "range"}[word]
+        assert f"with their {word}s" in text and f"with their {other}s" not in text
+        assert f"with its {other}" not in text and f"are the {other}s" not in text
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])

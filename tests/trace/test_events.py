@@ -154,15 +154,17 @@ def test_the_size_told_is_the_files(command: Command, tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_holds_nobody_up(command: Command, tmp_path: Path) -> None:
-    """Not even while it waits to be waited for: its number is still taken then."""
+    """Not even while it waits to be waited for: its number is still taken then. The program ends
+    with its writer; what the program has started runs on."""
     done = tmp_path / "done"
     loop = 'for (; i < 8e6; i++) a[i % 99] = i "x"'
     script = f'BEGIN {{ print "up"; fflush(); {loop}; print > "{done}" }}'
-    words = ["events", "-o", str(tmp_path / "k.ale"), "--", "gawk", script]
+    shell = ["sh", "-c", 'gawk "$0"; true', script]
+    words = ["events", "-o", str(tmp_path / "k-%p.ale"), "--", *shell]
     writer = command.start(*words, stdout=subprocess.PIPE)
     assert writer.stdout is not None and writer.stdout.readline() == "up\n"
     os.kill(writer.pid, signal.SIGKILL)
-    writer.stdout.read()  # until the program has ended, which the writer does not outlive
+    writer.stdout.read()  # until gawk has ended, which the writer does not outlive
     assert done.exists()
     assert writer.wait(60) == -signal.SIGKILL
 
@@ -176,6 +178,24 @@ def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> 
     assert done.returncode == 1
     assert "ends early, at byte" in done.stderr
     assert 0 < json.loads(done.stdout)["objects"] < whole["objects"]
+
+
+def test_a_file_that_is_cut_before_its_events_has_no_tables(
+    command: Command, tmp_path: Path
+) -> None:
+    file, cut = tmp_path / "t.ale", tmp_path / "cut.ale"
+    record(command, file, PROGRAM, "plain", status=3)
+    content = file.read_bytes()
+    cut.write_bytes(content[: content.index(b"ACHK", content.index(b"ACHK") + 1) + 20])
+    done = command.run("lifetimes", str(cut))
+    assert done.returncode == 1 and "at byte" in done.stderr
+    assert done.stdout == "No object was allocated in what there is of the recording.\n"
+
+
+def test_a_full_disk_is_called_so(command: Command) -> None:
+    done = command.run("events", "-o", "/dev/full", "--", PROGRAM, "plain")
+    assert done.returncode == 1
+    assert "/dev/full: cannot be written: No space left on device" in done.stderr
 
 
 def test_damage_is_told_with_its_place(command: Command, tmp_path: Path) -> None:

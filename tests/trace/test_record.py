@@ -707,6 +707,12 @@ def test_the_command_records_tells_and_cuts(real: Command, tmp_path: Path) -> No
         f"{'w' if kind == 'store' else 'r'} {int(address, 16):x} {int(size):x}"
         for _, kind, address, size, *_ in rows
     ]
+    half = tmp_path / "half.alt"
+    half.write_bytes(trace.read_bytes()[:3000])
+    shown = real.run("trace", "info", str(half)).stdout
+    assert "references                  0\n" in shown and "events " in shown
+    assert not any(line.startswith(("by ", "class and")) for line in shown.splitlines())
+    assert shown.splitlines()[-1] != "events"
     with trace.open() as source:  # once more, over the file that is there
         again = real.run("trace", "cut", "--count", "10", "-o", str(short), "-", stdin=source)
     assert again.returncode == 0, again.stderr

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,9 @@ static _Noreturn void become_command(struct events_recorder *recorder, pid_t par
 {
     const struct events_record_options *options = recorder->options;
     char path[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* who records it may be killed */
+    if (getppid() != parent)
+        _exit(127);
     if (!strstr(options->output, "%p"))
         atomic_store(&recorder->pool->only, (uint32_t)getpid());
     snprintf(path, sizeof path, "/proc/%d/fd/%d", parent, recorder->pool_fd);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -131,11 +132,19 @@ static void forget_threads(struct recording *recording)
     recording->thread_count = 0;
 }
 
+/* A device has no end to cut off; what it cannot take it says when it is written. */
+static bool empty(int fd)
+{
+    struct stat status;
+    bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    return !is_file || (ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+}
+
 /* Begins the file, or begins it again. */
 static void begin_file(struct events_recorder *recorder, struct recording *recording)
 {
     char *description = describe(recorder, recording);
-    if (!description || ftruncate(recording->fd, 0) < 0 || lseek(recording->fd, 0, SEEK_SET) < 0)
+    if (!description || !empty(recording->fd))
         recording->writer = NULL;
     else
         recording->writer = event_writer_open(recording->fd, description, recorder->options->level);

@@ -30,6 +30,7 @@ from ..features.compare.gate import (
 from ..features.compare.measure import BUILD, MOST_ROUNDS, Comparison, Plan, check_plan, compare
 from ..features.compare.page import compare_page
 from ..features.compare.recommendation import Document, recommend
+from ..features.compare.servers import load_rows
 from ..features.compare.witness import call_witnesses, witness_lines, witness_rows
 from ..features.latency.output import latency_rows, latency_words
 from ..features.server.plan import ServerPlan
@@ -598,6 +599,11 @@ def show_results(
     """The table and what follows from it."""
     compare_output.print_comparison(console, comparison)
     print_line(console, "")
+    rows = load_rows(comparison)
+    if rows[1:]:
+        print_line(console, "What the load said", "bold")
+        print_table(console, rows, left=(0, 1, 4), styles=[""] * len(rows[1:]))
+        print_line(console, "")
     say(console, recommend(document))
     if comparison.plan.latency:
         print_line(console, "")

@@ -176,7 +176,16 @@ def show_look(stderr: bool, now: Sites, before: Sites | None, moment: float) -> 
 
 def is_difference(command: tuple[str, ...]) -> bool:
     """`sites diff A B` with two reports; the program diff under sites is /usr/bin/diff."""
-    return len(command) == 3 and command[0] == "diff" and command[1].endswith(".json")
+    files = command[1:]
+    if command[:1] != ("diff",) or (files and not any(one.endswith(".json") for one in files)):
+        return False
+    if len(files) != 2:
+        given = {0: "none is", 1: "one is"}.get(len(files), f"{len(files)} are")
+        raise UserError(
+            f"sites diff takes two files that --json wrote; {given} given (the program diff is "
+            "/usr/bin/diff)"
+        )
+    return True
 
 
 def show_difference(context: click.Context, before: str, after: str) -> int:

@@ -49,12 +49,15 @@ def summary(command: click.Command) -> str:
 ELSEWHERE = {
     "attach": "sites --pid PID and stats PID look into a running process",
     "bench": "compare measures a command under several allocators",
+    "cat": "trace dump prints a trace as text",
     "diff": "sites diff A B, and compare --from NEW --against OLD",
     "heap": "sites tells where the memory was allocated, stats PID how the heap is",
     "latency": "run --latency and compare --latency time the calls",
     "leaks": "sites -- CMD tells what was never freed and where it was allocated, and "
     "sites --pid PID what a running process holds",
+    "print": "trace dump prints a trace as text",
     "profile": "sites -- CMD tells where the memory was allocated",
+    "show": "trace info shows what a trace holds, and trace dump each reference",
     "server": "compare --server measures a server under a load",
     "suite": "compare --suite FILE measures many programs",
 }

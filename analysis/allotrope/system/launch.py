@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from .children import ends_with_us, signal_name
 from .errors import UserError
 from .places import PLACES, built
 from .scratch import scratch_folder
@@ -64,14 +65,6 @@ class Run:
         if self.signal is not None:
             return f"killed by {signal_name(self.signal)}"
         return f"exit status {self.exit_status}"
-
-
-def signal_name(number: int) -> str:
-    """SIGSEGV for 11; the number itself for a real-time signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _read_report(report: dict[str, Any]) -> Run:
@@ -333,15 +326,17 @@ def run_to_its_end(
     started: Callable[[int], None] = lambda pid: None,
 ) -> int:
     """Its status. An interruption is the program's: a signal from the terminal has reached it, and
-    one that was sent to us is passed on. started: is told its process id."""
+    one that was sent to us is passed on. A KILL of us kills it. started: is told its process id."""
     watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    ends = ends_with_us()
+
+    def begin() -> None:
+        ends()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
-        with subprocess.Popen(
-            line,
-            env=environment,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
-        ) as child:
+        with subprocess.Popen(line, env=environment, preexec_fn=begin) as child:
             started(child.pid)
             while child.poll() is None:
                 came = signal.sigwaitinfo(watched)

@@ -6,8 +6,9 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
+from .children import ends_with_us, was_killed
 from .places import built
 
 # What a program of ours begins its one line on standard error with.
@@ -21,16 +22,16 @@ POWER_KEY = re.compile(r"2\^(\d\d)|from_2\^(\d\d)_us")
 class Answer:
     output: bytes
     message: str  # what it said on standard error, without its name; often empty
-    status: int  # below 0: the signal that ended it
+    status: int
 
 
-def ask(
-    program: Path, *words: str | Path, child_begins: Callable[[], None] | None = None
-) -> Answer:
-    """Runs a program of ours to its end. Raises UserError where it is not built. child_begins: is
-    called in the child before it becomes the program."""
+def ask(program: Path, *words: str | Path) -> Answer:
+    """Runs a program of ours to its end, or to ours. Raises UserError where it is not built. What
+    a killed one wrote is no answer."""
     line = [str(built(program)), *map(str, words)]
-    done = subprocess.run(line, capture_output=True, check=False, preexec_fn=child_begins)
+    done = subprocess.run(line, capture_output=True, check=False, preexec_fn=ends_with_us())
+    if done.returncode < 0:
+        return Answer(b"", was_killed(program, done.returncode), 128 - done.returncode)
     said = without_name(done.stderr.decode(errors="replace").strip())
     return Answer(done.stdout, said, done.returncode)
 

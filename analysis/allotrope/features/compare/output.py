@@ -279,6 +279,14 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
     return [*lines, *_what_went_wrong(comparison)]
 
 
+def _allocations_by_command(comparison: Comparison) -> list[str]:
+    """Of the first contender that has any; the others' are in the page and in JSON."""
+    for contender in comparison.contenders:
+        if said := served.by_command(contender.served):
+            return [f"Allocations by command, under {contender.allocator.spec}: {said}."]
+    return []
+
+
 def _what_went_wrong(comparison: Comparison) -> list[str]:
     """And what collectors did."""
     lines = []
@@ -286,9 +294,9 @@ def _what_went_wrong(comparison: Comparison) -> list[str]:
         lines.append(f"Incomplete: {comparison.incomplete}.")
     if any(contender.served for contender in comparison.contenders):
         lines.append(
-            "served by: whose malloc the process with most CPU really uses (allocations of all "
-            "processes that were counted)."
+            "served by: whose malloc the command with most CPU really uses (its allocations)."
         )
+        lines += _allocations_by_command(comparison)
     lines += served.notes([_result(comparison, one) for one in comparison.contenders])
     for contender in comparison.contenders:
         if contender.failure is not None:

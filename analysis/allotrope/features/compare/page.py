@@ -120,7 +120,7 @@ def trade_off_section(document: Document, prefix: str) -> Section:
         name=f"{prefix}trade-off",
         title="CPU against memory",
         caption=f"Down is faster, left is leaner; memory is the peak of {which}. The bars are the "
-        "intervals of the medians. Nothing measured lies below and left of the line.",
+        f"{spread_word(document)}s of the medians. Nothing measured lies below and left of the line.",
         data=data,
         layout=layout(
             xaxis=axis("peak memory, MiB", rangemode="normal"),
@@ -641,6 +641,12 @@ def served_sections(document: Document) -> list[Section]:
 # Tables
 
 
+def spread_word(document: Document) -> str:
+    """Few rounds have no interval."""
+    known = next((one["cpu_seconds"] for one in document["results"] if one["cpu_seconds"]), None)
+    return "range" if known is not None and known["interval"] == RANGE else "interval"
+
+
 def summary_table(document: Document) -> Table:
     """By quantity, so that allocators stand below each other; a quantity that nobody has is left
     to the words above the pictures."""
@@ -651,10 +657,11 @@ def summary_table(document: Document) -> Table:
                 [title if place == 0 else "", result["spec"], *_cells(result[quantity], write)]
                 for place, result in enumerate(document["results"])
             ]
-    header = ["quantity", "allocator", "median", "interval", f"ratio to {document['baseline']}"]
+    word = spread_word(document)
+    header = ["quantity", "allocator", "median", word, f"ratio to {document['baseline']}"]
     within = percent(document.get("threshold", THRESHOLD))
     header.append(f"verdict at {within}")
-    return Table("Medians with their intervals", header, rows, text_columns=2)
+    return Table(f"Medians with their {word}s", header, rows, text_columns=2)
 
 
 def _cells(summary: Result | None, write: Callable[[float], str]) -> list[str]:

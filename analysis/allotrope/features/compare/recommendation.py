@@ -659,9 +659,10 @@ def _rounded_up(accounts: Mapping[str, Any]) -> list[Sentence]:
         share = waste["rounding"] / mapped
         if share >= ROUNDING_SHARE:
             text = (
-                f"{name} rounds sizes up so far that {format_bytes(waste['rounding'])}, "
-                f"{100 * share:.0f}% of the heap at its peak, belong to blocks but were not asked "
-                f"for.{_better_heap(name, accounts)}"
+                f"{name} rounds sizes up. When the program asked for most, "
+                f"{format_bytes(waste['rounding'])} of the heap's {format_bytes(mapped)} "
+                f"({100 * share:.0f}%) were slack inside blocks, for which nobody had asked."
+                f"{_better_heap(name, accounts)}"
             )
             sentences.append(Sentence("finding", "Rounding", text))
     return sentences

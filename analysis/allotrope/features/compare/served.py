@@ -15,6 +15,7 @@ from ...system.serving import Process, Serving
 
 MOST_ROWS = 20
 MOST_NAMED = 4
+MOST_COUNTED = 8
 NO_ACCOUNT = "it did not serve the process that used most CPU"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
 
@@ -81,12 +82,32 @@ def stranger(result: Mapping[str, Any]) -> str:
 
 
 def cell(served: Mapping[str, Any] | None) -> str:
-    """For the column "served by": who serves the main process, and the allocations of all."""
+    """For the column "served by": who serves the main command, and its allocations."""
     if served is None:
         return "–"
     main = served["rows"][0]
-    count = served["allocations"]
+    count = main["allocations"]
     return who(main) if count is None else f"{who(main)} ({short_count(count)})"
+
+
+def by_command(served: Mapping[str, Any] | None) -> str:
+    """The allocations of each row, in words, where there are several rows."""
+    rows = served["rows"] if served is not None else []
+    if served is None or len(rows) < 2:
+        return ""
+    named = [_counted(row) for row in rows[:MOST_COUNTED]]
+    if len(rows) > MOST_COUNTED:
+        named.append(f"{len(rows) - MOST_COUNTED} more commands")
+    return ", ".join(named)
+
+
+def _counted(row: Mapping[str, Any]) -> str:
+    count = row["allocations"]
+    words = row["command"] + (" not counted" if count is None else f" {short_count(count)}")
+    if row["processes"] > 1:
+        words += f" in {row['processes']} processes"
+    whose = "static" if row["allocator"] == "static" else who(row)
+    return words if row["in_reach"] else f"{words} ({whose})"
 
 
 def short_count(count: int) -> str:

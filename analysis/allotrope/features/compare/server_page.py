@@ -74,6 +74,11 @@ def _words(document: Document) -> list[str]:
         if where != beside
         else "The machine has one processor: the load and the server took turns on it."
     ]
+    if not server["metrics"]:
+        lines.append(
+            "The load printed no figures that are known here, so there are none of its own and no "
+            "CPU time per request."
+        )
     if server["killed"]:
         lines.append(
             f"The server did not end within {server['stop_timeout_seconds']:g} s of TERM and was "

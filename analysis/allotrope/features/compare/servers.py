@@ -153,6 +153,23 @@ def _metric_cell(comparison: Comparison, contender: Contender, one: Metric) -> s
     return _with_ratio(format_figure(summary.median), summary) if summary else "–"
 
 
+def load_rows(comparison: Comparison) -> list[list[str]]:
+    """The load's own figures that the table shows, with their intervals and verdicts; header
+    first."""
+    rows = [["figure", "allocator", "median", "ratio", "verdict"]]
+    for one in filter(None, _shown(comparison)):
+        for contender in comparison.contenders:
+            summary = comparison.summary(contender, METRIC + one.name)
+            if summary is None:
+                continue
+            is_baseline = contender is comparison.baseline
+            verdict = verdict_of(comparison, contender, summary, one.more_is_better)
+            ratio = "baseline" if is_baseline else _interval(summary)
+            cells = [one.name, contender.allocator.spec, format_figure(summary.median)]
+            rows.append([*cells, ratio, verdict or "–"])
+    return rows
+
+
 def server_legend(comparison: Comparison) -> list[str]:
     """What the reader of the table's columns must know."""
     count = sum(run is not None for run in comparison.baseline.runs)
@@ -183,9 +200,15 @@ def _cautions(comparison: Comparison) -> list[str]:
             f"The server does not end within {plan.stop_timeout:g} s of TERM and was killed each "
             "time, after it was measured; raise --stop-timeout, or tell it to heed TERM."
         )
-    if not known_metrics(comparison):
+    names = [one.name for one in known_metrics(comparison)]
+    if not names:
         lines.append(
             "The load prints no figures that are known here; --metric 'requests=REGEX' gives CPU "
             "per request, --metric 'throughput=REGEX' how much it did in a second."
+        )
+    elif REQUESTS not in names:
+        lines.append(
+            "The load does not print how many requests there were; --metric 'requests=REGEX' "
+            "gives CPU per request."
         )
     return lines

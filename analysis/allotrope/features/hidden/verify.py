@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Sequence
 
 from ...system import allocators
-from ...system.launch import run_to_its_end, signal_name
+from ...system.children import signal_name, was_killed
+from ...system.launch import run_to_its_end
 from ...system.native import last_line, without_name
 from ...system.places import PLACES, built
 from ...system.scratch import scratch_folder
@@ -111,7 +112,8 @@ def verify(command: Sequence[str], every: int) -> Judgement:
     try:
         answer = json.loads(output)
     except ValueError:
-        why = without_name(last_line(said)) or "the program could not be recorded"
+        killed = was_killed(PLACES.tracer, reader.returncode)
+        why = killed or without_name(last_line(said)) or "the program could not be recorded"
         return Judgement(0, 0, 0, (), status, why)
     found = tuple(Use(**use) for use in answer["found"])
     return Judgement(

@@ -122,6 +122,9 @@ def summary(found: Document) -> list[str]:
 
 
 def print_tables(found: Document, site_count: int, console: Console) -> None:
+    if not found["objects"]:
+        print_wrapped(console, "No object was allocated in what there is of the recording.")
+        return
     for title, table in survival_tables(found):
         print_in_parts(console, table, title)
     print_in_parts(console, size_table(found), "By size")

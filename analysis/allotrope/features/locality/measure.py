@@ -10,12 +10,13 @@ import click
 
 from ...system import allocators
 from ...system.allocators import Allocator
+from ...system.children import ends_with_us, was_killed
 from ...system.errors import UserError
 from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
 from ...system.native import without_name
 from ...system.places import PLACES, built
 from ..trace.record import allocator_environment, recorder_tools
-from .simulate import Document, die_with_parent
+from .simulate import Document
 
 
 def run_one(
@@ -31,12 +32,13 @@ def run_one(
         words = [str(built(PLACES.simulator)), "locality", output, *options]
         words += [f"--tools={recorder_tools()}", *settings, "--", *command]
         done = subprocess.run(
-            words, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=die_with_parent
+            words, stdout=stdout, stderr=subprocess.PIPE, preexec_fn=ends_with_us()
         )
         message = done.stderr.decode(errors="replace").strip()
         text = result.read()
     if done.returncode != 0 or not text:
-        reason = without_name(message) or "the simulation failed"
+        killed = was_killed(PLACES.simulator, done.returncode)
+        reason = killed or without_name(message) or "the simulation failed"
         raise UserError(reason, max(done.returncode, 1))
     if message:
         click.echo(message, err=True)

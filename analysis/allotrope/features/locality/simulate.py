@@ -4,9 +4,7 @@
 The simulation itself is allotrope-simulate, a C program; here its JSON becomes tables and CSV.
 """
 
-import ctypes
 import json
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,21 +20,10 @@ WAYS_IN_TABLE = (1, 2, 4, 8, 16)
 Document = dict[str, Any]
 
 
-_prctl = ctypes.CDLL(None).prctl
-
-
-def die_with_parent() -> None:
-    """In a child, before it becomes another program: it ends when we do, even if we are killed."""
-    set_parent_death_signal = 1
-    _prctl(set_parent_death_signal, signal.SIGKILL)
-
-
 def run_simulator(arguments: list[str]) -> tuple[Document, str | None]:
     """Runs allotrope-simulate. Returns its result, and a warning where the trace is damaged and
     the result is of what came before the damage."""
-    answer = ask(PLACES.simulator, *arguments, child_begins=die_with_parent)
-    if answer.status < 0:
-        raise UserError(f"{PROGRAM} was ended by signal {-answer.status}", 1)
+    answer = ask(PLACES.simulator, *arguments)
     if not answer.output:
         raise UserError(answer.message or f"{PROGRAM} failed", answer.status or 1)
     return json.loads(answer.output), answer.message or None

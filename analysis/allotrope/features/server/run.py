@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from ...system.launch import Launch, Run, Running, launch, signal_name
+from ...system.children import signal_name
+from ...system.launch import Launch, Run, Running, launch
 from ...system.native import last_line
 from ...system.places import own_programs
 from ...system.process_tree import tree_usage

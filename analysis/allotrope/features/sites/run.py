@@ -2,10 +2,10 @@
 """Runs a command so that the library samples where it allocates."""
 
 import os
-import signal
 from typing import Callable
 
 from ...system import allocators
+from ...system.children import signal_name
 from ...system.errors import UserError
 from ...system.executables import STATUS_CANNOT_EXECUTE, need_preloadable
 from ...system.launch import run_to_its_end
@@ -61,5 +61,5 @@ def run(
 
 def ending(status: int) -> str:
     if status > 128:
-        return f"was killed by {signal.Signals(status - 128).name}"
+        return f"was killed by {signal_name(status - 128)}"
     return f"ended with status {status}"

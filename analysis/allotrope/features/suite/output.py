@@ -15,6 +15,7 @@ from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
 from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity, percent
+from ..compare.served import stranger
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
@@ -167,7 +168,7 @@ def recommend_suite(document: Document) -> list[Sentence]:
 def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
-        return [Sentence("undecided", "Not decided", "there are not two rounds of any program.")]
+        return [Sentence("undecided", "Not decided", _why_no_mean(document, evidence.baseline))]
     if not tells_chance(baseline["rounds"], LEAST_JUDGED_ROUNDS):
         text = (
             f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
@@ -175,12 +176,35 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
         )
         return [Sentence("undecided", "Not decided", text)]
     if len(evidence.candidates) < 2:
-        return [Sentence("undecided", "Not decided", f"only {evidence.baseline} was measured.")]
+        others = [spec for spec in document["means"] if spec != evidence.baseline]
+        whys = dict.fromkeys(_why_no_mean(document, spec) for spec in others)
+        text = " ".join(whys) or f"only {evidence.baseline} was measured."
+        return [Sentence("undecided", "Not decided", text)]
     note = (
         f"geometric means over {baseline['programs']} programs; no program need behave like the "
         "mean, so look at yours below."
     )
     return [*choose(evidence), *by_the_clock(evidence), Sentence("note", "What this is", note)]
+
+
+def _why_no_mean(document: Document, spec: str) -> str:
+    """Of an allocator without a mean."""
+    results = [
+        result
+        for entry in document["programs"]
+        for result in (entry["comparison"] or {"results": ()})["results"]
+        if result["spec"] == spec
+    ]
+    statuses = {str(result["status"]) for result in results}
+    if not results:
+        return "no program was measured."
+    if statuses == {"out-of-reach"}:
+        strangers = dict.fromkeys(stranger(result) for result in results)
+        return f"{spec} did not serve {enumerate_names(list(strangers))}."
+    if "ok" not in statuses:
+        words = enumerate_names(sorted(status.replace("-", " ") for status in statuses))
+        return f"{spec} counts in no program ({words})."
+    return "there are not two rounds of any program."
 
 
 def _refused(document: Document) -> list[Sentence]:

@@ -9,7 +9,7 @@ from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
-from ..compare.page import machine_section, summary_table
+from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import memory_quantity, recommend
 from .output import mark_legend, means_rows, program_rows, recommend_suite
 
@@ -124,10 +124,11 @@ def _per_program(document: Document, quantity: str) -> Figure:
             data.append(_interval(place, plain(specs[place]), row + offset, ratio, **group))
             named.add(place)
     labels = [plain(entry["name"]) for entry in entries]
+    word = spread_word(entries[0]["comparison"]) if entries else "interval"
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=TITLES[quantity],
-        caption=f"Median ratio to {document['baseline']} with its interval, program by program; "
+        caption=f"Median ratio to {document['baseline']} with its {word}, program by program; "
         "left of 1 is less.",
         data=data,
         layout=ratio_layout(
@@ -142,6 +143,6 @@ def _one_program(entry: Mapping[str, Any]) -> Section:
     words = [str(sentence) for sentence in recommend(comparison)]
     command = shlex.join(comparison["command"])
     table = summary_table(comparison)
-    caption = f"{entry['name']}: medians with their intervals"
+    caption = f"{entry['name']}: medians with their {spread_word(comparison)}s"
     folded = Table(caption, table.header, table.rows, text_columns=2, folded=True)
     return Section(entry["name"], [command, *words], tables=[folded])

@@ -26,14 +26,20 @@ def print_info(file: str, facts: dict[str, Any]) -> None:
         print(f"  {key:<11}{totals[key]:>16,}  {share(totals[key], references)}")
     for key in ("instructions", "superblocks", "events", "allocated_bytes"):
         print(f"{key.replace('_', ' '):<15}{totals[key]:>14,}")
-    _print_shares("class", totals["by_class"], references)
+    if references:
+        _print_tables(facts, references)
+    if facts["events"]:
+        print("events")
+    for name, count in facts["events"].items():
+        print(f"  {count:>16,}  {name}")
+
+
+def _print_tables(facts: dict[str, Any], references: int) -> None:
+    _print_shares("class", facts["totals"]["by_class"], references)
     threads = {str(row["thread"]): row["references"] for row in facts["threads"]}
     _print_shares("thread", threads, references)
     _print_shares("region", _regions(facts["regions"]), references)
     _print_matrix(facts["regions"], references)
-    print("events")
-    for name, count in facts["events"].items():
-        print(f"  {count:>16,}  {name}")
 
 
 def _regions(rows: list[dict[str, Any]]) -> dict[str, int]:

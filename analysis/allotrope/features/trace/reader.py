@@ -17,6 +17,7 @@ from typing import IO, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ...system.children import was_killed
 from ...system.native import without_name
 from ...system.places import PLACES
 
@@ -80,7 +81,9 @@ def read(trace: str | Path) -> Iterator[Batch]:
                 yield _read_batch(np.frombuffer(header, HEADER)[0], decoder.stdout)
             message = decoder.stderr.read().decode(errors="replace").strip()
             if decoder.wait() != 0:
-                raise TraceError(without_name(message))
+                raise TraceError(
+                    was_killed(PLACES.tracer, decoder.returncode) or without_name(message)
+                )
         finally:
             decoder.kill()  # when the caller does not want the rest
 

@@ -68,7 +68,8 @@ def measure(
 def _one_round(groups: Sequence[str]) -> list[Document]:
     answer = ask(PLACES.vm, *groups)
     if answer.status != 0:
-        raise UserError(answer.message or f"allotrope-vm ended with status {answer.status}")
+        why = answer.message or f"allotrope-vm ended with status {answer.status}"
+        raise UserError(why, answer.status)
     found: list[Document] = json.loads(answer.output)["figures"]
     return found
 
