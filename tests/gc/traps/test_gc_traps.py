@@ -120,8 +120,6 @@ GIVEN_UP = {
     "privileges-given-up-by-child",
 }
 
-NOT_WITH_GENERATIONS = {"dead-at-the-end"}
-
 # The user may not write where they are wanted.
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
@@ -132,8 +130,6 @@ def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
 ) -> None:
     """Nothing is lost, and not because nothing was collected."""
-    if case in NOT_WITH_GENERATIONS and under in MINORS:
-        pytest.skip("what died old stays in a child of a fork: docs/gc.md, Known to fail")
     if case in WITHOUT_STATISTICS:
         run(under, program, case)
         return
@@ -192,8 +188,9 @@ def test_what_an_unknown_hider_hides_is_lost_but_where_leaks_are_kept(
     """The counter-test: without the table these libraries lose their blocks."""
     path = tmp_path / "statistics.json"
     for library in ("libunknown.so", "hiders_unknown"):
-        lost = run_hider(f"gc:free={free},leaks=collect", library, "late", path)
-        assert "whole_patterns() == PATTERNS" in lost.stderr
+        for more in ("", ",generations=2"):
+            lost = run_hider(f"gc:free={free},leaks=collect{more}", library, "late", path)
+            assert "whole_patterns() == PATTERNS" in lost.stderr
     for spec in ("leaks=watch", "free=ignore,leaks=keep"):
         for case in HIDERS.split():
             kept = run_hider(f"gc:{spec}", "libunknown.so", case, path)
