@@ -194,6 +194,7 @@ static void count_work(void)
         statistics->most_markers = state.marked.markers;
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
+    statistics->reclaimed_blocks += state.swept.blocks - state.swept.retired_blocks;
     statistics->suspected_blocks += state.swept.suspected_blocks;
     statistics->suspected_bytes += state.swept.suspect_bytes;
     statistics->suspects = state.swept.suspects;

@@ -215,6 +215,18 @@ def test_who_uses_what_was_found_dead_keeps_its_leaks(
     assert explicit.returncode != 0 and "leaks are kept" not in explicit.stderr
 
 
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=collect"))
+def test_a_bad_free_after_leaks_were_reclaimed_names_the_remedy(spec: str, tmp_path: Path) -> None:
+    """Before a block was reclaimed the line is another."""
+    path = tmp_path / "statistics.json"
+    told = "the program hides pointers and the collector has reclaimed"
+    result = run_hider(spec, "libunknown.so", "lost", path)
+    assert told in result.stderr and "leaks=keep" in result.stderr, result.stderr
+    assert "verify-gc" in result.stderr
+    bad = run_hider(spec, "libunknown.so", "bad-free", path)
+    assert "not a live block" in bad.stderr and told not in bad.stderr
+
+
 @pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=watch"))
 def test_what_an_ended_thread_left_on_its_stack_proves_nothing(spec: str, tmp_path: Path) -> None:
     path = tmp_path / "statistics.json"
