@@ -52,8 +52,8 @@ WORLD = (
     "libraries mappings"
 )
 KERNEL = (
-    "odd-size odd-offset sendto sendmsg sendmmsg writev pwrite pwrite64 pwritev "
-    "pwritev64 pwritev2 pwritev64v2 unbuffered "
+    "odd-size odd-offset sendto sendmsg sendmmsg writev split-writev name-of-socket pwrite "
+    "pwrite64 pwritev pwritev64 pwritev2 pwritev64v2 unbuffered "
     "unbuffered-unlocked eventfd mq-send mq-timedsend msgsnd vmsplice driver "
     "aio-read aio-read64 aio-write aio-write64 aio-fsync aio-fsync64 lio-listio lio-listio64 "
     "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread "
