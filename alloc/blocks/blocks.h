@@ -67,6 +67,9 @@ struct blocks_collector {
     /* The program has handed a suspect to a function of malloc's: it hides pointers. Any thread, no
      * lock held. NULL: there are no suspects. */
     void (*suspect_used)(const void *block, size_t bytes, const char *function);
+    /* Whether a collection has ever reclaimed a block that the program had not freed: a bad pointer
+     * may be to one. Any thread, no lock. NULL: none has. */
+    bool (*has_reclaimed)(void);
     /* Number of rows of bits behind a record's words (slab.h); 0: the least. */
     unsigned rows;
 };

@@ -7,16 +7,35 @@
 
 #include "vm/message.h"
 
+#define REMEDY "leaks=keep keeps such blocks, `allotrope verify-gc -- COMMAND` finds them"
+
+/* Which blocks a collection has reclaimed nobody remembers: that would be a bit for each block,
+ * which handing it out would have to clear. */
+static bool may_be_reclaimed(void)
+{
+    const struct blocks_collector *collector = blocks_heap.collector;
+    return collector && collector->has_reclaimed && collector->has_reclaimed();
+}
+
 void report_not_live(const char *function, const void *block)
 {
-    abort_on_pointer_fault(function, block,
-                           "not a live block (freed twice, or points into one, or handed out twice "
-                           "because a signal handler called malloc)");
+    abort_on_pointer_fault(
+        function, block,
+        may_be_reclaimed()
+            ? "not a live block (freed twice, or points into one, or the program hides pointers "
+              "and "
+              "the collector has reclaimed the block: " REMEDY ")"
+            : "not a live block (freed twice, or points into one, or handed out twice because a "
+              "signal handler called malloc)");
 }
 
 void report_stranger(const char *function, const void *block)
 {
-    report_pointer_fault(function, block, "not a block of this heap; ignored");
+    report_pointer_fault(function, block,
+                         may_be_reclaimed() ? "not a block of this heap; ignored. If it was one, "
+                                              "the program hides pointers and the "
+                                              "collector has reclaimed it: " REMEDY
+                                            : "not a block of this heap; ignored");
 }
 
 /* The suspect that begins at an address. NULL: none does. */

@@ -15,9 +15,9 @@
  * segment and one stack, which today would lose everything that a library or a thread holds.
  *
  * pointers=base is the original's rule: only a pointer to an object's start keeps it. Few of
- * today's programs keep to it: libc holds the thread-local storage of later threads by its inside,
- * and a compiler may leave the inside alone in a register. It reproduces the study for programs
- * whose output has been checked under it; any other needs pointers=interior.
+ * today's programs keep to it: a compiler may leave the inside alone in a register. It reproduces
+ * the study for programs whose output has been checked under it; any other needs pointers=interior.
+ * One pointer to the inside counts even so: glibc's, to a thread's vector of thread-local storage.
  *
  * Of the drop-in's care for today's programs it has what the kernel alone knows (pins), and ends
  * collections before a sandbox. But it marks its objects where they lie: a program that takes away
@@ -149,6 +149,35 @@ static void mark_words(const void *start, const void *end)
     classic_heap_mark(&classic->heap, start, end);
 }
 
+/* glibc's thread control block begins so, on a cache line. It may be one of a dead thread, whose
+ * stack is kept for the next. */
+struct thread_control_block {
+    const struct thread_control_block *itself;
+    const char *vector; /* of thread-local storage: behind its block's first entry */
+    const struct thread_control_block *self;
+};
+enum { CONTROL_BLOCK_ALIGNMENT = 64, VECTOR_ENTRY_BYTES = 16 };
+
+/* The vector is known by an inside pointer alone. Without it no program with threads would run. */
+static void mark_vectors(const char *start, const char *end)
+{
+    const char *at = start + -(uintptr_t)start % CONTROL_BLOCK_ALIGNMENT;
+    for (; at + sizeof(struct thread_control_block) <= end; at += CONTROL_BLOCK_ALIGNMENT) {
+        const struct thread_control_block *block = (const void *)at;
+        if (block->itself != block || block->self != block)
+            continue;
+        const void *vector = block->vector - VECTOR_ENTRY_BYTES;
+        mark_words(&vector, &vector + 1);
+    }
+}
+
+static void mark_roots(const void *start, const void *end)
+{
+    mark_words(start, end);
+    if (!classic->heap.interior)
+        mark_vectors(start, end);
+}
+
 static void mark_contents(void *unused, const struct block_info *info)
 {
     (void)unused;
@@ -160,7 +189,7 @@ static void begin(struct root_visitor *visitor)
 {
     classic_heap_clear_marks(&classic->heap);
     fork_blocks_each(mark_contents, NULL);
-    visitor->words = mark_words;
+    visitor->words = mark_roots;
 }
 
 static void mark_reachable(void)

@@ -4,6 +4,7 @@
  *
  *     state.lock          one collection at a time (one-collection)
  *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
+ *         prepare         tracks what is new                          generations.c
  *         begin           clears the marks                            mark.c
  *         mark            follows what the roots point to             mark.c
  *         again           for the verifier, a second time             verify.c
@@ -91,6 +92,12 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
 static void next_mapping(bool has_stack)
 {
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack);
+}
+
+static void prepare(void)
+{
+    if (generations_are_on() && pace_has_minors())
+        generations_prepare();
 }
 
 static void begin(struct root_visitor *visitor)
@@ -187,6 +194,7 @@ static void count_work(void)
         statistics->most_markers = state.marked.markers;
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
+    statistics->reclaimed_blocks += state.swept.blocks - state.swept.retired_blocks;
     statistics->suspected_blocks += state.swept.suspected_blocks;
     statistics->suspected_bytes += state.swept.suspect_bytes;
     statistics->suspects = state.swept.suspects;
@@ -258,7 +266,8 @@ static void finish(const struct collection *collection)
         collect_suspect_pointed_to(state.marked.suspect, state.marked.suspect_bytes);
 }
 
-static const struct collector collector = {.begin = begin,
+static const struct collector collector = {.prepare = prepare,
+                                           .begin = begin,
                                            .mark = mark_reachable,
                                            .again = mark_again,
                                            .sweep = sweep_unmarked,
@@ -310,8 +319,6 @@ bool collect(enum collect_cause cause, size_t requested)
     state.cause = cause;
     state.requested = requested;
     state.minor = wants_minor(cause);
-    if (generations_are_on() && pace_has_minors())
-        generations_prepare();
     bool reclaimed = collection_run(&state.driver);
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);

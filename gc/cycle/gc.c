@@ -278,7 +278,14 @@ static void suspect_pointed_to(const void *block, size_t bytes)
     suspect_used(block, bytes, "a pointer to ");
 }
 
-static struct blocks_collector collector = {.may_grow = may_grow, .suspect_used = suspect_used};
+/* A hint: another thread may be counting. */
+static bool has_reclaimed(void)
+{
+    return collect_statistics()->reclaimed_blocks > 0;
+}
+
+static struct blocks_collector collector = {
+    .may_grow = may_grow, .suspect_used = suspect_used, .has_reclaimed = has_reclaimed};
 
 static void report_unavailable(void)
 {
@@ -579,6 +586,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc_hidden", "pinned_blocks", statistics->pinned_blocks);
     visit(argument, "gc_hidden", "suspected_blocks", statistics->suspected_blocks);
     visit(argument, "gc_hidden", "suspected_bytes", statistics->suspected_bytes);
+    visit(argument, "gc_hidden", "reclaimed_blocks", statistics->reclaimed_blocks);
     visit(argument, "gc_hidden", "suspects", statistics->suspects);
     visit(argument, "gc_hidden", "pointed_to_again", statistics->pointed_to);
     visit(argument, "gc_hidden", "used_again", gc.proofs);

@@ -172,6 +172,8 @@ static void collect_stopped(struct collection_driver *driver, uintptr_t stack_po
 static void stop_and_collect(void *argument, uintptr_t stack_pointer)
 {
     struct collection_driver *driver = argument;
+    if (driver->collector->prepare)
+        driver->collector->prepare();
     struct times times = {.begun = monotonic_ns(), .begun_cpu = process_ns()};
     enum stop_failure failure = stop_world();
     if (failure == STOP_DONE)

@@ -7,6 +7,7 @@
  *     collector's lock, heap's lock     by the caller: no thread that is stopped holds them
  *     block all signals                 no handler runs in a stopped world
  *     change to a stack of our own      the program's may have only a few kilobytes left
+ *     prepare                           what need not be done in the pause
  *     stop every other thread           stop.c                }
  *     begin                             clears the marks      }
  *     visit the roots                   roots.c               } the pause
@@ -62,6 +63,10 @@ struct collection {
 };
 
 struct collector {
+    /* The world runs. Here and not before the collection, as on the program's stack the addresses
+     * of blocks that it meets would stay behind, below the frames that are roots or in holes of
+     * them. May be NULL. */
+    void (*prepare)(void);
     /* The world is stopped: clears all marks, and says who visits the roots. */
     void (*begin)(struct root_visitor *visitor);
     /* Every root has been visited: marks what can be reached from them. */

@@ -53,16 +53,21 @@
  * (shim/system_calls/waits.c). A signal of the program's that
  * came during the stop ends the wait after all, as if it had come without one (unless it comes in
  * the few instructions between the look for it and the return).
+ *
+ * A wait with a limit goes on with what is left of it, and the time of the stop is taken off that.
+ * Else a short sleep under collections without a break would hardly end.
  */
 #include "gc/world/stop.h"
 
 #include <cpuid.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
@@ -318,6 +323,92 @@ static bool may_be_cut_short(const greg_t *registers)
     }
 }
 
+/* The time that a wait still takes if it is restarted. The kernel wrote it when the signal came, or
+ * it is what the program handed over right before. */
+struct time_left {
+    struct timespec *time; /* of the program; NULL: there is none */
+    int64_t units;         /* of its second field, in a second */
+    bool is_sleep;
+    bool has_slack; /* the kernel has counted in by how much it may be late */
+};
+
+static bool runs_while_stopped(clockid_t clock)
+{
+    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID;
+}
+
+/* A sleep before its first wait has what the program may not have allowed to be written. */
+static struct time_left time_left(const greg_t *registers)
+{
+    bool interrupted = registers[REG_RAX] == -EINTR;
+    if (!interrupted && !is_at_system_call(registers))
+        return (struct time_left){0};
+    greg_t asked, left;
+    switch (interrupted ? interrupted_call(registers) : registers[REG_RAX]) {
+    case SYS_select:
+        return (struct time_left){(struct timespec *)registers[REG_R8], 1000000, false, false};
+    case SYS_pselect6:
+        return (struct time_left){(struct timespec *)registers[REG_R8], 1000000000, false, false};
+    case SYS_ppoll:
+        return (struct time_left){(struct timespec *)registers[REG_RDX], 1000000000, false, false};
+    case SYS_nanosleep:
+        asked = registers[REG_RDI];
+        left = registers[REG_RSI];
+        break;
+    case SYS_clock_nanosleep:
+        asked = registers[REG_RDX];
+        left = registers[REG_R10];
+        if (!(registers[REG_RSI] & TIMER_ABSTIME) &&
+            runs_while_stopped((clockid_t)registers[REG_RDI]))
+            break;
+        return (struct time_left){0};
+    default:
+        return (struct time_left){0};
+    }
+    bool is_written = interrupted || asked == left;
+    return (struct time_left){is_written ? (struct timespec *)left : NULL, 1000000000, true,
+                              interrupted};
+}
+
+/* How late the kernel may end the calling thread's sleeps. Threads with real-time priorities have
+ * none. */
+static uint64_t timer_slack_ns(void)
+{
+    long slack = SYSCALL_1(SYS_prctl, PR_GET_TIMERSLACK);
+    long policy = SYSCALL_1(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
+    bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
+    return is_ordinary && !syscall_failed(slack) ? (uint64_t)slack : 0;
+}
+
+/* Takes the time that the thread was stopped for off what is left: the wait ends when the program
+ * meant, however many stops there are. What cannot be written stays. Returns whether some is left.
+ */
+static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
+{
+    const int64_t longest = INT64_C(1) << 32; /* seconds; a longer wait may end late */
+    int64_t now[2];
+    struct iovec own = {now, sizeof now}, program = {left.time, sizeof now};
+    if (SYSCALL_6(SYS_process_vm_readv, stop.process, &own, 1, &program, 1, 0) != sizeof now ||
+        now[0] < 0 || now[0] > longest || now[1] < 0 || now[1] >= left.units)
+        return true;
+    if (left.has_slack)
+        stopped_ns += timer_slack_ns();
+    int64_t units = now[0] * left.units + now[1] - (int64_t)stopped_ns / (1000000000 / left.units);
+    units = units > 0 ? units : 0;
+    now[0] = units / left.units;
+    now[1] = units % left.units;
+    SYSCALL_6(SYS_process_vm_writev, stop.process, &own, 1, &program, 1, 0);
+    return units > 0;
+}
+
+/* A sleep of no time would last as long as the kernel may be late, unless it is stopped again. */
+static void end_sleep(greg_t *registers)
+{
+    if (registers[REG_RAX] != -EINTR)
+        registers[REG_RIP] += 2; /* it was about to sleep */
+    registers[REG_RAX] = 0;
+}
+
 static void restart_interrupted_call(ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
@@ -373,18 +464,26 @@ static void wait_for_resume(struct frame *frame, uint64_t cookie)
         futex_wait(&stop.epoch, epoch, NULL);
 }
 
-static void on_signal(int signal, siginfo_t *info, void *context)
+static void on_signal(int signal, siginfo_t *info, void *interrupted)
 {
+    ucontext_t *context = interrupted;
     if (info->si_code != STOP_CODE) {
         if ((uintptr_t)glibc_action.handler > 1) /* neither default nor ignored */
-            glibc_action.handler(signal, info, context);
+            glibc_action.handler(signal, info, interrupted);
         return;
     }
     doorbell_enter_collector(); /* left by the return from the signal */
     struct frame frame = {
         .context = context, .thread_pointer = current_thread(), .gs_base = gs_base()};
+    greg_t *registers = context->uc_mcontext.gregs;
+    struct time_left left = time_left(registers);
+    uint64_t begun = left.time ? monotonic_ns() : 0;
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
-    restart_interrupted_call(context);
+    bool is_over = left.time && !count_stop_as_waited(left, monotonic_ns() - begun);
+    if (is_over && left.is_sleep)
+        end_sleep(registers);
+    else
+        restart_interrupted_call(context);
 }
 
 /* In the thread that stops the others. */

@@ -79,31 +79,43 @@ size_t read_program(void *copy, const void *start, size_t bytes)
     return bytes;
 }
 
-void pin_message(const void *message, size_t bytes)
+void pin_part(struct message_parts *message, const void *part, size_t bytes)
 {
-    char copy[LONGEST_MESSAGE];
     const struct allocator *allocator = allocator_to_pin_in();
     uint64_t word;
-    if (!allocator || bytes < sizeof word || bytes > sizeof copy)
+    if (!allocator || bytes > LONGEST_MESSAGE) {
+        message->kept = 0;
         return;
-    bytes = read_program(copy, message, bytes);
+    }
+    bytes = message->kept + read_program(message->bytes + message->kept, part, bytes);
     for (size_t at = 0; at + sizeof word <= bytes; at++) {
-        memcpy(&word, copy + at, sizeof word);
+        memcpy(&word, message->bytes + at, sizeof word);
         if (may_be_address(word) && allocator->owns((const void *)word))
             allocator->pin((const void *)word);
     }
+    message->kept = bytes < PART_OVERLAP ? bytes : PART_OVERLAP;
+    memmove(message->bytes, message->bytes + bytes - message->kept, message->kept);
+}
+
+void pin_message(const void *message, size_t bytes)
+{
+    struct message_parts alone;
+    alone.kept = 0;
+    if (bytes >= sizeof(uint64_t) && bytes <= LONGEST_MESSAGE)
+        pin_part(&alone, message, bytes);
 }
 
 void pin_parts(const struct iovec *parts, size_t count)
 {
     struct iovec some[16];
+    struct message_parts message = {.kept = 0};
     if (!allocator_to_pin_in() || count > MOST_PARTS)
         return;
     for (size_t found; count > 0; count -= found, parts += found) {
         size_t wanted = count < 16 ? count : 16;
         found = read_program(some, parts, wanted * sizeof *some) / sizeof *some;
         for (size_t i = 0; i < found; i++)
-            pin_message(some[i].iov_base, some[i].iov_len);
+            pin_part(&message, some[i].iov_base, some[i].iov_len);
         if (found < wanted)
             return;
     }

@@ -15,6 +15,7 @@ void pin_address(const void *word);
 
 enum {
     LONGEST_MESSAGE = 256,
+    PART_OVERLAP = sizeof(void *) - 1,
     MOST_PARTS = 1024, /* UIO_MAXIOV: with more a call fails */
 };
 
@@ -29,7 +30,17 @@ size_t read_program(void *copy, const void *start, size_t bytes);
  * an answer: pins the blocks that words in them point to, at any offset, if they are few. */
 void pin_message(const void *message, size_t bytes);
 
-/* The same of a message in parts, each of which may be a message. */
+/* What is known of a message of which one part after the other is looked at: a word may lie across
+ * two of them. Begin with `kept` zero. */
+struct message_parts {
+    size_t kept; /* of the last bytes, at the start */
+    char bytes[PART_OVERLAP + LONGEST_MESSAGE];
+};
+
+/* As pin_message, of the next part. One of more than LONGEST_MESSAGE bytes is passed over. */
+void pin_part(struct message_parts *message, const void *part, size_t bytes);
+
+/* The same of all parts of a message. */
 void pin_parts(const struct iovec *parts, size_t count);
 void pin_header(const struct msghdr *header);
 

@@ -78,6 +78,15 @@ EXPORT int eventfd_write(int descriptor, eventfd_t value)
     return write(descriptor, &value, sizeof value) == sizeof value ? 0 : -1;
 }
 
+/* The kernel keeps a socket's name, which may be any bytes, and tells it to whoever asks. */
+EXPORT int bind(int descriptor, const struct sockaddr *name, socklen_t bytes)
+{
+    FIND_NEXT(bind);
+    pin_message(name, bytes);
+    return next ? next(descriptor, name, bytes)
+                : (int)libc_result(SYSCALL_3(SYS_bind, descriptor, name, bytes));
+}
+
 EXPORT int mq_timedsend(mqd_t queue, const char *message, size_t bytes, unsigned priority,
                         const struct timespec *limit)
 {
@@ -117,16 +126,16 @@ static size_t room_of_pipe(int descriptor)
 /* The pipe keeps the pages, which the program may unmap. They may be full of pointers. */
 static void pin_page_parts(const struct iovec *parts, size_t count, size_t room)
 {
-    enum { OVERLAP = sizeof(void *) - 1 };
+    struct message_parts message = {.kept = 0};
     struct iovec part;
     for (size_t i = 0; i < count && room > 0; i++) {
         if (read_program(&part, &parts[i], sizeof part) < sizeof part)
             return;
         size_t bytes = part.iov_len < room ? part.iov_len : room;
-        for (size_t at = 0; at < bytes; at += LONGEST_MESSAGE - OVERLAP) {
+        for (size_t at = 0; at < bytes; at += LONGEST_MESSAGE) {
             size_t left = bytes - at;
-            pin_message((const char *)part.iov_base + at,
-                        left < LONGEST_MESSAGE ? left : LONGEST_MESSAGE);
+            pin_part(&message, (const char *)part.iov_base + at,
+                     left < LONGEST_MESSAGE ? left : LONGEST_MESSAGE);
         }
         room -= bytes;
     }

@@ -596,7 +596,7 @@ def test_exports_the_contract_and_nothing_else(library: Path) -> None:
     kernel_names |= {"timer_create", "write"}
     kernel_names |= {"poll", "__poll_chk", "epoll_wait", "epoll_pwait"}
     kernel_names |= {"nanosleep", "clock_nanosleep", "thrd_sleep", "usleep"}
-    kernel_names |= {"setsockopt", "accept", "accept4"}
+    kernel_names |= {"bind", "setsockopt", "accept", "accept4"}
     kernel_names |= {"recv", "recvfrom", "recvmsg", "__recv_chk", "__recvfrom_chk"}
     kernel_names |= {"send", "sendto", "sendmsg"}
     kernel_names |= {"sendmmsg", "writev", "pwrite", "pwrite64", "vmsplice", "msgsnd", "mq_send"}

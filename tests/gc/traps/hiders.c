@@ -11,6 +11,8 @@
  *     returned           what it frees is used again
  *     frees              what a collection may have found dead is freed
  *     shown              or pointed to
+ *     lost               and freed; nothing has been allocated in between
+ *     bad-free           nothing is hidden, and a pointer into a block is freed
  *     thread-ended       nothing is hidden: an ended thread's stack, of which a collection has
  *                        seen a part, still has the addresses of blocks that were forgotten
  */
@@ -126,6 +128,17 @@ static void thread_ended(void)
         collect();
 }
 
+/* Collections that have found a pattern dead twice have reclaimed it. */
+static void free_lost(void)
+{
+    for (int i = 0; i < 3; i++) {
+        clean_stack();
+        malloc_trim(0);
+    }
+    for (int i = 0; i < PATTERNS; i++)
+        pattern_free(patterns[i]);
+}
+
 int main(int count, char **arguments)
 {
     require(count == 3);
@@ -137,6 +150,8 @@ int main(int count, char **arguments)
     }
     if (!strcmp(name, "opened"))
         collect_twice();
+    if (!strcmp(name, "bad-free"))
+        free((char *)signed_block() + 16);
     open_library(path);
     if (!strcmp(name, "late") || !strcmp(name, "foreign") || !strcmp(name, "grown"))
         collect_twice(); /* at which the library is found */
@@ -146,6 +161,8 @@ int main(int count, char **arguments)
     if (!strcmp(name, "foreign"))
         take_foreign();
     clean_stack();
+    if (!strcmp(name, "lost"))
+        free_lost();
     if (!strcmp(name, "grown"))
         for (int i = 0; i < PATTERNS; i++)
             pattern_grow(patterns[i]);

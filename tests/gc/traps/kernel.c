@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/gc/traps/trap.h"
@@ -88,6 +89,25 @@ static ssize_t by_writev(const void *message, size_t bytes)
 {
     struct iovec parts[] = {{(void *)"begin", 5}, {(void *)message, bytes}};
     return writev(ends[1], parts, 2) - 5;
+}
+
+/* The first word, in two parts: an address lies across them. */
+static ssize_t by_split_writev(const void *message, size_t bytes)
+{
+    char *start = (char *)message;
+    struct iovec parts[] = {{start, 3}, {NULL, 0}, {start + 3, 2}, {start + 5, bytes - 5}};
+    return writev(ends[1], parts, 4);
+}
+
+static ssize_t by_name_of_socket(const void *message, size_t bytes)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX}; /* "abstract": it begins with a zero */
+    memcpy(name.sun_path + 1, message, bytes);
+    ends[1] = socket(AF_UNIX, SOCK_STREAM, 0);
+    return bind(ends[1], (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) == 0
+               ? (ssize_t)bytes
+               : -1;
 }
 
 static ssize_t by_sendmsg(const void *message, size_t bytes)
@@ -214,6 +234,11 @@ static void message(const char *way)
     } else if (!strcmp(way, "writev")) {
         make_pipe();
         keeps_message(by_writev, 8, 16);
+    } else if (!strcmp(way, "split-writev")) {
+        make_pipe();
+        keeps_message(by_split_writev, 0, 8);
+    } else if (!strcmp(way, "name-of-socket")) {
+        keeps_message(by_name_of_socket, 8, 16);
     } else if (!strcmp(way, "pwrite") || !strcmp(way, "pwrite64")) {
         ends[1] = memfd_create("trap", 0);
         keeps_message(way[6] ? by_pwrite64 : by_pwrite, 8, 16);

@@ -39,7 +39,7 @@ WAITS = (
     "epoll-signals-limit sem-timedwait condition-limit recv-limit recvfrom-limit recvmsg-limit "
     "accept-limit accept4-limit send-limit sendto-limit sendmsg-limit recvmmsg-limit "
     "sendmmsg-limit epoll-span semtimedop sigtimedwait signals "
-    "peek peek-message"
+    "peek peek-message short-sleeps"
 )
 WORLD = (
     "epoll signal-values signal-by-descriptor "
@@ -52,8 +52,8 @@ WORLD = (
     "libraries mappings"
 )
 KERNEL = (
-    "odd-size odd-offset sendto sendmsg sendmmsg writev pwrite pwrite64 pwritev "
-    "pwritev64 pwritev2 pwritev64v2 unbuffered "
+    "odd-size odd-offset sendto sendmsg sendmmsg writev split-writev name-of-socket pwrite "
+    "pwrite64 pwritev pwritev64 pwritev2 pwritev64v2 unbuffered "
     "unbuffered-unlocked eventfd mq-send mq-timedsend msgsnd vmsplice driver "
     "aio-read aio-read64 aio-write aio-write64 aio-fsync aio-fsync64 lio-listio lio-listio64 "
     "lio-listio-each getaddrinfo-a notify-with-attributes behind-pinned gs-base gs-base-in-thread "
@@ -120,8 +120,6 @@ GIVEN_UP = {
     "privileges-given-up-by-child",
 }
 
-NOT_WITH_GENERATIONS = {"dead-at-the-end"}
-
 # The user may not write where they are wanted.
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
@@ -132,8 +130,6 @@ def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
 ) -> None:
     """Nothing is lost, and not because nothing was collected."""
-    if case in NOT_WITH_GENERATIONS and under in MINORS:
-        pytest.skip("what died old stays in a child of a fork: docs/gc.md, Known to fail")
     if case in WITHOUT_STATISTICS:
         run(under, program, case)
         return
@@ -192,8 +188,9 @@ def test_what_an_unknown_hider_hides_is_lost_but_where_leaks_are_kept(
     """The counter-test: without the table these libraries lose their blocks."""
     path = tmp_path / "statistics.json"
     for library in ("libunknown.so", "hiders_unknown"):
-        lost = run_hider(f"gc:free={free},leaks=collect", library, "late", path)
-        assert "whole_patterns() == PATTERNS" in lost.stderr
+        for more in ("", ",generations=2"):
+            lost = run_hider(f"gc:free={free},leaks=collect{more}", library, "late", path)
+            assert "whole_patterns() == PATTERNS" in lost.stderr
     for spec in ("leaks=watch", "free=ignore,leaks=keep"):
         for case in HIDERS.split():
             kept = run_hider(f"gc:{spec}", "libunknown.so", case, path)
@@ -216,6 +213,18 @@ def test_who_uses_what_was_found_dead_keeps_its_leaks(
     assert hidden["suspected_blocks"] >= 50 and hidden["used_again"] >= 1
     explicit = run_hider(f"gc:free={free},leaks=collect", "libunknown.so", case, path)
     assert explicit.returncode != 0 and "leaks are kept" not in explicit.stderr
+
+
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=collect"))
+def test_a_bad_free_after_leaks_were_reclaimed_names_the_remedy(spec: str, tmp_path: Path) -> None:
+    """Before a block was reclaimed the line is another."""
+    path = tmp_path / "statistics.json"
+    told = "the program hides pointers and the collector has reclaimed"
+    result = run_hider(spec, "libunknown.so", "lost", path)
+    assert told in result.stderr and "leaks=keep" in result.stderr, result.stderr
+    assert "verify-gc" in result.stderr
+    bad = run_hider(spec, "libunknown.so", "bad-free", path)
+    assert "not a live block" in bad.stderr and told not in bad.stderr
 
 
 @pytest.mark.parametrize("spec", ("gc", "gc:free=ignore", "gc:leaks=watch"))

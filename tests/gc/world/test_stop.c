@@ -10,10 +10,12 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "gc/world/stop.h"
+#include "vm/clock.h"
 #include "vm/kernel/process.h"
 
 enum { THREADS = 4 };
@@ -247,6 +249,108 @@ static void test_waits_without_a_limit_go_on(void **state)
     close(ends[0]);
 }
 
+/* A wait for a time that passes while the world is stopped: nothing of it is left then. What the
+ * kernel was told is where it reads it. By number, loaded as libc does it, without a wrapper. */
+
+enum timed_wait { SLEEP, CLOCK_SLEEP, SELECT, PSELECT, PPOLL, TIMED_WAITS };
+static const long timed_calls[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_select, SYS_pselect6,
+                                   SYS_ppoll};
+enum { WAIT_MS = 200 };
+static struct timespec asked, left;
+static _Atomic pid_t waiter;
+static _Atomic bool waited;
+
+static inline long call_kernel(int number, const void *first, long second, const void *third,
+                               const void *fourth, const void *fifth)
+{
+    long result;
+    register const void *r10 __asm__("r10") = fourth;
+    register const void *r8 __asm__("r8") = fifth;
+    register long r9 __asm__("r9") = 0;
+    __asm__ volatile("mov %[number], %%eax\n\tsyscall"
+                     : "=a"(result)
+                     : [number] "i"(number), "D"(first), "S"(second), "d"(third), "r"(r10), "r"(r8),
+                       "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static void *wait_for_a_time(void *argument)
+{
+    waiter = (pid_t)syscall(SYS_gettid);
+    switch ((enum timed_wait)(size_t)argument) {
+    case SLEEP:
+        results[0] = call_kernel(SYS_nanosleep, &asked, (long)&left, NULL, NULL, NULL);
+        break;
+    case CLOCK_SLEEP:
+        results[0] =
+            call_kernel(SYS_clock_nanosleep, (void *)CLOCK_MONOTONIC, 0, &asked, &left, NULL);
+        break;
+    case SELECT:
+        results[0] = call_kernel(SYS_select, NULL, 0, NULL, NULL, &left);
+        break;
+    case PSELECT:
+        results[0] = call_kernel(SYS_pselect6, NULL, 0, NULL, NULL, &left);
+        break;
+    default:
+        results[0] = call_kernel(SYS_ppoll, NULL, 0, &left, NULL, NULL);
+        break;
+    }
+    waited = true;
+    return NULL;
+}
+
+static bool waits_in(long call)
+{
+    char path[64], text[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", waiter);
+    FILE *file = fopen(path, "re");
+    bool is_there = file && fgets(text, sizeof text, file) && text[0] != 'r' && atol(text) == call;
+    if (file)
+        fclose(file);
+    return is_there;
+}
+
+static void stop_for(uint64_t time_ns)
+{
+    uint64_t mask = block_all_signals();
+    enum stop_failure failure = stop_patiently();
+    uint64_t stopped = monotonic_ns();
+    while (monotonic_ns() - stopped < time_ns)
+        ;
+    resume_world();
+    restore_signals(mask);
+    assert_int_equal(failure, STOP_DONE);
+}
+
+/* False: the wait was over before it was stopped. */
+static bool stop_during(enum timed_wait wait)
+{
+    uint64_t units = wait == SELECT ? 1000 : 1000000; /* of the second field, in a millisecond */
+    asked = left = (struct timespec){.tv_nsec = (long)(WAIT_MS * units)};
+    waiter = 0;
+    waited = false;
+    assert_int_equal(pthread_create(&threads[0], NULL, wait_for_a_time, (void *)(size_t)wait), 0);
+    while (!waited && (waiter == 0 || !waits_in(timed_calls[wait])))
+        sched_yield();
+    bool was_in_time = !waited;
+    stop_for(WAIT_MS * UINT64_C(1000000));
+    pthread_join(threads[0], NULL);
+    return was_in_time;
+}
+
+static void test_the_time_of_a_stop_is_taken_off_a_wait(void **state)
+{
+    (void)state;
+    for (int wait = 0; wait < TIMED_WAITS; wait++) {
+        while (!stop_during((enum timed_wait)wait))
+            ;
+        assert_int_equal(results[0], 0);
+        assert_int_equal(left.tv_sec, 0);
+        assert_int_equal(left.tv_nsec, 0);
+    }
+}
+
 /* A thread that does not answer. */
 
 static void *block_everything(void *unused)
@@ -294,6 +398,7 @@ int main(void)
         WITH_COUNTING(test_a_stopped_thread_tells_of_its_stack_and_its_control_block),
         cmocka_unit_test(test_threads_that_come_and_go_are_no_obstacle),
         cmocka_unit_test(test_waits_without_a_limit_go_on),
+        cmocka_unit_test(test_the_time_of_a_stop_is_taken_off_a_wait),
         WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
     };
     return cmocka_run_group_tests(tests, open_stop, NULL);
