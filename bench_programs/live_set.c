@@ -13,49 +13,13 @@
  * Idea: the random-order live set of mimalloc-bench's and jemalloc's own micro benchmarks, with
  * recorded sizes in place of uniform ones.
  */
-#include "bench_programs/bench.h"
+#include "bench_programs/recorded_sizes.h"
 
 #include <time.h>
-
-static const struct {
-    uint32_t bytes, count;
-} recorded[] = {
-#include "bench_programs/data/gawk_sizes.inc"
-};
-
-/* Sizes are drawn by looking into a shuffled sample: one memory reference. */
-enum { SAMPLE = 4096 };
-static uint16_t sample[SAMPLE];
 
 static uint64_t threads = 1, blocks = 10000, pairs = 10000000, timed = 0, alone = 0, distant = 0;
 static pthread_barrier_t all_ready;
 static _Atomic uint64_t wall_nanoseconds, cpu_nanoseconds; /* of all threads together */
-
-static uint64_t total_count(void)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
-        total += recorded[i].count;
-    return total;
-}
-
-static void fill_sample(void)
-{
-    uint64_t total = total_count(), passed = 0;
-    size_t filled = 0;
-    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
-        passed += recorded[i].count;
-        while (filled < SAMPLE && filled * total < passed * SAMPLE)
-            sample[filled++] = (uint16_t)recorded[i].bytes;
-    }
-    uint64_t random = 1;
-    for (size_t i = SAMPLE - 1; i > 0; i--) {
-        size_t other = random_below(&random, i + 1);
-        uint16_t size = sample[i];
-        sample[i] = sample[other];
-        sample[other] = size;
-    }
-}
 
 static uint64_t now(clockid_t clock)
 {
@@ -71,7 +35,7 @@ static uint64_t replace_blocks(unsigned char **set, uint64_t random)
     for (uint64_t i = 0; i < pairs; i++) {
         uint64_t number = random_next(&random);
         unsigned char **slot = &set[(number >> 32) * blocks >> 32];
-        size_t size = sample[number % SAMPLE];
+        size_t size = size_sample[number % SIZE_SAMPLE];
         checksum += **slot;
         if (!alone) {
             free(*slot);
@@ -96,7 +60,7 @@ static void *run(void *numbers)
     uint64_t random = mix(__atomic_fetch_add((uint64_t *)numbers, 1, __ATOMIC_RELAXED));
     unsigned char **set = allocate(blocks * sizeof *set);
     for (uint64_t i = 0; i < blocks; i++) {
-        size_t size = sample[random_below(&random, SAMPLE)];
+        size_t size = size_sample[random_below(&random, SIZE_SAMPLE)];
         set[i] = allocate(size);
         *set[i] = (unsigned char)size;
     }
@@ -124,7 +88,7 @@ int main(int argc, char **argv)
         {"alone", "1: everything but free and malloc", 0, 1, &alone},
         {0}};
     bench_arguments(argc, argv, "a live set freed in random order, sizes from gawk", options);
-    fill_sample();
+    fill_size_sample();
     allocate_untouched(distant);
     pthread_barrier_init(&all_ready, NULL, (unsigned)threads);
     uint64_t number = 1;

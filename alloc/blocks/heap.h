@@ -88,7 +88,8 @@
  *     the live bits that a sweep has cleared in the word. Harmless: the word belongs to one slab,
  *     and so to one writer. The swept block is free and nobody has its address, so nobody frees
  *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
- *     for the free bit too (block_is_live). What is left of it when the slab is given up is
+ *     for the free bit too (block_is_live), if there is a collector: without one nobody but the
+ *     owning thread clears a live bit. What is left of it when the slab is given up is
  *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
  *     pointer. If the block was a suspect, which is not free, its next use is not
  *     reported, and the next block there inherits the suspect bit.

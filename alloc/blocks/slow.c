@@ -178,12 +178,30 @@ static void free_own(const struct slab *slab, void *block)
         put_local_free(bin, block);
 }
 
+/* The program's block of another thread's slab. *index: in the slab. Asks the live bit alone, since
+ * the owning thread writes the free bits of the blocks round it; that is enough without a
+ * collector: no live bit is late then, and no block a suspect. False: it is none, or the heap has a
+ * collector. */
+static bool is_live_of_other_thread(const struct slab *slab, const void *block, size_t *index)
+{
+    if (blocks_heap.collector || slab_is_large(slab) || thread_heap_of(slab) == thread_heap)
+        return false;
+    bool exact;
+    *index = slab_index(slab, block, &exact);
+    return exact && unit_is_live(fast_table_unit(block));
+}
+
 void free_slowly(void *block)
 {
     struct slab *slab = slab_of_block(block, "free");
     if (!slab)
         return;
-    size_t index = live_index(slab, block, "free");
+    size_t index;
+    if (is_live_of_other_thread(slab, block, &index)) {
+        push_remote_free(slab, block, index);
+        return;
+    }
+    index = live_index(slab, block, "free");
     clear_suspects(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     if (slab_is_large(slab))
         large_block_free(slab, block);

@@ -3,9 +3,9 @@
  * surplus.c: when free memory goes back to the kernel.
  *
  * decay.h says how much may stay. The rest goes back in the program's own threads: each operation
- * on runs gives back at most as much as it has moved, and a step of 2 MiB more. A step is some 50
- * microseconds. The lock is given up between steps, so that a thread that frees a large heap does
- * not make another wait for longer.
+ * on runs gives back at most as much as it has moved, or one step of 1 MiB, whichever is more. A
+ * step is some 50 microseconds. The lock is given up between steps, so that a thread that frees a
+ * large heap does not make another wait for longer.
  */
 #include "alloc/blocks/surplus.h"
 
@@ -15,7 +15,7 @@ void release_and_give_back(size_t granules)
 {
     bool surplus = runs_have_surplus(&blocks_heap.runs);
     lock_release(&blocks_heap.lock);
-    size_t most = granules < SIZE_MAX - SURPLUS_STEP ? granules + SURPLUS_STEP : SIZE_MAX;
+    size_t most = granules > SURPLUS_STEP ? granules : SURPLUS_STEP;
     for (size_t done = 0, step = 1; surplus && step > 0 && done < most; done += step) {
         if (!lock_enter(&blocks_heap.lock)) {
             frozen_end();

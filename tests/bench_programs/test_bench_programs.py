@@ -20,6 +20,7 @@ SMALL_RUNS = [
     ("false_sharing rounds=2000 writes=20", "ff9ed129af4b2802"),
     ("large_blocks operations=60 blocks=4", "bd173fcf2cfa2501"),
     ("large_set operations=20 least=1 most=3", "bc4fcc2ef5a2fbf5"),
+    ("latency operations=20000 blocks=1000 rare=500", "75d8a6f4dbc5cc60"),
     ("object_graph nodes=300 changes=2000", "97ac3e6b2890a665"),
     ("pareto allocations=20000 longest=5000", "577809e640dbcf0b"),
     ("phases phases=18 megabytes=1", "d32b8f3fee6478e8"),

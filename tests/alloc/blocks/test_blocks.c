@@ -288,13 +288,18 @@ static void *free_in_thread(void *block)
     return NULL;
 }
 
+static void free_there(void *block)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_in_thread, block);
+    pthread_join(thread, NULL);
+}
+
 static void free_here_and_there(void *unused)
 {
     (void)unused;
     void *block = blocks_alloc(40);
-    pthread_t thread;
-    pthread_create(&thread, NULL, free_in_thread, block);
-    pthread_join(thread, NULL);
+    free_there(block);
     blocks_free(block);
 }
 
@@ -303,9 +308,27 @@ static void free_there_after_here(void *unused)
     (void)unused;
     void *block = blocks_alloc(40);
     blocks_free(block);
-    pthread_t thread;
-    pthread_create(&thread, NULL, free_in_thread, block);
-    pthread_join(thread, NULL);
+    free_there(block);
+}
+
+static void free_there_twice(void *unused)
+{
+    (void)unused;
+    void *block = blocks_alloc(40);
+    free_there(block);
+    free_there(block);
+}
+
+static void free_interior_there(void *unused)
+{
+    (void)unused;
+    free_there((char *)blocks_alloc(40) + 16);
+}
+
+static void free_unaligned_there(void *unused)
+{
+    (void)unused;
+    free_there((char *)blocks_alloc(40) + 3);
 }
 
 static void free_what_was_never_handed_out(void *unused)
@@ -333,6 +356,9 @@ static void test_faults_of_the_program_abort(void **state)
     assert_aborts(free_remainder_of_slab, NULL, "): not a live block (");
     assert_aborts(free_here_and_there, NULL, "): not a live block (freed twice");
     assert_aborts(free_there_after_here, NULL, "): not a live block (freed twice");
+    assert_aborts(free_there_twice, NULL, "): not a live block (freed twice");
+    assert_aborts(free_interior_there, NULL, "or points into one");
+    assert_aborts(free_unaligned_there, NULL, "or points into one");
     assert_aborts(free_what_was_never_handed_out, NULL, "): not a live block (");
     assert_aborts(resize_freed, NULL, "allotrope: realloc(0x");
 }
