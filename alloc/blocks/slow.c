@@ -178,11 +178,23 @@ static void free_own(const struct slab *slab, void *block)
         put_local_free(bin, block);
 }
 
+/* Of a block that is of no slab. */
+static __attribute__((noinline, cold)) void free_outside(void *block)
+{
+    const struct owner *owner = granule_map_get(block);
+    if (owner && owner->kind == OWNER_GUARDED)
+        blocks_heap.free_guarded(block);
+    else
+        slab_of_block(block, "free"); /* reports it */
+}
+
 void free_slowly(void *block)
 {
-    struct slab *slab = slab_of_block(block, "free");
-    if (!slab)
+    struct slab *slab = slab_at(block);
+    if (__builtin_expect(!slab, 0)) {
+        free_outside(block);
         return;
+    }
     size_t index = live_index(slab, block, "free");
     clear_suspects(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     if (slab_is_large(slab))
