@@ -29,8 +29,10 @@
 static uint64_t one_in;
 static _Atomic uint64_t random_state;
 
+/* The thread's allocations up to its next sample, that one counted; then 0. A thread begins at 0,
+ * and so is below it at its first. */
+enum { NOT_BEGUN = 0, ENDED = 0 };
 static __thread int32_t until_sample;
-static __thread bool has_begun;
 
 static uint64_t draw(void)
 {
@@ -47,20 +49,18 @@ static int32_t draw_below(uint64_t limit)
 /* For an allocation at which the countdown has ended. */
 static bool is_sampled(void)
 {
-    if (!has_begun) {
-        has_begun = true;
-        int32_t passed = draw_below(one_in);
-        until_sample = passed - 1;
-        if (passed > 0)
+    if (until_sample != ENDED) {
+        until_sample = draw_below(one_in);
+        if (until_sample > 0)
             return false;
     }
-    until_sample = draw_below(2 * one_in - 1);
+    until_sample = draw_below(2 * one_in - 1) + 1;
     return true;
 }
 
 static inline bool is_due(void)
 {
-    return __builtin_expect(--until_sample < 0, 0);
+    return __builtin_expect(--until_sample <= 0, 0);
 }
 
 static void *alloc_sampled(size_t alignment, size_t size)
@@ -104,31 +104,36 @@ static size_t guard_usable_size(const void *block)
     return blocks_usable_size(block);
 }
 
-static void *move(void *moved, const void *block, size_t old_size, size_t size)
-{
-    return moved ? memcpy(moved, block, old_size < size ? old_size : size) : NULL;
-}
-
-/* A sampled block always moves, so that an old pointer to it is noticed; and one of `blocks` moves
- * when it is its turn. */
-static void *guard_resize(void *block, size_t size)
+/* Of the pool. Its size is its usable size: a realloc to that stays where it is, as programs expect
+ * (tests/contract/usable_size.c). To any other the block moves, so that an old pointer is noticed.
+ */
+static void *resize_guarded(void *block, size_t size)
 {
     size_t old_size;
-    void *moved;
-    if (pool_holds(block)) {
-        if (!pool_find(block, &old_size)) {
-            pool_free(block, "realloc"); /* reports it */
-            return NULL;
-        }
-        moved = move(guard_alloc(size), block, old_size, size);
-        if (moved)
-            pool_free(block, "realloc");
-        return moved;
+    if (!pool_find(block, &old_size)) {
+        pool_free(block, "realloc"); /* reports it */
+        return NULL;
     }
-    old_size = is_due() ? blocks_usable_size(block) : 0;
-    moved = old_size > 0 ? move(alloc_sampled(BLOCK_ALIGNMENT, size), block, old_size, size) : NULL;
+    if (size == old_size)
+        return block;
+    void *moved = guard_alloc(size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, block, old_size < size ? old_size : size);
+    pool_free(block, "realloc");
+    return moved;
+}
+
+/* A block that grows is sampled as a new one. */
+static void *guard_resize(void *block, size_t size)
+{
+    if (pool_holds(block))
+        return resize_guarded(block, size);
+    size_t old_size = is_due() ? blocks_usable_size(block) : SIZE_MAX;
+    void *moved = old_size > 0 && old_size < size ? alloc_sampled(BLOCK_ALIGNMENT, size) : NULL;
     if (!moved)
         return blocks_resize(block, size);
+    memcpy(moved, block, old_size);
     blocks_free(block);
     return moved;
 }
@@ -152,8 +157,7 @@ static void guard_statistics(statistic_visitor *visit, void *argument)
 static void guard_fork_child(void)
 {
     random_state ^= mix_bits(__builtin_ia32_rdtsc());
-    has_begun = false;
-    until_sample = 0;
+    until_sample = NOT_BEGUN;
     faults_fork_child();
     blocks_fork_child();
 }

@@ -17,9 +17,8 @@
 enum slot_state { FREED, HELD, LIVE, LOOKED_AT, STATE_BITS = 2, STATE_MASK = 3 };
 enum { BESIDE_BYTE = 0xC5, AT_START_ONE_IN = 4 };
 
-/* Writer of all but the state: who holds the slot. A reporter reads it at any time. */
+/* Writer: who holds the slot. A reporter reads it at any time. */
 struct slot {
-    _Atomic uint64_t state;
     char *block; /* NULL: there was none yet */
     size_t bytes;
     struct call_stack allocation, freeing; /* freeing has no frames while the block lives */
@@ -30,6 +29,7 @@ size_t pool_bytes;
 static size_t slot_count;
 static uint32_t most_live;
 static struct slot *slots;
+static _Atomic uint64_t *states; /* of the slots, close together for the search */
 static struct owner owner = {.kind = OWNER_GUARDED};
 static _Atomic bool is_opened;
 static _Atomic uint32_t live;
@@ -49,10 +49,11 @@ static void open_pool(void)
         return;
     size_t bytes = round_up((2 * slot_count + 1) * PAGE_BYTES, GRANULE_BYTES);
     char *start = pages_map(bytes, GRANULE_BYTES);
-    slots = pages_map(round_up(slot_count * sizeof *slots, PAGE_BYTES), PAGE_BYTES);
-    if (!start || !slots || !pages_guard(start, bytes) || !granule_map_set(start, bytes, &owner))
+    states =
+        pages_map(round_up(slot_count * (sizeof *states + sizeof *slots), PAGE_BYTES), PAGE_BYTES);
+    slots = (struct slot *)(states + slot_count);
+    if (!start || !states || !pages_guard(start, bytes) || !granule_map_set(start, bytes, &owner))
         return;
-    pages_allow_huge(start, bytes, false);
     pool_bytes = bytes;
     atomic_store_explicit(&pool_start, start, memory_order_release);
 }
@@ -71,12 +72,17 @@ static struct slot *slot_of(const void *address)
 
 static enum slot_state state_of(const struct slot *slot)
 {
-    return atomic_load_explicit(&slot->state, memory_order_acquire) & STATE_MASK;
+    return atomic_load_explicit(&states[slot - slots], memory_order_acquire) & STATE_MASK;
 }
 
-static bool pass(struct slot *slot, uint64_t from, uint64_t to)
+static void set_state(const struct slot *slot, uint64_t state)
 {
-    return atomic_compare_exchange_strong(&slot->state, &from, to);
+    atomic_store(&states[slot - slots], state);
+}
+
+static bool pass(const struct slot *slot, uint64_t from, uint64_t to)
+{
+    return atomic_compare_exchange_strong(&states[slot - slots], &from, to);
 }
 
 static __attribute__((noinline)) void take_call_stack(struct call_stack *stack)
@@ -96,7 +102,7 @@ static struct slot *hold_eldest(void)
     struct slot *eldest = NULL;
     uint64_t eldest_state = UINT64_MAX;
     for (size_t i = 0; i < slot_count; i++) {
-        uint64_t state = atomic_load_explicit(&slots[i].state, memory_order_relaxed);
+        uint64_t state = atomic_load_explicit(&states[i], memory_order_relaxed);
         if ((state & STATE_MASK) == FREED && state < eldest_state) {
             eldest = &slots[i];
             eldest_state = state;
@@ -119,7 +125,7 @@ static struct slot *hold_slot(void)
 static void give_up_slot(struct slot *slot)
 {
     uint64_t number = atomic_fetch_add(&frees, 1) + 1;
-    atomic_store(&slot->state, number << STATE_BITS | FREED);
+    set_state(slot, number << STATE_BITS | FREED);
     atomic_fetch_sub(&live, 1);
 }
 
@@ -154,7 +160,7 @@ void *pool_alloc(size_t alignment, size_t size, uint64_t random)
     slot->freeing.frames = 0;
     take_call_stack(&slot->allocation);
     atomic_fetch_add_explicit(&sampled, 1, memory_order_relaxed);
-    atomic_store(&slot->state, LIVE);
+    set_state(slot, LIVE);
     return block;
 }
 
@@ -178,17 +184,27 @@ static struct block_facts facts_of(const struct slot *slot, const void *address)
     };
 }
 
-/* The first byte beside the block, in its page, that is not as it was. NULL: there is none. */
+static bool is_as_filled(const char *start, size_t bytes)
+{
+    return bytes == 0 || (*start == (char)BESIDE_BYTE && memcmp(start, start + 1, bytes - 1) == 0);
+}
+
+/* The byte nearest to the block, beside it in its page, that is not as it was. NULL: there is none.
+ */
 static const char *find_written(const struct slot *slot)
 {
     const char *page = page_of(slot), *end = slot->block + slot->bytes;
-    for (const char *byte = slot->block; byte > page; byte--)
-        if (byte[-1] != (char)BESIDE_BYTE)
-            return byte - 1;
-    for (const char *byte = end; byte < page + PAGE_BYTES; byte++)
-        if (*byte != (char)BESIDE_BYTE)
-            return byte;
-    return NULL;
+    const char *before = slot->block - 1, *behind = end;
+    if (!is_as_filled(page, (size_t)(slot->block - page))) {
+        while (before > page && *before == (char)BESIDE_BYTE)
+            before--;
+        return before;
+    }
+    if (is_as_filled(end, (size_t)(page + PAGE_BYTES - end)))
+        return NULL;
+    while (behind < page + PAGE_BYTES - 1 && *behind == (char)BESIDE_BYTE)
+        behind++;
+    return behind;
 }
 
 static void look_beside(const struct slot *slot, const char *function, const void *site)
@@ -312,6 +328,6 @@ void pool_look(void)
     for (size_t i = 0; pool_start && i < slot_count; i++)
         if (pass(&slots[i], LIVE, LOOKED_AT)) {
             look_beside(&slots[i], "exit", NULL);
-            atomic_store(&slots[i].state, LIVE);
+            set_state(&slots[i], LIVE);
         }
 }
