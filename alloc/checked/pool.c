@@ -234,8 +234,10 @@ static const struct slot *slot_near(const char *address)
     size_t page = (size_t)(address - pool_start) / PAGE_BYTES, above = page / 2;
     if (slot)
         return slot;
-    if (above >= slot_count)
-        return above == slot_count ? &slots[slot_count - 1] : NULL;
+    if (!slots || above > slot_count)
+        return NULL;
+    if (above == slot_count)
+        return &slots[slot_count - 1];
     if (above == 0)
         return &slots[0];
     return distance(&slots[above], address) < distance(&slots[above - 1], address)
