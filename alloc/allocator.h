@@ -32,6 +32,7 @@
 #define ALLOTROPE_ALLOC_ALLOCATOR_H
 
 #include "alloc/heap.h"
+#include "vm/kernel_action.h"
 #include "vm/message.h"
 
 /* What is in use, for statistics. */
@@ -174,6 +175,10 @@ struct allocator {
     void (*tune)(enum tuning parameter, size_t value);
     /* C++'s operators are told apart. */
     const struct allocator_operators *operators;
+    /* Takes the place of sigaction for SIGSEGV: the allocator has a handler of its own, which hands
+     * on to the program's what is not its own. Either may be NULL. Any thread, signal handlers, and
+     * a vfork child. Returns as a system call does. */
+    long (*fault_action)(const struct kernel_action *action, struct kernel_action *old);
     /* The process ends by exit; other threads, and destructors of the program, may run on. */
     void (*at_exit)(void);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
@@ -188,6 +193,13 @@ extern void (*allocator_thread_started)(void);
 /* Set by the shim: from now on allocated_by is to be called for each allocation. In init, or with
  * all other threads stopped. False: not yet, ask again. NULL: nobody can tell. */
 extern bool (*allocator_needs_sites)(void);
+
+/* Set by the shim before init: fills `sites` with the return addresses above the frame of these
+ * registers (those of `frame` when what it has called returns), innermost first, the library's own
+ * left out. Returns how many; 0 when they are not known. Any thread, signal handlers too. NULL:
+ * nobody can tell. */
+extern uint32_t (*allocator_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp,
+                                        const void **sites, uint32_t most);
 
 /* Called at the first allocation of an allocator that has not been initialised: a library whose
  * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it

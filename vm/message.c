@@ -112,12 +112,17 @@ int standard_error_descriptor(void)
     return duplicate > 0 && is_standard_error(duplicate) ? duplicate : -1;
 }
 
+void message_write(const char *text, size_t length)
+{
+    int descriptor = standard_error_descriptor();
+    if (descriptor >= 0)
+        SYSCALL_3(SYS_write, descriptor, text, length);
+}
+
 void message_send(struct message *message)
 {
     message->text[message->length++] = '\n';
-    int descriptor = standard_error_descriptor();
-    if (descriptor >= 0)
-        SYSCALL_3(SYS_write, descriptor, message->text, message->length);
+    message_write(message->text, message->length);
 }
 
 static void send_pointer_fault(const char *function, const void *pointer, const char *fault)

@@ -31,6 +31,9 @@ void message_pointer(struct message *message, const void *pointer);
 /* Ends the line and writes it to standard error, if that is still ours. */
 void message_send(struct message *message);
 
+/* Writes lines of any length, as message_send does. */
+void message_write(const char *text, size_t length);
+
 /* Remembers which file standard error is. Called once, at start. */
 void message_remember_stderr(void);
 

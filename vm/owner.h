@@ -13,6 +13,7 @@ enum owner_kind {
     OWNER_FREE_RUN,   /* alloc/blocks/runs.h */
     OWNER_RECORDS,    /* the heap's own memory: no block can lie in it */
     OWNER_FORK_BLOCK, /* alloc/fork_block.h */
+    OWNER_GUARDED,    /* alloc/checked/pool.h */
 };
 
 struct owner {

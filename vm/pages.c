@@ -163,6 +163,30 @@ bool pages_discard(void *address, size_t bytes)
     return !syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, MADV_DONTNEED));
 }
 
+bool pages_guard(void *address, size_t bytes)
+{
+    if (pages_are_in_sandbox())
+        return false;
+    count(&page_calls.madvise);
+    if (!syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, ADVICE_GUARD_INSTALL)))
+        return true;
+    if (syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_NONE)))
+        return false;
+    pages_discard(address, bytes);
+    return true;
+}
+
+bool pages_unguard(void *address, size_t bytes)
+{
+    if (!pages_are_in_sandbox()) {
+        count(&page_calls.madvise);
+        if (!syscall_failed(SYSCALL_3(SYS_madvise, address, bytes, ADVICE_GUARD_REMOVE)) &&
+            !syscall_failed(SYSCALL_3(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE)))
+            return true;
+    }
+    return map(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) != NULL;
+}
+
 bool pages_resize_in_place(void *address, size_t old_bytes, size_t new_bytes)
 {
     count(&page_calls.mremap);

@@ -249,6 +249,8 @@ struct blocks_heap {
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */
     void (*slab_made)(const struct slab *slab, bool zero);
+    /* Called by free for an address in memory that is OWNER_GUARDED. */
+    void (*free_guarded)(void *block);
     struct lock common_lock;         /* of the next; taken before `lock` */
     struct thread_heap *common_heap; /* of the threads that have none of their own */
     struct runs runs;                /* of what `lock` guards; the longest comes last */

@@ -191,11 +191,23 @@ static bool is_live_of_other_thread(const struct slab *slab, const void *block, 
     return exact && unit_is_live(fast_table_unit(block));
 }
 
+/* Of a block that is of no slab. */
+static __attribute__((noinline, cold)) void free_outside(void *block)
+{
+    const struct owner *owner = granule_map_get(block);
+    if (owner && owner->kind == OWNER_GUARDED)
+        blocks_heap.free_guarded(block);
+    else
+        slab_of_block(block, "free"); /* reports it */
+}
+
 void free_slowly(void *block)
 {
-    struct slab *slab = slab_of_block(block, "free");
-    if (!slab)
+    struct slab *slab = slab_at(block);
+    if (__builtin_expect(!slab, 0)) {
+        free_outside(block);
         return;
+    }
     size_t index;
     if (is_live_of_other_thread(slab, block, &index)) {
         push_remote_free(slab, block, index);

@@ -21,15 +21,12 @@
  */
 #include "alloc/checked/guarded.h"
 
-#include <sys/mman.h>
-
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/slow.h"
 #include "vm/pages.h"
-#include "vm/syscall.h"
 
-enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103, LEAD_CHECKED = 16 };
+enum { LEAD_CHECKED = 16 };
 enum { SITE_SHIFT = 40, HOW_SHIFT = 55, FREE_SITE_SHIFT = 48 };
 static const uint64_t DEAD = UINT64_C(1) << 63, OFFSET_BITS = (UINT64_C(1) << SITE_SHIFT) - 1,
                       SIZE_BITS = (UINT64_C(1) << FREE_SITE_SHIFT) - 1;
@@ -39,31 +36,6 @@ enum { WAITING = 8 };
 static const size_t WAITING_LARGEST = (size_t)64 << 20;
 static struct slab *_Atomic waiting[WAITING];
 static _Atomic unsigned waiting_next;
-
-/* Where a call that the heap can do without may end the process. */
-static _Atomic bool is_sandboxed;
-
-static bool guard(char *start, size_t bytes)
-{
-    if (atomic_load_explicit(&is_sandboxed, memory_order_relaxed))
-        return false;
-    if (!syscall_failed(SYSCALL_3(SYS_madvise, start, bytes, GUARD_INSTALL)))
-        return true;
-    return !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_NONE));
-}
-
-/* Takes either kind of guard away. Where the kernel refuses, or may not be asked (a sandbox), fresh
- * pages take the place: a guard that stayed would meet the next block. What the pages hold is
- * nobody's any more. */
-static void unguard(char *start, size_t bytes)
-{
-    if (!atomic_load_explicit(&is_sandboxed, memory_order_relaxed) &&
-        !syscall_failed(SYSCALL_3(SYS_madvise, start, bytes, GUARD_REMOVE)) &&
-        !syscall_failed(SYSCALL_3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE)))
-        return;
-    SYSCALL_6(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-}
 
 static uint64_t state_of(const struct slab *slab)
 {
@@ -125,11 +97,11 @@ void *guarded_enter_found(struct slab *slab, size_t size, unsigned how, const vo
 static bool guard_both(const struct slab *slab)
 {
     char *behind = slab->base + slab->block_bytes - PAGE_BYTES;
-    if (slab->is_of_fork || !guard(slab->base, PAGE_BYTES))
+    if (slab->is_of_fork || !pages_guard(slab->base, PAGE_BYTES))
         return false;
-    if (guard(behind, PAGE_BYTES))
+    if (pages_guard(behind, PAGE_BYTES))
         return true;
-    unguard(slab->base, PAGE_BYTES);
+    pages_unguard(slab->base, PAGE_BYTES);
     return false;
 }
 
@@ -195,7 +167,7 @@ void guarded_look(struct slab *slab, const char *function)
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
-        unguard(slab->base, slab->block_bytes);
+        pages_unguard(slab->base, slab->block_bytes);
         slab->words[0].retired &= ~UINT64_C(1);
     }
     large_block_free(slab, slab->base);
@@ -216,7 +188,6 @@ bool guarded_drain(void)
 void guarded_enter_sandbox(void)
 {
     guarded_drain();
-    atomic_store(&is_sandboxed, true);
 }
 
 void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
@@ -233,7 +204,7 @@ void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
 static void wait_or_give_back(struct slab *slab)
 {
     if (!is_guarded(slab) || slab->block_bytes > WAITING_LARGEST ||
-        !guard(slab->base, slab->block_bytes)) {
+        !pages_guard(slab->base, slab->block_bytes)) {
         memset(start_of(slab), FILL_BYTE,
                size_of(slab) < checked_fill_most ? size_of(slab) : checked_fill_most);
         give_back(slab);

@@ -9,17 +9,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vm/fork_chain.h"
+#include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
+
+enum { LINE_BYTES = 512, CHUNK_BYTES = 1024, REPORT_BYTES = 4096 };
 
 static bool goes_on;
 static uint64_t most_reports;
 static _Atomic uint64_t reports;
 
+/* Of the report that is made now; whoever makes it holds the lock. Some are made with the locks of
+ * the heap held. */
+static struct lock lock = LOCK_INITIALIZER(RANK_PAGES);
+static struct {
+    char text[REPORT_BYTES];
+    size_t bytes;
+    char path[LINE_BYTES], line[LINE_BYTES], chunk[CHUNK_BYTES]; /* of the list of mappings */
+} report;
+
 void report_init(bool on_error_report, uint64_t most)
 {
     goes_on = on_error_report;
     most_reports = most;
+    fork_chain_add(&lock);
+}
+
+/* A handler may have interrupted the reporter, or the reporter have touched what it reports. */
+static bool begin_report(void)
+{
+    if (lock_is_own(&lock))
+        return false;
+    lock_acquire(&lock);
+    report.bytes = 0;
+    return true;
+}
+
+static void end_report(void)
+{
+    message_write(report.text, report.bytes);
+    lock_release(&lock);
+}
+
+/* Moves a piece to the report. What does not fit is cut. */
+static void add(struct message *message)
+{
+    size_t room = REPORT_BYTES - report.bytes;
+    size_t bytes = message->length < room ? message->length : room;
+    memcpy(report.text + report.bytes, message->text, bytes);
+    report.bytes += bytes;
+    message->length = 0;
 }
 
 /* Which file an address lies in, by /proc/self/maps: a line at a time, each
@@ -27,12 +67,9 @@ void report_init(bool on_error_report, uint64_t most)
  *     START-END PERMISSIONS OFFSET DEVICE INODE       PATH
  */
 
-enum { LINE_BYTES = 512, CHUNK_BYTES = 1024 };
-
 struct file_of_address {
     uintptr_t address, start; /* where the file's first mapping begins */
-    bool found;
-    char path[LINE_BYTES]; /* of the last lines */
+    bool found;               /* report.path is it; until then it is that of the last lines */
 };
 
 static uintptr_t hexadecimal(const char **text)
@@ -50,37 +87,36 @@ static uintptr_t hexadecimal(const char **text)
 }
 
 /* True: the address lies there. */
-static bool look_at_line(struct file_of_address *file, const char *line)
+static bool look_at_line(struct file_of_address *file)
 {
-    const char *rest = line;
+    const char *rest = report.line;
     uintptr_t start = hexadecimal(&rest);
     if (*rest == '-')
         rest++;
     uintptr_t end = hexadecimal(&rest);
-    const char *path = strchr(rest, '/');
-    if (!path)
-        path = "";
-    if (strcmp(path, file->path) != 0) {
+    const char *name = strchr(rest, '/');
+    if (!name)
+        name = "";
+    if (strcmp(name, report.path) != 0) {
         file->start = start;
-        strcpy(file->path, path);
+        strcpy(report.path, name);
     }
-    file->found = file->address >= start && file->address < end && *path;
+    file->found = file->address >= start && file->address < end && *name;
     return file->found;
 }
 
 /* Adds what was read to the line; true as soon as the address is found. */
-static bool look_at_chunk(struct file_of_address *file, const char *chunk, size_t length,
-                          char *line, size_t *used)
+static bool look_at_chunk(struct file_of_address *file, size_t length, size_t *used)
 {
     for (size_t i = 0; i < length; i++) {
-        if (chunk[i] != '\n') {
+        if (report.chunk[i] != '\n') {
             if (*used < LINE_BYTES - 1)
-                line[(*used)++] = chunk[i];
+                report.line[(*used)++] = report.chunk[i];
             continue;
         }
-        line[*used] = '\0';
+        report.line[*used] = '\0';
         *used = 0;
-        if (look_at_line(file, line))
+        if (look_at_line(file))
             return true;
     }
     return false;
@@ -88,14 +124,14 @@ static bool look_at_chunk(struct file_of_address *file, const char *chunk, size_
 
 static void find_file(struct file_of_address *file)
 {
-    char chunk[CHUNK_BYTES], line[LINE_BYTES];
     size_t used = 0;
+    report.path[0] = '\0';
     long maps = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     if (syscall_failed(maps))
         return;
     for (;;) {
-        long length = SYSCALL_3(SYS_read, maps, chunk, sizeof chunk);
-        if (length <= 0 || look_at_chunk(file, chunk, (size_t)length, line, &used))
+        long length = SYSCALL_3(SYS_read, maps, report.chunk, sizeof report.chunk);
+        if (length <= 0 || look_at_chunk(file, (size_t)length, &used))
             break;
     }
     SYSCALL_1(SYS_close, maps);
@@ -112,14 +148,22 @@ static void add_site(struct message *message, const char *what, const void *site
         message_pointer(message, site);
         return;
     }
-    const char *name = strrchr(file.path, '/') + 1;
+    const char *name = strrchr(report.path, '/') + 1;
     message_bytes(message, name, strlen(name));
     message_text(message, "+");
     message_pointer(message, (const void *)(file.address - file.start));
 }
 
+static void add_stack(struct message *message, const struct call_stack *stack)
+{
+    for (uint32_t i = 1; stack && i < stack->frames; i++) {
+        add_site(message, "\n    from ", stack->sites[i]);
+        add(message);
+    }
+}
+
 static void add_site_line(struct message *message, const char *what, const void *site,
-                          const char *by)
+                          const char *by, const struct call_stack *stack)
 {
     if (!site)
         return;
@@ -130,6 +174,8 @@ static void add_site_line(struct message *message, const char *what, const void 
         message_text(message, by);
         message_text(message, ")");
     }
+    add(message);
+    add_stack(message, stack);
 }
 
 /* "16 bytes into", "1 byte before", "8 bytes behind". */
@@ -137,11 +183,11 @@ static void add_place(struct message *message, const struct block_facts *facts)
 {
     if (facts->offset == 0)
         return;
-    ptrdiff_t behind = facts->offset - (ptrdiff_t)facts->bytes;
-    ptrdiff_t distance = facts->offset < 0 ? -facts->offset : behind >= 0 ? behind : facts->offset;
+    ptrdiff_t behind = facts->offset - (ptrdiff_t)facts->bytes + 1; /* the first byte is 1 behind */
+    ptrdiff_t distance = facts->offset < 0 ? -facts->offset : behind > 0 ? behind : facts->offset;
     message_decimal(message, (uint64_t)distance);
     message_text(message, distance == 1 ? " byte " : " bytes ");
-    message_text(message, facts->offset < 0 ? "before" : behind >= 0 ? "behind" : "into");
+    message_text(message, facts->offset < 0 ? "before" : behind > 0 ? "behind" : "into");
     message_text(message, " a ");
 }
 
@@ -155,24 +201,39 @@ static void add_block(struct message *message, const struct block_facts *facts)
     message_pointer(message, facts->block);
 }
 
+static void add_sites(struct message *message, const struct block_facts *facts)
+{
+    add_site_line(message, "allocated at ", facts->allocated_at, facts->by, facts->allocation);
+    add_site_line(message, "freed at ", facts->freed_at, NULL, facts->freeing);
+}
+
+static void begin_line(struct message *message, const char *function, const void *address)
+{
+    message_begin(message);
+    message_text(message, function);
+    message_text(message, "(");
+    message_pointer(message, address);
+    message_text(message, "): ");
+}
+
+/* how: ", called at ". */
 static void send(const char *function, const void *address, const char *fault,
-                 const struct block_facts *facts, const void *site)
+                 const struct block_facts *facts, const char *how, const void *site)
 {
     struct message message;
-    message_begin(&message);
-    message_text(&message, function);
-    message_text(&message, "(");
-    message_pointer(&message, address);
-    message_text(&message, "): ");
+    if (!begin_report())
+        return;
+    begin_line(&message, function, address);
     message_text(&message, fault);
     if (facts && facts->block)
         add_block(&message, facts);
-    add_site(&message, ", called at ", site);
-    if (facts && facts->block) {
-        add_site_line(&message, "allocated at ", facts->allocated_at, facts->by);
-        add_site_line(&message, "freed at ", facts->freed_at, NULL);
-    }
-    message_send(&message);
+    add_site(&message, how, site);
+    add(&message);
+    if (facts && facts->block)
+        add_sites(&message, facts);
+    message_text(&message, "\n");
+    add(&message);
+    end_report();
 }
 
 static void say_no_more(void)
@@ -183,15 +244,44 @@ static void say_no_more(void)
     message_send(&message);
 }
 
+/* Whether one more is to be told. */
+static bool is_told(bool ends)
+{
+    uint64_t earlier = atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed);
+    if (earlier == most_reports && !ends)
+        say_no_more();
+    return earlier < most_reports || ends;
+}
+
 void report_misuse(enum report_severity severity, const char *function, const void *address,
                    const char *fault, const struct block_facts *facts, const void *site)
 {
     bool ends = severity == REPORT_FATAL && !goes_on;
-    uint64_t earlier = atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed);
-    if (earlier < most_reports || ends)
-        send(function, address, fault, facts, site);
-    else if (earlier == most_reports)
-        say_no_more();
+    if (is_told(ends))
+        send(function, address, fault, facts, ", called at ", site);
     if (ends)
         abort();
+}
+
+bool report_access(const char *access, const void *address, const char *fault,
+                   const struct block_facts *facts, const void *at)
+{
+    bool told = is_told(false);
+    if (told)
+        send(access, address, fault, facts, ", at ", at);
+    return told;
+}
+
+void report_callers(const char *access, const void *address, const struct call_stack *stack)
+{
+    struct message message;
+    if (stack->frames < 2 || !begin_report())
+        return;
+    begin_line(&message, access, address);
+    message_text(&message, "called");
+    add(&message);
+    add_stack(&message, stack);
+    message_text(&message, "\n");
+    add(&message);
+    end_report();
 }

@@ -6,9 +6,15 @@
  *       allocated at server+0x1a2b (malloc)
  *       freed at libfoo.so.1+0x77
  *
- * In one write. On the stack, by system calls: a report needs no heap, no lock and no libc, and may
- * be made in a signal handler. A site is the return address of the call, in its file: what
- * addr2line wants.
+ *     allotrope: write(0x7f...): outside a block: 1 byte behind a block of 40 bytes at 0x7f..., at
+ *     server+0x1a2b
+ *       allocated at server+0x1381
+ *         from libfoo.so.1+0x77
+ *
+ * In one write (what an access is called from comes in a second). By system calls: a report needs
+ * no heap and no libc, and may be made in a signal handler. What it is built in is not on the
+ * stack, since handlers' stacks are small; so there is one at a time, and a misuse by the reporter
+ * itself is not told. A site is the return address of the call, in its file: what addr2line wants.
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_REPORT_H
 #define ALLOTROPE_ALLOC_CHECKED_REPORT_H
@@ -17,11 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Return addresses, innermost first; none: not known. */
+enum { CALL_STACK_FRAMES = 12 };
+
+struct call_stack {
+    uint32_t frames;
+    const void *sites[CALL_STACK_FRAMES];
+};
+
 /* What is known of a block. */
 struct block_facts {
     const void *block; /* NULL: nothing is */
     size_t bytes;      /* requested */
     const void *allocated_at, *freed_at;
+    const struct call_stack *allocation, *freeing; /* the same with what called it; NULL: no more */
     const char *by;
     ptrdiff_t offset; /* of the address that the report is of, from the block's start */
 };
@@ -36,6 +51,15 @@ void report_init(bool on_error_report, uint64_t most);
  * it was called, or NULL. facts: of the block, or of the nearest one; may be NULL. */
 void report_misuse(enum report_severity severity, const char *function, const void *address,
                    const char *fault, const struct block_facts *facts, const void *site)
+    __attribute__((noinline, cold));
+
+/* An access that the processor has refused; ends nothing. access: "read"; at: the end of the
+ * instruction, or any byte of it but the first. False: it was only counted. */
+bool report_access(const char *access, const void *address, const char *fault,
+                   const struct block_facts *facts, const void *at) __attribute__((noinline, cold));
+
+/* What was called from where, up to the access; the first frame is its own. */
+void report_callers(const char *access, const void *address, const struct call_stack *stack)
     __attribute__((noinline, cold));
 
 #endif

@@ -76,6 +76,7 @@
 #include "vm/kernel/process.h"
 #include "gc/world/recorder.h"
 #include "vm/clock.h"
+#include "vm/kernel_action.h"
 #include "vm/lock.h"
 #include "vm/pages.h"
 #include "vm/protection_keys.h"
@@ -119,15 +120,6 @@ static struct {
     _Atomic uint32_t epoch;             /* odd while the world is stopped */
     _Atomic uint32_t acks, acks_needed; /* see above */
 } stop;
-
-/* As the kernel takes it. */
-struct kernel_action {
-    void (*handler)(int signal, siginfo_t *info, void *context);
-    unsigned long flags;
-    void (*restorer)(void);
-    uint64_t mask;
-};
-enum { KERNEL_RESTORER = 0x04000000 };
 
 /* As io_uring_enter takes it, and its flags. */
 struct ring_wait {
@@ -178,11 +170,6 @@ static uintptr_t gs_base(void)
     if (can_read_gs_base)
         __asm__ volatile("rdgsbase %0" : "=r"(base));
     return base;
-}
-
-__attribute__((naked)) static void restore_from_signal(void)
-{
-    __asm__("mov $15, %eax\n\tsyscall"); /* rt_sigreturn */
 }
 
 enum {
@@ -296,7 +283,7 @@ static bool program_has_signal(const ucontext_t *context)
     pending &= ~blocked & ~(UINT64_C(1) << (STOP_SIGNAL - 1));
     for (; pending; pending &= pending - 1) {
         struct kernel_action action = {0};
-        SYSCALL_4(SYS_rt_sigaction, __builtin_ctzl(pending) + 1, NULL, &action, 8);
+        kernel_set_action(__builtin_ctzl(pending) + 1, NULL, &action);
         if ((uintptr_t)action.handler > 1) /* neither default nor ignored */
             return true;
     }
@@ -494,12 +481,12 @@ static bool install_handler(void)
                                    SA_SIGINFO | SA_RESTART | SA_ONSTACK | KERNEL_RESTORER,
                                    restore_from_signal, ~UINT64_C(0)};
     struct kernel_action current;
-    if (syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, NULL, &current, 8)))
+    if (syscall_failed(kernel_set_action(STOP_SIGNAL, NULL, &current)))
         return false;
     if (current.handler == on_signal)
         return true;
     glibc_action = current;
-    return !syscall_failed(SYSCALL_4(SYS_rt_sigaction, STOP_SIGNAL, &action, NULL, 8));
+    return !syscall_failed(kernel_set_action(STOP_SIGNAL, &action, NULL));
 }
 
 void stop_take_late_signals(void)

@@ -155,15 +155,23 @@ static bool parse_option(struct configuration *configuration, struct slice key, 
     return false;
 }
 
-/* The bare word among the options, which is the name of a preset. */
+static bool slices_are_same(struct slice one, struct slice other)
+{
+    return one.length == other.length && memcmp(one.start, other.start, one.length) == 0;
+}
+
+/* The bare word among the options, which is the name of a preset. An option of the preset's own
+ * name, guard=100, chooses it too. */
 static bool find_preset(struct slice name, struct slice options, struct slice *preset,
                         struct message *error)
 {
     while (options.length > 0) {
-        struct slice word = cut(&options, ',');
-        if (memchr(word.start, '=', word.length))
-            continue;
+        struct slice value = cut(&options, ',');
+        bool is_option = memchr(value.start, '=', value.length) != NULL;
+        struct slice word = cut(&value, '=');
         bool known = find(name, word) != NULL && word.length > 0;
+        if (is_option && (!known || slices_are_same(word, *preset)))
+            continue;
         if (known && preset->length == 0) {
             *preset = word;
             continue;

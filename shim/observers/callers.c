@@ -16,7 +16,7 @@
 #include "shim/observers/unwind.h"
 #include "shim/route/observer.h"
 
-enum { MOST_FRAMES_OF_LIBC = 16 };
+enum { MOST_FRAMES_OF_LIBC = 16, MOST_FRAMES_OF_US = 4, MOST_FRAMES_TOLD = 16 };
 
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
@@ -44,6 +44,23 @@ static __attribute__((noinline)) const void *caller_of_libc(const uintptr_t *fra
             return NULL;
     }
     return NULL;
+}
+
+/* Some frames may be of a kind that the walk ends at, beyond which nothing is known: then the walk
+ * is a shorter one. */
+uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
+                            uint32_t most)
+{
+    const void *found[MOST_FRAMES_OF_US + MOST_FRAMES_TOLD];
+    uint32_t wanted = most < MOST_FRAMES_TOLD ? most : MOST_FRAMES_TOLD, count = 0, own = 0;
+    for (uint32_t room = MOST_FRAMES_OF_US + wanted; room > 0 && count == 0; room--)
+        count = unwind((struct unwind_frame){rip, rsp, rbp}, found, NULL, room);
+    while (own < count && (const char *)found[own] >= own_text.start &&
+           (const char *)found[own] < own_text.end)
+        own++;
+    for (uint32_t i = own; i < count && i - own < wanted; i++)
+        sites[i - own] = found[i];
+    return count - own < wanted ? count - own : wanted;
 }
 
 static inline __attribute__((always_inline)) void *tell(void *block, const uintptr_t *frame)

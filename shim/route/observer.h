@@ -76,6 +76,10 @@ struct route observers_start(const struct configuration *configuration, struct r
 /* The route through functions that tell inner.allocator the site of each allocation: callers.c. */
 struct route callers_route(struct route inner);
 
+/* As allocator_call_stack has it. Not in the libraries of a single allocator. */
+uint32_t callers_call_stack(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
+                            uint32_t most);
+
 void observers_before_main(void);
 void observers_thread_end(void);
 

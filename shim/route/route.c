@@ -252,3 +252,5 @@ static bool needs_sites(void)
 }
 
 bool (*const route_needs_sites)(void) = needs_sites;
+uint32_t (*const route_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
+                                   uint32_t most) = callers_call_stack;

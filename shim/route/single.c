@@ -14,6 +14,8 @@ const struct allocator *const allocators[] = {&SINGLE_ALLOCATOR, NULL};
 const struct observer *const observers[] = {NULL}; /* there is no route to put one in */
 
 bool (*const route_needs_sites)(void) = NULL;
+uint32_t (*const route_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp, const void **sites,
+                                   uint32_t most) = NULL;
 const struct allocator *const pass_through = NULL;
 
 static struct configuration configuration;

@@ -30,6 +30,7 @@ void start_allocator(struct configuration *configuration)
     else if (!configuration_parse(choice, configuration, &message))
         stop_before_main(&message);
     allocator_needs_sites = route_needs_sites;
+    allocator_call_stack = route_call_stack;
     if (!configuration->allocator->init(configuration->options)) {
         message_begin(&message);
         message_text(&message, "the kernel gives no memory for a heap (ulimit -v?)");

@@ -12,6 +12,8 @@ extern const struct allocator *const pass_through;
 
 /* What an allocator calls as allocator_needs_sites; NULL in a library that has no route. */
 extern bool (*const route_needs_sites)(void);
+extern uint32_t (*const route_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp,
+                                          const void **sites, uint32_t most);
 
 /* Reads the configuration from ALLOTROPE, initialises its allocator and attaches it to the process.
  * A value that cannot be understood, or no memory at all, ends the process with one line and exit

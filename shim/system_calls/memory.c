@@ -12,6 +12,7 @@
 #include "shim/system_calls/kernel.h"
 #include "shim/system_calls/next_call.h"
 #include "shim/route/route.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
 
 void tell_pages_may_fault(void)
@@ -21,11 +22,9 @@ void tell_pages_may_fault(void)
         allocator->pages_may_fault();
 }
 
-enum { INSTALL_GUARD = 102 }; /* in no header of Debian 12 */
-
 EXPORT int madvise(void *start, size_t bytes, int advice)
 {
-    if (advice == INSTALL_GUARD)
+    if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
     return (int)libc_result(SYSCALL_3(SYS_madvise, start, bytes, advice));
 }
@@ -34,7 +33,7 @@ EXPORT int madvise(void *start, size_t bytes, int advice)
 EXPORT ssize_t process_madvise(int process, const struct iovec *parts, size_t count, int advice,
                                unsigned flags)
 {
-    if (advice == INSTALL_GUARD)
+    if (advice == ADVICE_GUARD_INSTALL)
         tell_pages_may_fault();
     return libc_result(SYSCALL_5(SYS_process_madvise, process, parts, count, advice, flags));
 }

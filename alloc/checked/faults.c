@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * faults.c: see faults.h.
+ */
+#include "alloc/checked/faults.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "alloc/allocator.h"
+#include "alloc/checked/pool.h"
+#include "alloc/checked/report.h"
+#include "vm/syscall.h"
+
+/* Of the error code of a page fault: Intel SDM volume 3, 4.7. */
+enum { FAULT_IS_WRITE = 1 << 1, FAULT_IS_FETCH = 1 << 4 };
+
+static struct kernel_action programs;
+static _Atomic uint32_t sequence;
+static long process; /* whose the action is */
+
+static void on_fault(int number, siginfo_t *info, void *context);
+
+static bool is_handler(const struct kernel_action *action)
+{
+    return (uintptr_t)action->handler > (uintptr_t)SIG_IGN;
+}
+
+/* What the kernel is to do: of the program's flags only that a handler serves once is seen to
+ * here. */
+static long install(const struct kernel_action *action)
+{
+    struct kernel_action ours = {on_fault, SA_SIGINFO | SA_ONSTACK | KERNEL_RESTORER,
+                                 restore_from_signal, 0};
+    if (is_handler(action)) {
+        ours.flags = (action->flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | KERNEL_RESTORER;
+        ours.mask = action->mask;
+    }
+    return kernel_set_action(SIGSEGV, &ours, NULL);
+}
+
+void faults_init(void)
+{
+    process = SYSCALL_0(SYS_getpid);
+    kernel_set_action(SIGSEGV, NULL, &programs);
+    install(&programs);
+}
+
+void faults_fork_child(void)
+{
+    process = SYSCALL_0(SYS_getpid);
+    if (atomic_load(&sequence) % 2 == 1) {
+        atomic_fetch_add(&sequence, 1);
+        install(&programs);
+    }
+}
+
+static struct kernel_action programs_action(void)
+{
+    for (;;) {
+        uint32_t before = atomic_load_explicit(&sequence, memory_order_acquire);
+        struct kernel_action action = programs;
+        atomic_thread_fence(memory_order_acquire);
+        if (before % 2 == 0 && atomic_load_explicit(&sequence, memory_order_relaxed) == before)
+            return action;
+        __builtin_ia32_pause();
+    }
+}
+
+static void begin_change(uint64_t *mask)
+{
+    static const uint64_t all = ~UINT64_C(0);
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, KERNEL_MASK_BYTES);
+    for (;;) {
+        uint32_t even = atomic_load_explicit(&sequence, memory_order_relaxed) & ~1U;
+        if (atomic_compare_exchange_weak(&sequence, &even, even + 1))
+            return;
+        __builtin_ia32_pause();
+    }
+}
+
+static void end_change(const uint64_t *mask)
+{
+    atomic_fetch_add(&sequence, 1);
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_BYTES);
+}
+
+/* A child that shares our memory has actions of its own in the kernel. */
+static long action_of_child(const struct kernel_action *action, struct kernel_action *old)
+{
+    struct kernel_action in_kernel;
+    long result = kernel_set_action(SIGSEGV, action, &in_kernel);
+    if (old)
+        *old = in_kernel.handler == on_fault ? programs_action() : in_kernel;
+    return result;
+}
+
+long faults_action(const struct kernel_action *action, struct kernel_action *old)
+{
+    if (SYSCALL_0(SYS_getpid) != process)
+        return action_of_child(action, old);
+    struct kernel_action before = programs_action(), wanted;
+    if (action) {
+        uint64_t mask;
+        wanted = *action; /* `action` may be `old` */
+        begin_change(&mask);
+        before = programs;
+        programs = wanted;
+        install(&wanted);
+        end_change(&mask);
+    }
+    if (old)
+        *old = before;
+    return 0;
+}
+
+/* In the handler. */
+
+static const char *access_of(const mcontext_t *machine)
+{
+    greg_t error = machine->gregs[REG_ERR];
+    return error & FAULT_IS_FETCH ? "execute" : error & FAULT_IS_WRITE ? "write" : "read";
+}
+
+/* What called the instruction is told last: the walk up the stack may fault in its turn, which the
+ * kernel ends the process for. */
+static void report(const void *address, const mcontext_t *machine)
+{
+    uintptr_t behind = (uintptr_t)machine->gregs[REG_RIP] + 1;
+    const char *access = access_of(machine);
+    struct call_stack stack;
+    if (!pool_report_fault(access, address, (const void *)behind) || !allocator_call_stack)
+        return;
+    stack.frames =
+        allocator_call_stack(behind, (uintptr_t)machine->gregs[REG_RSP],
+                             (uintptr_t)machine->gregs[REG_RBP], stack.sites, CALL_STACK_FRAMES);
+    report_callers(access, address, &stack);
+}
+
+/* The program has no handler. A fault ignored ends the process as well; a signal that was sent can
+ * be ignored, and is sent again to be not. */
+static void do_default(int number, siginfo_t *info, bool is_ignored)
+{
+    static const struct kernel_action by_default;
+    bool was_sent = info->si_code <= 0;
+    if (was_sent && is_ignored)
+        return;
+    kernel_set_action(number, &by_default, NULL);
+    if (was_sent)
+        SYSCALL_4(SYS_rt_tgsigqueueinfo, SYSCALL_0(SYS_getpid), SYSCALL_0(SYS_gettid), number,
+                  info);
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    struct kernel_action action = programs_action();
+    if (info->si_code > 0 && pool_holds(info->si_addr))
+        report(info->si_addr, &((const ucontext_t *)context)->uc_mcontext);
+    if (!is_handler(&action)) {
+        do_default(number, info, (uintptr_t)action.handler == (uintptr_t)SIG_IGN);
+        return;
+    }
+    if (action.flags & SA_RESETHAND) {
+        struct kernel_action by_default = {.mask = action.mask};
+        faults_action(&by_default, NULL);
+    }
+    action.handler(number, info, context);
+}

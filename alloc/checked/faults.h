@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * faults.h: the handler of SIGSEGV that tells of guarded blocks, in front of the program's own.
+ *
+ *     program: sigaction(SIGSEGV, its action)    it is kept here; to the kernel goes our handler,
+ *                                                with its flags and mask
+ *     a fault                                    ours is called, as its would be: its stack, its
+ *                                                mask. Reports an access to the pool; then calls
+ *                                                the program's handler with the same arguments
+ *
+ * Where the program has none, the default comes back and the instruction runs again: the process
+ * ends by the very fault, and a core file has its registers. Shared words: the program's action.
+ * Writers hold the sequence, odd, with their signals blocked. Readers read again until it has not
+ * changed; a handler is never a writer's own.
+ */
+#ifndef ALLOTROPE_ALLOC_CHECKED_FAULTS_H
+#define ALLOTROPE_ALLOC_CHECKED_FAULTS_H
+
+#include "vm/kernel_action.h"
+
+/* Before there is a second thread. */
+void faults_init(void);
+/* As struct allocator has fault_action. */
+long faults_action(const struct kernel_action *action, struct kernel_action *old);
+/* In the child of a fork: another thread may have been at it. */
+void faults_fork_child(void);
+
+#endif

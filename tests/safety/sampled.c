@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sampled.c: programs for blocks:guard=1, where every block lies between pages without access.
+ *
+ *     sampled NAME      exit status 0: it went as it should; else a line says what did not
+ *
+ * test_guard.py says what each is to print, and how it is to end.
+ */
+#include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/contract/contract.h"
+
+enum { PAGE = 4096 };
+
+/* A block that ends with its page, or begins with it. */
+static __attribute__((noinline)) char *block_at(size_t bytes, bool at_start)
+{
+    for (int i = 0; i < 10000; i++) {
+        char *block = malloc(bytes);
+        require(block != NULL);
+        if (((uintptr_t)block % PAGE == 0) == at_start)
+            return block;
+        free(block);
+    }
+    require(!"a block at that end of a page");
+    return NULL;
+}
+
+static char *freed_block(size_t bytes)
+{
+    char *block = block_at(bytes, false);
+    free(block);
+    return block;
+}
+
+static void write_to(volatile char *byte)
+{
+    *byte = 1;
+}
+
+static int overflow(void)
+{
+    write_to(block_at(48, false) + 48);
+    return 0;
+}
+
+static int overflow_from_40(void)
+{
+    write_to(block_at(40, false) + 49);
+    return 0;
+}
+
+static int underflow(void)
+{
+    write_to(block_at(40, true) - 1);
+    return 0;
+}
+
+static int write_freed(void)
+{
+    write_to(freed_block(100) + 8);
+    return 0;
+}
+
+static int read_freed(void)
+{
+    return *(volatile char *)freed_block(40);
+}
+
+static int run_freed(void)
+{
+    ((void (*)(void))(uintptr_t)freed_block(40))();
+    return 0;
+}
+
+static int freed_twice(void)
+{
+    free(freed_block(40));
+    return 0;
+}
+
+static int resized_after_free(void)
+{
+    char *block = freed_block(40);
+    return realloc(block, 80) != NULL;
+}
+
+static int freed_inside(void)
+{
+    free(block_at(40, false) + 16);
+    return 0;
+}
+
+/* Behind the block, in its page: nothing faults. */
+static int beside(void)
+{
+    char *block = block_at(40, false);
+    write_to(block + 40);
+    free(block);
+    block = block_at(40, true);
+    write_to(block + 140);
+    free(block);
+    block = block_at(40, false);
+    write_to(block - 1);
+    free(block);
+    return 0;
+}
+
+static int beside_kept(void)
+{
+    write_to(block_at(40, false) + 40);
+    return 0;
+}
+
+/* Handlers of the program. */
+
+static sigjmp_buf back;
+static volatile sig_atomic_t handled;
+static void *volatile expected_address;
+static char alternate[1 << 16];
+
+static void on_plain(int number)
+{
+    require(number == SIGSEGV);
+    handled++;
+    siglongjmp(back, 1);
+}
+
+static void on_detailed(int number, siginfo_t *info, void *context)
+{
+    sigset_t blocked;
+    char here;
+    require(number == SIGSEGV && context != NULL);
+    require(info->si_addr == expected_address);
+    require(&here > alternate && &here < alternate + sizeof alternate);
+    require(sigprocmask(SIG_BLOCK, NULL, &blocked) == 0);
+    require(sigismember(&blocked, SIGUSR1) && sigismember(&blocked, SIGSEGV));
+    handled++;
+    siglongjmp(back, 1);
+}
+
+static void fault_at(char *byte)
+{
+    expected_address = byte;
+    if (!sigsetjmp(back, 1))
+        write_to(byte);
+}
+
+static void use_alternate_stack(void)
+{
+    const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    require(sigaltstack(&stack, NULL) == 0);
+}
+
+static int chained(void)
+{
+    struct sigaction action = {.sa_sigaction = on_detailed, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    use_alternate_stack();
+    sigaddset(&action.sa_mask, SIGUSR1);
+    require(sigaction(SIGSEGV, &action, NULL) == 0);
+    char *block = freed_block(40);
+    for (int i = 0; i < 3; i++)
+        fault_at(block + i);
+    require(handled == 3);
+    return 0;
+}
+
+static int chained_signal(void)
+{
+    require(signal(SIGSEGV, on_plain) == SIG_DFL);
+    fault_at(freed_block(40));
+    require(handled == 1);
+    require(signal(SIGSEGV, SIG_DFL) == on_plain);
+    return 0;
+}
+
+/* As runtimes do that check for null pointers by faults. */
+static int own_faults(void)
+{
+    char *page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(signal(SIGSEGV, on_plain) == SIG_DFL);
+    for (int i = 0; i < 100; i++)
+        fault_at(page);
+    require(handled == 100);
+    return 0;
+}
+
+static int once(void)
+{
+    const struct sigaction action = {.sa_handler = on_plain, .sa_flags = SA_RESETHAND};
+    struct sigaction now;
+    require(sigaction(SIGSEGV, &action, NULL) == 0);
+    fault_at(freed_block(40));
+    require(handled == 1);
+    require(sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
+    write_to(freed_block(40));
+    return 0;
+}
+
+static int ignored(void)
+{
+    require(signal(SIGSEGV, SIG_IGN) == SIG_DFL);
+    require(raise(SIGSEGV) == 0);
+    write_to(freed_block(40));
+    return 0;
+}
+
+static int sent(void)
+{
+    return raise(SIGSEGV);
+}
+
+static int told_back(void)
+{
+    struct sigaction first, set = {.sa_sigaction = on_detailed, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    require(sigaction(SIGSEGV, NULL, &first) == 0 && first.sa_handler == SIG_DFL);
+    sigaddset(&set.sa_mask, SIGUSR2);
+    require(sigaction(SIGSEGV, &set, &first) == 0 && first.sa_handler == SIG_DFL);
+    require(sigaction(SIGSEGV, &first, &set) == 0 && set.sa_sigaction == on_detailed);
+    require((set.sa_flags & (SA_SIGINFO | SA_NODEFER | SA_ONSTACK)) == (SA_SIGINFO | SA_NODEFER));
+    require(sigismember(&set.sa_mask, SIGUSR2) && !sigismember(&set.sa_mask, SIGUSR1));
+    return 0;
+}
+
+/* Whoever prints a stack in a handler sees the fault's, past the handler in front. */
+static void *volatile frames[64];
+static volatile int frame_count;
+
+static void on_backtrace(int number)
+{
+    (void)number;
+    frame_count = backtrace((void **)(uintptr_t)frames, 64);
+    siglongjmp(back, 1);
+}
+
+static int walked(void)
+{
+    void *probe[4];
+    backtrace(probe, 4); /* loads libgcc, which allocates */
+    require(signal(SIGSEGV, on_backtrace) == SIG_DFL);
+    fault_at(freed_block(40));
+    int found = 0;
+    for (int i = 0; i < frame_count; i++)
+        found += (uintptr_t)frames[i] - (uintptr_t)walked < 512;
+    require(found == 1);
+    return 0;
+}
+
+/* What the kernel is handed does not fault. */
+static int kernel(void)
+{
+    int ends[2];
+    require(pipe(ends) == 0);
+    char *block = freed_block(40);
+    require(write(ends[1], block, 40) == -1 && errno == EFAULT);
+    return 0;
+}
+
+/* Fork, threads. */
+
+static int child(void)
+{
+    char *before = block_at(40, false), *freed = freed_block(40);
+    pid_t process = fork();
+    require(process >= 0);
+    if (process == 0) {
+        free(before);
+        char *own = block_at(40, false);
+        memset(own, 1, 40);
+        free(own);
+        write_to(freed);
+        _exit(0);
+    }
+    int status;
+    require(waitpid(process, &status, 0) == process);
+    require(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    memset(before, 1, 40);
+    free(before);
+    return 0;
+}
+
+enum { THREADS = 4, ROUNDS = 20000, SHARED = 64 };
+static char *_Atomic shared[SHARED];
+
+static void *churn(void *argument)
+{
+    uint64_t random = (uintptr_t)argument + 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        size_t bytes = 8 + (random = random * 6364136223846793005u + 1442695040888963407u) % 300;
+        char *block = malloc(bytes);
+        require(block != NULL);
+        memset(block, 1, malloc_usable_size(block));
+        char *other = __atomic_exchange_n((char **)&shared[(random >> 40) % SHARED], block,
+                                          __ATOMIC_ACQ_REL);
+        if (i % 3 == 0 && other)
+            other = realloc(other, bytes / 2 + 1);
+        free(other);
+    }
+    return NULL;
+}
+
+static int threads(void)
+{
+    pthread_t thread[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        require(pthread_create(&thread[i], NULL, churn, (void *)i) == 0);
+    for (int i = 0; i < THREADS; i++)
+        require(pthread_join(thread[i], NULL) == 0);
+    return 0;
+}
+
+/* With slots=64: a freed block comes back, but not before a quarter of the slots have been freed
+ * after it. */
+static int quarantine(void)
+{
+    char *kept[32], *block = freed_block(40);
+    uintptr_t page = (uintptr_t)block / PAGE;
+    for (int i = 0; i < 32; i++)
+        require((kept[i] = malloc(40)) != NULL);
+    int others = 0;
+    for (;; others++) {
+        char *next = malloc(40);
+        bool is_again = (uintptr_t)next / PAGE == page;
+        free(next);
+        if (is_again)
+            break;
+        require(others < 64);
+    }
+    require(others + 32 >= 16);
+    for (int i = 0; i < 32; i++)
+        free(kept[i]);
+    return 0;
+}
+
+/* Many more live blocks than slots: the rest are those of `blocks`. */
+static int many(void)
+{
+    static char *blocks[5000];
+    for (int i = 0; i < 5000; i++)
+        require((blocks[i] = calloc(1, 40)) != NULL && blocks[i][39] == 0);
+    for (int i = 0; i < 5000; i++)
+        free(blocks[i]);
+    return 0;
+}
+
+/* All zero, however often the page was used; of every alignment; grown and shrunk. */
+static int kinds(void)
+{
+    for (int i = 0; i < 500; i++) {
+        unsigned char *zeroed = calloc(1, 1 + (size_t)i);
+        for (int byte = 0; byte <= i; byte++)
+            require(zeroed[byte] == 0);
+        memset(zeroed, 1, 1 + (size_t)i);
+        unsigned char *resized = realloc(zeroed, 1 + (size_t)(i * 7) % 500);
+        require(resized[0] == 1);
+        free(resized);
+    }
+    for (size_t alignment = 16; alignment <= 8192; alignment *= 2) {
+        char *block = aligned_alloc(alignment, 40);
+        require((uintptr_t)block % alignment == 0);
+        memset(block, 1, 40);
+        free(block);
+    }
+    char *page = malloc(PAGE), *large = malloc(PAGE + 1), *none = malloc(0);
+    require(page && large && none);
+    memset(page, 1, PAGE);
+    memset(large, 1, PAGE + 1);
+    free(page);
+    free(large);
+    free(none);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} programs[] = {
+    {"overflow", overflow},
+    {"overflow-from-40", overflow_from_40},
+    {"underflow", underflow},
+    {"write-freed", write_freed},
+    {"read-freed", read_freed},
+    {"run-freed", run_freed},
+    {"freed-twice", freed_twice},
+    {"resized-after-free", resized_after_free},
+    {"freed-inside", freed_inside},
+    {"beside", beside},
+    {"beside-kept", beside_kept},
+    {"chained", chained},
+    {"chained-signal", chained_signal},
+    {"own-faults", own_faults},
+    {"once", once},
+    {"ignored", ignored},
+    {"sent", sent},
+    {"told-back", told_back},
+    {"walked", walked},
+    {"kernel", kernel},
+    {"child", child},
+    {"threads", threads},
+    {"quarantine", quarantine},
+    {"many", many},
+    {"kinds", kinds},
+};
+
+int main(int count, char **arguments)
+{
+    for (size_t i = 0; count == 2 && i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(programs[i].name, arguments[1]) == 0)
+            return programs[i].run();
+    return 98;
+}
