@@ -22,6 +22,7 @@ static const size_t SUMMED_BYTES = (size_t)64 << 30;
 static struct {
     bool on;
     uint64_t *sums; /* by page of the window; 0: none */
+    bool minor;     /* the collection at hand */
     bool is_stale;  /* what the walk over the words has found of lost blocks */
     struct verify_counts counts;
 } verify;
@@ -127,8 +128,9 @@ static void keep_marks(void *unused, struct slab *slab)
         *slab_seen(slab, i) = slab->words[i].mark;
 }
 
-void verify_keep_marks(void)
+void verify_keep_marks(bool minor)
 {
+    verify.minor = minor;
     blocks_each_slab(keep_marks, NULL);
 }
 
@@ -209,6 +211,8 @@ void verify_marks(void)
 {
     const char *found = NULL;
     blocks_each_slab(find_lost, &found);
+    if (found && !verify.minor)
+        fail("a cycle would free ", found, ", which a full collection reaches", NULL);
     if (found) {
         verify.is_stale = mark_skips_unreadable(); /* not all can be looked into */
         blocks_each_slab(check_words, NULL);
@@ -217,5 +221,6 @@ void verify_marks(void)
         verify.counts.stale++;
     }
     blocks_each_slab(restore_marks, NULL);
-    verify.counts.collections++;
+    verify.counts.collections += verify.minor;
+    verify.counts.cycles += !verify.minor;
 }
