@@ -6,7 +6,8 @@
  * stopped world. A block that only the full marking reaches is a loss: the other would have freed
  * it. One line reports it, and the process aborts.
  *
- * A cycle loses nothing at all: what is born during it is marked. For minor collections:
+ * A cycle loses what is named by a block alone that was born during it and has not been written
+ * since: what is in that is not its owner's. Anything else is a loss. For minor collections:
  *
  *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
  *     and has old blocks                       a sum over them is kept         [clean-is-proven]
@@ -38,8 +39,8 @@ void verify_keep_marks(bool minor);
 /* The full marking is done. The marks are those of the minor one again. */
 void verify_marks(void);
 
-/* How many minor collections and cycles were found to be right; blocks that minor ones freed though a word named
- * them that was not written since before their birth. */
+/* How many minor collections and cycles were found to be right; those of them that freed blocks
+ * which a word named that was not written since before a birth. */
 struct verify_counts {
     uint64_t collections, cycles, stale;
 };

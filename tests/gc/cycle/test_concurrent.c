@@ -204,20 +204,36 @@ static void test_last_roots(void **state)
     assert_int_equal(live_children(0), CHILDREN);
 }
 
+static bool is_marked(const void *block)
+{
+    struct slab *slab = blocks_slab_of(block);
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    return (slab->words[index / SLAB_WORD_BLOCKS].mark & slab_bit(index)) != 0;
+}
+
+enum { PARENTS = 256 };
+static void *many[PARENTS]; /* roots */
+
 /* The first are found by a round, which cleans the page. It is written again after that. */
 static void test_a_page_that_a_round_cleaned_is_dirty_again(void **state)
 {
     (void)state;
     require_cycles();
     make_children();
-    parents[0] = new_parent(PARENT_BYTES);
+    for (size_t i = 0; i < PARENTS; i++) /* smaller than a page, for it is followed when it is marked */
+        many[i] = new_parent(2048);
+    parents[0] = many[PARENTS / 2];
     begin();
+    while (!is_marked(parents[0]))
+        collect_slice(1);
     reveal(0, parents[0]);
     mark_all();
     assert_false(dirty_page(DIRTY_CYCLE, (uintptr_t)parents[0]));
-    memset(parents[0], 0, PARENT_BYTES);
+    memset(parents[0], 0, 2048);
     reveal(1, parents[0]);
     end();
+    memset(many, 0, sizeof many);
     assert_int_equal(live_children(0), CHILDREN); /* marked by the round */
     assert_int_equal(live_children(1), CHILDREN);
 }
@@ -255,23 +271,40 @@ static void test_born_blocks_are_followed(void **state)
     assert_int_equal(live_children(1), CHILDREN);
 }
 
+static uintptr_t left; /* no address */
+enum { STALE_BYTES = 3 << 20 };
+
+static __attribute__((noinline)) void keep_stale_word(void)
+{
+    parents[0] = new_parent(PARENT_BYTES);
+    parents[0][0] = new_parent(STALE_BYTES);
+    left = (uintptr_t)parents[0][0] ^ DISGUISE;
+    blocks_free(parents[0][0]);
+}
+
+static __attribute__((noinline)) bool take_stale(void)
+{
+    return ((uintptr_t)blocks_alloc(STALE_BYTES) ^ DISGUISE) == left;
+}
+
+static bool left_is_live(void)
+{
+    return blocks_usable_size((void *)(left ^ DISGUISE)) > 0;
+}
+
 /* A word that has been looked at names it, before it is born. */
 static void test_born_marked(void **state)
 {
     (void)state;
-    enum { BYTES = 3 << 20 };
     require_cycles();
-    parents[0] = new_parent(PARENT_BYTES);
-    parents[0][0] = new_parent(BYTES);
-    uintptr_t disguised = (uintptr_t)parents[0][0] ^ DISGUISE;
-    blocks_free(parents[0][0]);
+    keep_stale_word();
     full();
     begin();
     mark_all();
     assert_false(dirty_page(DIRTY_CYCLE, (uintptr_t)parents[0]));
-    assert_int_equal((uintptr_t)blocks_alloc(BYTES) ^ DISGUISE, disguised);
+    assert_true(take_stale());
     end();
-    assert_true(blocks_usable_size((void *)(disguised ^ DISGUISE)) > 0);
+    assert_true(left_is_live());
 }
 
 /* A free block of the local list is taken in the cycle. */
@@ -365,40 +398,42 @@ static void test_given_up_is_full_in_doubt(void **state)
     assert_int_equal(live_children(0), CHILDREN);
 }
 
-/* Two blocks side by side, above those that are padded, in a slab of their own or as large ones. */
-static uintptr_t left, right;
+/* Pairs of blocks side by side, above those that are padded: of one slab, or large ones. */
+enum { PAIRS = 30 };
+static uintptr_t lefts[PAIRS], rights[PAIRS]; /* no addresses */
 
 static __attribute__((noinline)) void make_neighbours(size_t bytes)
 {
-    uintptr_t blocks[64], first = 0;
-    for (size_t i = 0; i < 64; i++)
-        blocks[i] = (uintptr_t)new_parent(bytes);
-    for (size_t i = 0; i < 64 && !first; i++)
-        for (size_t j = 0; j < 64 && !first; j++)
-            if (blocks[j] == blocks[i] + bytes)
-                first = blocks[i];
-    assert_true(first != 0);
-    left = first ^ DISGUISE;
-    right = (first + bytes) ^ DISGUISE;
-    for (size_t i = 0; i < 64; i++)
-        if (blocks[i] != first && blocks[i] != first + bytes)
-            blocks_free((void *)blocks[i]);
-}
-
-static __attribute__((noinline)) void keep_boundary(void)
-{
+    size_t pairs = 0;
+    for (size_t i = 0; i < PARENTS; i++)
+        many[i] = new_parent(bytes);
+    for (size_t i = 0; i < PARENTS; i++)
+        for (size_t j = 0; many[i] && j < PARENTS && pairs < PAIRS; j++)
+            if ((char *)many[j] == (char *)many[i] + bytes) {
+                lefts[pairs] = (uintptr_t)many[i] ^ DISGUISE;
+                rights[pairs++] = (uintptr_t)many[j] ^ DISGUISE;
+                many[i] = many[j] = NULL;
+            }
+    memset(many, 0, sizeof many);
+    assert_int_equal(pairs, PAIRS);
     parents[0] = new_parent(PARENT_BYTES);
-    parents[0][0] = (void *)(right ^ DISGUISE);
+    for (size_t i = 0; i < PAIRS; i++) /* the boundaries */
+        parents[0][i] = (void *)(rights[i] ^ DISGUISE);
 }
 
-static __attribute__((noinline)) void free_right(void)
+static __attribute__((noinline)) void free_rights(void)
 {
-    blocks_free((void *)(right ^ DISGUISE));
+    for (size_t i = 0; i < PAIRS; i++)
+        if (blocks_usable_size((void *)(rights[i] ^ DISGUISE)) > 0)
+            blocks_free((void *)(rights[i] ^ DISGUISE));
 }
 
-static bool left_is_live(void)
+static __attribute__((noinline)) size_t live_lefts(void)
 {
-    return blocks_usable_size((void *)(left ^ DISGUISE)) > 0;
+    size_t live = 0;
+    for (size_t i = 0; i < PAIRS; i++)
+        live += blocks_usable_size((void *)(lefts[i] ^ DISGUISE)) > 0;
+    return live;
 }
 
 /* The right one is marked, then freed: the word means the left one now. */
@@ -407,20 +442,28 @@ static void test_boundary_marks_both_when_the_right_one_is_freed(void **state)
     (void)state;
     require_cycles();
     make_neighbours(1024);
-    keep_boundary();
     begin();
     mark_all();
-    free_right();
+    free_rights();
     end();
-    assert_true(left_is_live());
+    assert_int_equal(live_lefts(), PAIRS);
 }
 
-static __attribute__((noinline)) void take_right_again(void)
+static bool is_right(uintptr_t block)
 {
-    for (size_t i = 0; i < 4 * GRANULE_BYTES / 1024; i++)
-        if ((uintptr_t)blocks_alloc(1024) == (right ^ DISGUISE))
-            return;
-    assert_true(false);
+    for (size_t i = 0; i < PAIRS; i++)
+        if ((block ^ DISGUISE) == rights[i])
+            return true;
+    return false;
+}
+
+/* Those in slabs of which enough is free. */
+static __attribute__((noinline)) void take_rights_again(void)
+{
+    size_t taken = 0;
+    for (size_t i = 0; taken < PAIRS && i < 100 * PAIRS; i++)
+        taken += is_right((uintptr_t)blocks_alloc(1024));
+    assert_true(taken > PAIRS / 4);
 }
 
 /* The right one is free when the cycle begins, live when the word is looked at, and free at the
@@ -430,15 +473,14 @@ static void test_boundary_marks_both_when_the_right_one_is_born(void **state)
     (void)state;
     require_cycles();
     make_neighbours(1024);
-    keep_boundary();
-    free_right();
+    free_rights();
     begin();
-    take_right_again();
+    take_rights_again();
     wipe_stack();
     mark_all();
-    free_right();
+    free_rights();
     end();
-    assert_true(left_is_live());
+    assert_int_equal(live_lefts(), PAIRS);
 }
 
 /* Where the right one has a slab of its own, its bits are gone at the end. */
@@ -447,12 +489,11 @@ static void test_boundary_marks_both_at_a_granule(void **state)
     (void)state;
     require_cycles();
     make_neighbours(2 * GRANULE_BYTES);
-    keep_boundary();
     begin();
     mark_all();
-    free_right();
+    free_rights();
     end();
-    assert_true(left_is_live());
+    assert_int_equal(live_lefts(), PAIRS);
 }
 
 /* A page of the block cannot be touched while slices run. */
@@ -472,6 +513,24 @@ static void test_read_by_copy(void **state)
     end();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);
+}
+
+/* Packed words, across the ends of what is copied at once: it begins 16 bytes before the last. */
+static void test_read_by_copy_overlaps(void **state)
+{
+    (void)state;
+    enum { COPY_BYTES = 64 << 10, STEP = COPY_BYTES - 16 };
+    require_cycles();
+    make_children();
+    parents[0] = new_parent(CHILDREN * STEP + COPY_BYTES);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        uintptr_t child = hidden[0][i] ^ DISGUISE;
+        memcpy((char *)parents[0] + i * STEP + COPY_BYTES - 4, &child, sizeof child);
+    }
+    begin();
+    mark_all();
+    end();
+    assert_int_equal(live_children(0), CHILDREN);
 }
 
 /* It is not there while slices run, and what is beside it cannot be copied with it. */
@@ -633,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_boundary_marks_both_when_the_right_one_is_born),
         cmocka_unit_test(test_boundary_marks_both_at_a_granule),
         cmocka_unit_test(test_read_by_copy),
+        cmocka_unit_test(test_read_by_copy_overlaps),
         cmocka_unit_test(test_read_by_copy_of_what_is_unmapped),
         cmocka_unit_test(test_a_block_that_goes_between_two_slices),
         cmocka_unit_test(test_the_rest_of_a_block_is_read_at_the_end),
