@@ -20,8 +20,9 @@
  *     unborn    it was not live when the cycle under way began (gc/cycle/concurrent.h)
  *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *
- * Few blocks are pinned or suspect, and the others are asked for in collections alone, so these bits
- * lie behind all words, in rows. The last three are there only for a collector that wants them.
+ * Few blocks are pinned or suspect, and the others are asked for in collections alone, so these
+ * bits lie behind all words, in rows. The last three are there only for a collector that wants
+ * them.
  *
  * Where a block is, by its bits. The live bit is the one for its address (fast_table.h); a large
  * block has none. A collection looks at free and remote alone.

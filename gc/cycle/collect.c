@@ -362,7 +362,8 @@ static bool wants_cycle(enum collect_cause cause)
            (cause == CAUSE_FULL && pace_wants_cycle());
 }
 
-/* What the next stop is. A program that asks for a collection does not get one that began before. */
+/* What the next stop is. A program that asks for a collection does not get one that began before.
+ */
 static enum part next_part(enum collect_cause cause)
 {
     bool may_end = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;

@@ -68,8 +68,8 @@ bool collect(enum collect_cause cause, size_t requested);
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);
 
-/* Of a cycle: a slice, if one is due, and its end, if all is marked. As collect: no lock of the heap
- * is held. True: the cycle has ended, and what is dead is reclaimed. */
+/* Of a cycle: a slice, if one is due, and its end, if all is marked. As collect: no lock of the
+ * heap is held. True: the cycle has ended, and what is dead is reclaimed. */
 bool collect_some(void);
 /* For tests: a slice of so much work. */
 void collect_slice(size_t work);

@@ -22,8 +22,8 @@
  * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
  * marked block points to is marked, and the roots are read in the stopped world.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), and most are
- * in the model (tests/gc/model/cycle.pml).
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), and most
+ * are in the model (tests/gc/model/cycle.pml).
  *
  *   clean-before-marks
  *       Pages are cleaned before the marks are cleared, and in a round before what is marked on

@@ -129,7 +129,8 @@ static const struct option_description options[] = {
     {"concurrent", "with generations=2: most of a full marking beside the program (experimental)",
      KEYWORD_IN(0, struct gc_options, collections.concurrent),
      .keywords = {[CONCURRENT_OFF] = "off", [CONCURRENT_ON] = "on"}, .initial = CONCURRENT_OFF},
-    {"verify", "check minor and concurrent collections by full ones, and abort at a loss; for tests",
+    {"verify",
+     "check minor and concurrent collections by full ones, and abort at a loss; for tests",
      KEYWORD_IN(0, struct gc_options, collections.verify),
      .keywords = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on"}, .initial = VERIFY_OFF},
     {.key = ""},
@@ -359,9 +360,7 @@ static bool init(const void *values)
     if (concurrent) /* slices go with what is taken, whatever makes a collection due */
         collector.may_collect = may_collect;
     if (collections->generations > 1)
-        collector.rows = verifies     ? SLAB_SEEN_ROWS
-                         : concurrent ? SLAB_UNBORN_ROWS
-                                      : SLAB_OLD_ROWS;
+        collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -590,9 +589,9 @@ static void visit_generations(statistic_visitor *visit, void *argument,
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
     static const char *const causes[COLLECT_CAUSES] = {
-        [CAUSE_FULL] = "heap_full", [CAUSE_EXHAUSTED] = "memory_exhausted",
-        [CAUSE_LIMIT] = "limit",    [CAUSE_EVERY] = "every",
-        [CAUSE_ASKED] = "asked",    [CAUSE_VERIFY] = "to_verify",
+        [CAUSE_FULL] = "heap_full",        [CAUSE_EXHAUSTED] = "memory_exhausted",
+        [CAUSE_LIMIT] = "limit",           [CAUSE_EVERY] = "every",
+        [CAUSE_ASKED] = "asked",           [CAUSE_VERIFY] = "to_verify",
         [CAUSE_CYCLE] = "cycle_to_verify",
     };
     static const char *const failures[STOP_FAILURES] = {

@@ -454,7 +454,8 @@ void pace_collected(const struct pace_report *report)
     }
     set_goal(report->live + headroom, report->used, report->requested, step);
     pace.last_ns = monotonic_ns();
-    pace.cost = (report->pause_ns + report->slices_ns) / ((report->live + report->roots) / (1 << 20) + 1);
+    pace.cost =
+        (report->pause_ns + report->slices_ns) / ((report->live + report->roots) / (1 << 20) + 1);
     bool leaks_much = report->freed > report->live / 4;
     size_t unconditional =
         4 * pace_goal() > UNCONDITIONAL_BYTES ? 4 * pace_goal() : UNCONDITIONAL_BYTES;

@@ -42,8 +42,8 @@ struct pace_report {
     size_t requested; /* what did not fit */
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
-    uint64_t fixed_ns; /* of the pause: stopping and the roots */
-    uint64_t ran_ns;   /* of the program since the last collection */
+    uint64_t fixed_ns;  /* of the pause: stopping and the roots */
+    uint64_t ran_ns;    /* of the program since the last collection */
     uint64_t slices_ns; /* of it, in slices of a cycle */
     bool minor;
     bool ready;      /* the next could be a minor one */

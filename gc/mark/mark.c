@@ -40,9 +40,8 @@
  *                     the stop.
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
  *                     blocks, which nobody follows again but for what may have changed in them
- *                     (mark_changed). Of other slabs than young ones it clears no mark: a live block
- *                     there is old.
- *                     Which slabs are young a map of granules tells, so that a word that names an
+ *                     (mark_changed). Of other slabs than young ones it clears no mark: a live
+ * block there is old. Which slabs are young a map of granules tells, so that a word that names an
  *                     old block costs a byte of a few pages, and no look at its slab's record.
  *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
  *                     the page, too: the half on the dirty one may be what has changed.
@@ -106,9 +105,9 @@ enum {
     MOST_RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
-    OLD_QUEUE = 16,   /* parts of old blocks that are fetched beforehand; a power of 2 */
+    OLD_QUEUE = 16, /* parts of old blocks that are fetched beforehand; a power of 2 */
     COPY_BYTES = 64 << 10,
-    BLOCK_WORK = 32, /* of mark_some, for a block, besides its bytes */
+    BLOCK_WORK = 32,  /* of mark_some, for a block, besides its bytes */
     SPARE_WORDS = 64, /* at a stack's end: more than are pushed between two looks at the room */
 };
 
@@ -992,8 +991,8 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     uint64_t scanned = 0;
     for (size_t word = index / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
         uint64_t old = mark.is_minor ? *slab_old(slab, word) : slab->words[word].mark;
-        old &= slab_live(slab, word) & ~slab->words[word].retired &
-               bits_within(word, index, behind);
+        old &=
+            slab_live(slab, word) & ~slab->words[word].retired & bits_within(word, index, behind);
         uintptr_t start = base + word * SLAB_WORD_BLOCKS * bytes;
         while (old) {
             uint64_t others = old & (old + (old & -old)); /* without the first that lie together */
@@ -1087,9 +1086,9 @@ static void scan_copy(uintptr_t start, uintptr_t end)
 {
     size_t bytes = end - start;
     mark.work += bytes;
-    long copied =
-        mark.memory_file < 0 ? -1
-                             : SYSCALL_4(SYS_pread64, mark.memory_file, mark.copy, bytes, start);
+    long copied = mark.memory_file < 0
+                      ? -1
+                      : SYSCALL_4(SYS_pread64, mark.memory_file, mark.copy, bytes, start);
     if (copied == (long)bytes)
         scan_with_jmp_bufs(&mark.markers[0], mark.copy, mark.copy + bytes);
     else
@@ -1178,8 +1177,8 @@ static bool may_mean_end(const struct referent *referent, bool had_mark)
     if (referent->word != (uintptr_t)referent->start)
         return false;
     return referent->word % GRANULE_BYTES == 0 ||
-           (had_mark && (!is_live(referent) ||
-                         (referent->bytes > MARK_PADDED_BYTES && is_unborn(referent))));
+           (had_mark &&
+            (!is_live(referent) || (referent->bytes > MARK_PADDED_BYTES && is_unborn(referent))));
 }
 
 /* As drain, until there is nothing left or enough is done. What is in the queue then is marked. */

@@ -59,9 +59,9 @@ void mark_changed_done(void);
 bool mark_init_cycle(void);
 /* As mark_begin. The roots that follow are not marked yet: mark_some does. */
 void mark_begin_cycle(void);
-/* Around what a slice does: mark_some, mark_changed. The program runs; the heap's lock is held. What
- * the program can unmap or protect is read through memory_file, /proc/self/mem. Where it cannot be,
- * or the file is negative, its pages are dirty. */
+/* Around what a slice does: mark_some, mark_changed. The program runs; the heap's lock is held.
+ * What the program can unmap or protect is read through memory_file, /proc/self/mem. Where it
+ * cannot be, or the file is negative, its pages are dirty. */
 void mark_begin_slice(int memory_file);
 void mark_end_slice(void);
 /* Marks until the slice has done so much work, roughly in bytes. True: nothing is left to mark. */

@@ -27,8 +27,8 @@
 enum { CHILDREN = 100, CHILD_BYTES = 112, PARENT_BYTES = 4096, MAPPING_BYTES = 40 << 20 };
 static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
-static void **parents[8];            /* roots */
-static void *kept[2][CHILDREN];      /* roots, too, until they are hidden */
+static void **parents[8];             /* roots */
+static void *kept[2][CHILDREN];       /* roots, too, until they are hidden */
 static uintptr_t hidden[2][CHILDREN]; /* no addresses */
 
 static enum growth grow(size_t bytes, unsigned tries, bool exhausted)
@@ -221,7 +221,8 @@ static void test_a_page_that_a_round_cleaned_is_dirty_again(void **state)
     (void)state;
     require_cycles();
     make_children();
-    for (size_t i = 0; i < PARENTS; i++) /* smaller than a page, for it is followed when it is marked */
+    for (size_t i = 0; i < PARENTS;
+         i++) /* smaller than a page, for it is followed when it is marked */
         many[i] = new_parent(2048);
     parents[0] = many[PARENTS / 2];
     begin();
