@@ -107,6 +107,12 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
 /* At the end of a collection: enters every current slab, and every slab with blocks in a local free
  * list. Threads take blocks of these without entering them. */
 void blocks_enter_threads_slabs(void);
+/* Large blocks that were made during a fork: blocks_each_range leaves them out. Needs blocks_lock
+ * alone. */
+void blocks_each_of_fork(void (*visit)(void *argument, struct slab *slab), void *argument);
+/* From now on all blocks of a new slab are marked and unborn, or no longer. Needs SLAB_UNBORN_ROWS
+ * and blocks_lock. */
+void blocks_mark_newborn(bool mark);
 /* Blocks of the slab were swept: its thread is to rebin it. */
 void blocks_offer(struct slab *slab);
 /* As blocks_swept, after a sweep of the young slabs alone. Needs blocks_lock; threads may run. */

@@ -25,7 +25,8 @@
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       owning thread clears                 exchange, acquire
  *     slab_word.retired                 any thread sets; stopped: clears     one instruction
- *     slab_word.mark                    stopped                              the collector's matter
+ *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
+ *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears;               fetch_and
  *                                       who frees the block clears
@@ -245,6 +246,7 @@ struct blocks_heap {
     _Atomic size_t taken_bytes;         /* see blocks_taken_bytes */
     uint64_t abandoned_rebinned_sweep;  /* as struct bin has it, of all that is abandoned */
     _Atomic uint64_t sweeps;
+    bool marks_newborn; /* see blocks_mark_newborn */
     const struct blocks_collector *collector;
     /* Called with the lock for each new slab, before anybody can find it; zero: its memory is.
      * NULL for none. */

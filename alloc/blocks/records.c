@@ -80,6 +80,12 @@ static struct slab *take_record(struct record_pool *pool)
     return slab;
 }
 
+static void mark_newborn(struct slab *slab, size_t words)
+{
+    for (size_t i = 0; i < words; i++)
+        slab->words[i].mark = *slab_unborn(slab, i) = ~UINT64_C(0);
+}
+
 struct slab *new_slab_record(size_t words)
 {
     enum record_kind kind = words <= SLAB_FEW_WORDS ? RECORD_FEW_WORDS : RECORD_ALL_WORDS;
@@ -93,8 +99,15 @@ struct slab *new_slab_record(size_t words)
         for (unsigned row = 0; row < blocks_heap.rows; row++)
             memset(slab_pinned(slab, row * slab_record_words(slab)), 0,
                    words * sizeof *slab_pinned(slab, 0));
+        if (blocks_heap.marks_newborn)
+            mark_newborn(slab, words);
     }
     return slab;
+}
+
+void blocks_mark_newborn(bool mark)
+{
+    blocks_heap.marks_newborn = mark;
 }
 
 void drop_slab_record(struct slab *slab)

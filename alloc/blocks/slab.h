@@ -17,10 +17,12 @@
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)
  *     old       it has survived a collection (gc/cycle/generations.h)
+ *     unborn    it was not live when the cycle under way began (gc/cycle/concurrent.h)
  *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *
- * Few blocks are pinned or suspect, and `old` is asked for in collections alone, so these bits lie
- * behind all words, in rows. The last two rows are there only for a collector that wants them.
+ * Few blocks are pinned or suspect, and the others are asked for in collections alone, so these
+ * bits lie behind all words, in rows. The last three are there only for a collector that wants
+ * them.
  *
  * Where a block is, by its bits. The live bit is the one for its address (fast_table.h); a large
  * block has none. A collection looks at free and remote alone.
@@ -79,8 +81,8 @@ struct slab_word {
     uint64_t retired;
 };
 
-/* The rows behind the words: pinned, suspect; old; seen. */
-enum { SLAB_ROWS = 2, SLAB_OLD_ROWS = 3, SLAB_SEEN_ROWS = 4 };
+/* The rows behind the words: pinned, suspect; old; unborn; seen. */
+enum { SLAB_ROWS = 2, SLAB_OLD_ROWS = 3, SLAB_UNBORN_ROWS = 4, SLAB_SEEN_ROWS = 5 };
 
 enum { SLAB_WORD_BLOCKS = 64, SLAB_MAX_WORDS = 64, SLAB_FEW_WORDS = 16 };
 
@@ -180,10 +182,16 @@ static inline uint64_t *slab_old(struct slab *slab, size_t word)
     return slab_pinned(slab, 2 * slab_record_words(slab) + word);
 }
 
+/* Only where the records have SLAB_UNBORN_ROWS rows, or more. */
+static inline uint64_t *slab_unborn(struct slab *slab, size_t word)
+{
+    return slab_pinned(slab, 3 * slab_record_words(slab) + word);
+}
+
 /* Only where the records have SLAB_SEEN_ROWS rows. */
 static inline uint64_t *slab_seen(struct slab *slab, size_t word)
 {
-    return slab_pinned(slab, 3 * slab_record_words(slab) + word);
+    return slab_pinned(slab, 4 * slab_record_words(slab) + word);
 }
 
 static inline size_t slab_record_bytes(size_t words, unsigned rows)

@@ -66,7 +66,7 @@ static struct slab *next_young(struct slab *slab)
     return atomic_load_explicit(&slab->next_young, memory_order_relaxed);
 }
 
-static void each_of_fork(void (*visit)(void *argument, struct slab *slab), void *argument)
+void blocks_each_of_fork(void (*visit)(void *argument, struct slab *slab), void *argument)
 {
     for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {
         next = slab->next; /* the visitor may free the block, and the record with it */
@@ -80,7 +80,7 @@ void blocks_each_young(void (*visit)(void *argument, struct slab *slab), void *a
     for (; slab; slab = next_young(slab))
         if (slab->capacity > 0)
             visit(argument, slab);
-    each_of_fork(visit, argument);
+    blocks_each_of_fork(visit, argument);
 }
 
 void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *argument)
@@ -93,7 +93,7 @@ void blocks_take_young(void (*visit)(void *argument, struct slab *slab), void *a
             visit(argument, slab);
     }
     if (visit)
-        each_of_fork(visit, argument);
+        blocks_each_of_fork(visit, argument);
 }
 
 /* A thread heap without a thread has no current slab. */

@@ -11,6 +11,9 @@
  *         sweep           frees what has no mark                      sweep.c
  *         finish          sets the pace, gives large dead blocks back pace.c
  *
+ * A full collection may be a cycle (concurrent.h): two stops, of which the first ends after the
+ * roots, and slices between them.
+ *
  * Invariant
  *   local-is-free       In a stopped world the blocks in threads' local free lists have their free
  *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
@@ -21,6 +24,7 @@
 #include "gc/cycle/collect.h"
 
 #include "alloc/blocks/blocks.h"
+#include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
@@ -29,6 +33,9 @@
 #include "vm/fork_chain.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
+
+/* Which part of a collection a stop is. */
+enum part { WHOLE, FIRST_STOP, LAST_STOP };
 
 static struct {
     struct lock lock; /* of all that follows */
@@ -41,7 +48,9 @@ static struct {
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
+    enum part part;
     bool minor;     /* by [marks-are-whole] and [doubt-is-full] */
+    bool is_full;   /* the next is no cycle: [given-up-is-full] */
     bool verifying; /* the second marking, a full one */
     uint64_t rescanned_bytes, rescanned_before;
     uint64_t old_bytes; /* live after the last full collection, or promoted since */
@@ -91,26 +100,56 @@ static void look_for_hiders(const struct mapping *mappings, size_t count)
  * program has written the word since the last collection. */
 static void next_mapping(bool has_stack)
 {
-    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack);
+    mark_defer_roots(state.part == FIRST_STOP);
+    mark_tell_suspects(state.statistics.suspects > 0 && !has_stack && state.part != FIRST_STOP);
+}
+
+/* Whatever the cycle has marked is cleared by the next, which is full. */
+static void give_up_cycle(void)
+{
+    if (concurrent_runs())
+        state.is_full = true;
+    concurrent_end(true);
+}
+
+/* What is marked before the roots. */
+static void begin_marks(void)
+{
+    if (state.verifying) {
+        mark_begin();
+        return;
+    }
+    state.marked.suspect = NULL; /* a root otherwise, which would be told again */
+    if (state.part == FIRST_STOP) {
+        generations_forget_marks();
+        mark_begin_cycle();
+        return;
+    }
+    state.minor = generations_begin(state.minor);
+    if (state.part == LAST_STOP && generations_are_in_doubt()) {
+        state.part = WHOLE;
+        give_up_cycle();
+    }
+    if (state.part == LAST_STOP)
+        mark_end_cycle();
+    else if (state.minor)
+        mark_begin_minor();
+    else
+        mark_begin();
 }
 
 static void prepare(void)
 {
-    if (generations_are_on() && pace_has_minors())
+    if (state.part == FIRST_STOP)
+        concurrent_protect();
+    else if (generations_are_on() && (pace_has_minors() || state.part == LAST_STOP))
         generations_prepare();
 }
 
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    if (!state.verifying) {
-        state.marked.suspect = NULL; /* a root otherwise, which would be told again */
-        state.minor = generations_begin(state.minor);
-    }
-    if (state.minor && !state.verifying)
-        mark_begin_minor();
-    else
-        mark_begin();
+    begin_marks();
     visitor->mapped = look_for_hiders;
     visitor->next_mapping = next_mapping;
     visitor->words = mark_roots;
@@ -128,6 +167,10 @@ static void mark_reachable(void)
         mark_finish(0, &verifiers);
         return;
     }
+    if (state.part == FIRST_STOP)
+        return;
+    if (state.part == LAST_STOP)
+        concurrent_mark_changed();
     if (state.minor) {
         verify_clean_pages();
         generations_mark_old();
@@ -137,13 +180,13 @@ static void mark_reachable(void)
     mark_finish(pace_helpers(state.minor, state.markers - 1), &state.marked);
 }
 
-/* After a minor marking the verifier's full one. */
+/* After a minor marking, or a cycle's, the verifier's full one. */
 static bool mark_again(void)
 {
     if (state.verifying)
         verify_marks();
-    else if (state.minor && verify_is_on())
-        verify_keep_marks();
+    else if ((state.minor || state.part == LAST_STOP) && verify_is_on())
+        verify_keep_marks(state.minor);
     else
         return false;
     state.verifying = !state.verifying;
@@ -163,13 +206,18 @@ static enum sweep_leaks leaks_now(void)
 
 static uint64_t sweep_unmarked(void)
 {
+    if (state.part == FIRST_STOP) {
+        blocks_set_local_free_bits(false);
+        return state.old_bytes;
+    }
     if (generations_are_on())
         sweep_and_age(leaks_now(), state.minor, &state.swept);
     else
         sweep(leaks_now(), &state.swept);
     state.old_bytes =
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
-    generations_protect();
+    if (pace_has_minors()) /* else they rest after it */
+        generations_protect();
     state.retired += state.swept.retired_blocks;
     state.forgotten +=
         state.swept.blocks + state.swept.suspected_blocks - state.swept.retired_blocks;
@@ -202,11 +250,8 @@ static void count_work(void)
     statistics->pointed_to += state.swept.pointed_to;
 }
 
-/* Minor and full collections apart; state.rescanned_bytes becomes those of this one. */
-static void count_generation(const struct collection *collection)
+static void count_kind(struct collect_kind *kind, const struct collection *collection)
 {
-    struct collect_statistics *statistics = &state.statistics;
-    struct collect_kind *kind = state.minor ? &statistics->minor : &statistics->full;
     kind->collections++;
     kind->pause_ns += collection->pause_ns;
     kind->cpu_ns += collection->cpu_ns;
@@ -214,9 +259,17 @@ static void count_generation(const struct collection *collection)
     kind->root_ns += collection->root_ns;
     kind->mark_ns += collection->mark_ns;
     kind->sweep_ns += collection->sweep_ns;
-    kind->marked_blocks += state.marked.blocks;
     if (collection->pause_ns > kind->longest_pause_ns)
         kind->longest_pause_ns = collection->pause_ns;
+}
+
+/* Minor and full collections apart; state.rescanned_bytes becomes those of this one. */
+static void count_generation(const struct collection *collection)
+{
+    struct collect_statistics *statistics = &state.statistics;
+    struct collect_kind *kind = state.minor ? &statistics->minor : &statistics->full;
+    count_kind(kind, collection);
+    kind->marked_blocks += state.marked.blocks;
     statistics->promoted_bytes += state.swept.promoted_bytes;
     uint64_t rescanned = generations_statistics()->rescanned_bytes;
     state.rescanned_bytes = rescanned - state.rescanned_before;
@@ -241,6 +294,7 @@ static void set_pace(const struct collection *collection)
         .mark_ns = collection->mark_ns,
         .fixed_ns = collection->stop_ns + collection->root_ns,
         .ran_ns = collection->ran_ns,
+        .slices_ns = state.part == LAST_STOP ? concurrent_ns() : 0,
     };
     pace_collected(&report);
 }
@@ -249,6 +303,10 @@ static void finish(const struct collection *collection)
 {
     if (!collection->reclaimed) {
         pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), state.requested);
+        return;
+    }
+    if (state.part == FIRST_STOP) {
+        count_kind(&state.statistics.first_stop, collection);
         return;
     }
     count_work();
@@ -284,22 +342,71 @@ bool collect_init(const struct collect_options *options)
                  collection_init(&state.driver, &collector);
     if (works && options->generations)
         generations_init(options->dirty, options->verify);
+    if (works && options->concurrent)
+        concurrent_init();
     if (!generations_are_on())
         pace_without_minors();
     return works;
 }
 
-/* every=N is for tests: both kinds. */
+/* every=N is for tests: all kinds. */
+enum { FULL_OF_EVERY = 8, FULL_OF_EVERY_CONCURRENT = 2 };
+
 static bool wants_minor(enum collect_cause cause)
 {
-    enum { FULL_OF_EVERY = 8 };
     if (!generations_are_ready())
         return false;
     if (cause == CAUSE_VERIFY)
         return true;
     if (cause == CAUSE_EVERY)
-        return state.driver.statistics.collections % FULL_OF_EVERY != 0;
+        return state.driver.statistics.collections %
+                   (concurrent_is_on() ? FULL_OF_EVERY_CONCURRENT : FULL_OF_EVERY) !=
+               0;
     return cause == CAUSE_FULL && pace_wants_minor();
+}
+
+static bool wants_cycle(enum collect_cause cause)
+{
+    if (!concurrent_is_on() || state.is_full)
+        return false;
+    return cause == CAUSE_EVERY || cause == CAUSE_CYCLE ||
+           (cause == CAUSE_FULL && pace_wants_cycle());
+}
+
+/* What the next stop is. A program that asks for a collection does not get one that began before.
+ */
+static enum part next_part(enum collect_cause cause)
+{
+    bool may_end = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
+    if (concurrent_runs() && may_end)
+        return LAST_STOP;
+    give_up_cycle();
+    state.minor = wants_minor(cause);
+    return !state.minor && wants_cycle(cause) ? FIRST_STOP : WHOLE;
+}
+
+/* With the locks. False: nothing was reclaimed. */
+static bool run_part(void)
+{
+    if (state.part == FIRST_STOP) {
+        if (collection_run_first_stop(&state.driver))
+            concurrent_begin(pace_room_of_cycle(), state.old_bytes);
+        return false;
+    }
+    bool reclaimed = collection_run(&state.driver);
+    if (state.part == LAST_STOP && reclaimed)
+        concurrent_end(false);
+    else
+        give_up_cycle();
+    if (reclaimed && state.part == WHOLE && !state.minor)
+        state.is_full = false;
+    return reclaimed;
+}
+
+/* Another thread has begun a cycle since the collection was found to be due. */
+static bool is_too_early(enum collect_cause cause)
+{
+    return cause == CAUSE_FULL && concurrent_runs() && !concurrent_is_to_end();
 }
 
 bool collect(enum collect_cause cause, size_t requested)
@@ -310,16 +417,18 @@ bool collect(enum collect_cause cause, size_t requested)
         return false;
     }
     lock_acquire(&state.lock);
-    if (atomic_load(&state.finished) != finished && cause < CAUSE_ASKED) {
+    bool done = atomic_load(&state.finished) != finished && cause < CAUSE_ASKED;
+    if (done || is_too_early(cause)) {
         lock_release(&state.lock); /* another thread has just done it */
-        return true;
+        return done;
     }
     mark_prepare();
     blocks_lock();
     state.cause = cause;
     state.requested = requested;
-    state.minor = wants_minor(cause);
-    bool reclaimed = collection_run(&state.driver);
+    state.minor = false;
+    state.part = next_part(cause);
+    bool reclaimed = run_part();
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
     blocks_unlock();
@@ -327,10 +436,54 @@ bool collect(enum collect_cause cause, size_t requested)
     return reclaimed;
 }
 
+bool collect_cycle_runs(void)
+{
+    return concurrent_runs();
+}
+
+void collect_slice(size_t work)
+{
+    lock_acquire(&state.lock);
+    blocks_lock();
+    if (!collection_is_allowed(&state.driver))
+        give_up_cycle();
+    if (concurrent_runs())
+        collection_run_slice(&state.driver, concurrent_slice, work);
+    blocks_unlock();
+    lock_release(&state.lock);
+}
+
+/* One thread is enough: the others go on. */
+bool collect_some(void)
+{
+    static _Atomic bool busy;
+    if ((!concurrent_is_due() && !concurrent_is_to_end()) || atomic_exchange(&busy, true))
+        return false;
+    collect_slice(0);
+    bool ended = concurrent_runs() && concurrent_is_to_end() && collect(CAUSE_FULL, 0);
+    atomic_store(&busy, false);
+    return ended;
+}
+
+/* A cycle that has marked a part of all, by slices. */
+static void verify_cycle(void)
+{
+    enum { SLICES = 4, SLICE_WORK = 16 << 10 };
+    collect(CAUSE_CYCLE, 0);
+    for (unsigned i = 0; i < SLICES; i++)
+        collect_slice(SLICE_WORK);
+    if (concurrent_runs())
+        collect(CAUSE_CYCLE, 0);
+}
+
 void collect_to_verify(void)
 {
-    if (verify_is_on() && generations_are_ready())
+    if (!verify_is_on())
+        return;
+    if (generations_are_ready() && !concurrent_runs())
         collect(CAUSE_VERIFY, 0);
+    if (concurrent_is_on())
+        verify_cycle();
 }
 
 void collect_keep_leaks(void)
@@ -368,6 +521,9 @@ bool collect_is_available(void)
 bool collect_never_again(void)
 {
     lock_acquire(&state.lock);
+    blocks_lock();
+    give_up_cycle();
+    blocks_unlock();
     bool changed = collection_never_again(&state.driver);
     lock_release(&state.lock);
     return changed;
@@ -383,6 +539,7 @@ void collect_fork_child(void)
     if (state.driver.available)
         mark_forget_helpers();
     collection_forked(&state.driver);
+    give_up_cycle();
     generations_fork_child();
     if (!generations_are_on())
         pace_without_minors();

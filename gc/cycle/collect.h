@@ -20,6 +20,7 @@ enum collect_cause {
     CAUSE_EVERY,     /* every=N */
     CAUSE_ASKED,     /* by malloc_trim, or a test */
     CAUSE_VERIFY,    /* a minor one before one that was asked for, see collect_to_verify */
+    CAUSE_CYCLE,     /* the same of a cycle: a stop of it, the first or the last */
     COLLECT_CAUSES
 };
 
@@ -31,7 +32,8 @@ struct collect_kind {
 };
 
 struct collect_statistics {
-    struct collect_kind minor, full;
+    struct collect_kind minor, full; /* a cycle is a full one, by its last stop */
+    struct collect_kind first_stop;  /* of cycles */
     uint64_t promoted_bytes;
     uint64_t causes[COLLECT_CAUSES];
     uint64_t marked_blocks, marked_bytes, mark_overflows, most_markers;
@@ -49,6 +51,7 @@ struct collect_options {
     size_t stack_bytes; /* see mark.h */
     enum sweep_leaks leaks;
     bool generations, verify; /* see generations.h, verify.h */
+    bool concurrent;          /* see concurrent.h */
     enum dirty_provider dirty;
     bool retires; /* frees are ignored: what the program frees is retired */
 };
@@ -63,7 +66,17 @@ void collect_keep_leaks(void);
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t requested);
 
-/* For tests: a minor collection, if the next could be one, where they are verified. */
+/* Whether a cycle is under way. Any thread. */
+bool collect_cycle_runs(void);
+
+/* Of a cycle: a slice, if one is due, and its end, if all is marked. As collect: no lock of the
+ * heap is held. True: the cycle has ended, and what is dead is reclaimed. */
+bool collect_some(void);
+/* For tests: a slice of so much work. */
+void collect_slice(size_t work);
+
+/* For tests: a minor collection and a cycle, if there could be one next, where they are
+ * verified. */
 void collect_to_verify(void);
 
 /* False: collections are given up, now and for as long as nothing changes. */

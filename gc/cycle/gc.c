@@ -41,11 +41,13 @@
 
 #include "alloc/blocks/blocks.h"
 #include "gc/cycle/collect.h"
+#include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/verify.h"
 #include "gc/cycle/watch.h"
+#include "gc/mark/mark.h"
 #include "gc/world/roots.h"
 #include "gc/world/stop.h"
 #include "vm/freeze.h"
@@ -55,6 +57,7 @@
 #include "vm/pages.h"
 
 enum gc_free { FREE_IGNORE, FREE_HONOUR };
+enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON };
 enum gc_verify { VERIFY_OFF, VERIFY_ON };
 enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH };
 
@@ -70,6 +73,7 @@ struct gc_options {
         uint64_t stack_bytes;
         uint64_t generations;
         enum dirty_provider dirty;
+        enum gc_concurrent concurrent;
         enum gc_verify verify;
     } collections;
     struct blocks_options blocks;
@@ -78,7 +82,7 @@ struct gc_options {
 enum { AT_COLLECTIONS = offsetof(struct gc_options, collections) };
 
 /* Where headers end, and one more byte may cost 16 and not a quarter of the block. */
-enum { PADDED_BYTES = 128 };
+enum { PADDED_BYTES = MARK_PADDED_BYTES };
 
 static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_COLLECT] = SWEEP_RECLAIM,
@@ -122,7 +126,11 @@ static const struct option_description options[] = {
     {"dirty", "how the kernel tells which pages were written; none: all collections are full",
      KEYWORD_IN(0, struct gc_options, collections.dirty),
      .keywords = {[DIRTY_NONE] = "none", [DIRTY_ASYNC] = "async"}, .initial = DIRTY_ASYNC},
-    {"verify", "check each minor collection by a full one, and abort at a loss; for tests",
+    {"concurrent", "with generations=2: most of a full marking beside the program (experimental)",
+     KEYWORD_IN(0, struct gc_options, collections.concurrent),
+     .keywords = {[CONCURRENT_OFF] = "off", [CONCURRENT_ON] = "on"}, .initial = CONCURRENT_OFF},
+    {"verify",
+     "check minor and concurrent collections by full ones, and abort at a loss; for tests",
      KEYWORD_IN(0, struct gc_options, collections.verify),
      .keywords = {[VERIFY_OFF] = "off", [VERIFY_ON] = "on"}, .initial = VERIFY_OFF},
     {.key = ""},
@@ -209,8 +217,19 @@ static bool run_collection(enum collect_cause cause, size_t requested)
     return reclaimed;
 }
 
+/* After collections: whether frees count may have changed. */
+static bool run_slice(void)
+{
+    bool reclaimed = collect_some();
+    if (gc.ignores_frees)
+        set_free_ignored();
+    return reclaimed;
+}
+
 static bool may_collect(void)
 {
+    if (collect_cycle_runs())
+        return run_slice();
     return pace_is_due(blocks_taken_bytes()) && run_collection(CAUSE_FULL, 0);
 }
 
@@ -227,6 +246,8 @@ static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool
                (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
     if ((due || exhausted) && !may_ever_fit(alignment, bytes))
         return REFUSE;
+    if (due && collect_cycle_runs() && !pace_is_over_limit(used, bytes))
+        return run_slice() ? RETRY : GROW;
     if (due)
         return run_collection(pace_is_over_limit(used, bytes) ? CAUSE_LIMIT : CAUSE_FULL, bytes)
                    ? RETRY
@@ -237,11 +258,16 @@ static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool
     return pace_is_over_limit(used, bytes) ? REFUSE : GROW;
 }
 
+/* A slice of a cycle has from 1 to 128 KiB of work here, so that cycles end at any stage. */
 static void count_allocation(void)
 {
-    if (atomic_fetch_add_explicit(&gc.allocations, 1, memory_order_relaxed) % gc.every ==
-        gc.every - 1)
+    enum { SLICES = 8, LEAST_POWER = 10 };
+    uint64_t count = atomic_fetch_add_explicit(&gc.allocations, 1, memory_order_relaxed);
+    uint64_t between = gc.every / SLICES + 1;
+    if (count % gc.every == gc.every - 1)
         run_collection(CAUSE_EVERY, 0);
+    else if (collect_cycle_runs() && count % between == 0)
+        collect_slice((size_t)1 << (LEAST_POWER + count / between % SLICES));
 }
 
 /* Hidden pointers. */
@@ -336,8 +362,12 @@ static bool init(const void *values)
     if (pace.policy == POLICY_AUTO && ignored)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
+    bool concurrent = collections->concurrent == CONCURRENT_ON && collections->generations > 1 &&
+                      pace.policy == POLICY_AUTO;
+    if (concurrent) /* slices go with what is taken, whatever makes a collection due */
+        collector.may_collect = may_collect;
     if (collections->generations > 1)
-        collector.rows = verifies ? SLAB_SEEN_ROWS : SLAB_OLD_ROWS;
+        collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -349,6 +379,7 @@ static bool init(const void *values)
                                       .generations = collections->generations > 1,
                                       .dirty = collections->dirty,
                                       .verify = verifies,
+                                      .concurrent = concurrent,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {
         pace_without_clock();
@@ -526,6 +557,23 @@ static void visit_kind(statistic_visitor *visit, void *argument, const char *nam
     visit(argument, name, "marked_blocks", kind->marked_blocks);
 }
 
+static void visit_cycles(statistic_visitor *visit, void *argument,
+                         const struct collect_statistics *collections)
+{
+    const struct concurrent_statistics *statistics = concurrent_statistics();
+    visit_kind(visit, argument, "gc_first_stop", &collections->first_stop);
+    visit(argument, "gc_cycles", "begun", statistics->cycles);
+    visit(argument, "gc_cycles", "given_up", statistics->given_up);
+    visit(argument, "gc_cycles", "slices", statistics->slices);
+    visit(argument, "gc_cycles", "slice_ns", statistics->slice_ns);
+    visit(argument, "gc_cycles", "longest_slice_ns", statistics->longest_slice_ns);
+    visit(argument, "gc_cycles", "rounds", statistics->rounds);
+    visit(argument, "gc_cycles", "round_pages", statistics->round_pages);
+    visit(argument, "gc_cycles", "last_pages", statistics->last_pages);
+    visit(argument, "gc_cycles", "rescanned_bytes", statistics->rescanned_bytes);
+    visit(argument, "gc_cycles", "verified", verify_counts().cycles);
+}
+
 static void visit_generations(statistic_visitor *visit, void *argument,
                               const struct collect_statistics *collections)
 {
@@ -548,9 +596,10 @@ static void visit_generations(statistic_visitor *visit, void *argument,
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
     static const char *const causes[COLLECT_CAUSES] = {
-        [CAUSE_FULL] = "heap_full", [CAUSE_EXHAUSTED] = "memory_exhausted",
-        [CAUSE_LIMIT] = "limit",    [CAUSE_EVERY] = "every",
-        [CAUSE_ASKED] = "asked",    [CAUSE_VERIFY] = "to_verify",
+        [CAUSE_FULL] = "heap_full",        [CAUSE_EXHAUSTED] = "memory_exhausted",
+        [CAUSE_LIMIT] = "limit",           [CAUSE_EVERY] = "every",
+        [CAUSE_ASKED] = "asked",           [CAUSE_VERIFY] = "to_verify",
+        [CAUSE_CYCLE] = "cycle_to_verify",
     };
     static const char *const failures[STOP_FAILURES] = {
         [STOP_NO_THREAD_LIST] = "no_thread_list",
@@ -599,6 +648,8 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc_given_up", "not_available", driver->unavailable);
     if (generations_are_on())
         visit_generations(visit, argument, statistics);
+    if (concurrent_is_on())
+        visit_cycles(visit, argument, statistics);
     visit_histogram(visit, argument, driver->pauses);
 }
 

@@ -148,15 +148,25 @@ bool generations_begin(bool minor)
     return minor && whole && !generations.in_doubt;
 }
 
-static void mark_old_in_run(uintptr_t start, uintptr_t end)
+bool generations_are_in_doubt(void)
 {
-    generations.statistics.rescanned_bytes += mark_old(start, end);
+    return generations.in_doubt;
+}
+
+void generations_forget_marks(void)
+{
+    generations.marks_are_whole = false;
+}
+
+static void mark_changed_in_run(uintptr_t start, uintptr_t end)
+{
+    generations.statistics.rescanned_bytes += mark_changed(start, end);
 }
 
 void generations_mark_old(void)
 {
-    each_dirty(mark_old_in_run);
-    mark_old_done();
+    each_dirty(mark_changed_in_run);
+    mark_changed_done();
 }
 
 void generations_kernel_writes(uintptr_t address)
@@ -220,6 +230,13 @@ bool generations_page_has_old(uintptr_t page)
 {
     struct slab *slab = blocks_slab_of((const void *)page);
     return slab && blocks_of_page(slab, page).old > 0;
+}
+
+bool generations_page_is_used(uintptr_t page)
+{
+    struct slab *slab = blocks_slab_of((const void *)page);
+    struct page_blocks blocks = slab ? blocks_of_page(slab, page) : (struct page_blocks){0};
+    return 2 * blocks.live > blocks.all;
 }
 
 /* A page that is mostly free, of a slab from which blocks were taken since the last collection, is

@@ -92,6 +92,15 @@ void generations_prepare(void);
 /* The world is stopped. Returns whether it can be a minor collection. */
 bool generations_begin(bool minor);
 
+/* Of the harvest that generations_begin made: the kernel did not tell of all. */
+bool generations_are_in_doubt(void);
+
+/* The marks are cleared outside of a collection: the next is none that relies on them. */
+void generations_forget_marks(void);
+
+/* Whether more than half of the blocks that have a part of the page are live. */
+bool generations_page_is_used(uintptr_t page);
+
 /* Of a minor collection, after the roots: marks what old blocks on dirty pages point to. */
 void generations_mark_old(void);
 

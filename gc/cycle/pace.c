@@ -36,6 +36,9 @@
  *     TOO_MUCH_DIRTY    of what is live is        after the next full one, then after two, four and
  *                       followed                  so on up to RETRY_MOST, until they pay again
  *
+ * A cycle (concurrent.h) begins when a full collection is due, and marks all while a quarter of the
+ * headroom is handed out, so that much more garbage may stay. Its slices count as pauses do.
+ *
  * A user who sets a limit has little memory: the percentage and the least stay at their lowest.
  *
  * Below a control group's memory.max the goal leaves the rest of the process an eighth of it, as
@@ -72,6 +75,10 @@ enum { NURSERIES_LEAST = 4 };
 /* In percent of the program's time: for stops and roots of minor collections. */
 enum { FIXED_LOW = 1, FIXED_HIGH = 4 };
 
+/* Below so much marking two stops are no gain. */
+static const uint64_t WORTH_CYCLE_NS = 1000000;
+enum { CYCLES_IN_HEADROOM = 4 };
+
 enum ceased { NOT_CEASED, TOO_MUCH_LIVES, TOO_MUCH_DIRTY };
 
 /* In percent of the program's time. */
@@ -96,6 +103,7 @@ static struct {
     size_t least_headroom;
     size_t headroom, live;    /* after the last collection; see pace_headroom */
     uint64_t last_mark_ns[2]; /* of a full collection, of a minor one */
+    uint64_t full_mark_ns;    /* of the last full collection, its slices too */
     size_t headroom_of_full;  /* that the last full collection has set */
     size_t promoted;          /* since the last full collection */
     size_t handed_out;        /* at the last collection, ever */
@@ -270,8 +278,10 @@ bool pace_is_over_limit(size_t used, size_t bytes)
 /* The last few full collections, each with the minor ones before it, the latest counting most. */
 static unsigned overhead_percent(const struct pace_report *report)
 {
-    pace.smoothed_pause = (pace.smoothed_pause + report->pause_ns + pace.minor_pause) / 2;
-    pace.smoothed_run = (pace.smoothed_run + report->ran_ns + pace.minor_run) / 2;
+    uint64_t worked_ns = report->pause_ns + report->slices_ns;
+    uint64_t ran_ns = report->ran_ns > report->slices_ns ? report->ran_ns - report->slices_ns : 0;
+    pace.smoothed_pause = (pace.smoothed_pause + worked_ns + pace.minor_pause) / 2;
+    pace.smoothed_run = (pace.smoothed_run + ran_ns + pace.minor_run) / 2;
     pace.minor_pause = pace.minor_run = 0;
     return (unsigned)(100 * pace.smoothed_pause / (pace.smoothed_pause + pace.smoothed_run + 1));
 }
@@ -328,6 +338,17 @@ bool pace_wants_minor(void)
 {
     return pace.options.generations && pace.is_ready && pace.ceased == NOT_CEASED &&
            pace.promoted + nursery() < pace.headroom_of_full;
+}
+
+bool pace_wants_cycle(void)
+{
+    return pace.options.policy == POLICY_AUTO && pace.full_mark_ns >= WORTH_CYCLE_NS;
+}
+
+size_t pace_room_of_cycle(void)
+{
+    size_t room = pace.headroom_of_full / CYCLES_IN_HEADROOM;
+    return room > NURSERY_LEAST_BYTES ? room : NURSERY_LEAST_BYTES;
 }
 
 /* Stops and roots are what a larger nursery makes rarer. */
@@ -414,6 +435,7 @@ void pace_collected(const struct pace_report *report)
         return;
     }
     pace.promoted = 0;
+    pace.full_mark_ns = report->mark_ns + report->slices_ns;
     judge_full(report);
     pace.handed_out = report->allocated;
     if (pace.options.policy == POLICY_BOEHM) {
@@ -435,7 +457,8 @@ void pace_collected(const struct pace_report *report)
     }
     set_goal(report->live + headroom, report->used, report->requested, step);
     pace.last_ns = monotonic_ns();
-    pace.cost = report->pause_ns / ((report->live + report->roots) / (1 << 20) + 1);
+    pace.cost =
+        (report->pause_ns + report->slices_ns) / ((report->live + report->roots) / (1 << 20) + 1);
     bool leaks_much = report->freed > report->live / 4;
     size_t unconditional =
         4 * pace_goal() > UNCONDITIONAL_BYTES ? 4 * pace_goal() : UNCONDITIONAL_BYTES;

@@ -42,8 +42,9 @@ struct pace_report {
     size_t requested; /* what did not fit */
     size_t live, freed, roots;
     uint64_t pause_ns, mark_ns;
-    uint64_t fixed_ns; /* of the pause: stopping and the roots */
-    uint64_t ran_ns;   /* of the program since the last collection */
+    uint64_t fixed_ns;  /* of the pause: stopping and the roots */
+    uint64_t ran_ns;    /* of the program since the last collection */
+    uint64_t slices_ns; /* of it, in slices of a cycle */
     bool minor;
     bool ready;      /* the next could be a minor one */
     size_t promoted; /* has become old */
@@ -62,6 +63,11 @@ unsigned pace_helpers(bool minor, unsigned most);
 bool pace_has_minors(void);
 /* Whether the next that is due is a minor one. */
 bool pace_wants_minor(void);
+
+/* Whether the next full collection is worth a cycle, by what the last one had to mark. */
+bool pace_wants_cycle(void);
+/* So many bytes may be handed out until a cycle has marked all. */
+size_t pace_room_of_cycle(void);
 
 /* There are none, for good. */
 void pace_without_minors(void);

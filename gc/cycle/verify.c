@@ -19,9 +19,12 @@
 /* So much of the window has sums: what lies behind, and what is a mapping, goes without. */
 static const size_t SUMMED_BYTES = (size_t)64 << 30;
 
+static const char LOST_BY_CYCLE[] = "a cycle would free ";
+
 static struct {
     bool on;
     uint64_t *sums; /* by page of the window; 0: none */
+    bool minor;     /* the collection at hand */
     bool is_stale;  /* what the walk over the words has found of lost blocks */
     struct verify_counts counts;
 } verify;
@@ -127,8 +130,9 @@ static void keep_marks(void *unused, struct slab *slab)
         *slab_seen(slab, i) = slab->words[i].mark;
 }
 
-void verify_keep_marks(void)
+void verify_keep_marks(bool minor)
 {
+    verify.minor = minor;
     blocks_each_slab(keep_marks, NULL);
 }
 
@@ -168,17 +172,21 @@ static const void *lost_block_of(uintptr_t word)
     return block || is_live ? block : lost_block_at(word - 1, &is_live);
 }
 
-/* A word of a block that the minor collection has marked. */
+/* A word of a block that the minor collection or the cycle has marked. is_old: for a cycle, it was
+ * live at the first stop. */
 static void check_word(const char *at, bool is_old)
 {
     const void *block = lost_block_of(word_at(at));
     if (!block)
         return;
-    bool dirty = dirty_page(DIRTY_GENERATIONS, (uintptr_t)at) ||
-                 dirty_page(DIRTY_GENERATIONS, (uintptr_t)at + sizeof(uintptr_t) - 1);
-    if (!is_old)
+    enum dirty_consumer consumer = verify.minor ? DIRTY_GENERATIONS : DIRTY_CYCLE;
+    bool dirty = dirty_page(consumer, (uintptr_t)at) ||
+                 dirty_page(consumer, (uintptr_t)at + sizeof(uintptr_t) - 1);
+    if (!verify.minor && (is_old || dirty))
+        fail(LOST_BY_CYCLE, block, ", which is named at ", at);
+    if (verify.minor && !is_old)
         fail("a minor collection would free ", block, ", which a young block names at ", at);
-    if (dirty || !sum_of(round_down((uintptr_t)at, PAGE_BYTES)))
+    if (verify.minor && (dirty || !sum_of(round_down((uintptr_t)at, PAGE_BYTES))))
         fail("a minor collection would free ", block, ", which an old block names at ", at);
     verify.is_stale = true;
 }
@@ -192,9 +200,10 @@ static void check_words(void *unused, struct slab *slab)
             slab_live(slab, word) & *slab_seen(slab, word) & ~slab->words[word].retired;
         if (!(followed & slab_bit(i)))
             continue;
+        uint64_t old = verify.minor ? *slab_old(slab, word) : ~*slab_unborn(slab, word);
         const char *end = slab_block(slab, i) + slab->block_bytes - sizeof(uintptr_t);
         for (const char *at = slab_block(slab, i); at <= end; at += PACKED_BYTES)
-            check_word(at, (*slab_old(slab, word) & slab_bit(i)) != 0);
+            check_word(at, (old & slab_bit(i)) != 0);
     }
 }
 
@@ -212,10 +221,13 @@ void verify_marks(void)
     if (found) {
         verify.is_stale = mark_skips_unreadable(); /* not all can be looked into */
         blocks_each_slab(check_words, NULL);
+        if (!verify.is_stale && !verify.minor)
+            fail(LOST_BY_CYCLE, found, ", which a full collection reaches", NULL);
         if (!verify.is_stale)
             fail("a minor collection would free ", found, ", which a full one reaches", NULL);
         verify.counts.stale++;
     }
     blocks_each_slab(restore_marks, NULL);
-    verify.counts.collections++;
+    verify.counts.collections += verify.minor;
+    verify.counts.cycles += !verify.minor;
 }

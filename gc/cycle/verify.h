@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify.h: the verifier of minor collections, for tests.
+ * verify.h: the verifier of minor collections and of cycles, for tests.
  *
- * After a minor collection has marked, and before it sweeps, a full one marks the same stopped
- * world. A block that only the full marking reaches is a loss: the minor one would have freed it.
- * One line reports it, and the process aborts.
+ * After a minor collection or a cycle has marked, and before it sweeps, a full one marks the same
+ * stopped world. A block that only the full marking reaches is a loss: the other would have freed
+ * it. One line reports it, and the process aborts.
+ *
+ * A cycle loses what is named by a block alone that was born during it and has not been written
+ * since: what is in that is not its owner's. Anything else is a loss. For minor collections:
  *
  *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
  *     and has old blocks                       a sum over them is kept         [clean-is-proven]
@@ -30,16 +33,16 @@ void verify_cleaned(uintptr_t start, uintptr_t end);
 /* Of a minor collection, after the roots: no clean page has changed. */
 void verify_clean_pages(void);
 
-/* The minor marking is done: its marks are kept, and may be cleared. */
-void verify_keep_marks(void);
+/* The minor marking is done, or that of a cycle: its marks are kept, and may be cleared. */
+void verify_keep_marks(bool minor);
 
 /* The full marking is done. The marks are those of the minor one again. */
 void verify_marks(void);
 
-/* How many minor collections were found to be right; blocks that they freed though a word named
- * them that was not written since before their birth. */
+/* How many minor collections and cycles were found to be right; those of them that freed blocks
+ * which a word named that was not written since before a birth. */
 struct verify_counts {
-    uint64_t collections, stale;
+    uint64_t collections, cycles, stale;
 };
 struct verify_counts verify_counts(void);
 

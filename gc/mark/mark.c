@@ -32,19 +32,32 @@
  *
  * Invariants while markers run
  *   stopped-bits      The world is stopped, so which blocks are live does not change: `free`,
- *                     `remote` and `retired` of a slab are only read.
+ *                     `remote` and `retired` of a slab are only read. In a slice of a cycle they
+ *                     change; see locked-shapes and boundary-marks-both.
  *   marks-only-grow   A mark bit goes from 0 to 1, and the marker that changed it scans the
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
  *                     blocks, which nobody follows again but for what may have changed in them
- *                     (mark_old). Of other slabs than young ones it clears no mark: a live block
- *                     there is old.
- *                     Which slabs are young a map of granules tells, so that a word that names an
+ *                     (mark_changed). Of other slabs than young ones it clears no mark: a live
+ * block there is old. Which slabs are young a map of granules tells, so that a word that names an
  *                     old block costs a byte of a few pages, and no look at its slab's record.
  *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
  *                     the page, too: the half on the dirty one may be what has changed.
+ *   locked-shapes     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
+ *                     it. Between two slices they may: the stack's words are mere addresses, whose
+ *                     slab is looked up when they are taken. Blocks of a page or more wait in
+ *                     `pending`, and are looked up again when the world is stopped.
+ *   read-by-copy      A slice reads a block of a page or more through /proc/self/mem, since the
+ *                     program may unmap or protect a part of it at any moment. What cannot be
+ *                     copied is dirty, and left to the stopped world.
+ *   boundary-marks-both
+ *                     A word that means one past the end of a block in a stopped world, where the
+ *                     block that begins there is free, may have meant that block in a slice, and
+ *                     the page of the word is clean. So what ends at a boundary is marked, too, if
+ *                     the block that begins there was marked and is now free (mark_end_cycle), was
+ *                     not live at the cycle's beginning, or begins a granule.
  *   own-stack         A marker's stack, ranges, queue and counters belong to its thread.
  *   pool-under-lock   The pool and its size belong to whoever holds pool_lock. pool_filled is a
  *                     hint that is read without it.
@@ -71,6 +84,7 @@
 #include "gc/mark/candidates.h"
 #include "gc/mark/young_map.h"
 #include "vm/private_memory.h"
+#include "vm/kernel/dirty.h"
 #include "vm/kernel/process.h"
 #include "vm/kernel/resident.h"
 #include "gc/world/recorder.h"
@@ -91,7 +105,9 @@ enum {
     MOST_RANGES = 4096,
     FIRST_STACK_BYTES = 1 << 20,
     HELPER_STACK_BYTES = 64 << 10,
-    OLD_QUEUE = 16,   /* parts of old blocks that are fetched beforehand; a power of 2 */
+    OLD_QUEUE = 16, /* parts of old blocks that are fetched beforehand; a power of 2 */
+    COPY_BYTES = 64 << 10,
+    BLOCK_WORK = 32,  /* of mark_some, for a block, besides its bytes */
     SPARE_WORDS = 64, /* at a stack's end: more than are pushed between two looks at the room */
 };
 
@@ -147,6 +163,13 @@ static struct {
     struct young_map young;               /* of a minor collection */
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
+    bool defers_roots;
+    /* Of a cycle, while the program runs. */
+    bool in_slice;
+    int memory_file;
+    struct range *pending; /* parts of blocks of a page or more, to be read by copy */
+    size_t pending_count, work;
+    char *copy;
     const void *suspect; /* see struct mark_result */
     size_t suspect_bytes;
     /* What markers share. See pool-under-lock, idle-is-empty. */
@@ -262,12 +285,23 @@ void mark_tell_suspects(bool tell)
     mark.tells_suspects = tell;
 }
 
-static void make_ready(void)
+static void set_bounds(void)
 {
-    mark.skips_unreadable = mark.tells_suspects = false;
-    mark.suspect = NULL;
     bool any = mark.high > mark.low;
     mark.bounds = heap_bounds_of(mark.low, any ? mark.high - mark.low : 0);
+}
+
+static void begin_roots(void)
+{
+    mark.skips_unreadable = mark.tells_suspects = mark.defers_roots = false;
+    mark.suspect = NULL;
+    set_bounds();
+}
+
+static void make_ready(void)
+{
+    begin_roots();
+    mark.pending_count = 0;
     for (unsigned i = 0; i < mark.most_markers; i++) {
         struct marker *marker = &mark.markers[i];
         marker->top = marker->stack;
@@ -277,16 +311,22 @@ static void make_ready(void)
     }
 }
 
-void mark_begin(void)
+/* Of a full collection. */
+static void visit_slabs(void (*visit)(void *unused, struct slab *slab))
 {
     mark.is_minor = false;
     mark.low = UINTPTR_MAX;
     mark.high = 0;
-    blocks_each_slab(clear_marks, NULL);
+    blocks_each_slab(visit, NULL);
     if (mark.young.granules) {
         young_map_begin(&mark.young);
         blocks_each_young(enter_young_map, NULL);
     }
+}
+
+void mark_begin(void)
+{
+    visit_slabs(clear_marks);
     make_ready();
 }
 
@@ -746,7 +786,7 @@ static __attribute__((noinline)) void drain_shared(struct marker *marker)
 static inline void pushed_roots(struct marker *marker, size_t count)
 {
     marker->top = with_room(marker, marker->top + count);
-    if (marker->top - marker->stack > (marker->end - marker->stack) / 2)
+    if (!mark.defers_roots && marker->top - marker->stack > (marker->end - marker->stack) / 2)
         drain_alone(marker);
 }
 
@@ -870,20 +910,24 @@ uint64_t mark_pinned(void)
     return count;
 }
 
-/* Old blocks. */
+/* What has changed of blocks that were followed: old ones in a minor collection, marked ones in a
+ * cycle. */
+
+static void push_pending(const char *start, size_t bytes);
 
 static __attribute__((noinline)) void scan_large_old(struct marker *marker,
                                                      const struct old_part *part)
 {
     size_t bytes = part->end - part->start;
     const char *from = (const char *)part->start;
-    if (part->block_bytes >= PAGE_BYTES && mark.skips_unreadable)
+    if (part->block_bytes >= PAGE_BYTES && mark.in_slice)
+        push_pending(from, bytes);
+    else if (part->block_bytes >= PAGE_BYTES && mark.skips_unreadable)
         push_readable(marker, from, bytes);
-    else if (bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
-        scan_large_for_young(marker, from, (const char *)part->end);
+    else if (mark.in_slice || bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
+        scan_with_jmp_bufs(marker, from, (const char *)part->end);
     else
         push_many_words(marker, from, bytes);
-    pushed_roots(marker, 0);
 }
 
 static void scan_first_old(struct marker *marker)
@@ -893,13 +937,12 @@ static void scan_first_old(struct marker *marker)
     marker->first_old_part = (marker->first_old_part + 1) % OLD_QUEUE;
     marker->old_part_count--;
     if (part->block_bytes < sizeof(jmp_buf) && bytes < sizeof(jmp_buf)) {
-        const struct scan scan = {mark.bounds, &mark.young};
+        const struct scan scan = {mark.bounds, mark.is_minor ? &mark.young : NULL};
         marker->top = scan_small(marker->top, &scan, (const char *)part->start, bytes);
-        if (marker->top > marker->end)
-            drain_alone(marker);
     } else {
         scan_large_old(marker, part);
     }
+    pushed_roots(marker, 0);
 }
 
 /* It is scanned when it has had time to be fetched; what is behind its first lines the processor
@@ -947,8 +990,9 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     behind = behind < slab->capacity ? behind : slab->capacity;
     uint64_t scanned = 0;
     for (size_t word = index / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
-        uint64_t old = *slab_old(slab, word) & slab_live(slab, word) & ~slab->words[word].retired &
-                       bits_within(word, index, behind);
+        uint64_t old = mark.is_minor ? *slab_old(slab, word) : slab->words[word].mark;
+        old &=
+            slab_live(slab, word) & ~slab->words[word].retired & bits_within(word, index, behind);
         uintptr_t start = base + word * SLAB_WORD_BLOCKS * bytes;
         while (old) {
             uint64_t others = old & (old + (old & -old)); /* without the first that lie together */
@@ -962,14 +1006,14 @@ static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *rang
     return scanned;
 }
 
-void mark_old_done(void)
+void mark_changed_done(void)
 {
     struct marker *marker = &mark.markers[0];
     while (marker->old_part_count > 0)
         scan_first_old(marker);
 }
 
-uint64_t mark_old(uintptr_t start, uintptr_t end)
+uint64_t mark_changed(uintptr_t start, uintptr_t end)
 {
     uint64_t scanned = 0;
     while (start < end) {
@@ -981,7 +1025,277 @@ uint64_t mark_old(uintptr_t start, uintptr_t end)
             scanned += scan_old_of_slab(slab, &range);
         start = part_end;
     }
+    mark.work += scanned;
     return scanned;
+}
+
+/* A cycle. */
+
+bool mark_init_cycle(void)
+{
+    mark.pending = private_memory_map(MOST_RANGES * sizeof *mark.pending);
+    mark.copy = private_memory_map(COPY_BYTES);
+    return mark.pending && mark.copy;
+}
+
+static void clear_marks_for_cycle(void *unused, struct slab *slab)
+{
+    clear_marks(unused, slab);
+    for (size_t i = 0; i < slab_words(slab); i++)
+        *slab_unborn(slab, i) = slab->words[i].mark;
+}
+
+void mark_begin_cycle(void)
+{
+    visit_slabs(clear_marks_for_cycle);
+    make_ready();
+    mark.defers_roots = true;
+}
+
+void mark_defer_roots(bool defer)
+{
+    mark.defers_roots = defer;
+}
+
+/* The bounds of all that blocks may lie in now. */
+
+static void add_range(void *unused, const char *start, const char *end, const struct slab *mapping)
+{
+    (void)unused, (void)mapping;
+    uintptr_t low = (uintptr_t)start - 1, high = (uintptr_t)end + 1;
+    mark.low = low < mark.low ? low : mark.low;
+    mark.high = high > mark.high ? high : mark.high;
+}
+
+static void add_slab(void *unused, struct slab *slab)
+{
+    (void)unused;
+    add_to_bounds(slab);
+}
+
+static void widen_bounds(void)
+{
+    blocks_each_range(add_range, NULL);
+    blocks_each_of_fork(add_slab, NULL);
+    set_bounds();
+}
+
+/* What is read by copy. */
+
+static void scan_copy(uintptr_t start, uintptr_t end)
+{
+    size_t bytes = end - start;
+    mark.work += bytes;
+    long copied = mark.memory_file < 0
+                      ? -1
+                      : SYSCALL_4(SYS_pread64, mark.memory_file, mark.copy, bytes, start);
+    if (copied == (long)bytes)
+        scan_with_jmp_bufs(&mark.markers[0], mark.copy, mark.copy + bytes);
+    else
+        dirty_set(round_down(start, PAGE_BYTES), round_up(end, PAGE_BYTES)); /* [read-by-copy] */
+}
+
+static void scan_pending_piece(void)
+{
+    struct range *range = &mark.pending[mark.pending_count - 1];
+    const char *piece = range->start, *end = piece + COPY_BYTES;
+    if (end >= range->end) {
+        end = range->end;
+        mark.pending_count--;
+    } else {
+        range->start = end - VECTOR_BYTES; /* a word may lie across */
+    }
+    scan_copy((uintptr_t)piece, (uintptr_t)end);
+}
+
+static void push_pending_range(void *argument, uintptr_t start, uintptr_t end, bool readable)
+{
+    const struct part *part = argument;
+    (void)readable;
+    if (mark.pending_count == MOST_RANGES)
+        scan_pending_piece();
+    if (mark.pending_count == MOST_RANGES) { /* a long one: the stopped world reads this */
+        dirty_set(round_down(start, PAGE_BYTES), round_up(end, PAGE_BYTES));
+        return;
+    }
+    mark.pending[mark.pending_count++] =
+        (struct range){(const char *)(start > part->start ? start : part->start),
+                       (const char *)(end < part->end ? end : part->end)};
+}
+
+static void push_pending(const char *start, size_t bytes)
+{
+    struct part part = {NULL, (uintptr_t)start, (uintptr_t)start + bytes};
+    if (bytes < LARGE_BYTES ||
+        !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
+                       push_pending_range, &part))
+        push_pending_range(&part, part.start, part.end, true);
+}
+
+/* Returns whether the block had no mark. */
+static bool mark_in_slice(struct marker *marker, const struct scan *scan,
+                          const struct referent *referent)
+{
+    if (!set_mark(referent->bits, referent->bit, false))
+        return false;
+    marker->blocks++;
+    marker->bytes += referent->bytes;
+    mark.work += BLOCK_WORK;
+    if (referent->bits->retired & referent->bit)
+        return true;
+    if (referent->bytes >= PAGE_BYTES) {
+        push_pending(referent->start, referent->bytes);
+        return true;
+    }
+    mark.work += referent->bytes;
+    if (referent->bytes < sizeof(jmp_buf))
+        marker->top =
+            with_room(marker, scan_small(marker->top, scan, referent->start, referent->bytes));
+    else
+        scan_with_jmp_bufs(marker, referent->start, referent->start + referent->bytes);
+    return true;
+}
+
+static void mark_before_in_slice(struct marker *marker, const struct scan *scan, uintptr_t word)
+{
+    struct referent before;
+    if (find_referent(word - 1, &before))
+        mark_in_slice(marker, scan, &before);
+}
+
+static bool is_unborn(const struct referent *referent)
+{
+    struct slab *slab = slab_at(referent->word);
+    return (*slab_unborn(slab, (size_t)(referent->bits - slab->words)) & referent->bit) != 0;
+}
+
+/* Whether the word may mean the block that ends there: [boundary-marks-both]. */
+static bool may_mean_end(const struct referent *referent, bool had_mark)
+{
+    if (referent->bit == 0)
+        return true;
+    if (referent->word != (uintptr_t)referent->start)
+        return false;
+    return referent->word % GRANULE_BYTES == 0 ||
+           (had_mark &&
+            (!is_live(referent) || (referent->bytes > MARK_PADDED_BYTES && is_unborn(referent))));
+}
+
+/* As drain, until there is nothing left or enough is done. What is in the queue then is marked. */
+static __attribute__((noinline)) void drain_some(struct marker *marker, size_t work)
+{
+    const struct scan scan = {mark.bounds, NULL};
+    for (unsigned first = 0, queued = 0;;) {
+        while (queued < PREFETCH_QUEUE && marker->top > marker->stack && mark.work < work) {
+            struct referent *referent = &marker->queue[(first + queued) % PREFETCH_QUEUE];
+            uintptr_t word = *--marker->top;
+            if (find_referent(word, referent)) {
+                prefetch(referent);
+                queued++;
+            } else {
+                mark_before_in_slice(marker, &scan, word);
+            }
+        }
+        if (queued > 0) {
+            const struct referent referent = marker->queue[first];
+            first = (first + 1) % PREFETCH_QUEUE;
+            queued--;
+            bool had_mark = !mark_in_slice(marker, &scan, &referent);
+            if (may_mean_end(&referent, had_mark))
+                mark_before_in_slice(marker, &scan, referent.word);
+        } else if (mark.pending_count > 0 && mark.work < work) {
+            scan_pending_piece();
+        } else {
+            return;
+        }
+    }
+}
+
+void mark_begin_slice(int memory_file)
+{
+    mark.in_slice = mark.defers_roots = true;
+    mark.memory_file = memory_file;
+    mark.work = 0;
+    widen_bounds();
+}
+
+void mark_end_slice(void)
+{
+    mark.in_slice = false;
+}
+
+size_t mark_work_of_slice(void)
+{
+    return mark.work;
+}
+
+bool mark_some(size_t work)
+{
+    struct marker *marker = &mark.markers[0];
+    mark_changed_done();
+    drain_some(marker, work);
+    return marker->top == marker->stack && mark.pending_count == 0;
+}
+
+/* The world is stopped. */
+
+/* What is free by now and had been marked: a word may have meant the block before it. */
+static void push_ends(const struct slab *slab, size_t word, uint64_t freed)
+{
+    struct marker *marker = &mark.markers[0];
+    for (; freed; freed &= freed - 1) {
+        size_t index = word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(freed);
+        *marker->top = (uintptr_t)slab_block(slab, index) - 1;
+        marker->top = with_room(marker, marker->top + 1);
+    }
+}
+
+/* A block that is not live has a mark that is set, as in mark_begin. */
+static void complete_marks(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0; i < slab_words(slab); i++) {
+        uint64_t dead = ~slab_live(slab, i), *mark_bits = &slab->words[i].mark;
+        uint64_t freed = dead & *mark_bits & ~*slab_unborn(slab, i) & slab_word_mask(slab, i);
+        if (slab->block_bytes > MARK_PADDED_BYTES)
+            push_ends(slab, i, freed);
+        *mark_bits |= dead;
+    }
+    add_to_bounds(slab);
+}
+
+void mark_end_cycle(void)
+{
+    visit_slabs(complete_marks);
+    begin_roots();
+    mark.defers_roots = true;
+}
+
+/* A block that was not read to its end, if it is there still: [locked-shapes]. */
+static void scan_rest(struct marker *marker, const struct range *range)
+{
+    struct referent referent;
+    if (!find_referent((uintptr_t)range->start, &referent) || !is_live(&referent))
+        return;
+    const char *end = referent.start + referent.bytes;
+    end = range->end < end ? range->end : end;
+    if (end > range->start)
+        scan_block(marker, range->start, (size_t)(end - range->start));
+}
+
+static void scan_fork_block(void *unused, struct slab *slab)
+{
+    (void)unused;
+    if (slab->words[0].mark & slab_live(slab, 0) & ~slab->words[0].retired & 1)
+        scan_block(&mark.markers[0], slab->base, slab->block_bytes);
+}
+
+void mark_untracked(void)
+{
+    for (size_t i = 0; i < mark.pending_count; i++)
+        scan_rest(&mark.markers[0], &mark.pending[i]);
+    mark.pending_count = 0;
+    blocks_each_of_fork(scan_fork_block, NULL);
 }
 
 /* Several markers. */

@@ -2,7 +2,8 @@
  *
  * mark.h: finds every block that the program can reach; see mark.c.
  *
- * All of this runs while the world is stopped, in the thread that stopped it.
+ * All of this runs while the world is stopped, in the thread that stopped it, but for slices of a
+ * cycle.
  */
 #ifndef ALLOTROPE_GC_MARK_MARK_H
 #define ALLOTROPE_GC_MARK_MARK_H
@@ -10,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Blocks of up to so many bytes are a byte longer than the program asked for, so what points behind
+ * one points to it. */
+enum { MARK_PADDED_BYTES = 128 };
 
 struct mark_result {
     uint64_t blocks, bytes; /* marked */
@@ -41,11 +46,35 @@ bool mark_was_young(uintptr_t address);
  */
 void mark_begin_minor(void);
 
-/* What the old blocks in a range of pages point to is marked sooner or later. Returns how many
- * bytes of them there are. After the roots. */
-uint64_t mark_old(uintptr_t start, uintptr_t end);
+/* What the blocks in a range of pages point to, of which an earlier marking has marked and followed
+ * all, is marked sooner or later: of the old ones in a minor collection, of those with a mark in a
+ * cycle. Returns how many bytes of them there are. After the roots. */
+uint64_t mark_changed(uintptr_t start, uintptr_t end);
 /* After the last of them. */
-void mark_old_done(void);
+void mark_changed_done(void);
+
+/* A cycle (gc/cycle/concurrent.h). */
+
+/* Once. False: without memory. */
+bool mark_init_cycle(void);
+/* As mark_begin. The roots that follow are not marked yet: mark_some does. */
+void mark_begin_cycle(void);
+/* Around what a slice does: mark_some, mark_changed. The program runs; the heap's lock is held.
+ * What the program can unmap or protect is read through memory_file, /proc/self/mem. Where it
+ * cannot be, or the file is negative, its pages are dirty. */
+void mark_begin_slice(int memory_file);
+void mark_end_slice(void);
+/* Marks until the slice has done so much work, roughly in bytes. True: nothing is left to mark. */
+bool mark_some(size_t work);
+size_t mark_work_of_slice(void);
+/* The world is stopped again, roots and mark_changed follow. */
+void mark_end_cycle(void);
+/* After the roots, in place of mark_changed, what is left of all others: blocks whose pages are not
+ * tracked. */
+void mark_untracked(void);
+/* While roots are visited: whether they are only noted. Pages of blocks that cannot be touched are
+ * known by the first mapping. */
+void mark_defer_roots(bool defer);
 
 /* Pages of blocks cannot be touched: see struct root_visitor. They are not scanned. */
 void mark_skip_unreadable(bool only_resident);

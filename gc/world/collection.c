@@ -90,14 +90,15 @@ static void count_roots(struct collection_statistics *statistics, const struct r
 static void account(struct collection_driver *driver, const struct times *times)
 {
     struct collection_statistics *statistics = &driver->statistics;
-    statistics->collections++;
+    statistics->collections += !driver->current.first_stop;
     statistics->stopped_threads = stopped_count();
     count_roots(statistics, &driver->current.roots);
     note_times(&driver->current, times);
     count_times(statistics, &driver->current);
     driver->current.reclaimed = true;
     driver->current.ran_ns = times->begun - driver->ended_ns;
-    driver->ended_ns = times->resumed;
+    if (!driver->current.first_stop)
+        driver->ended_ns = times->resumed;
     atomic_store(&driver->failures, 0);
 }
 
@@ -207,9 +208,14 @@ void collection_after_exec(struct collection_driver *driver)
         atomic_fetch_sub(&driver->execs, 1);
 }
 
+bool collection_is_allowed(const struct collection_driver *driver)
+{
+    return driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0;
+}
+
 bool collection_is_possible(struct collection_driver *driver)
 {
-    if (driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0)
+    if (collection_is_allowed(driver))
         return true;
     driver->statistics.unavailable++;
     return false;
@@ -224,24 +230,68 @@ bool collection_may_make_room(size_t alignment, size_t bytes)
            (span <= held || addresses_are_to_be_had(span - held));
 }
 
+/* Roots or blocks may lie under protection keys whose rights the thread lacks. Helpers inherit the
+ * rights. */
+static void run_on_own_stack(const struct collection_driver *driver,
+                             void (*function)(void *argument, uintptr_t stack_pointer),
+                             void *argument)
+{
+    uint32_t rights = driver->has_protection_keys ? change_rights(ALL_RIGHTS) : 0;
+    call_on_stack(function, argument, driver->stack + STACK_BYTES);
+    if (driver->has_protection_keys)
+        change_rights(rights);
+}
+
 static void run(struct collection_driver *driver)
 {
     doorbell_enter_collector();
     doorbell_collection_begin(driver->statistics.collections);
-    /* Roots or blocks may lie under protection keys whose rights the thread lacks. Helpers inherit
-     * the rights. */
-    uint32_t rights = driver->has_protection_keys ? change_rights(ALL_RIGHTS) : 0;
-    call_on_stack(stop_and_collect, driver, driver->stack + STACK_BYTES);
-    if (driver->has_protection_keys)
-        change_rights(rights);
+    run_on_own_stack(driver, stop_and_collect, driver);
     doorbell_collection_end(driver->statistics.live_bytes);
     doorbell_leave();
 }
 
-bool collection_run(struct collection_driver *driver)
+static uint64_t block_signals(void)
 {
     uint64_t all = ~UINT64_C(0), mask;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
+    return mask;
+}
+
+static void restore_signals(uint64_t mask)
+{
+    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+}
+
+struct slice {
+    void (*work)(size_t amount);
+    size_t amount;
+};
+
+static void work_on_slice(void *argument, uintptr_t stack_pointer)
+{
+    (void)stack_pointer;
+    const struct slice *slice = argument;
+    slice->work(slice->amount);
+}
+
+void collection_run_slice(struct collection_driver *driver, void (*work)(size_t amount),
+                          size_t amount)
+{
+    struct slice slice = {work, amount};
+    uint64_t mask = block_signals();
+    doorbell_enter_collector();
+    doorbell_enter_mark();
+    run_on_own_stack(driver, work_on_slice, &slice);
+    doorbell_leave();
+    doorbell_leave();
+    restore_signals(mask);
+}
+
+static bool run_stop(struct collection_driver *driver, bool first_stop)
+{
+    uint64_t mask = block_signals();
+    driver->current.first_stop = first_stop;
     driver->current.reclaimed = false;
     atomic_store(&driver->running, true);
     if (atomic_load(&driver->execs) == 0) {
@@ -252,8 +302,18 @@ bool collection_run(struct collection_driver *driver)
             driver->collector->finish(&driver->current);
     }
     atomic_store(&driver->running, false);
-    SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    restore_signals(mask);
     return driver->current.reclaimed;
+}
+
+bool collection_run(struct collection_driver *driver)
+{
+    return run_stop(driver, false);
+}
+
+bool collection_run_first_stop(struct collection_driver *driver)
+{
+    return run_stop(driver, true);
 }
 
 bool collection_works(const struct collection_driver *driver)

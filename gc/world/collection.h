@@ -55,6 +55,7 @@ struct collection_statistics {
 /* One collection, when it is over. */
 struct collection {
     bool reclaimed;    /* false: it was given up, and the rest means nothing */
+    bool first_stop;   /* of a cycle: nothing was reclaimed, and another stop follows */
     uint64_t pause_ns; /* from the stop to the resumption */
     uint64_t cpu_ns;   /* of it, what the whole process ran */
     uint64_t stop_ns, root_ns, mark_ns, sweep_ns; /* its phases */
@@ -118,8 +119,20 @@ void collection_after_exec(struct collection_driver *driver);
  * to it, so no collection makes room for them. Any thread, without a lock. */
 bool collection_may_make_room(size_t alignment, size_t bytes);
 
+/* The same, without counting: asked while the program runs. */
+bool collection_is_allowed(const struct collection_driver *driver);
+
 /* Collects. False: it was given up, and nothing was reclaimed. */
 bool collection_run(struct collection_driver *driver);
+
+/* The first stop of a cycle: a collection up to its roots, which reclaims nothing. The collector's
+ * `mark` and `sweep` know. False: as collection_run. */
+bool collection_run_first_stop(struct collection_driver *driver);
+
+/* Calls `work` as a collection works, with all signals blocked and on a stack of the driver's, but
+ * beside the program. */
+void collection_run_slice(struct collection_driver *driver, void (*work)(size_t amount),
+                          size_t amount);
 
 /* False: so many collections were given up one after the other that it is no accident, or there are
  * none any more. Any thread. */

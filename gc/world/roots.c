@@ -89,6 +89,11 @@ void roots_pages_may_fault(void)
     atomic_store_explicit(&pages_may_fault, true, memory_order_relaxed);
 }
 
+bool roots_pages_fault(void)
+{
+    return atomic_load_explicit(&pages_may_fault, memory_order_relaxed);
+}
+
 /* What code of files the program has written lies in here; there is none while it is empty. */
 static _Atomic uintptr_t written_code_start = UINTPTR_MAX, written_code_end;
 

@@ -54,6 +54,7 @@ bool roots_init(void);
 /* From now on. For struct allocator: its members of these names. */
 void roots_stacks_are_given(void);
 void roots_pages_may_fault(void);
+bool roots_pages_fault(void); /* whether it was said */
 void roots_code_is_written(const void *start, size_t bytes);
 
 /* The world is stopped and marking has begun. stack_pointer: of the calling thread, below which

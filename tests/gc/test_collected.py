@@ -32,6 +32,16 @@ COLLECTORS = [
         LIBRARY,
         "gc:free=ignore,generations=2,verify=on,every=1000,markers=3,pause=1",
     ),
+    Under("cycles", LIBRARY, "gc:free=ignore,generations=2,concurrent=on,verify=on,initial=256K"),
+    Under(
+        "cycles-every", LIBRARY, "gc:free=ignore,generations=2,concurrent=on,verify=on,every=1000"
+    ),
+    Under("cycles-honour", LIBRARY, "gc:generations=2,concurrent=on,verify=on,every=1000"),
+    Under(
+        "cycles-markers",
+        LIBRARY,
+        "gc:free=ignore,generations=2,concurrent=on,verify=on,every=1000,markers=3,stack=64K",
+    ),
 ]
 
 

@@ -94,6 +94,16 @@ COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
 MINORS = [  # each minor collection is checked by a full one, and malloc_trim has both
     Under("minors", LIBRARY, "gc:free=ignore,leaks=collect,generations=2,verify=on,every=40"),
     Under("minors-honour", LIBRARY, "gc:free=honour,leaks=collect,generations=2,verify=on"),
+    Under(
+        "cycles",
+        LIBRARY,
+        "gc:free=ignore,leaks=collect,generations=2,concurrent=on,verify=on,every=40",
+    ),
+    Under(
+        "cycles-honour",
+        LIBRARY,
+        "gc:free=honour,leaks=collect,generations=2,concurrent=on,verify=on",
+    ),
 ]
 WITHOUT_DIRTY_BITS = Under(
     "minors-none", LIBRARY, "gc:free=ignore,leaks=collect,generations=2,verify=on,dirty=none"

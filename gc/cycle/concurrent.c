@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * concurrent.c: see concurrent.h.
+ */
+#include "gc/cycle/concurrent.h"
+
+#include <stdatomic.h>
+
+#include "alloc/blocks/blocks.h"
+#include "gc/cycle/generations.h"
+#include "gc/mark/mark.h"
+#include "gc/world/roots.h"
+#include "vm/clock.h"
+#include "vm/granule_map.h"
+#include "vm/kernel/dirty.h"
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "vm/pages.h"
+
+enum { ROUNDS = 1, CHUNK_PAGES = 32 };
+
+/* In bytes. A slice is due when so many were taken; it does no more work than the second. */
+enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
+/* Of live blocks: the smallest are more work than they have bytes. */
+enum { WORK_FOR_BYTE = 2 };
+
+enum phase { IDLE, MARKING, ROUND, MARKED };
+
+static struct {
+    bool on;
+    _Atomic enum phase phase;
+    unsigned rounds;
+    struct dirty_scan scan;
+    /* Where a walk over the ranges of the heap's memory goes on: a range's number, and an offset in
+     * it. An address would be a root. */
+    size_t next_range, next_offset;
+    size_t begun_at, room, work_for_page; /* bytes taken */
+    _Atomic size_t sliced_at;
+    uint64_t slices_ns; /* of this cycle */
+    struct concurrent_statistics statistics;
+} cycle;
+
+void concurrent_init(void)
+{
+    cycle.on = generations_are_on() && mark_init_cycle();
+}
+
+bool concurrent_is_on(void)
+{
+    return cycle.on && generations_are_on();
+}
+
+bool concurrent_runs(void)
+{
+    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) != IDLE;
+}
+
+static void set_phase(enum phase phase)
+{
+    atomic_store_explicit(&cycle.phase, phase, memory_order_relaxed);
+}
+
+const struct concurrent_statistics *concurrent_statistics(void)
+{
+    return &cycle.statistics;
+}
+
+uint64_t concurrent_ns(void)
+{
+    return cycle.slices_ns;
+}
+
+/* Pages. */
+
+/* A walk over the dirty pages of all ranges. */
+struct walk {
+    size_t range; /* its number */
+    size_t work;  /* it stops when the slice has done so much */
+    bool follows; /* what is marked on a page that is clean now */
+    bool stopped;
+};
+
+/* [clean-before-marks] What the kernel does not protect stays dirty. */
+static void protect(const struct walk *walk, uintptr_t start, uintptr_t end)
+{
+    if (start == end || !dirty_reprotect(&cycle.scan, start, end))
+        return;
+    dirty_clean(DIRTY_CYCLE, start, end);
+    if (!walk->follows)
+        return;
+    cycle.statistics.round_pages += (end - start) / PAGE_BYTES;
+    mark_changed(start, end);
+}
+
+/* A page that is mostly free will be written when its blocks are taken, which would be a fault. */
+static void protect_used(const struct walk *walk, uintptr_t start, uintptr_t end)
+{
+    uintptr_t used = start; /* from there to the page at hand */
+    for (uintptr_t page = start; page < end; page += PAGE_BYTES)
+        if (!generations_page_is_used(page)) {
+            protect(walk, used, page);
+            used = page + PAGE_BYTES;
+        }
+    protect(walk, used, end);
+}
+
+static void stop_walk(struct walk *walk, size_t offset)
+{
+    walk->stopped = true;
+    cycle.next_range = walk->range;
+    cycle.next_offset = offset;
+}
+
+static void walk_range(void *argument, const char *start, const char *end,
+                       const struct slab *mapping)
+{
+    (void)mapping;
+    struct walk *walk = argument;
+    size_t range = walk->range++, offset = range == cycle.next_range ? cycle.next_offset : 0;
+    if (walk->stopped || range < cycle.next_range || offset >= (size_t)(end - start))
+        return;
+    walk->range = range;
+    struct dirty_run run = {(uintptr_t)start + offset, (uintptr_t)end};
+    while (!walk->stopped && dirty_next_run(DIRTY_CYCLE, &run)) {
+        if (run.end - run.start > CHUNK_PAGES * PAGE_BYTES)
+            run.end = run.start + CHUNK_PAGES * PAGE_BYTES;
+        protect_used(walk, run.start, run.end);
+        if (mark_work_of_slice() >= walk->work)
+            stop_walk(walk, run.end - (uintptr_t)start);
+        run = (struct dirty_run){run.end, (uintptr_t)end};
+    }
+    walk->range = range + 1;
+}
+
+/* False: it has come to the end. */
+static bool walk_some(size_t work, bool follows)
+{
+    struct walk walk = {.work = work, .follows = follows};
+    blocks_each_range(walk_range, &walk);
+    return walk.stopped;
+}
+
+static void look_at_range(void *unused, const char *start, const char *end,
+                          const struct slab *mapping)
+{
+    (void)unused, (void)mapping;
+    if (start < end)
+        dirty_look(&cycle.scan, (uintptr_t)start, (uintptr_t)end);
+}
+
+static void begin_walk(void)
+{
+    generations_prepare();
+    cycle.scan = dirty_begin();
+    blocks_each_range(look_at_range, NULL);
+    cycle.next_range = cycle.next_offset = 0;
+}
+
+void concurrent_protect(void)
+{
+    begin_walk();
+    walk_some(SIZE_MAX, false);
+}
+
+/* A cycle. */
+
+void concurrent_begin(size_t room, size_t live)
+{
+    cycle.begun_at = blocks_taken_bytes();
+    atomic_store_explicit(&cycle.sliced_at, cycle.begun_at, memory_order_relaxed);
+    cycle.room = room;
+    cycle.work_for_page = WORK_FOR_BYTE * live / (room / PAGE_BYTES + 1) + PAGE_BYTES;
+    cycle.rounds = 0;
+    cycle.slices_ns = 0;
+    cycle.statistics.cycles++;
+    blocks_mark_newborn(true); /* [born-marked] */
+    set_phase(MARKING);
+}
+
+void concurrent_end(bool given_up)
+{
+    blocks_mark_newborn(false);
+    cycle.statistics.given_up += given_up && concurrent_runs();
+    set_phase(IDLE);
+}
+
+static size_t taken_since_slice(void)
+{
+    return blocks_taken_bytes() - atomic_load_explicit(&cycle.sliced_at, memory_order_relaxed);
+}
+
+bool concurrent_is_due(void)
+{
+    return taken_since_slice() >= SLICE_TAKEN;
+}
+
+bool concurrent_is_to_end(void)
+{
+    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == MARKED ||
+           blocks_taken_bytes() - cycle.begun_at > 2 * cycle.room;
+}
+
+/* What is due and is more than a slice may do is left to the next. */
+static size_t due_work(void)
+{
+    size_t taken = taken_since_slice();
+    size_t most = (SLICE_MOST / cycle.work_for_page + 1) * PAGE_BYTES;
+    if (taken > most)
+        taken = most;
+    atomic_fetch_add_explicit(&cycle.sliced_at, taken, memory_order_relaxed);
+    return taken / PAGE_BYTES * cycle.work_for_page;
+}
+
+/* Nothing is left to mark: what comes next. */
+static void next_phase(size_t work)
+{
+    if (cycle.phase == ROUND) {
+        if (!walk_some(work, true))
+            set_phase(MARKING);
+    } else if (cycle.rounds < ROUNDS) {
+        cycle.rounds++;
+        cycle.statistics.rounds++;
+        begin_walk();
+        set_phase(ROUND);
+    } else {
+        set_phase(MARKED);
+    }
+}
+
+/* Where a touch of the program's pages may wait for the program, their blocks are left to the
+ * stopped world. */
+void concurrent_slice(size_t work)
+{
+    uint64_t begun_ns = monotonic_ns();
+    bool may_read = resident_open() && !roots_pages_fault();
+    if (work == 0)
+        work = due_work();
+    cycle.scan = dirty_begin();
+    mark_begin_slice(may_read ? process_file(PROCESS_MEMORY) : -1);
+    while (cycle.phase != MARKED && mark_some(work) && mark_work_of_slice() < work)
+        next_phase(work);
+    mark_changed_done();
+    mark_end_slice();
+    uint64_t ns = monotonic_ns() - begun_ns;
+    cycle.slices_ns += ns;
+    cycle.statistics.slices++;
+    cycle.statistics.slice_ns += ns;
+    if (ns > cycle.statistics.longest_slice_ns)
+        cycle.statistics.longest_slice_ns = ns;
+}
+
+/* The last stop. */
+
+static void mark_changed_range(void *unused, const char *start, const char *end,
+                               const struct slab *mapping)
+{
+    (void)unused, (void)mapping;
+    struct dirty_run run = {(uintptr_t)start, (uintptr_t)end};
+    while (dirty_next_run(DIRTY_CYCLE, &run)) {
+        cycle.statistics.last_pages += (run.end - run.start) / PAGE_BYTES;
+        cycle.statistics.rescanned_bytes += mark_changed(run.start, run.end);
+        run = (struct dirty_run){run.end, (uintptr_t)end};
+    }
+}
+
+void concurrent_mark_changed(void)
+{
+    blocks_each_range(mark_changed_range, NULL);
+    mark_changed_done();
+    mark_untracked();
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * concurrent.h: a full collection most of which runs beside the program: a cycle.
+ *
+ * Mostly parallel marking (Boehm, Demers, Shenker 1991), with the kernel's dirty bits
+ * (vm/kernel/dirty.h, DIRTY_CYCLE) in the place of page faults. No thread is made for it: threads
+ * that allocate mark a slice each, so much for each byte that they take.
+ *
+ *     world runs   protect    pages with live blocks are protected, and clean         concurrent.c
+ *     stop         begin      marks are cleared; the roots are noted                  collect.c
+ *     world runs   slices     what can be reached from the roots is marked            mark.c
+ *                  a round    dirty pages are protected and clean again; what is
+ *                             marked on them is followed again, and what it leads to
+ *     stop         end        the roots again; what is marked on pages that are dirty
+ *                             now is followed again; then as in any full collection
+ *
+ * A slice holds the collector's lock and the heap's, so no slab comes, goes or changes its shape in
+ * it, no block is unmapped by the heap, and no other slice or collection runs. Between two slices
+ * all of that happens. All signals are blocked in it, for a handler might fork.
+ *
+ * Why nothing is lost: at the last stop every marked block was followed after its pages were
+ * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
+ * marked block points to is marked, and the roots are read in the stopped world.
+ *
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), and most
+ * are in the model (tests/gc/model/cycle.pml).
+ *
+ *   clean-before-marks
+ *       Pages are cleaned before the marks are cleared, and in a round before what is marked on
+ *       them is followed. What is written later is on a dirty page.
+ *   last-harvest, last-roots
+ *       The last stop follows again what is marked on dirty pages, and reads the roots again.
+ *   born-marked
+ *       A block that is not live when the cycle begins is marked from then on (mark.c), and so is
+ *       every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
+ *       followed for that. What the program puts into it is on a dirty page.
+ *   given-up-is-full
+ *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
+ *       written, when the program asks for a collection or memory runs out, before a sandbox, and
+ *       in the child of a fork. The next collection is then a full one in a stopped world, which
+ *       clears all marks.
+ *   locked-shapes, read-by-copy, boundary-marks-both
+ *       See gc/mark/mark.c.
+ *   untracked-is-followed
+ *       Blocks that were made during a fork are in no range that is tracked: those with a mark are
+ *       followed again at the last stop.
+ *   pins-are-roots
+ *       Pinned blocks are roots of both stops.
+ *
+ * The world's marks are no use to a minor collection until the cycle ends, so there is none during
+ * it. Everything here belongs to the holder of the collector's lock and the heap's, unless it says
+ * otherwise.
+ */
+#ifndef ALLOTROPE_GC_CYCLE_CONCURRENT_H
+#define ALLOTROPE_GC_CYCLE_CONCURRENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct concurrent_statistics {
+    uint64_t cycles, given_up; /* begun; of these */
+    uint64_t slices, slice_ns, longest_slice_ns;
+    uint64_t rounds, round_pages;         /* protected again */
+    uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
+};
+
+/* Once, after generations_init. Where it cannot be there are no cycles. */
+void concurrent_init(void);
+bool concurrent_is_on(void);
+
+/* Whether a cycle is under way. Any thread. */
+bool concurrent_runs(void);
+
+/* Before the first stop: protects pages. */
+void concurrent_protect(void);
+/* After it. `room`: bytes that the program may take until all is marked; `live`: bytes to mark. */
+void concurrent_begin(size_t room, size_t live);
+
+/* Whether the program has taken so much since the last slice that one is due. Any thread. */
+bool concurrent_is_due(void);
+/* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
+void concurrent_slice(size_t work);
+/* Nothing is left but the last stop, or the program has taken too much to wait for longer. */
+bool concurrent_is_to_end(void);
+
+/* At the last stop, after the roots: follows again what has changed. */
+void concurrent_mark_changed(void);
+
+/* The cycle is over. */
+void concurrent_end(bool given_up);
+
+/* Of the last cycle, in slices. */
+uint64_t concurrent_ns(void);
+
+const struct concurrent_statistics *concurrent_statistics(void);
+
+#endif
