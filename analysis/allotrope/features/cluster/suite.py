@@ -132,15 +132,17 @@ class Submission:
                 future.release()
 
     def know_workers(self) -> None:
+        """Tells who they are. A worker that ends meanwhile is none; one that comes later is held
+        against the client when it gets a program."""
         lines = other_versions(self.client)
+        asked: dict[str, Any] = {}
         if not lines:
             doctor = [sys.executable, "-I", sys.argv[0], "doctor", "--json"]
-            asked = self.client.run(worker.introduce, self.expected, doctor, environment())
-            lines = [
-                f"worker {address} on {one['host']}: {line}"
-                for address, one in asked.items()
-                for line in one["unlike"]
-            ]
+            asked = self.client.run(
+                worker.introduce, self.expected, doctor, environment(), on_error="return"
+            )
+            asked = {address: one for address, one in asked.items() if not lost(one)}
+            lines = [line for address, one in asked.items() for line in faults(address, one)]
         if lines:
             raise UserError("--cluster: " + "; ".join(lines))
         for address, one in asked.items():
@@ -217,6 +219,18 @@ class Submission:
             f"{name} was measured on {host}; {left} to come on {count} "
             f"worker{'' if count == 1 else 's'}, about {duration(seconds)} left"
         )
+
+
+def lost(answer: Any) -> bool:
+    """Whether the connection to a worker broke."""
+    return isinstance(answer, dask().comm.CommClosedError)
+
+
+def faults(address: str, answer: Any) -> list[str]:
+    """Why this worker will not do."""
+    if isinstance(answer, BaseException):
+        return [f"worker {address}: {answer!r}"]
+    return [f"worker {address} on {answer['host']}: {line}" for line in answer["unlike"]]
 
 
 def environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import mark_legend, means_rows, program_rows, recommend_suite
+from .output import mark_legend, means_rows, name_of, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -123,7 +123,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
             group = {"legendgroup": str(place), "showlegend": place not in named}
             data.append(_interval(place, plain(specs[place]), row + offset, ratio, **group))
             named.add(place)
-    labels = [plain(entry["name"]) for entry in entries]
+    labels = [plain(name_of(entry)) for entry in entries]
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
         title=TITLES[quantity],
@@ -142,6 +142,6 @@ def _one_program(entry: Mapping[str, Any]) -> Section:
     words = [str(sentence) for sentence in recommend(comparison)]
     command = shlex.join(comparison["command"])
     table = summary_table(comparison)
-    caption = f"{entry['name']}: medians with their intervals"
+    caption = f"{name_of(entry)}: medians with their intervals"
     folded = Table(caption, table.header, table.rows, text_columns=2, folded=True)
-    return Section(entry["name"], [command, *words], tables=[folded])
+    return Section(name_of(entry), [command, *words], tables=[folded])
