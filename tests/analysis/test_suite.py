@@ -31,6 +31,7 @@ MEAN = closed(
 PROGRAM = closed(
     {
         "name": {"type": "string"},
+        "host": {"type": ["string", "null"]},
         "status": {"enum": ["measured", "skipped", "failed"]},
         "reason": {"type": ["string", "null"]},
         "comparison": {"anyOf": [{"type": "null"}, COMPARISON]},

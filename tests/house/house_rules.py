@@ -135,6 +135,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "locality": {"trace"},
     "compare": {"latency", "server", "sites"},
     "suite": {"compare"},
+    "cluster": {"suite"},
 }
 # In study a package is a study, a room of its own too: it knows the frame, which is the rest, and
 # no other study. The frame knows no study.

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
     change_of,
@@ -195,6 +196,12 @@ WRITTEN = {
 )
 @click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
 @click.option(
+    "--cluster",
+    metavar="ADDRESS|local:N",
+    help="measure the suite's programs on the workers of this Dask scheduler, or of N processes "
+    "here",
+)
+@click.option(
     "--from",
     "source",
     metavar="FILE",
@@ -221,6 +228,7 @@ def compare_allocators(
     only: tuple[str, ...],
     state_file: str | None,
     resume: bool,
+    cluster: str | None,
     source: str | None,
     against: str | None,
     builds: tuple[str, ...],
@@ -252,7 +260,7 @@ def compare_allocators(
     if suite_file is not None:
         question = read_question(suite_file, only, specs, baseline, settings)
         state = Path(state_file or f"{Path(suite_file).stem}.state")
-        return compare_suite(SuiteRun(*question, state), resume, files)
+        return compare_suite(SuiteRun(*question, state), resume, files, cluster)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
@@ -263,10 +271,14 @@ def compare_allocators(
     if vary:
         return compare_varied(context, command, vary, specs, baseline, settings, files)
     plan = planned(specs, baseline, builds, command, server, settings)
-    chosen = [one.spec for one in plan.allocators]
-    check_conditions(gate, chosen, settings["rounds"] or JUDGED_ROUNDS)
-    check_quantities(gate, chosen, chosen[plan.baseline], server is not None)
+    _check_gate(gate, plan, settings["rounds"] or JUDGED_ROUNDS)
     return compare_command(plan, witness, files, gate)
+
+
+def _check_gate(gate: Sequence[Condition], plan: Plan, rounds: int) -> None:
+    chosen = [one.spec for one in plan.allocators]
+    check_conditions(gate, chosen, rounds)
+    check_quantities(gate, chosen, chosen[plan.baseline], plan.server is not None)
 
 
 def planned(
@@ -370,7 +382,7 @@ def read_comparison(file: str) -> dict[str, Any]:
     return document
 
 
-WITHOUT_SUITE = ("only", "state_file", "resume")
+WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
     ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
@@ -451,11 +463,15 @@ def read_question(
     return suite, Settings(allocators=contenders, baseline=place, **given)
 
 
-def compare_suite(run: SuiteRun, resume: bool, files: Files) -> int:
+def compare_suite(run: SuiteRun, resume: bool, files: Files, cluster: str | None = None) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
-    measure_suite(run, resume, lambda line: click.echo(line, err=True))
-    document = suite_output.suite_document(run)
+    whole = True
+    if cluster is not None:
+        document, whole = measure_on_cluster(run, cluster, resume, tell)
+    else:
+        measure_suite(run, resume, tell)
+        document = suite_output.suite_document(run)
     outputs.write(
         {
             "--json": lambda: suite_output.as_json(document),
@@ -466,8 +482,13 @@ def compare_suite(run: SuiteRun, resume: bool, files: Files) -> int:
     )
     if run.interrupted:
         return 128 + signal.SIGINT
-    run.state.unlink(missing_ok=True)
+    if whole:
+        run.state.unlink(missing_ok=True)
     return 1 if suite_output.went_wrong(document) else 0
+
+
+def tell(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def show_suite(console: Console, document: Document) -> None:

@@ -27,6 +27,10 @@ class Places:
     tools: Path  # the folder of the Valgrind tool
 
 
+VARIABLES = ("ALLOTROPE_BUILD_DIR", "ALLOTROPE_LIBDIR", "ALLOTROPE_LIBEXECDIR")
+_FOUND_BY = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
 def _find() -> Places:
     build = os.environ.pop("ALLOTROPE_BUILD_DIR", None)
     library = os.environ.pop("ALLOTROPE_LIBDIR", None)
@@ -63,6 +67,11 @@ def _find() -> Places:
 
 
 PLACES = _find()
+
+
+def found_by() -> dict[str, str]:
+    """The variables that said it, for a command of ours that is to find the same."""
+    return dict(_FOUND_BY)
 
 
 def own_programs() -> Path:

@@ -193,7 +193,8 @@ def choose_programs(suite: Suite, names: Sequence[str]) -> Suite:
     return dataclasses.replace(suite, programs=kept)
 
 
-def _is_inherited(name: str) -> bool:
+def is_inherited(name: str) -> bool:
+    """Whether programs see this variable of ours."""
     return name in INHERITED or name.startswith("LC_")
 
 
@@ -227,7 +228,7 @@ class SuiteRun:
             check=program.check,
             directory=folder,
             environment=home | _folders(self.suite.file) | dict(program.environment),
-            unset=[name for name in os.environ if not _is_inherited(name)],
+            unset=[name for name in os.environ if not is_inherited(name)],
         )
 
     def steps_left(self) -> int:
@@ -270,12 +271,7 @@ def measure_suite(
     """Measures all of `run`. `announce` is told what a reader should know (the estimate, each
     round), `progress` of every single run. An interruption marks it. The state file is the
     caller's to remove, once the results are written."""
-    saved = _load_state(run) if resume else None
-    if not resume and run.state.exists():
-        raise UserError(
-            f"{run.state} holds a suite that was not finished; continue it with --resume, or "
-            "remove the file"
-        )
+    saved = begin_state(run, STATE_SCHEMA, resume)
     with scratch_folder() as scratch:
         scratch.chmod(0o755)  # some servers give up root
         try:
@@ -430,15 +426,28 @@ def fingerprint(run: SuiteRun) -> dict[str, Any]:
     }
 
 
-def _load_state(run: SuiteRun) -> dict[str, Any]:
+def begin_state(run: SuiteRun, schema: str, resume: bool) -> dict[str, Any] | None:
+    """What an earlier run left, when it is to be resumed. Raises UserError where there is none to
+    resume, or one that would be lost."""
+    if resume:
+        return _load_state(run, schema)
+    if run.state.exists():
+        raise UserError(
+            f"{run.state} holds a suite that was not finished; continue it with --resume, or "
+            "remove the file"
+        )
+    return None
+
+
+def _load_state(run: SuiteRun, schema: str) -> dict[str, Any]:
     try:
         saved: dict[str, Any] = json.loads(run.state.read_text())
     except OSError as error:
         raise UserError(f"--resume: cannot read {run.state}: {error.strerror}") from None
     except ValueError:
         raise UserError(f"--resume: {run.state} is damaged; remove it and begin anew") from None
-    if saved.get("schema") != STATE_SCHEMA:
-        raise UserError(f"--resume: {run.state} is not the state of a suite")
+    if saved.get("schema") != schema:
+        raise UserError(f"--resume: {run.state} is not the state of a suite that ran this way")
     for key, now in fingerprint(run).items():
         if saved["fingerprint"].get(key) != now:
             raise UserError(
@@ -450,14 +459,18 @@ def _load_state(run: SuiteRun) -> dict[str, Any]:
 
 
 def _save_state(run: SuiteRun) -> None:
-    """Replaces the file as a whole: it is never half written."""
     programs = {
         part.program.name: _frozen(part)
         for part in run.parts
         if part.comparison is not None and part.status == "measured"
     }
+    save_state(run, STATE_SCHEMA, programs)
+
+
+def save_state(run: SuiteRun, schema: str, programs: Mapping[str, Any]) -> None:
+    """Replaces the file as a whole: it is never half written."""
     state = {
-        "schema": STATE_SCHEMA,
+        "schema": schema,
         "fingerprint": fingerprint(run),
         "started": run.started,
         "programs": programs,

@@ -27,7 +27,27 @@ Document = Mapping[str, Any]
 
 
 def suite_document(run: SuiteRun) -> dict[str, Any]:
+    """Of a suite that this machine has measured."""
     machine = machine_facts() | {"lacks": capabilities.lacking()}
+    programs = [
+        {
+            "name": part.program.name,
+            "host": None,
+            "status": part.status,
+            "reason": part.reason,
+            "comparison": as_document(part.comparison, machine)
+            if part.comparison is not None and part.status == "measured"
+            else None,
+        }
+        for part in run.parts
+    ]
+    return assemble(run, machine, programs)
+
+
+def assemble(
+    run: SuiteRun, machine: Mapping[str, Any], programs: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The document of a suite of whose programs each is known, wherever it was measured."""
     started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
     allocators = run.settings.allocators
     document: dict[str, Any] = {
@@ -51,17 +71,7 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
             }
             for one in allocators
         ],
-        "programs": [
-            {
-                "name": part.program.name,
-                "status": part.status,
-                "reason": part.reason,
-                "comparison": as_document(part.comparison, machine)
-                if part.comparison is not None and part.status == "measured"
-                else None,
-            }
-            for part in run.parts
-        ],
+        "programs": programs,
     }
     document["means"] = means(document)
     return document
@@ -162,7 +172,12 @@ class SuiteEvidence:
 def recommend_suite(document: Document) -> list[Sentence]:
     """What the suite's figures say, over all programs; the first sentence is the headline."""
     evidence = SuiteEvidence(document)
-    return [*_choice(document, evidence), *_refused(document), *_left_out(document)]
+    return [
+        *_choice(document, evidence),
+        *_refused(document),
+        *_left_out(document),
+        *_machines(document),
+    ]
 
 
 def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
@@ -237,6 +252,21 @@ def _left_out(document: Document) -> list[Sentence]:
     return sentences
 
 
+def _machines(document: Document) -> list[Sentence]:
+    """A ratio is of one machine; a mean over unlike machines is of no machine."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for entry in document["programs"]:
+        if entry["comparison"]:
+            machine = entry["comparison"]["machine"]
+            kind = (str(machine["cpu"]), str(machine["kernel"]))
+            kinds.setdefault(kind, []).append(entry["name"])
+    if len(kinds) < 2:
+        return []
+    groups = "; ".join(f"{cpu}, {kernel}: {', '.join(of)}" for (cpu, kernel), of in kinds.items())
+    text = f"the means are over machines that differ, so look at the programs: {groups}."
+    return [Sentence("note", "Unlike machines", text)]
+
+
 def went_wrong(document: Document) -> bool:
     """Whether a program or an allocator failed or wrote something else."""
     statuses = {
@@ -275,6 +305,13 @@ def mark_legend() -> str:
     return f"* better or worse: the interval lies beyond {percent(THRESHOLD)}"
 
 
+def name_of(entry: Mapping[str, Any]) -> str:
+    """A program's name, with the machine that measured it when there were several workers. Documents
+    of before have no host."""
+    host = entry.get("host")
+    return f"{entry['name']} ({host})" if host else str(entry["name"])
+
+
 def program_rows(document: Document, quantity: str) -> list[list[str]]:
     """The ratio of each program and allocator, header first."""
     specs = [allocator["spec"] for allocator in document["allocators"]]
@@ -282,10 +319,10 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
     for entry in document["programs"]:
         comparison = entry["comparison"]
         if comparison is None:
-            rows.append([entry["name"], entry["status"], *[""] * (len(specs) - 1)])
+            rows.append([name_of(entry), entry["status"], *[""] * (len(specs) - 1)])
             continue
         key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
-        rows.append([entry["name"], *(_cell(one, key) for one in comparison["results"])])
+        rows.append([name_of(entry), *(_cell(one, key) for one in comparison["results"])])
     return rows
 
 

@@ -11,7 +11,7 @@ from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import mark_legend, means_rows, program_rows, recommend_suite
+from .output import mark_legend, means_rows, name_of, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -123,7 +123,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
             group = {"legendgroup": str(place), "showlegend": place not in named}
             data.append(_interval(place, plain(specs[place]), row + offset, ratio, **group))
             named.add(place)
-    labels = [plain(entry["name"]) for entry in entries]
+    labels = [plain(name_of(entry)) for entry in entries]
     word = spread_word(entries[0]["comparison"]) if entries else "interval"
     return Figure(
         name=f"programs-{quantity.replace('_', '-')}",
@@ -143,6 +143,6 @@ def _one_program(entry: Mapping[str, Any]) -> Section:
     words = [str(sentence) for sentence in recommend(comparison)]
     command = shlex.join(comparison["command"])
     table = summary_table(comparison)
-    caption = f"{entry['name']}: medians with their {spread_word(comparison)}s"
+    caption = f"{name_of(entry)}: medians with their {spread_word(comparison)}s"
     folded = Table(caption, table.header, table.rows, text_columns=2, folded=True)
-    return Section(entry["name"], [command, *words], tables=[folded])
+    return Section(name_of(entry), [command, *words], tables=[folded])

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""A client of a Dask cluster: one that exists, or one on this machine for as long as it is used.
+
+Dask is optional. It is imported here, when a cluster is asked for, and nowhere else.
+"""
+
+import contextlib
+import logging
+import platform
+import re
+from typing import Any, Iterator
+
+from ...system.errors import UserError
+
+PACKAGE = "python3-distributed"
+# How long a scheduler or a first worker may take to appear, or to come back.
+PATIENCE_SECONDS = 60
+LOCAL = re.compile(r"local:(\d+)")
+
+
+def dask() -> Any:
+    """The module `distributed`. Raises UserError where it is not installed."""
+    try:
+        import cloudpickle
+        import distributed
+    except ImportError:
+        raise UserError(
+            f"--cluster needs Dask, which is not there; install the Debian package {PACKAGE}"
+        ) from None
+    from . import worker
+
+    cloudpickle.register_pickle_by_value(worker)
+    # What goes wrong is told by us, once.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return distributed
+
+
+def local_workers(address: str) -> int | None:
+    """N of local:N, None for an address. Raises UserError where it is neither."""
+    found = LOCAL.fullmatch(address)
+    if found and int(found[1]) > 0:
+        return int(found[1])
+    if re.fullmatch(r"((tcp|tls)://)?[^/\s:]+(:\d+)", address) and not address.startswith("local:"):
+        return None
+    raise UserError(f"--cluster: '{address}' is neither local:N nor an address such as HOST:8786")
+
+
+@contextlib.contextmanager
+def scheduler_address(address: str) -> Iterator[str]:
+    """Where the scheduler is; that of local:N lives behind the `with`."""
+    workers = local_workers(address)
+    if workers is None:
+        yield address
+        return
+    import dask as settings
+
+    # Nothing of Dask's own is to be busy beside a measurement.
+    quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+    with settings.config.set(quiet):
+        with dask().LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster:
+            yield cluster.scheduler_address
+
+
+@contextlib.contextmanager
+def connected(address: str, patience: float = PATIENCE_SECONDS) -> Iterator[Any]:
+    """A client with at least one worker. Raises UserError where there is none in `patience`."""
+    try:
+        client = dask().Client(address, timeout=patience, set_as_default=False)
+    except (OSError, TimeoutError):
+        raise UserError(f"--cluster: no scheduler answers at {address}") from None
+    try:
+        try:
+            client.wait_for_workers(1, timeout=patience)
+        except TimeoutError:
+            raise UserError(f"--cluster: the scheduler at {address} has no worker") from None
+        with client.as_current():
+            yield client
+    finally:
+        with contextlib.suppress(OSError, TimeoutError):
+            client.close(timeout=2)
+
+
+def other_versions(client: Any) -> list[str]:
+    """Where Python or distributed is another version than here, a line each. This asks before any
+    function is sent: one that was sent by value needs the same Python."""
+    own = {"python": platform.python_version(), "distributed": dask().__version__}
+    answers = client.get_versions()
+    there = {"the scheduler": answers["scheduler"]}
+    there |= {f"worker {name}": answer for name, answer in answers["workers"].items()}
+    lines = []
+    for name, answer in there.items():
+        for package, version in own.items():
+            other = answer["packages"].get(package, "unknown") if answer else "unknown"
+            # Python's has the release level behind it: 3.11.2.final.0
+            if other != version and not other.startswith(f"{version}."):
+                lines.append(f"{name} has {package} {other}, not {version}")
+    return lines
