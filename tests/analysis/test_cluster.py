@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Suites on a cluster: the same figures, nothing lost or doubled, and what is told when the workers,
+"""Suites on a cluster: the same figures, nothing lost or doubled, and what is told when workers,
 the scheduler or Dask itself are not there."""
 
 import contextlib
-import fcntl
 import json
 import os
+import platform
 import random
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable, Iterator
 
 import jsonschema
 import pytest
-from allotrope.features.cluster import worker
-from allotrope.features.cluster.connection import local_workers
+from allotrope.features.cluster import connection, worker
 from allotrope.features.suite.output import name_of, recommend_suite
 from allotrope.system.errors import UserError
 from conftest import Command
 from test_suite import SCHEMA
-from under import HANG, PYTHON
+from under import HANG, PYTHON, SOURCE
 
 try:
     import distributed  # noqa: F401
@@ -33,9 +34,8 @@ except ImportError:
     DASK = False
 needs_dask = pytest.mark.skipif(not DASK, reason="needs the Debian package python3-distributed")
 
-# Each run leaves a letter, so that a program that is measured anew, or twice, can be told.
-THREE = """
-title = "three"
+TWO = """
+title = "two"
 [[program]]
 name = "sorted"
 setup = "seq 3000 > input"
@@ -43,11 +43,7 @@ input = "input"
 command = ["sort", "-r"]
 [[program]]
 name = "awk"
-command = ["/usr/bin/gawk", "BEGIN { for (i = 0; i < 3000; i++) a[i] = i \\"x\\"; print a[7] }"]
-[[program]]
-name = "slow"
-command = "printf s >> $SUITE/trace; sleep 0.1; echo done"
-check = "none"
+command = 'sleep 0.1; exec awk "BEGIN { for (i = 0; i < 3000; i++) a[i] = i; print a[7] }"'
 """
 ROUNDS = 2
 CHOICE = ("-a", "glibc", "-a", "blocks")
@@ -78,7 +74,7 @@ def deterministic(document: dict[str, Any]) -> dict[str, Any]:
 def suite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all: programs see where it is, and allocate for it."""
     file = tmp_path_factory.mktemp("suite") / "suite.toml"
-    file.write_text(THREE)
+    file.write_text(TWO)
     return file
 
 
@@ -123,14 +119,15 @@ class Cluster:
         return process
 
     def start_scheduler(self) -> subprocess.Popen[bytes]:
-        own = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        own = ["--host", "0.0.0.0", "--port", str(self.port), "--no-dashboard"]
         return self.start(PYTHON, shutil.which("dask-scheduler") or "dask-scheduler", *own)
 
-    def start_worker(self, *before: str, port: int | None = None) -> None:
+    def start_worker(self, *before: str, scheduler: str = "127.0.0.1") -> None:
+        """before: a command that runs it elsewhere, where the scheduler has another address."""
         own = ["--no-nanny", "--no-dashboard", "--nthreads", "1", "--memory-limit", "0"]
         own += ["--local-directory", str(self.folder)]
         program = shutil.which("dask-worker") or "dask-worker"
-        self.workers.append(self.start(*before, PYTHON, program, self.address, *own))
+        self.workers.append(self.start(*before, PYTHON, program, f"{scheduler}:{self.port}", *own))
 
     def end(self) -> None:
         for process in self.processes:
@@ -181,6 +178,37 @@ def command_of(process: int) -> str:
         return ""
 
 
+@pytest.fixture
+def two_networks() -> Iterator[list[tuple[str, str]]]:
+    """Two network namespaces, each with a link to ours: its name, and our address at the link."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and the Debian package iproute2")
+    made: list[tuple[str, str]] = []
+    try:
+        for place in (1, 2):
+            name, ours = f"alt-{os.getpid()}-{place}", f"10.213.{place}.1"
+            inside = ["ip", "-n", name]
+            for command in (
+                ["ip", "netns", "add", name],
+                ["ip", "link", "add", f"a{os.getpid()}-{place}", "type", "veth"]
+                + ["peer", "name", "outside", "netns", name],
+                ["ip", "address", "add", f"{ours}/30", "dev", f"a{os.getpid()}-{place}"],
+                ["ip", "link", "set", f"a{os.getpid()}-{place}", "up"],
+                [*inside, "address", "add", f"10.213.{place}.2/30", "dev", "outside"],
+                [*inside, "link", "set", "outside", "up"],
+                [*inside, "link", "set", "lo", "up"],
+            ):
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+                if command[1] == "netns":
+                    made.append((name, ours))
+        yield made
+    finally:
+        for name, _ in made:  # the link goes with it
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
 @needs_dask
 class TestFigures:
     def test_local_workers_find_what_one_machine_finds(
@@ -220,5 +248,175 @@ class TestFigures:
         out, errors = started.communicate(timeout=HANG)
         assert started.returncode == 0, errors
         assert deterministic(read(tmp_path)) == one_machine
-        assert errors.count(" was measured on ") == 3
+        assert errors.count(" was measured on ") == 2
         assert not any("--only" in command_of(orphan) for orphan in orphans)
+
+    def test_workers_in_networks_of_their_own(
+        self,
+        real: Command,
+        suite_file: Path,
+        one_machine: dict[str, Any],
+        two_networks: list[tuple[str, str]],
+        cluster: Cluster,
+        tmp_path: Path,
+    ) -> None:
+        """They share a host, so they take turns."""
+        for name, scheduler in two_networks:
+            cluster.start_worker("ip", "netns", "exec", name, scheduler=scheduler)
+        done = real.run(*words(suite_file, tmp_path, "--cluster", cluster.address))
+        assert done.returncode == 0, done.stderr
+        assert deterministic(read(tmp_path)) == one_machine
+        assert "tcp://10.213." in done.stderr
+
+    def test_a_lost_scheduler_costs_what_was_under_way(
+        self,
+        real: Command,
+        suite_file: Path,
+        one_machine: dict[str, Any],
+        cluster: Cluster,
+        tmp_path: Path,
+    ) -> None:
+        cluster.start_worker()
+        started = real.start(
+            *words(suite_file, tmp_path, "--cluster", cluster.address),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        wait_until((tmp_path / "state").exists, started)
+        kept = json.loads((tmp_path / "state").read_text())["programs"]
+        assert list(kept) == ["sorted"]
+        wait_until(lambda: bool(measuring(cluster.workers[0])), started)
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        cluster.start_scheduler()
+        cluster.start_worker()
+        out, errors = started.communicate(timeout=HANG)
+        assert started.returncode == 0, errors
+        assert "the scheduler was lost; to be submitted anew: awk" in errors
+        document = read(tmp_path)
+        assert deterministic(document) == one_machine
+        assert document["programs"][0] == kept["sorted"]
+
+
+class TestWhatIsTold:
+    def test_dask_is_optional_and_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "distributed", None)
+        with pytest.raises(UserError, match="install the Debian package python3-distributed"):
+            connection.dask()
+
+    def test_without_a_cluster_dask_is_not_imported(self) -> None:
+        program = "import sys, allotrope.commands.cli; print('distributed' in sys.modules)"
+        environment = {"PYTHONPATH": str(SOURCE / "analysis")}
+        done = subprocess.run(
+            [PYTHON, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "False\n"
+
+    @pytest.mark.parametrize(
+        "address", ["local", "local:0", "local:-1", "host", "a b:1", "udp://h:1"]
+    )
+    def test_bad_addresses_are_named(self, address: str) -> None:
+        with pytest.raises(UserError, match=f"'{address}' is neither local:N nor an address"):
+            connection.local_workers(address)
+
+    @pytest.mark.parametrize("address", ["host:1", "10.0.0.1:8786", "tls://host:8786", "tcp://h:1"])
+    def test_addresses(self, address: str) -> None:
+        assert connection.local_workers(address) is None
+        assert connection.local_workers("local:2") == 2
+
+    def test_a_cluster_is_for_suites(self, real: Command) -> None:
+        done = real.run("compare", "--cluster", "local:2", "--", "true")
+        assert done.returncode == 2 and "--cluster needs --suite" in done.stderr
+
+    @needs_dask
+    def test_no_scheduler(self) -> None:
+        with pytest.raises(UserError, match="no scheduler answers at 127.0.0.1:"):
+            with connection.connected(f"127.0.0.1:{free_port()}", patience=0.5):
+                pass
+
+    def test_another_library_is_named(self, tmp_path: Path) -> None:
+        library, gone = tmp_path / "lib.so", tmp_path / "gone.so"
+        library.write_bytes(b"one")
+        gone.write_bytes(b"two")
+        package = tmp_path / "package"
+        package.mkdir()
+        (package / "a.py").write_text("1")
+        expected = worker.fingerprints([str(library), str(gone), str(package)])
+        assert worker.unlike(expected) == []
+        library.write_bytes(b"another")
+        gone.unlink()
+        (package / "a.py").write_text("2")
+        assert worker.unlike(expected) == [
+            f"{library} is another one",
+            f"{gone} is missing",
+            f"{package} is another one",
+        ]
+        question = {"expected": expected}
+        assert worker.measure(question)["unlike"] == worker.unlike(expected)
+
+    def test_another_version_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Client:
+            def get_versions(self) -> dict[str, Any]:
+                own = f"{platform.python_version()}.final.0"
+                there = {"packages": {"python": own, "distributed": "1.0"}}
+                old = {"packages": {"python": "3.1.4.final.0", "distributed": "1.0"}}
+                return {"scheduler": there, "workers": {"tcp://w:1": old}}
+
+        monkeypatch.setattr(connection, "dask", lambda: SimpleNamespace(__version__="1.0"))
+        (line,) = connection.other_versions(Client())
+        assert line.startswith("worker tcp://w:1 has python 3.1.4.final.0, not 3.")
+
+
+class TestTimingSlot:
+    def test_one_at_a_time(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "slot")
+        waiting = iter([False, False, True])
+        with worker.timing_slot(path, lambda: False):
+            with pytest.raises(InterruptedError):
+                with worker.timing_slot(path, lambda: next(waiting)):
+                    pytest.fail("two have the slot")
+        with worker.timing_slot(path, lambda: True):
+            pass
+
+    def test_whoever_has_inherited_it_holds_it(self, tmp_path: Path) -> None:
+        """A measurement that outlives its worker for a moment is not disturbed."""
+        path = str(tmp_path / "slot")
+        with worker.timing_slot(path, lambda: False) as slot:
+            heir = subprocess.Popen(["sleep", "60"], pass_fds=[slot])
+        with pytest.raises(InterruptedError):
+            with worker.timing_slot(path, lambda: True):
+                pytest.fail("two have the slot")
+        heir.kill()
+        heir.wait()
+        with worker.timing_slot(path, lambda: True):
+            pass
+
+    def test_a_link_is_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "slot").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(OSError):
+            with worker.timing_slot(str(tmp_path / "slot"), lambda: False):
+                pass
+        assert not (tmp_path / "elsewhere").exists()
+
+
+class TestWords:
+    def test_a_row_names_its_machine(self) -> None:
+        assert name_of({"name": "p", "host": "h"}) == "p (h)"
+        assert name_of({"name": "p", "host": None}) == name_of({"name": "p"}) == "p"
+
+    def test_unlike_machines_are_told(self) -> None:
+        def entry(name: str, kernel: str) -> dict[str, Any]:
+            machine = {"cpu": "Z80", "kernel": kernel}
+            comparison = {"machine": machine, "results": [], "incomplete": None}
+            return {
+                "name": name,
+                "comparison": comparison | {"deterministic": True},
+                "reason": None,
+            }
+
+        document: dict[str, Any] = {"means": {}, "baseline": "glibc", "interrupted": False}
+        document["programs"] = [entry("p", "6.1"), entry("q", "6.1")]
+        assert [one.title for one in recommend_suite(document)] == ["Not decided"]
+        document["programs"].append(entry("r", "6.2"))
+        told = recommend_suite(document)[-1]
+        assert told.title == "Unlike machines" and "Z80, 6.1: p, q; Z80, 6.2: r" in told.text

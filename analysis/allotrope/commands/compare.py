@@ -38,7 +38,6 @@ from ..features.server.plan import ServerPlan
 from ..features.suite import output as suite_output
 from ..features.suite.measure import (
     Settings,
-    Suite,
     SuiteRun,
     choose_programs,
     measure_suite,
@@ -258,9 +257,8 @@ def compare_allocators(
         raise UserError("--against needs --from FILE, the later comparison")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
-        question = read_question(suite_file, only, specs, baseline, settings)
-        state = Path(state_file or f"{Path(suite_file).stem}.state")
-        return compare_suite(SuiteRun(*question, state), resume, files, cluster)
+        run = suite_run(suite_file, state_file, only, specs, baseline, settings)
+        return compare_suite(run, resume, files, cluster)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
@@ -453,14 +451,21 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
             )
 
 
-def read_question(
-    file: str, only: Sequence[str], specs: tuple[str, ...], baseline: str, settings: dict[str, Any]
-) -> tuple[Suite, Settings]:
+def suite_run(
+    file: str,
+    state_file: str | None,
+    only: Sequence[str],
+    specs: tuple[str, ...],
+    baseline: str,
+    settings: dict[str, Any],
+) -> SuiteRun:
+    """The suite in a file, to be measured as the options say."""
     suite = choose_programs(read_suite(Path(file)), only)
     contenders, place = choose_contenders(specs, baseline)
     given = {key: settings[key] for key in ("warmup", "timeout")}
     given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
-    return suite, Settings(allocators=contenders, baseline=place, **given)
+    state = Path(state_file or f"{Path(file).stem}.state")
+    return SuiteRun(suite, Settings(allocators=contenders, baseline=place, **given), state)
 
 
 def compare_suite(run: SuiteRun, resume: bool, files: Files, cluster: str | None = None) -> int:

@@ -306,8 +306,8 @@ def mark_legend() -> str:
 
 
 def name_of(entry: Mapping[str, Any]) -> str:
-    """A program's name, with the machine that measured it when there were several workers. Documents
-    of before have no host."""
+    """A program's name, with the machine that measured it on a cluster. Documents of before have
+    no host."""
     host = entry.get("host")
     return f"{entry['name']} ({host})" if host else str(entry["name"])
 
