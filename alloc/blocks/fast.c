@@ -44,22 +44,14 @@
  * "Mimalloc", APLAS 2019 (frees of the thread and of others apart); Boehm & Weiser, SP&E 1988
  * (bits apart from the blocks).
  */
+#include "alloc/blocks/fast.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/slow.h"
 
 void *blocks_alloc(size_t size)
 {
-    if (__builtin_expect(size <= TABLE_LARGEST, 1)) {
-        struct bin *bin = bin_of_size(thread_heap, size);
-        keep_in_register(bin);
-        if (__builtin_expect(bin->local_free != NULL, 1))
-            return take_local_free(bin);
-        uint64_t word = current_free_word(bin);
-        if (__builtin_expect(word != 0, 1))
-            return take_lowest_free(bin, word);
-    }
-    return alloc_slowly(size);
+    return alloc_fast(size);
 }
 
 static inline bool is_own(const struct bin *bin)

@@ -270,10 +270,12 @@ static void report_wrong_free(const void *block, const char *function, const str
                   first_site(stack));
 }
 
-/* The sandbox refuses the guard: then the block is overwritten. Its slot is not used again there.
- */
+/* A page without memory is guarded in half the time. The sandbox refuses the guard: then the block
+ * is overwritten. Its slot is not used again there. */
 static void end_block(struct slot *slot)
 {
+    if (!pages_are_in_sandbox())
+        pages_discard(page_of(slot), PAGE_BYTES);
     if (!pages_guard(page_of(slot), PAGE_BYTES))
         memset(slot->block, BESIDE_BYTE, slot->bytes);
 }
