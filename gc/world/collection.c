@@ -8,6 +8,7 @@
 #include "gc/world/collection.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "gc/world/call_on_stack.h"
@@ -26,6 +27,17 @@ enum { STACK_BYTES = 64 << 10 };
 /* So many collections given up one after the other are no accident. */
 enum { HOPELESS = 3 };
 
+/* libc's fork tells its child that it is one, a fork by number does not. There is no collection in
+ * either child by number, since the process is not the one that is known; but one of vfork must not
+ * change what its parent goes on with. So the kernel tells which of the two it is: by a byte that
+ * it wipes in a child that has a copy. Where it does not, the byte stays set. */
+static void own_memory_init(struct collection_driver *driver)
+{
+    driver->own_memory = driver->stack + STACK_BYTES;
+    *driver->own_memory = 1;
+    SYSCALL_3(SYS_madvise, driver->own_memory, PAGE_BYTES, MADV_WIPEONFORK);
+}
+
 bool collection_init(struct collection_driver *driver, const struct collector *collector)
 {
     driver->collector = collector;
@@ -33,7 +45,9 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
         return false;
     driver->process = SYSCALL_0(SYS_getpid);
     driver->ended_ns = monotonic_ns();
-    driver->stack = private_memory_map(STACK_BYTES);
+    driver->stack = private_memory_map(STACK_BYTES + PAGE_BYTES);
+    if (driver->stack)
+        own_memory_init(driver);
     driver->has_protection_keys = has_protection_keys();
     driver->available = driver->stack && process_open() && stop_init() && roots_init();
     return driver->available;
@@ -318,7 +332,8 @@ bool collection_run_first_stop(struct collection_driver *driver)
 
 bool collection_works(const struct collection_driver *driver)
 {
-    return atomic_load(&driver->available) && atomic_load(&driver->failures) < HOPELESS;
+    return atomic_load(&driver->available) && atomic_load(&driver->failures) < HOPELESS &&
+           *driver->own_memory != 0;
 }
 
 bool collection_is_available(const struct collection_driver *driver)
@@ -344,6 +359,8 @@ void collection_before_hiding(const struct collection_driver *driver)
 void collection_forked(struct collection_driver *driver)
 {
     driver->process = SYSCALL_0(SYS_getpid);
+    if (driver->own_memory)
+        *driver->own_memory = 1;
     atomic_store(&driver->execs, 0);
     driver->available = driver->available && process_forked();
 }

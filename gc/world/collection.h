@@ -92,8 +92,9 @@ struct collection_driver {
     _Atomic unsigned failures; /* since the last collection that was not given up */
     long process;
     char *stack;
-    bool has_protection_keys; /* of pages; the kernel has enabled them */
-    uint64_t ended_ns;        /* when the last collection was over */
+    volatile char *own_memory; /* zero in a child of a fork by number, which has a copy of ours */
+    bool has_protection_keys;  /* of pages; the kernel has enabled them */
+    uint64_t ended_ns;         /* when the last collection was over */
     struct collection current;
     struct collection_statistics statistics;
 };
@@ -135,7 +136,7 @@ void collection_run_slice(struct collection_driver *driver, void (*work)(size_t 
                           size_t amount);
 
 /* False: so many collections were given up one after the other that it is no accident, or there are
- * none any more. Any thread. */
+ * none any more, or none here: in a child of a fork by number. Any thread. */
 bool collection_works(const struct collection_driver *driver);
 
 /* False: there are none, and there will be none. Any thread. */

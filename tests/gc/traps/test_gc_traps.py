@@ -45,7 +45,7 @@ WORLD = (
     "epoll signal-values signal-by-descriptor "
     "streams queued-for-thread message-queue shared-terabyte pins-end "
     "real-time-signals sigwait signalfd setuid-and-cancel handler-replaced forks "
-    "spawns shared-across-fork mapped-after-fork guard-pages dead-at-the-end "
+    "spawns shared-across-fork mapped-after-fork forked-by-number guard-pages dead-at-the-end "
     "reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
     "hidden-from-user sandboxed-child "

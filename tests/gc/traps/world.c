@@ -644,6 +644,28 @@ static void dead_at_the_end(void)
     require(dead > 0);
 }
 
+/* The child cannot know what the other threads were doing, so it does not collect. If it ignored
+ * frees all the same it would grow for ever. */
+static void forked_by_number(void)
+{
+    enum { BLOCKS = 1000000, BLOCK_BYTES = 300 };
+    int status;
+    collect();
+    pid_t child = (pid_t)syscall(SYS_fork);
+    if (child == 0) {
+        struct rusage used;
+        for (int i = 0; i < BLOCKS; i++) {
+            char *volatile block = malloc(BLOCK_BYTES);
+            *block = 1;
+            free(block);
+        }
+        getrusage(RUSAGE_SELF, &used);
+        _exit(used.ru_maxrss > BLOCKS / 1024 * BLOCK_BYTES / 3);
+    }
+    require(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    require_collections(); /* the parent's go on */
+}
+
 static void reserved_terabytes(void)
 {
     char *mapping = mmap(NULL, (size_t)8 << 40, PROT_READ | PROT_WRITE,
@@ -780,6 +802,7 @@ int main(int count, char **arguments)
         {"sandboxed-child", sandboxed_child},
         {"guard-pages", guard_pages},
         {"dead-at-the-end", dead_at_the_end},
+        {"forked-by-number", forked_by_number},
         {"reserved-terabytes", reserved_terabytes},
         {"shared-terabyte", shared_terabyte},
         {"descriptors", every_descriptor_closed},

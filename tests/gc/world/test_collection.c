@@ -217,8 +217,9 @@ static void refuse_after_never(void *unused)
 {
     (void)unused;
     require(!collection_never_again(&driver)); /* a vfork child's sandbox is its own */
-    require(collection_works(&driver));
+    require(!collection_works(&driver));       /* but this one has a copy of the memory */
     collection_forked(&driver);
+    require(collection_works(&driver));
     require(collection_never_again(&driver));
     require(!collection_never_again(&driver));
     require(!collection_works(&driver));
