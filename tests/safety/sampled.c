@@ -223,7 +223,8 @@ static int sent(void)
 
 static int told_back(void)
 {
-    struct sigaction first, set = {.sa_sigaction = on_detailed, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction first,
+        set = {.sa_sigaction = on_detailed, .sa_flags = SA_SIGINFO | SA_NODEFER};
     require(sigaction(SIGSEGV, NULL, &first) == 0 && first.sa_handler == SIG_DFL);
     sigaddset(&set.sa_mask, SIGUSR2);
     require(sigaction(SIGSEGV, &set, &first) == 0 && first.sa_handler == SIG_DFL);
@@ -301,8 +302,8 @@ static void *churn(void *argument)
         char *block = malloc(bytes);
         require(block != NULL);
         memset(block, 1, malloc_usable_size(block));
-        char *other = __atomic_exchange_n((char **)&shared[(random >> 40) % SHARED], block,
-                                          __ATOMIC_ACQ_REL);
+        char *other =
+            __atomic_exchange_n((char **)&shared[(random >> 40) % SHARED], block, __ATOMIC_ACQ_REL);
         if (i % 3 == 0 && other)
             other = realloc(other, bytes / 2 + 1);
         free(other);

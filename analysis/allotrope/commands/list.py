@@ -76,7 +76,7 @@ def _presets_and_options(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             if len(specs) == 1 or (option, title) not in shared:
                 yield f"    {option:<26}{title}", 30
     if len(specs) > 1 and shared:
-        yield "  with either preset", 2
+        yield f"  with {'either' if len(specs) == 2 else 'any'} preset", 2
         for option, title in shared:
             yield f"    {option:<26}{title}", 30
 
