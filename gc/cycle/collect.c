@@ -207,7 +207,8 @@ static uint64_t sweep_unmarked(void)
         sweep(leaks_now(), &state.swept);
     state.old_bytes =
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
-    if (pace_has_minors()) /* else they rest after it */
+    bool ceases = !state.minor && pace_much_lives(state.swept.promoted_bytes, blocks_taken_bytes());
+    if (pace_has_minors() && !ceases) /* else they rest after it */
         generations_protect();
     state.retired += state.swept.retired_blocks;
     state.forgotten +=

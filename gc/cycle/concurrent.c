@@ -80,7 +80,7 @@ struct walk {
     bool stopped;
 };
 
-/* [clean-before-marks] What the kernel does not protect stays dirty. */
+/* [protect-before-marks] What the kernel does not protect stays dirty. */
 static void protect(const struct walk *walk, uintptr_t start, uintptr_t end)
 {
     if (start == end || !dirty_reprotect(&cycle.scan, start, end))
@@ -156,10 +156,17 @@ static void begin_walk(void)
     cycle.next_range = cycle.next_offset = 0;
 }
 
+/* It holds the locks as a slice does. */
 void concurrent_protect(void)
 {
+    uint64_t begun_ns = monotonic_ns();
     begin_walk();
     walk_some(SIZE_MAX, false);
+    uint64_t ns = monotonic_ns() - begun_ns;
+    cycle.slices_ns = ns;
+    cycle.statistics.protect_ns += ns;
+    if (ns > cycle.statistics.longest_protect_ns)
+        cycle.statistics.longest_protect_ns = ns;
 }
 
 /* A cycle. */
@@ -171,7 +178,6 @@ void concurrent_begin(size_t room, size_t live)
     cycle.room = room;
     cycle.work_for_page = WORK_FOR_BYTE * live / (room / PAGE_BYTES + 1) + PAGE_BYTES;
     cycle.rounds = 0;
-    cycle.slices_ns = 0;
     cycle.statistics.cycles++;
     blocks_mark_newborn(true); /* [born-marked] */
     set_phase(MARKING);

@@ -22,12 +22,14 @@
  * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
  * marked block points to is marked, and the roots are read in the stopped world.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), and most
- * are in the model (tests/gc/model/cycle.pml).
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), but for the
+ * first, which takes a second thread at the right moment: the model has it
+ * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER), and some of the others.
  *
- *   clean-before-marks
- *       Pages are cleaned before the marks are cleared, and in a round before what is marked on
- *       them is followed. What is written later is on a dirty page.
+ *   protect-before-marks
+ *       Pages are protected before the marks are cleared, and in a round before what is marked on
+ *       them is followed. What is written later is on a dirty page. (That a page is clean without
+ *       being protected does no harm: the kernel says again that it was written.)
  *   last-harvest, last-roots
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   born-marked
@@ -59,7 +61,8 @@
 #include <stdint.h>
 
 struct concurrent_statistics {
-    uint64_t cycles, given_up; /* begun; of these */
+    uint64_t cycles, given_up;               /* begun; of these */
+    uint64_t protect_ns, longest_protect_ns; /* before first stops */
     uint64_t slices, slice_ns, longest_slice_ns;
     uint64_t rounds, round_pages;         /* protected again */
     uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
@@ -90,7 +93,7 @@ void concurrent_mark_changed(void);
 /* The cycle is over. */
 void concurrent_end(bool given_up);
 
-/* Of the last cycle, in slices. */
+/* Of the last cycle, in slices, and before the first stop. */
 uint64_t concurrent_ns(void);
 
 const struct concurrent_statistics *concurrent_statistics(void);
