@@ -61,8 +61,7 @@
 #include <stdint.h>
 
 struct concurrent_statistics {
-    uint64_t cycles, given_up;               /* begun; of these */
-    uint64_t protect_ns, longest_protect_ns; /* before first stops */
+    uint64_t cycles, given_up; /* begun; of these */
     uint64_t slices, slice_ns, longest_slice_ns;
     uint64_t rounds, round_pages;         /* protected again */
     uint64_t last_pages, rescanned_bytes; /* dirty at the last stop; of marked blocks there */
@@ -75,17 +74,21 @@ bool concurrent_is_on(void);
 /* Whether a cycle is under way. Any thread. */
 bool concurrent_runs(void);
 
-/* Before the first stop: protects pages. */
+/* Before the first stop: slices protect pages from here on; or all at once. `room`: bytes that the
+ * program may take meanwhile; `live`: bytes that are to be marked. */
+void concurrent_begin_protecting(size_t room, size_t live);
 void concurrent_protect(void);
-/* After it. `room`: bytes that the program may take until all is marked; `live`: bytes to mark. */
+/* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
+/* Whether that was. */
+bool concurrent_has_marks(void);
 
 /* Whether the program has taken so much since the last slice that one is due. Any thread. */
 bool concurrent_is_due(void);
 /* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
 void concurrent_slice(size_t work);
-/* Nothing is left but the last stop, or the program has taken too much to wait for longer. */
-bool concurrent_is_to_end(void);
+/* Nothing is left but a stop, or the program has taken too much to wait for longer. */
+bool concurrent_is_to_stop(void);
 
 /* At the last stop, after the roots: follows again what has changed. */
 void concurrent_mark_changed(void);

@@ -557,8 +557,6 @@ static void visit_cycles(statistic_visitor *visit, void *argument,
     visit_kind(visit, argument, "gc_first_stop", &collections->first_stop);
     visit(argument, "gc_cycles", "begun", statistics->cycles);
     visit(argument, "gc_cycles", "given_up", statistics->given_up);
-    visit(argument, "gc_cycles", "protect_ns", statistics->protect_ns);
-    visit(argument, "gc_cycles", "longest_protect_ns", statistics->longest_protect_ns);
     visit(argument, "gc_cycles", "slices", statistics->slices);
     visit(argument, "gc_cycles", "slice_ns", statistics->slice_ns);
     visit(argument, "gc_cycles", "longest_slice_ns", statistics->longest_slice_ns);
