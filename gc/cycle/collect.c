@@ -34,8 +34,8 @@
 #include "vm/lock.h"
 #include "vm/metadata.h"
 
-/* Which part of a collection a stop is. */
-enum part { WHOLE, FIRST_STOP, LAST_STOP };
+/* Which part of a collection a stop is. NO_STOP: a cycle begins, and protects pages first. */
+enum part { WHOLE, NO_STOP, FIRST_STOP, LAST_STOP };
 
 static struct {
     struct lock lock; /* of all that follows */
@@ -140,9 +140,8 @@ static void begin_marks(void)
 
 static void prepare(void)
 {
-    if (state.part == FIRST_STOP)
-        concurrent_protect();
-    else if (generations_are_on() && (pace_has_minors() || state.part == LAST_STOP))
+    bool wanted = state.part == LAST_STOP || (state.part == WHOLE && pace_has_minors());
+    if (generations_are_on() && wanted)
         generations_prepare();
 }
 
@@ -216,7 +215,8 @@ static uint64_t sweep_unmarked(void)
         sweep(leaks_now(), &state.swept);
     state.old_bytes =
         state.minor ? state.old_bytes + state.swept.promoted_bytes : state.swept.live_bytes;
-    if (pace_has_minors()) /* else they rest after it */
+    bool ceases = !state.minor && pace_much_lives(state.swept.promoted_bytes, blocks_taken_bytes());
+    if (pace_has_minors() && !ceases) /* else they rest after it */
         generations_protect();
     state.retired += state.swept.retired_blocks;
     state.forgotten +=
@@ -373,25 +373,37 @@ static bool wants_cycle(enum collect_cause cause)
            (cause == CAUSE_FULL && pace_wants_cycle());
 }
 
-/* What the next stop is. A program that asks for a collection does not get one that began before.
- */
+/* A program that asks for a collection does not get one that began before. */
 static enum part next_part(enum collect_cause cause)
 {
-    bool may_end = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
-    if (concurrent_runs() && may_end)
-        return LAST_STOP;
+    bool goes_on = cause == CAUSE_FULL || cause == CAUSE_EVERY || cause == CAUSE_CYCLE;
+    if (concurrent_runs() && goes_on)
+        return concurrent_has_marks() ? LAST_STOP : FIRST_STOP;
     give_up_cycle();
     state.minor = wants_minor(cause);
-    return !state.minor && wants_cycle(cause) ? FIRST_STOP : WHOLE;
+    if (state.minor || !wants_cycle(cause))
+        return WHOLE;
+    if (cause == CAUSE_FULL)
+        return NO_STOP;
+    concurrent_protect();
+    return FIRST_STOP;
 }
 
 /* With the locks. False: nothing was reclaimed. */
 static bool run_part(void)
 {
-    if (state.part == FIRST_STOP) {
+    switch (state.part) {
+    case NO_STOP:
+        concurrent_begin_protecting(pace_room_of_cycle(), state.old_bytes);
+        return false;
+    case FIRST_STOP:
         if (collection_run_first_stop(&state.driver))
             concurrent_begin(pace_room_of_cycle(), state.old_bytes);
+        else
+            give_up_cycle();
         return false;
+    default:
+        break;
     }
     bool reclaimed = collection_run(&state.driver);
     if (state.part == LAST_STOP && reclaimed)
@@ -406,7 +418,7 @@ static bool run_part(void)
 /* Another thread has begun a cycle since the collection was found to be due. */
 static bool is_too_early(enum collect_cause cause)
 {
-    return cause == CAUSE_FULL && concurrent_runs() && !concurrent_is_to_end();
+    return cause == CAUSE_FULL && concurrent_runs() && !concurrent_is_to_stop();
 }
 
 bool collect(enum collect_cause cause, size_t requested)
@@ -457,10 +469,10 @@ void collect_slice(size_t work)
 bool collect_some(void)
 {
     static _Atomic bool busy;
-    if ((!concurrent_is_due() && !concurrent_is_to_end()) || atomic_exchange(&busy, true))
+    if ((!concurrent_is_due() && !concurrent_is_to_stop()) || atomic_exchange(&busy, true))
         return false;
     collect_slice(0);
-    bool ended = concurrent_runs() && concurrent_is_to_end() && collect(CAUSE_FULL, 0);
+    bool ended = concurrent_runs() && concurrent_is_to_stop() && collect(CAUSE_FULL, 0);
     atomic_store(&busy, false);
     return ended;
 }

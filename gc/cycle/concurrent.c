@@ -23,8 +23,10 @@ enum { ROUNDS = 1, CHUNK_PAGES = 32 };
 enum { SLICE_TAKEN = 64 << 10, SLICE_MOST = 512 << 10 };
 /* Of live blocks: the smallest are more work than they have bytes. */
 enum { WORK_FOR_BYTE = 2 };
+/* Of a page that is protected. */
+enum { PAGE_WORK = 256 };
 
-enum phase { IDLE, MARKING, ROUND, MARKED };
+enum phase { IDLE, PROTECTING, PROTECTED, MARKING, ROUND, MARKED };
 
 static struct {
     bool on;
@@ -76,11 +78,12 @@ uint64_t concurrent_ns(void)
 struct walk {
     size_t range; /* its number */
     size_t work;  /* it stops when the slice has done so much */
+    size_t pages_work;
     bool follows; /* what is marked on a page that is clean now */
     bool stopped;
 };
 
-/* [clean-before-marks] What the kernel does not protect stays dirty. */
+/* [protect-before-marks] What the kernel does not protect stays dirty. */
 static void protect(const struct walk *walk, uintptr_t start, uintptr_t end)
 {
     if (start == end || !dirty_reprotect(&cycle.scan, start, end))
@@ -125,7 +128,8 @@ static void walk_range(void *argument, const char *start, const char *end,
         if (run.end - run.start > CHUNK_PAGES * PAGE_BYTES)
             run.end = run.start + CHUNK_PAGES * PAGE_BYTES;
         protect_used(walk, run.start, run.end);
-        if (mark_work_of_slice() >= walk->work)
+        walk->pages_work += (run.end - run.start) / PAGE_BYTES * PAGE_WORK;
+        if (walk->pages_work + (walk->follows ? mark_work_of_slice() : 0) >= walk->work)
             stop_walk(walk, run.end - (uintptr_t)start);
         run = (struct dirty_run){run.end, (uintptr_t)end};
     }
@@ -156,22 +160,40 @@ static void begin_walk(void)
     cycle.next_range = cycle.next_offset = 0;
 }
 
+static void set_room(size_t room, size_t live)
+{
+    cycle.begun_at = blocks_taken_bytes();
+    atomic_store_explicit(&cycle.sliced_at, cycle.begun_at, memory_order_relaxed);
+    cycle.room = room;
+    cycle.work_for_page = WORK_FOR_BYTE * live / (room / PAGE_BYTES + 1) + PAGE_BYTES;
+}
+
+void concurrent_begin_protecting(size_t room, size_t live)
+{
+    set_room(room, live);
+    cycle.slices_ns = 0;
+    begin_walk();
+    set_phase(PROTECTING);
+}
+
 void concurrent_protect(void)
 {
+    cycle.slices_ns = 0;
     begin_walk();
     walk_some(SIZE_MAX, false);
+}
+
+bool concurrent_has_marks(void)
+{
+    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) >= MARKING;
 }
 
 /* A cycle. */
 
 void concurrent_begin(size_t room, size_t live)
 {
-    cycle.begun_at = blocks_taken_bytes();
-    atomic_store_explicit(&cycle.sliced_at, cycle.begun_at, memory_order_relaxed);
-    cycle.room = room;
-    cycle.work_for_page = WORK_FOR_BYTE * live / (room / PAGE_BYTES + 1) + PAGE_BYTES;
+    set_room(room, live);
     cycle.rounds = 0;
-    cycle.slices_ns = 0;
     cycle.statistics.cycles++;
     blocks_mark_newborn(true); /* [born-marked] */
     set_phase(MARKING);
@@ -194,9 +216,10 @@ bool concurrent_is_due(void)
     return taken_since_slice() >= SLICE_TAKEN;
 }
 
-bool concurrent_is_to_end(void)
+bool concurrent_is_to_stop(void)
 {
-    return atomic_load_explicit(&cycle.phase, memory_order_relaxed) == MARKED ||
+    enum phase phase = atomic_load_explicit(&cycle.phase, memory_order_relaxed);
+    return phase == MARKED || phase == PROTECTED ||
            blocks_taken_bytes() - cycle.begun_at > 2 * cycle.room;
 }
 
@@ -227,6 +250,15 @@ static void next_phase(size_t work)
     }
 }
 
+static void work_on_marks(size_t work, bool may_read)
+{
+    mark_begin_slice(may_read ? process_file(PROCESS_MEMORY) : -1);
+    while (cycle.phase != MARKED && mark_some(work) && mark_work_of_slice() < work)
+        next_phase(work);
+    mark_changed_done();
+    mark_end_slice();
+}
+
 /* Where a touch of the program's pages may wait for the program, their blocks are left to the
  * stopped world. */
 void concurrent_slice(size_t work)
@@ -236,11 +268,10 @@ void concurrent_slice(size_t work)
     if (work == 0)
         work = due_work();
     cycle.scan = dirty_begin();
-    mark_begin_slice(may_read ? process_file(PROCESS_MEMORY) : -1);
-    while (cycle.phase != MARKED && mark_some(work) && mark_work_of_slice() < work)
-        next_phase(work);
-    mark_changed_done();
-    mark_end_slice();
+    if (concurrent_has_marks())
+        work_on_marks(work, may_read);
+    else if (cycle.phase == PROTECTING && !walk_some(work, false))
+        set_phase(PROTECTED);
     uint64_t ns = monotonic_ns() - begun_ns;
     cycle.slices_ns += ns;
     cycle.statistics.slices++;

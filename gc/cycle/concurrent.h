@@ -22,12 +22,14 @@
  * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
  * marked block points to is marked, and the roots are read in the stopped world.
  *
- * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), and most
- * are in the model (tests/gc/model/cycle.pml).
+ * Invariants. Each has a test that fails without it (tests/gc/cycle/test_concurrent.c), but for the
+ * first, which takes a second thread at the right moment: the model has it
+ * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER), and some of the others.
  *
- *   clean-before-marks
- *       Pages are cleaned before the marks are cleared, and in a round before what is marked on
- *       them is followed. What is written later is on a dirty page.
+ *   protect-before-marks
+ *       Pages are protected before the marks are cleared, and in a round before what is marked on
+ *       them is followed. What is written later is on a dirty page. (That a page is clean without
+ *       being protected does no harm: the kernel says again that it was written.)
  *   last-harvest, last-roots
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   born-marked
@@ -72,17 +74,21 @@ bool concurrent_is_on(void);
 /* Whether a cycle is under way. Any thread. */
 bool concurrent_runs(void);
 
-/* Before the first stop: protects pages. */
+/* Before the first stop: slices protect pages from here on; or all at once. `room`: bytes that the
+ * program may take meanwhile; `live`: bytes that are to be marked. */
+void concurrent_begin_protecting(size_t room, size_t live);
 void concurrent_protect(void);
-/* After it. `room`: bytes that the program may take until all is marked; `live`: bytes to mark. */
+/* After the first stop. room: until all is marked. */
 void concurrent_begin(size_t room, size_t live);
+/* Whether that was. */
+bool concurrent_has_marks(void);
 
 /* Whether the program has taken so much since the last slice that one is due. Any thread. */
 bool concurrent_is_due(void);
 /* A slice. `work`: of so many bytes, 0: what is due. All signals are blocked. */
 void concurrent_slice(size_t work);
-/* Nothing is left but the last stop, or the program has taken too much to wait for longer. */
-bool concurrent_is_to_end(void);
+/* Nothing is left but a stop, or the program has taken too much to wait for longer. */
+bool concurrent_is_to_stop(void);
 
 /* At the last stop, after the roots: follows again what has changed. */
 void concurrent_mark_changed(void);
@@ -90,7 +96,7 @@ void concurrent_mark_changed(void);
 /* The cycle is over. */
 void concurrent_end(bool given_up);
 
-/* Of the last cycle, in slices. */
+/* Of the last cycle, in slices, and before the first stop. */
 uint64_t concurrent_ns(void);
 
 const struct concurrent_statistics *concurrent_statistics(void);

@@ -371,10 +371,15 @@ void pace_without_minors(void)
 }
 
 /* Not asked with a pause to aim at: a minor collection is short whatever it frees. */
-static bool much_lives(const struct pace_report *report)
+bool pace_much_lives(size_t promoted, size_t allocated)
 {
     return pace.options.pause_goal_ns == 0 && !pace.options.always_minors &&
-           report->promoted > (report->allocated - pace.handed_out) / 2;
+           promoted > (allocated - pace.handed_out) / 2;
+}
+
+static bool much_lives(const struct pace_report *report)
+{
+    return pace_much_lives(report->promoted, report->allocated);
 }
 
 static bool much_is_dirty(const struct pace_report *report)

@@ -61,6 +61,9 @@ unsigned pace_helpers(bool minor, unsigned most);
 
 /* Whether a collection that begins now is to be followed by minor ones. */
 bool pace_has_minors(void);
+/* Whether there are none after a full collection that has promoted so much of what was allocated,
+ * ever: what it would do for them is in vain. */
+bool pace_much_lives(size_t promoted, size_t allocated);
 /* Whether the next that is due is a minor one. */
 bool pace_wants_minor(void);
 

@@ -158,15 +158,14 @@ static struct {
     size_t most_stack_bytes;
     struct marker *markers;
     struct heap_bounds bounds;
-    uintptr_t low, high; /* the bounds (add_to_bounds); a minor collection widens them */
+    uintptr_t low, high;    /* the bounds (add_to_bounds); a minor collection widens them */
+    struct young_map young; /* of a minor collection */
     bool is_minor;
-    struct young_map young;               /* of a minor collection */
     bool skips_unreadable, only_resident; /* see mark_skip_unreadable */
     bool tells_suspects;
     bool defers_roots;
-    /* Of a cycle, while the program runs. */
-    bool in_slice;
-    int memory_file;
+    bool in_slice;         /* of a cycle: the program runs */
+    int memory_file;       /* of a slice */
     struct range *pending; /* parts of blocks of a page or more, to be read by copy */
     size_t pending_count, work;
     char *copy;

@@ -267,7 +267,7 @@ static void run(struct collection_driver *driver)
 
 static uint64_t block_signals(void)
 {
-    uint64_t all = ~UINT64_C(0), mask;
+    uint64_t all = ~UINT64_C(0), mask = 0;
     SYSCALL_4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof mask);
     return mask;
 }

@@ -68,6 +68,35 @@ def test_collected_program_computes_the_same(name: str, variant: str, under: Und
     assert line(name, under, variant) == line(name)
 
 
+def test_cycles_are_done_and_found_right(tmp_path: Path) -> None:
+    command = [str(BUILD / "bench_programs" / "session_cache"), *ARGUMENTS["session_cache"]]
+    cycles = next(under for under in COLLECTORS if under.name == "cycles-every")
+    _, counted = cycles.run_counted(command, tmp_path)
+    if "gc_cycles" not in counted:
+        pytest.skip("the kernel does not tell which pages were written")
+    assert counted["gc_cycles"]["begun"] == counted["gc_first_stop"]["collections"] > 0
+    under_way = counted["gc_cycles"]["begun"] - counted["gc_cycles"]["verified"]
+    assert under_way in (0, 1)  # at the program's end
+    assert counted["gc_full"]["collections"] >= counted["gc_cycles"]["verified"] > 0
+    assert counted["gc_cycles"]["slices"] > counted["gc_cycles"]["begun"]
+    assert counted["gc_cycles"]["given_up"] == 0
+    without = Under("cycles-none", LIBRARY, "gc:generations=2,concurrent=on,dirty=none,every=1000")
+    _, counted = without.run_counted(command, tmp_path)
+    assert "gc_cycles" not in counted and counted["gc"]["collections"] > 0
+
+
+def test_cycles_begin_when_a_collection_is_due_that_marks_for_long(tmp_path: Path) -> None:
+    command = [str(BUILD / "bench_programs" / "destroy_forgets"), "depth=18", "replace=20000"]
+    under = Under("gc", LIBRARY, "gc:free=ignore,markers=1,generations=2,concurrent=on,verify=on")
+    result, counted = under.run_counted(command, tmp_path)
+    assert "checksum" in result.stdout
+    if "gc_cycles" not in counted:
+        pytest.skip("the kernel does not tell which pages were written")
+    assert counted["gc_cycles"]["verified"] > 0
+    assert counted["gc_cycles"]["rounds"] > 0
+    assert counted["gc_causes"]["every"] == counted["gc_cycles"]["given_up"] == 0
+
+
 def test_minor_collections_are_done_and_found_right(tmp_path: Path) -> None:
     command = [str(BUILD / "bench_programs" / "session_cache"), *ARGUMENTS["session_cache"]]
     minors = next(under for under in COLLECTORS if under.name == "minors-every")

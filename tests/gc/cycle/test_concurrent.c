@@ -88,7 +88,7 @@ static void begin(void)
 /* Until nothing is left but the last stop. */
 static void mark_all(void)
 {
-    while (!concurrent_is_to_end())
+    while (!concurrent_is_to_stop())
         collect_slice((size_t)1 << 30);
 }
 
@@ -565,7 +565,7 @@ static void test_a_block_that_goes_between_two_slices(void **state)
     begin();
     for (size_t i = 0; i < 20; i++)
         collect_slice(64 << 10);
-    assert_false(concurrent_is_to_end());
+    assert_false(concurrent_is_to_stop());
     blocks_free(parents[0]);
     blocks_free(parents[1]);
     parents[0] = parents[1] = NULL;
@@ -587,7 +587,7 @@ static void test_the_rest_of_a_block_is_read_at_the_end(void **state)
     begin();
     for (size_t i = 0; i < 3; i++)
         collect_slice(256 << 10);
-    assert_false(concurrent_is_to_end());
+    assert_false(concurrent_is_to_stop());
     end();
     assert_int_equal(live_children(0), CHILDREN);
     assert_int_equal(live_children(1), CHILDREN);

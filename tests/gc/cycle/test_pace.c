@@ -414,9 +414,38 @@ static void test_minor_collections_cease_where_much_is_dirty_and_are_tried_again
     assert_int_equal(pace.retry_after, 0);
 }
 
+static void test_a_cycle_is_for_long_marking(void **state)
+{
+    (void)state;
+    struct pace_report report = {.live = 40 * MIB, .mark_ns = MILLISECOND / 2};
+    begin_auto(false);
+    assert_false(pace_wants_cycle());
+    pace_collected(&report);
+    assert_false(pace_wants_cycle());
+    report.slices_ns = MILLISECOND;
+    pace_collected(&report);
+    assert_true(pace_wants_cycle());
+    assert_true(pace_room_of_cycle() >= 40 * MIB / 8 && pace_room_of_cycle() < 40 * MIB);
+    begin((struct pace_options){.policy = POLICY_BOEHM});
+    pace_collected(&report);
+    assert_false(pace_wants_cycle());
+}
+
+static void test_slices_count_as_pauses(void **state)
+{
+    (void)state;
+    begin_auto(false);
+    for (unsigned i = 0; i < 20; i++)
+        pace_collected(&(struct pace_report){
+            .live = 40 * MIB, .pause_ns = 1, .ran_ns = SECOND, .slices_ns = SECOND / 2});
+    assert_int_equal(pace.headroom_percent, HEADROOM_MOST_PERCENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_cycle_is_for_long_marking),
+        cmocka_unit_test(test_slices_count_as_pauses),
         cmocka_unit_test(test_a_minor_collection_is_due_after_a_nursery),
         cmocka_unit_test(test_a_full_one_is_due_when_what_was_promoted_fills_its_headroom),
         cmocka_unit_test(test_a_nursery_is_a_quarter_of_the_headroom_at_most),
