@@ -480,7 +480,8 @@ def test_the_chart_has_a_row_for_every_claim() -> None:
         assert f">{number}  {name}<" in (chart.svg or "").replace("&#160;", " ")
 
 
-def test_few_rounds_indicate() -> None:
+def test_few_rounds_indicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotrope.study.zorn.report.all_figures", lambda results: [])
     for rounds, word in ((5, "indication"), (6, "verdict")):
         results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
         results.study = {"quick": False, "rounds": rounds}
