@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
+from under import HANG
 
 PHONE, DESKTOP = (390, 844), (1280, 900)
 
@@ -62,8 +63,8 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = Service(str(shutil.which("chromedriver")))
         self.driver = webdriver.Chrome(service=service, options=options)
-        self.driver.set_page_load_timeout(120)
-        self.driver.set_script_timeout(120)
+        self.driver.set_page_load_timeout(HANG)
+        self.driver.set_script_timeout(HANG)
 
     def open(self, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> None:
         """Loads a page and waits until its pictures are drawn."""
@@ -138,7 +139,7 @@ class Browser:
     def wait_until(self, true: Callable[[], Any]) -> Any:
         from selenium.webdriver.support.ui import WebDriverWait
 
-        return WebDriverWait(self.driver, 60).until(lambda _: true())
+        return WebDriverWait(self.driver, HANG).until(lambda _: true())
 
     def wait_for(self, selector: str) -> str:
         """The text of the first such element, once there is one."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from under import BUILD, LAUNCHER, PYTHON, SOURCE, plain_environment
+from under import BUILD, HANG, LAUNCHER, PYTHON, SOURCE, plain_environment
 
 # The package under test is that of the tree; it finds the native parts in the build directory.
 sys.path.insert(0, str(SOURCE / "analysis"))
@@ -46,7 +46,7 @@ class Command:
     def run(
         self, *arguments: str, environment: dict[str, str] | None = None, **settings: Any
     ) -> subprocess.CompletedProcess[str]:
-        settings.setdefault("timeout", 600)
+        settings.setdefault("timeout", HANG)
         return subprocess.run(
             self.line(*arguments),
             env=self.environment() | (environment or {}),
@@ -134,7 +134,7 @@ def launch(tmp_path: Path) -> Any:
         options: Sequence[str], command: Sequence[str], **settings: Any
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
         report = tmp_path / "report.json"
-        settings.setdefault("timeout", 60)
+        settings.setdefault("timeout", HANG)
         done = subprocess.run(
             [str(LAUNCHER), "--report", str(report), *options, "--", *command],
             capture_output=True,

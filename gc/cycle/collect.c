@@ -141,7 +141,9 @@ static void begin_marks(void)
 static void prepare(void)
 {
     bool wanted = state.part == LAST_STOP || (state.part == WHOLE && pace_has_minors());
-    if (generations_are_on() && wanted)
+    if (state.part == FIRST_STOP && !concurrent_runs())
+        concurrent_protect();
+    else if (generations_are_on() && wanted)
         generations_prepare();
 }
 
@@ -383,10 +385,7 @@ static enum part next_part(enum collect_cause cause)
     state.minor = wants_minor(cause);
     if (state.minor || !wants_cycle(cause))
         return WHOLE;
-    if (cause == CAUSE_FULL)
-        return NO_STOP;
-    concurrent_protect();
-    return FIRST_STOP;
+    return cause == CAUSE_FULL ? NO_STOP : FIRST_STOP;
 }
 
 /* With the locks. False: nothing was reclaimed. */

@@ -248,7 +248,7 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     while not list(folder.glob("steps/round/*.json")) and time.monotonic() < deadline:
         time.sleep(0.02)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 130
+    assert first.wait(HANG) == 130
     kept = {path: path.read_bytes() for path in folder.glob("steps/*/*.json")}
     assert kept and not (folder / "study.html").exists()
     resumed = ("study", "barriers", "--quick", "--out", str(folder), "--resume")

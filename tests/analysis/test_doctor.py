@@ -11,6 +11,7 @@ import pytest
 from allotrope.system import capabilities
 from allotrope.system.allocators import PEERS, Peer
 from conftest import Command
+from under import HANG
 
 
 def rows(command: Command) -> dict[str, dict[str, Any]]:
@@ -87,6 +88,6 @@ def test_table_is_no_wider_than_100_columns(mock: Command) -> None:
 def test_tree_memory_is_what_the_launcher_does(real: Command) -> None:
     script = ["sh", "-c", "sleep 0.1; true"]
     launcher = str(real.build / "allotrope-launch")
-    done = subprocess.run([launcher, *script], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([launcher, *script], capture_output=True, text=True, timeout=HANG)
     method = json.loads(done.stderr)["tree_peak"]["method"]
     assert rows(real)["cgroup memory.peak"]["available"] is (method == "memory.peak")

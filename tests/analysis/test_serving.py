@@ -5,7 +5,6 @@ run, and an allocator that did not serve has no verdict."""
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -18,7 +17,7 @@ from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import Launch, launch
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
-from under import BUILD, HANG
+from under import BUILD, HANG, await_that
 
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 # Holds on to 1000 blocks for a moment.
@@ -202,12 +201,10 @@ class TestWho:
         assert 1000 <= (process.serving.allocations or 0) < 1100
 
     def test_a_process_that_runs_is_looked_at_without_being_stopped(self) -> None:
-        running = subprocess.Popen(["sleep", "60"], env=os.environ | preloaded("knuth"))
+        running = subprocess.Popen(["sleep", str(HANG)], env=os.environ | preloaded("knuth"))
         try:
-            deadline = time.monotonic() + 20
-            while look(running.pid).allocator != "knuth":
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            await_that(lambda: look(running.pid).allocator == "knuth")
+            assert look(running.pid).allocator == "knuth"
         finally:
             running.kill()
             running.wait()

@@ -19,7 +19,7 @@ from allotrope.system import symbols
 from allotrope.system.allocators import PEERS
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
 from conftest import Command
-from under import BUILD, HANG, PYTHON
+from under import BUILD, HANG, PYTHON, await_that
 
 
 def test_a_term_reaches_the_program(real: Command, tmp_path: Path) -> None:
@@ -428,6 +428,10 @@ class TestLooks:
                 continue
         return 0
 
+    def await_pid_of(self, program: str) -> int:
+        await_that(lambda: self.pid_of(program))
+        return self.pid_of(program)
+
     def look(self, real: Command, pid: int, file: Path, until: int) -> dict[str, Any]:
         """Looks until it holds so many blocks: a pipe tells nobody when it was read."""
         for _ in range(200):
@@ -444,9 +448,7 @@ class TestLooks:
     ) -> None:
         started, program = growing
         started.stdin.write(b"1\n")
-        deadline = time.monotonic() + 60
-        while not (pid := self.pid_of(program)) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        pid = self.await_pid_of(program)
         files = [tmp_path / "before.json", tmp_path / "after.json"]
         before = self.look(real, pid, files[0], 10)
         assert by_function(before, "exit")["first"] == (10, 30000)
@@ -465,15 +467,12 @@ class TestLooks:
     def test_looks_end_with_the_process(self, real: Command, tmp_path: Path, growing: Any) -> None:
         started, program = growing
         started.stdin.write(b"1\n")
-        deadline = time.monotonic() + 60
-        while not (pid := self.pid_of(program)) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        pid = self.await_pid_of(program)
         self.look(real, pid, tmp_path / "first.json", 10)
         pattern = str(tmp_path / "look-%n.json")
         line = ["sites", "--pid", str(pid), "--every", "50ms", "--json", pattern]
         with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as looking:
-            while not (tmp_path / "look-0001.json").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            await_that((tmp_path / "look-0001.json").exists)
             started.stdin.close()
             _, errors = looking.communicate(timeout=HANG)
         assert looking.returncode == 0, errors

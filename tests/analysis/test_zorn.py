@@ -8,7 +8,6 @@ import json
 import math
 import re
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Sequence
@@ -58,7 +57,7 @@ from allotrope.system.launch import Run
 from browser import Browser, browser  # noqa: F401
 from conftest import Command
 from made_up_study import whole_study
-from under import BUILD, HANG
+from under import BUILD, HANG, await_that
 
 SCHEMA = "allotrope.zorn/1"
 
@@ -481,7 +480,8 @@ def test_the_chart_has_a_row_for_every_claim() -> None:
         assert f">{number}  {name}<" in (chart.svg or "").replace("&#160;", " ")
 
 
-def test_few_rounds_indicate() -> None:
+def test_few_rounds_indicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotrope.study.zorn.report.all_figures", lambda results: [])
     for rounds, word in ((5, "indication"), (6, "verdict")):
         results = made_by_hand(dict.fromkeys(paper.PROGRAMS, 1.1))
         results.study = {"quick": False, "rounds": rounds}
@@ -715,11 +715,9 @@ def study(command: Command, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     words = tiny_study(folder / "tiny.toml", folder / "out")
     first = command.start(*words)
     steps = folder / "out" / "steps"
-    deadline = time.monotonic() + 60
-    while len(list(steps.glob("round/*.json"))) < 1 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    await_that(lambda: list(steps.glob("round/*.json")))
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 130
+    assert first.wait(HANG) == 130
     kept = {path: path.read_bytes() for path in steps.glob("*/*.json")}
     assert kept and not (folder / "out" / "study.html").exists()
     # With the options it was begun with.

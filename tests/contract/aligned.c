@@ -29,8 +29,7 @@ static void require_family_aligns(size_t alignment, size_t size)
     int pattern = size > 0 ? *(unsigned char *)b : 0;
     unsigned char *grown = realloc(b, size * 2 + 100);
     require(grown != NULL);
-    for (size_t i = 0; i < size; i++)
-        require(grown[i] == pattern);
+    require(is_all(grown, pattern, size));
     free(grown);
     unsigned char *shrunk = realloc(c, size / 2 + 1);
     require(shrunk != NULL);

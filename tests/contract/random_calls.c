@@ -37,8 +37,7 @@ static void *allocate(uint64_t *random, size_t size)
     switch (random_next(random) % 8) {
     case 0:
         block = calloc(1, size);
-        for (size_t i = 0; i < size; i++)
-            require(((char *)block)[i] == 0);
+        require(is_all(block, 0, size));
         return block;
     case 1:
         require(posix_memalign(&block, alignment, size) == 0);
@@ -79,8 +78,7 @@ static void resize(uint64_t *random, struct block *block)
     unsigned char pattern = block->bytes[0];
     block->bytes = realloc(block->bytes, size);
     require(block->bytes != NULL);
-    for (size_t i = 0; i < kept; i++)
-        require(block->bytes[i] == pattern);
+    require(is_all(block->bytes, pattern, kept));
     block->size = size;
     fill(block->bytes, size);
 }

@@ -73,8 +73,7 @@ static void churn(bool may_fail)
             require(moved || may_fail);
             if (!moved)
                 continue;
-            for (size_t byte = 0; byte < common; byte++)
-                require(moved[byte] == (char)pattern);
+            require(is_all(moved, pattern, common));
             blocks[i] = moved;
             sizes[i] = size;
             fill(moved, size);

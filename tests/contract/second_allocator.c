@@ -35,8 +35,7 @@ int main(void)
         int pattern = blocks[i][0];
         blocks[i] = realloc(blocks[i], size + 10000);
         require(blocks[i] != NULL);
-        for (size_t byte = 0; byte < size; byte++)
-            require(blocks[i][byte] == pattern);
+        require(is_all(blocks[i], pattern, size));
     }
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);

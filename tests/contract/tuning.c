@@ -34,13 +34,6 @@ static void require_answers(void)
     exercise();
 }
 
-static bool is_all(const unsigned char *bytes, int value, size_t size)
-{
-    while (size > 0 && bytes[size - 1] == value)
-        size--;
-    return size == 0;
-}
-
 static void require_perturbed(size_t size)
 {
     unsigned char *block = malloc(size);

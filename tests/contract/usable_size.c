@@ -69,8 +69,7 @@ int main(int count, char **arguments)
             int pattern = usable[i] > 0 ? blocks[i][0] : 0;
             char *moved = realloc(blocks[i], usable[i] + 1 + random_next(&random) % 5000);
             require(moved != NULL);
-            for (size_t byte = 0; byte < usable[i]; byte++)
-                require(moved[byte] == pattern);
+            require(is_all(moved, pattern, usable[i]));
             free(moved);
         }
     }

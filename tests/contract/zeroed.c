@@ -22,8 +22,7 @@ static void require_zero_after_dirt(size_t size)
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = calloc(size / 4 + 1, 4);
         require(blocks[i] != NULL);
-        for (size_t byte = 0; byte < size; byte++)
-            require(blocks[i][byte] == 0);
+        require(is_all(blocks[i], 0, size));
     }
     for (int i = 0; i < BLOCKS; i++)
         free(blocks[i]);

@@ -17,7 +17,7 @@ def record(kind: int, content: bytes) -> bytes:
 def connection(port: int) -> socket.socket:
     for _ in range(300):
         try:
-            return socket.create_connection(("127.0.0.1", port), timeout=30)
+            return socket.create_connection(("127.0.0.1", port), timeout=600)
         except ConnectionRefusedError:
             time.sleep(0.1)
     raise ConnectionRefusedError("the server does not come up")

@@ -16,13 +16,13 @@ def main() -> None:
     url = f"http://127.0.0.1:{port}" + (sys.argv[3] if len(sys.argv) > 3 else "/")
     for _ in range(300):
         try:
-            urllib.request.urlopen(url, timeout=30).close()
+            urllib.request.urlopen(url, timeout=600).close()
             break
         except URLError:
             time.sleep(0.1)
 
     def ask(_: int) -> str:
-        with urllib.request.urlopen(url, timeout=30) as reply:
+        with urllib.request.urlopen(url, timeout=600) as reply:
             return f"{reply.status} {hashlib.sha256(reply.read()).hexdigest()}"
 
     with ThreadPoolExecutor(4) as pool:

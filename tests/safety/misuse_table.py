@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import Iterable, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from under import BUILD, GLIBC, LIBRARY, Under, described_specs, plain_environment  # noqa: E402
+from under import (  # noqa: E402
+    BUILD,
+    GLIBC,
+    HANG,
+    LIBRARY,
+    Under,
+    described_specs,
+    plain_environment,
+)
 
 MISUSE = BUILD / "tests" / "safety" / "misuse"
 CLASSES = ("caught", "reported", "harmless", "undetected")  # from best to worst
@@ -33,7 +41,6 @@ APART = "over-read"
 
 EXIT_HARMLESS, EXIT_HARMED, EXIT_FAULT_AT_ACCESS, EXIT_FAULT_ELSEWHERE = 0, 1, 77, 78
 CATCHES = {signal.SIGABRT, signal.SIGILL, signal.SIGTRAP}
-LIMIT_SECONDS = 60
 
 Case = tuple[str, str]  # category, name
 
@@ -69,7 +76,7 @@ def run_once(under: Under, case: Case) -> tuple[int, str]:
         env=plain_environment() | under.environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        timeout=LIMIT_SECONDS,
+        timeout=HANG,
         errors="replace",
         check=False,
     )

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from under import BUILD, NOT_FOR_ANY_PROGRAM, described_specs
+from under import BUILD, HANG, NOT_FOR_ANY_PROGRAM, described_specs
 
 SECONDS = float(os.environ.get("ALLOTROPE_STRESS_SECONDS", "0.6"))
 # libc keeps pointers into blocks that the collector of 1992 would not follow.
@@ -21,7 +21,7 @@ def test_no_block_is_lost_or_corrupt(spec: str) -> None:
         env=os.environ | {"ALLOTROPE": spec},
         capture_output=True,
         text=True,
-        timeout=60 + 10 * SECONDS,
+        timeout=HANG + 10 * SECONDS,
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, "")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from allotrope.features.replay.page import advice
 from conftest import Command
-from under import BUILD
+from under import BUILD, HANG
 
 PROGRAM = str(BUILD / "tests" / "trace" / "allocating")
 EVENTS = str(BUILD / "trace" / "allotrope-events")
@@ -167,7 +167,7 @@ def test_a_killed_writer_holds_nobody_up(command: Command, tmp_path: Path) -> No
     os.kill(writer.pid, signal.SIGKILL)
     writer.stdout.read()  # until gawk has ended, which the writer does not outlive
     assert done.exists()
-    assert writer.wait(60) == -signal.SIGKILL
+    assert writer.wait(HANG) == -signal.SIGKILL
 
 
 def test_a_cut_file_gives_what_came_before(command: Command, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from under import BUILD, HANG, SOURCE
+from under import BUILD, HANG, SOURCE, await_that
 
 import numpy as np
 
@@ -412,7 +412,7 @@ def test_an_interrupt_leaves_a_shorter_trace_that_is_sound(tmp_path: Path) -> No
     trace = tmp_path / "run.alt"
     process = started(trace)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) == 128 + signal.SIGINT
+    assert process.wait(HANG) == 128 + signal.SIGINT
     references, error = references_of(trace)
     assert references > 1000000 and error is None
 
@@ -486,7 +486,7 @@ def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
     process = started(trace)
     (program,) = recorders_of(process)
     os.kill(program, signal.SIGKILL)
-    assert process.wait(30) == 128 + signal.SIGKILL
+    assert process.wait(HANG) == 128 + signal.SIGKILL
     assert process.stderr is not None and "was killed" in process.stderr.read()
     references, error = references_of(trace)
     assert references > 1000000 and error is not None and "cut short" in error
@@ -495,12 +495,10 @@ def test_a_killed_program_leaves_what_it_had_recorded(tmp_path: Path) -> None:
 def test_a_killed_consumer_leaves_no_orphan_and_a_readable_part(tmp_path: Path) -> None:
     trace = tmp_path / "run.alt"
     process = started(trace)
-    time.sleep(1)
+    await_that(lambda: trace.exists() and trace.stat().st_size > 10000)
     process.kill()
-    process.wait(30)
-    deadline = time.monotonic() + 20
-    while recorders_of(process) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    process.wait(HANG)
+    await_that(lambda: not recorders_of(process))
     assert recorders_of(process) == []
     _, error = references_of(trace)
     assert error is not None and "at byte" in error
@@ -536,9 +534,8 @@ def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
         for consumer in consumers_of(process):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(consumer, signal.SIGKILL)
-        status = process.wait(60)
-        deadline = time.monotonic() + 60
-        while recorders_of(process) and time.monotonic() < deadline:
+        status = process.wait(HANG)
+        while recorders_of(process) and time.monotonic() < start + HANG:
             time.sleep(0.01)
         assert recorders_of(process) == []
         for trace in tmp_path.glob("run*.alt"):
@@ -564,9 +561,8 @@ def test_the_death_of_a_follower_ends_the_program_with_a_line(
         line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        deadline = time.monotonic() + 60
-        while not (traces := list(tmp_path.iterdir())) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        await_that(lambda: list(tmp_path.iterdir()))
+        traces = list(tmp_path.iterdir())
         pattern = ["pgrep", "-s", str(process.pid), "-f", "--", "--consume="]
         done = subprocess.run(pattern, capture_output=True, text=True, check=True)
         os.kill(int(done.stdout), signal.SIGKILL)
