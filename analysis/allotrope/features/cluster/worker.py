@@ -65,8 +65,8 @@ def introduce(
 
 def measure(question: Mapping[str, Any]) -> dict[str, Any]:
     """One program, all contenders, all rounds. question: `expected`, as for unlike(); `command`,
-    its `environment` and `directory`. Returns the `host`, and either what is `unlike` or the process's
-    `status`, `output` and `errors`."""
+    its `environment` and `directory`. Returns the `host`, and either what is `unlike` or the
+    process's `status`, `output` and `errors`."""
     host = {"host": platform.node()}
     if differences := unlike(question["expected"]):
         return host | {"unlike": differences}
