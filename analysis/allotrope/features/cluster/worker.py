@@ -94,7 +94,7 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _surroundings() -> tuple[str, Callable[[], bool]]:
     """The worker's scratch folder, and whether nobody waits for this task any more."""
-    from distributed import get_worker  # type: ignore[attr-defined]
+    from distributed import get_worker
 
     worker = get_worker()
     key = worker.get_current_task()
