@@ -8,6 +8,7 @@ import contextlib
 import logging
 import platform
 import re
+import signal
 from typing import Any, Iterator
 
 from ...system.errors import UserError
@@ -57,15 +58,27 @@ def scheduler_address(address: str) -> Iterator[str]:
     # Nothing of Dask's own is to be busy beside a measurement.
     quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
     with settings.config.set(quiet):
-        with dask().LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        ) as cluster:
+        with _ignored_interrupts():
+            cluster = dask().LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster:
             yield cluster.scheduler_address
+
+
+@contextlib.contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Workers that are started meanwhile ignore a terminal's Ctrl-C, which is the client's."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

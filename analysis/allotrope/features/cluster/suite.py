@@ -14,13 +14,13 @@ the scheduler is lost, what is not in the store is submitted to the next that an
 
 import json
 import os
-import shlex
 import sys
 import time
 import uuid
 from typing import Any, Callable, Mapping
 
 from ...system.errors import UserError
+from ...system.machine import machine_facts
 from ...system.native import last_line
 from ...system.places import PLACES, found_by
 from ..suite.measure import SuiteRun, begin_state, duration, is_inherited, save_state
@@ -29,6 +29,9 @@ from . import worker
 from .connection import PATIENCE_SECONDS, connected, dask, other_versions, scheduler_address
 
 STATE_SCHEMA = "allotrope.suite-steps/1"
+# How the command on a worker ends when its document is whole: all went well, or an allocator or the
+# program failed, which is a result too.
+MEASURED = (0, 1)
 LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
 Entry = dict[str, Any]
 Announce = Callable[[str], None]
@@ -54,6 +57,9 @@ class Steps:
 
     def keep(self, name: str, entry: Entry) -> None:
         self.entries.setdefault(name, entry)
+        self.save()
+
+    def save(self) -> None:
         save_state(self.run, STATE_SCHEMA, self.entries)
 
     def all_entries(self) -> list[Entry]:
@@ -92,15 +98,16 @@ def measure_on_cluster(
                 try:
                     with connected(scheduler, patience) as client:
                         Submission(client, steps, announce, patience).measure_all()
-                except SchedulerLost:
+                except (SchedulerLost, dask().comm.CommClosedError):
                     left = ", ".join(steps.missing())
                     announce(f"the scheduler was lost; to be submitted anew: {left}")
     except KeyboardInterrupt:
         run.interrupted = True
-        announce(f"interrupted; --resume continues from {run.state}")
+        kept = f"; --resume continues from {run.state}" if run.state.exists() else ""
+        announce(f"interrupted{kept}")
     entries = steps.all_entries()
     machines = [entry["comparison"]["machine"] for entry in entries if entry["comparison"]]
-    document = assemble(run, machines[0] if machines else {}, entries)
+    document = assemble(run, machines[0] if machines else machine_facts(), entries)
     return document, not steps.missing() and not steps.failures
 
 
@@ -123,6 +130,7 @@ class Submission:
         like the client, or are no more."""
         self.expected = worker.fingerprints(depends_on(self.steps.run))
         self.know_workers()
+        self.steps.save()
         try:
             while self.waiting or self.under_way:
                 self.submit()
@@ -203,12 +211,14 @@ class Submission:
             return
         if "unlike" in result:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
-        entry = entry_of(name, result)
-        if entry["status"] == "failed" and entry["comparison"] is None and result["status"] == 2:
-            self.steps.failures[name] = entry["reason"]
-        else:
-            self.steps.keep(name, entry)
-        self.tell(name, result["host"])
+        host, status = result["host"], result["status"]
+        if status not in MEASURED:
+            said = last_line(result["errors"].encode()) or "without a word"
+            self.steps.failures[name] = f"on {host} the command ended with status {status} ({said})"
+            self.announce(f"{name}: {self.steps.failures[name]}")
+            return
+        self.steps.keep(name, entry_of(name, result))
+        self.tell(name, host)
 
     def tell(self, name: str, host: str) -> None:
         self.done += 1
@@ -270,12 +280,7 @@ def question(run: SuiteRun, name: str, expected: Mapping[str, str | None]) -> di
 
 
 def entry_of(name: str, result: Mapping[str, Any]) -> Entry:
-    """The program's entry in the suite's document, from what the command on the worker wrote."""
-    try:
-        entries = json.loads(result["output"])["programs"]
-    except ValueError:
-        said = last_line(result["errors"].encode()) or shlex.quote(result["output"][:80])
-        entry = failed_entry(name, f"ended with status {result['status']} ({said})")
-        return entry | {"host": result["host"]}
+    """The program's entry in the document that the command on the worker wrote."""
+    entries = json.loads(result["output"])["programs"]
     found: Entry = next(entry for entry in entries if entry["name"] == name)
     return found | {"host": result["host"]}

@@ -20,6 +20,8 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 # The same file for every user and every worker of a host. /tmp is the one folder that all have.
 SLOT = "/tmp/allotrope-timing-slot"
+# It ends with the worker. A worker may ignore INT, which programs under test are not to inherit.
+PREFIX = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 POLL_SECONDS = 0.2
 
 
@@ -65,8 +67,8 @@ def introduce(
 
 def measure(question: Mapping[str, Any]) -> dict[str, Any]:
     """One program, all contenders, all rounds. question: `expected`, as for unlike(); `command`,
-    its `environment` and `directory`. Returns the `host`, and either what is `unlike` or the process's
-    `status`, `output` and `errors`."""
+    its `environment` and `directory`. Returns the `host`, and either what is `unlike` or the
+    process's `status`, `output` and `errors`."""
     host = {"host": platform.node()}
     if differences := unlike(question["expected"]):
         return host | {"unlike": differences}
@@ -75,7 +77,7 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
         # Its scratch is the worker's, which Dask removes behind a worker that was killed, too.
         state = os.path.join(folder, f"{os.urandom(8).hex()}.state")
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", *question["command"], "--state", state],
+            [*PREFIX, *question["command"], "--state", state],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,6 +85,7 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
             env=question["environment"],
             cwd=question["directory"],
             pass_fds=[slot],
+            start_new_session=True,  # a terminal's Ctrl-C is the client's
         )
         output, errors = _wait(process, is_cancelled)
         Path(state).unlink(missing_ok=True)
@@ -91,7 +94,7 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _surroundings() -> tuple[str, Callable[[], bool]]:
     """The worker's scratch folder, and whether nobody waits for this task any more."""
-    from distributed import get_worker  # type: ignore[attr-defined]
+    from distributed import get_worker
 
     worker = get_worker()
     key = worker.get_current_task()

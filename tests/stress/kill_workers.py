@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""A suite on a cluster whose workers are killed at random: nothing is lost, nothing doubled.
+
+    /usr/bin/python3 tests/stress/kill_workers.py [RUNS]      (50; run in the build directory)
+
+Each run measures a suite of two programs on two workers. A worker is killed at a random moment, up
+to three times, and a new one started in its place. In the end every program is there once, with all
+of its rounds, and its deterministic figures are those of one machine.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in (".", "analysis")]
+os.environ.setdefault("ALLOTROPE_BUILD_DIR", os.getcwd())
+
+from conftest import Command  # noqa: E402
+from test_cluster import TWO, Cluster, deterministic, read, words  # noqa: E402
+from under import BUILD, HANG  # noqa: E402
+
+MOST_KILLS = 3  # Dask gives a task up when four workers have ended under it
+LONGEST_WAIT = 6.0
+
+
+def one_run(suite: Path, folder: Path) -> tuple[int, str]:
+    """How many workers were killed, and what the command said."""
+    cluster = Cluster(folder)
+    kills = 0
+    try:
+        for _ in range(2):
+            cluster.start_worker()
+        started = Command(BUILD).start(
+            *words(suite, folder, "--cluster", cluster.address),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        while kills < MOST_KILLS and started.poll() is None:
+            try:
+                started.wait(random.uniform(0, LONGEST_WAIT))
+            except subprocess.TimeoutExpired:
+                cluster.workers.pop(random.randrange(2)).kill()
+                cluster.start_worker()
+                kills += 1
+        _, errors = started.communicate(timeout=HANG)
+        if started.returncode != 0:
+            raise SystemExit(f"status {started.returncode}: {errors}")
+        return kills, errors
+    finally:
+        cluster.end()
+
+
+def main() -> int:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    killed = wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        suite = Path(name, "suite.toml")
+        suite.write_text(TWO)
+        folder = Path(name, "0000")
+        folder.mkdir()
+        subprocess.run(Command(BUILD).line(*words(suite, folder)), check=True, capture_output=True)
+        expected = deterministic(read(folder))
+        for number in range(1, runs + 1):
+            folder = Path(name, f"{number:04}")
+            folder.mkdir()
+            kills, errors = one_run(suite, folder)
+            same = deterministic(read(folder)) == expected
+            once = errors.count(" was measured on ") == len(expected)
+            killed, wrong = killed + kills, wrong + (not same or not once)
+            said = "same" if same and once else f"DIFFERENT: {errors}"
+            print(f"run {number}: {kills} workers killed, {said}", flush=True)
+    print(f"{runs} runs, {killed} workers killed, {wrong} runs with other figures")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
