@@ -19,7 +19,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("."
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", os.getcwd())
 
 from conftest import Command  # noqa: E402
-from test_cluster import TWO, Cluster, deterministic, read, words  # noqa: E402
+from test_cluster import TWO, Cluster, begin, deterministic, read, words  # noqa: E402
 from under import BUILD, HANG  # noqa: E402
 
 MOST_KILLS = 3  # Dask gives a task up when four workers have ended under it
@@ -33,11 +33,7 @@ def one_run(suite: Path, folder: Path) -> tuple[int, str]:
     try:
         for _ in range(2):
             cluster.start_worker()
-        started = Command(BUILD).start(
-            *words(suite, folder, "--cluster", cluster.address),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        started = begin(Command(BUILD), suite, folder, cluster)
         while kills < MOST_KILLS and started.poll() is None:
             try:
                 started.wait(random.uniform(0, LONGEST_WAIT))
@@ -61,7 +57,7 @@ def main() -> int:
         suite.write_text(TWO)
         folder = Path(name, "0000")
         folder.mkdir()
-        subprocess.run(Command(BUILD).line(*words(suite, folder)), check=True, capture_output=True)
+        Command(BUILD).run(*words(suite, folder)).check_returncode()
         expected = deterministic(read(folder))
         for number in range(1, runs + 1):
             folder = Path(name, f"{number:04}")
