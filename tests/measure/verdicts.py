@@ -4,10 +4,11 @@
     python3 tests/measure/verdicts.py simulate             noise from a model; a minute
     python3 tests/measure/verdicts.py same --file F        glibc with itself, under loads 0 to 8
     python3 tests/measure/verdicts.py slower --file F      a planted 5% slow-down
+    python3 tests/measure/verdicts.py both --file F        slower, then same: F.slower and F.same
 
 Every second one asks with --until; with --duet all are duets. `same` and `slower` measure with the
 command's own code. F has a line of JSON for each comparison; one that is there is not measured
-again, so an interrupted measurement goes on. A load of n is n processes that compute for random
+again, so an interrupted measurement goes on. What is asked for of each: ASKED. A load of n is n processes that compute for random
 stretches of 20 to 500 ms, with pauses in between that are a fifth as long.
 
 A comparison of glibc with itself is wrong when any of its eight quantities is called better or
@@ -52,6 +53,8 @@ WRONG = (Outcome.BETTER, Outcome.WORSE)
 SLOW_DOWN = 1.05
 UNTIL = 0.02
 LOADS = (0, 1, 2, 4, 8)
+# Comparisons, and of so many of them: at most that may be wrong, at least that must be found.
+ASKED = {"same": (200, 4), "slower": (100, 96)}
 
 
 # The model
@@ -246,9 +249,15 @@ def report(kind: str, known: list[dict[str, Any]]) -> None:
         for one in told:
             words = {name: word for name, word in one["verdicts"].items() if word in WRONG}
             print(f"  load {one['load']}, until {one['until']}: {words}")
-    else:
+    found = 0
+    if kind == "slower":
         found = sum(one["verdicts"]["cpu_seconds"] == Outcome.WORSE for one in known)
         print(f"worse in CPU: {found}")
+    pairs, limit = ASKED[kind]
+    if len(known) >= pairs:
+        kept = len(told) <= limit if kind == "same" else found >= limit
+        bound = f"at most {limit}" if kind == "same" else f"at least {limit}"
+        print(f"asked for: {bound} of {pairs}: {'kept' if kept else 'NOT kept'}")
     for count, until in sorted({(one["load"], one["until"] or 0) for one in known}):
         those = [one for one in known if (one["load"], one["until"] or 0) == (count, until)]
         how = f"until {until:.0%}" if until else "as chosen"
@@ -270,7 +279,7 @@ def middles(those: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["simulate", "same", "slower"])
+    parser.add_argument("what", choices=["simulate", "same", "slower", "both"])
     parser.add_argument("--pairs", type=int, help="comparisons; default 200 and 100")
     parser.add_argument("--trials", type=int, default=40_000)
     parser.add_argument("--most-rounds", type=int, default=MOST_ROUNDS, help="with --until")
@@ -284,9 +293,13 @@ def main() -> None:
         return
     if options.file is None:
         parser.error(f"{options.what} needs --file")
-    pairs = options.pairs or {"same": 200, "slower": 100}[options.what]
     settings = {"most_rounds": options.most_rounds, "rounds": options.rounds}
-    measure_all(options.what, pairs, options.file, settings | {"duet": options.duet})
+    settings |= {"duet": options.duet}
+    both = options.what == "both"
+    for kind in ("slower", "same") if both else (options.what,):
+        file = Path(f"{options.file}.{kind}") if both else options.file
+        print(f"{kind}:", flush=True)
+        measure_all(kind, options.pairs or ASKED[kind][0], file, settings)
 
 
 if __name__ == "__main__":
