@@ -85,6 +85,9 @@ struct heap_policy {
     size_t heap_bytes;  /* size of the state */
     /* Options of the algorithm itself, as published: those of the classic preset. May be NULL. */
     const struct option_description *options;
+    /* The policy that serves in place of this one where the options ask for it; NULL: always this
+     * one. Whoever makes a heap asks first: heap_policy_for. */
+    const struct heap_policy *(*instead)(const void *options);
 
     /* state is zero. options: the heap's own struct, struct knuth_options say; NULL if it has none.
      * Takes no memory yet. */
@@ -118,6 +121,13 @@ struct heap_policy {
     /* Walks everything and checks all that is true of the structure. For tests and fuzzers. */
     bool (*is_valid)(void *heap);
 };
+
+/* The policy that the options ask for. */
+static inline const struct heap_policy *heap_policy_for(const struct heap_policy *policy,
+                                                        const void *options)
+{
+    return policy->instead ? policy->instead(options) : policy;
+}
 
 /* realloc as published: stay, move in the algorithm's own way, or allocate, copy, free. NULL when
  * there is no memory: the block is untouched. */

@@ -41,11 +41,16 @@
  *       next, previous of its slabs
  *     slab.thread_heap                  owning thread; new: with `lock`      store, release
  *     slab.base, block_bytes, granules  owning thread, with `lock`           not atomic
- *       reciprocal, capacity
+ *       reciprocal, capacity, zero,
+ *       class_index, few_words
+ *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
+ *                                                                            stopped
  *     slab.queued                       any thread sets                      exchange, seq_cst
  *                                       owning thread clears, which has      store, seq_cst
  *                                       taken the slab from a queue
  *     slab.next_queued                  who pushes the slab                  before the push
+ *     thread_heap.alive                 its thread; when the heap thaws,     not atomic
+ *                                       whoever thaws it, with `lock`
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
  *                                       owning thread takes all              exchange, acquire
@@ -176,7 +181,7 @@ struct thread_heap {
     struct remote_queue remote_queue;
     struct thread_heap *next; /* of those without a thread */
     struct delay *delay;      /* of alloc/checked; stays when the thread ends */
-    bool alive;               /* it has one */
+    bool alive;               /* a thread has it */
     bool in_slow_path;        /* [one operation] */
 };
 

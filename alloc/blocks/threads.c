@@ -206,7 +206,7 @@ static void abandon_bin(struct bin *bin)
 }
 
 /* In an operation, or when the heap thaws; then for a thread that has ended. */
-static void retire_thread_heap(struct thread_heap *heap)
+static void give_up_thread_heap(struct thread_heap *heap)
 {
     flush_local_free(heap);
     lock_acquire(&blocks_heap.lock);
@@ -220,11 +220,11 @@ static void retire_thread_heap(struct thread_heap *heap)
 }
 
 /* In the child the heap has been taken from its thread by now, as all others have. */
-static void retire_deferred(const uintptr_t *words)
+static void give_up_deferred(const uintptr_t *words)
 {
     struct thread_heap *heap = (struct thread_heap *)words[0];
     if (heap->alive)
-        retire_thread_heap(heap);
+        give_up_thread_heap(heap);
 }
 
 void blocks_thread_exit(void)
@@ -232,12 +232,12 @@ void blocks_thread_exit(void)
     struct thread_heap *heap = thread_heap;
     if (operation_begin()) {
         if (heap->alive)
-            retire_thread_heap(heap);
+            give_up_thread_heap(heap);
         thread_heap = (struct thread_heap *)&exited_heap;
         operation_end();
     } else {
         if (heap->alive)
-            defer_one(retire_deferred, heap);
+            defer_one(give_up_deferred, heap);
         thread_heap = (struct thread_heap *)&exited_heap;
         frozen_end();
     }

@@ -20,7 +20,7 @@ static size_t plain_alignment; /* of what policy->alloc returns */
 
 bool classic_init(const struct heap_policy *chosen, const void *options, size_t alignment)
 {
-    policy = chosen;
+    policy = heap_policy_for(chosen, options);
     plain_alignment = alignment;
     window_init(0);
     fork_blocks_init();

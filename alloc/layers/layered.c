@@ -36,6 +36,7 @@ __thread struct thread_cache *thread_cache = &unstarted_cache;
 
 static struct {
     const struct layered_policy *policy;
+    const struct heap_policy *heap; /* that serves the options */
     const void *heap_options;
     _Atomic size_t large_bytes; /* changed by layered_tune, at any time */
     size_t cache_bytes;
@@ -52,7 +53,7 @@ static struct depot depot = {.lock = LOCK_INITIALIZER(RANK_DEPOT)};
 
 static const struct heap_policy *heap_policy(void)
 {
-    return layers.policy->heap;
+    return layers.heap;
 }
 
 /* Arenas and caches. */
@@ -103,6 +104,7 @@ bool layered_init(const struct layered_policy *policy, const void *heap_options,
                   const struct layered_options *options)
 {
     layers.policy = policy;
+    layers.heap = heap_policy_for(policy->heap, heap_options);
     layers.heap_options = heap_options;
     layers.arena_limit = arena_limit_of(options->arenas);
     layers.cache_bytes = options->cache_bytes;
@@ -757,7 +759,7 @@ bool layered_owns(const void *address)
 /* Threads and fork. */
 
 /* In an operation, or when the heap thaws. */
-static void retire_cache(struct thread_cache *cache)
+static void give_up_cache(struct thread_cache *cache)
 {
     empty_cache(cache);
     lock_acquire(&layers.lock);
@@ -775,11 +777,11 @@ static void retire_cache(struct thread_cache *cache)
 }
 
 /* In the child the cache is an orphan by now, as all others. */
-static void retire_deferred(const uintptr_t *words)
+static void give_up_deferred(const uintptr_t *words)
 {
     struct thread_cache *cache = (struct thread_cache *)words[0];
     if (!cache->is_orphan)
-        retire_cache(cache);
+        give_up_cache(cache);
 }
 
 void layered_thread_exit(void)
@@ -789,10 +791,10 @@ void layered_thread_exit(void)
     if (cache == &exited_cache || cache == &unstarted_cache)
         return;
     if (operation_begin()) {
-        retire_cache(cache);
+        give_up_cache(cache);
         operation_end();
     } else {
-        defer_one(retire_deferred, cache);
+        defer_one(give_up_deferred, cache);
         frozen_end();
     }
 }

@@ -27,7 +27,7 @@
  * lies within free memory, which is the algorithm's own check for a double free. A block that is
  * freed when there is no memory for another array waits, in itself, for the next chance.
  *
- * Not as published, where tree=fast asks for it: another heap serves (tagged_heap.c), in which a
+ * Not as published, where tree=fast asks for it: another policy serves (tagged_heap.c), in which a
  * freed block finds its neighbours by tags, smaller free blocks hang in bins, and the tree, of the
  * larger ones, stays shallow (free_tree.c).
  *
@@ -36,6 +36,7 @@
  */
 #include "alloc/policies/cartesian.h"
 
+#include "alloc/policies/tagged_heap.h"
 #include "vm/message.h"
 #include "vm/metadata.h"
 #include "vm/pages.h"
@@ -64,11 +65,8 @@ static void cartesian_init(void *state, struct page_source *pages, const void *o
     const struct cartesian_options *chosen = options;
     heap->pages = pages;
     heap->counters.on = chosen->counters;
-    heap->fast = chosen->tree == CARTESIAN_TREE_FAST;
     heap->least_bytes = chosen->least_bytes;
     heap->alignment = block_alignment_of(chosen->alignment);
-    heap->tagged =
-        (struct tagged_heap){.pages = pages, .has_tree = true, .counters.on = chosen->counters};
 }
 
 /* Bytes of the block that serves a request: a multiple of the alignment. */
@@ -363,10 +361,6 @@ static size_t allocated_block_bytes(const struct cartesian_heap *heap, const cha
 static void cartesian_free(void *state, void *payload)
 {
     struct cartesian_heap *heap = state;
-    if (heap->fast) {
-        tagged_free(&heap->tagged, payload);
-        return;
-    }
     size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, header_before(payload), bytes);
 }
@@ -425,8 +419,6 @@ static __attribute__((noinline)) void *take_nodeless(struct cartesian_heap *heap
 static void *cartesian_alloc(void *state, size_t size)
 {
     struct cartesian_heap *heap = state;
-    if (heap->fast)
-        return tagged_alloc(&heap->tagged, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     if (__builtin_expect(heap->nodeless != NULL, 0) &&
@@ -456,8 +448,6 @@ static void shed(struct cartesian_heap *heap, char *block, size_t bytes, size_t 
 static void *cartesian_alloc_aligned(void *state, size_t alignment, size_t size)
 {
     struct cartesian_heap *heap = state;
-    if (heap->fast)
-        return tagged_alloc_aligned(&heap->tagged, alignment, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(heap, size);
@@ -496,8 +486,6 @@ static size_t grow_into(struct cartesian_heap *heap, struct cartesian_node **lin
 static bool cartesian_resize(void *state, void *payload, size_t size)
 {
     struct cartesian_heap *heap = state;
-    if (heap->fast)
-        return tagged_resize(&heap->tagged, payload, size);
     size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = header_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
@@ -517,8 +505,6 @@ static bool cartesian_resize(void *state, void *payload, size_t size)
 static size_t cartesian_usable_size(void *state, const void *payload)
 {
     const struct cartesian_heap *heap = state;
-    if (heap->fast)
-        return tagged_usable_size(&heap->tagged, payload);
     uint64_t opened = head_of(heap, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - CARTESIAN_HEADER_BYTES : 0;
 }
@@ -585,10 +571,6 @@ static bool count_node(void *argument, const struct cartesian_node *node, size_t
 static void cartesian_statistics(void *state, struct heap_statistics *statistics)
 {
     const struct cartesian_heap *heap = state;
-    if (heap->fast) {
-        tagged_statistics(&heap->tagged, statistics);
-        return;
-    }
     visit_tree(heap, count_node, statistics);
     add_counters(statistics, &heap->counters);
 }
@@ -648,11 +630,7 @@ static bool walk_segments(struct cartesian_heap *heap, heap_visitor *visit, void
 
 static void cartesian_walk(void *state, heap_visitor *visit, void *argument)
 {
-    struct cartesian_heap *heap = state;
-    if (heap->fast)
-        tagged_walk(&heap->tagged, visit, argument);
-    else
-        walk_segments(heap, visit, argument);
+    walk_segments(state, visit, argument);
 }
 
 struct tree_check {
@@ -683,8 +661,6 @@ static void count_tree_blocks(void *argument, const struct block_info *info)
 static bool cartesian_is_valid(void *state)
 {
     struct cartesian_heap *heap = state;
-    if (heap->fast)
-        return tagged_is_valid(&heap->tagged);
     struct tree_check tree = {.heap = heap};
     uint64_t free_blocks = 0, waiting = 0, spare = 0;
     if (!visit_tree(heap, check_node, &tree) ||
@@ -700,6 +676,11 @@ static bool cartesian_is_valid(void *state)
            tree.nodes + spare + fresh + 1 == node_limit(heap);
 }
 
+#define DESCRIPTION                                                                            \
+    .name = "cartesian", .title = "better fit in a Cartesian tree (Stephenson, SunOS)",        \
+    .source = "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983", \
+    .options = cartesian_options
+
 const struct option_description cartesian_options[] = {
     CARTESIAN_OPTIONS(0, CARTESIAN_TREE_PUBLISHED, false),
     ALIGNMENT_OPTION(0, struct cartesian_options, alignment),
@@ -707,12 +688,33 @@ const struct option_description cartesian_options[] = {
     {.key = ""},
 };
 
+/* tree=fast. */
+
+static void fast_init(void *state, struct page_source *pages, const void *options)
+{
+    struct tagged_heap *heap = state;
+    const struct cartesian_options *chosen = options;
+    heap->pages = pages;
+    heap->has_tree = true;
+    heap->counters.on = chosen->counters;
+}
+
+static const struct heap_policy fast_policy = {
+    DESCRIPTION,
+    .init = fast_init,
+    TAGGED_FUNCTIONS,
+};
+
+static const struct heap_policy *policy_for(const void *options)
+{
+    const struct cartesian_options *chosen = options;
+    return chosen->tree == CARTESIAN_TREE_FAST ? &fast_policy : &cartesian_policy;
+}
+
 const struct heap_policy cartesian_policy = {
-    .name = "cartesian",
-    .title = "better fit in a Cartesian tree (Stephenson, SunOS)",
-    .source = "C. J. Stephenson, Fast Fits: New Methods for Dynamic Storage Allocation, 1983",
+    DESCRIPTION,
+    .instead = policy_for,
     .heap_bytes = sizeof(struct cartesian_heap),
-    .options = cartesian_options,
     .init = cartesian_init,
     .alloc = cartesian_alloc,
     .alloc_aligned = cartesian_alloc_aligned,

@@ -8,7 +8,6 @@
 #include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
-#include "alloc/policies/tagged_heap.h"
 #include "alloc/heap.h"
 
 enum { CARTESIAN_HEADER_BYTES = TAG_BYTES };
@@ -28,9 +27,7 @@ struct cartesian_heap {
     unsigned patience;  /* how many requests until it does */
     size_t least_bytes; /* of a block */
     size_t alignment;
-    bool fast; /* all is done by the tagged heap */
     struct counters counters;
-    struct tagged_heap tagged;
 };
 
 enum cartesian_tree { CARTESIAN_TREE_PUBLISHED, CARTESIAN_TREE_FAST };

@@ -38,8 +38,8 @@
  * the other blocks leaves the wilderness only. Blocks lie where they would lie; fewer are looked
  * at. A search may still look at every free block.
  *
- * Where search=binned asks for it, another heap serves (tagged_heap.c): free blocks hang in bins by
- * size, there is no rover, and a live block has one tag.
+ * Where search=binned asks for it, another policy serves (tagged_heap.c): free blocks hang in bins
+ * by size, there is no rover, and a live block has one tag.
  *
  * And where end=checked asks for it, the two tags of a block that comes back, and of a free one
  * below it, must agree: a write just past its end has damaged the upper.
@@ -50,6 +50,7 @@
  */
 #include "alloc/policies/knuth.h"
 
+#include "alloc/policies/tagged_heap.h"
 #include "vm/message.h"
 #include "vm/pages.h"
 
@@ -69,12 +70,9 @@ static void knuth_init(void *state, struct page_source *pages, const void *optio
     heap->pages = pages;
     heap->cut_from_end = chosen->cut == KNUTH_CUT_END;
     heap->short_search = chosen->search == KNUTH_SEARCH_SHORT;
-    heap->binned = chosen->search == KNUTH_SEARCH_BINNED;
     heap->counters.on = chosen->counters;
     heap->looks_at_end = chosen->end == KNUTH_END_CHECKED;
     heap->alignment = block_alignment_of(chosen->alignment);
-    heap->tagged = (struct tagged_heap){
-        .pages = pages, .cut_from_end = heap->cut_from_end, .counters.on = chosen->counters};
 }
 
 /* Blocks and tags. */
@@ -382,8 +380,6 @@ static char *take(struct knuth_heap *heap, struct knuth_free_block *block, size_
 static void *knuth_alloc(void *state, size_t size)
 {
     struct knuth_heap *heap = state;
-    if (heap->binned)
-        return tagged_alloc(&heap->tagged, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
     size_t bytes = block_bytes(heap, size);
@@ -394,10 +390,6 @@ static void *knuth_alloc(void *state, size_t size)
 static void knuth_free(void *state, void *payload)
 {
     struct knuth_heap *heap = state;
-    if (heap->binned) {
-        tagged_free(&heap->tagged, payload);
-        return;
-    }
     size_t bytes = allocated_block_bytes(heap, "free", payload);
     release(heap, tag_before(payload), bytes);
 }
@@ -417,8 +409,6 @@ static void shed(struct knuth_heap *heap, char *block, size_t bytes, size_t need
 static void *knuth_alloc_aligned(void *state, size_t alignment, size_t size)
 {
     struct knuth_heap *heap = state;
-    if (heap->binned)
-        return tagged_alloc_aligned(&heap->tagged, alignment, size);
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(heap, size);
@@ -461,8 +451,6 @@ static size_t grow_into(struct knuth_heap *heap, struct knuth_free_block *upper,
 static bool knuth_resize(void *state, void *payload, size_t size)
 {
     struct knuth_heap *heap = state;
-    if (heap->binned)
-        return tagged_resize(&heap->tagged, payload, size);
     size_t bytes = allocated_block_bytes(heap, "realloc", payload);
     char *block = tag_before(payload);
     if (size >> (TAG_SIZE_BITS - 1) != 0)
@@ -484,17 +472,15 @@ static bool knuth_resize(void *state, void *payload, size_t size)
 static size_t knuth_usable_size(void *state, const void *payload)
 {
     const struct knuth_heap *heap = state;
-    if (heap->binned)
-        return tagged_usable_size(&heap->tagged, payload);
     uint64_t opened = head_of(heap, payload);
     return tag_is(opened, TAG_LIVE) ? tag_size(opened) - KNUTH_TAGS_BYTES : 0;
 }
 
 static struct block_waste knuth_waste(void *state, const void *payload)
 {
-    const struct knuth_heap *heap = state;
+    (void)state;
     (void)payload;
-    return (struct block_waste){.header_bytes = heap->binned ? TAG_BYTES : KNUTH_TAGS_BYTES};
+    return (struct block_waste){.header_bytes = KNUTH_TAGS_BYTES};
 }
 
 /* Looking in from outside. */
@@ -550,20 +536,12 @@ static bool walk_segments(const struct knuth_heap *heap, heap_visitor *visit, vo
 
 static void knuth_walk(void *state, heap_visitor *visit, void *argument)
 {
-    struct knuth_heap *heap = state;
-    if (heap->binned)
-        tagged_walk(&heap->tagged, visit, argument);
-    else
-        walk_segments(heap, visit, argument);
+    walk_segments(state, visit, argument);
 }
 
 static void knuth_statistics(void *state, struct heap_statistics *statistics)
 {
     const struct knuth_heap *heap = state;
-    if (heap->binned) {
-        tagged_statistics(&heap->tagged, statistics);
-        return;
-    }
     const struct knuth_free_block *block = heap->rover;
     for (size_t bytes = 0; bytes < heap->free_bytes; bytes += free_block_bytes(block)) {
         statistics->free_blocks++;
@@ -616,13 +594,17 @@ static bool list_is_valid(const struct knuth_heap *heap, size_t count)
 static bool knuth_is_valid(void *state)
 {
     struct knuth_heap *heap = state;
-    if (heap->binned)
-        return tagged_is_valid(&heap->tagged);
     struct census census = {.fencepost = heap->fencepost};
     return walk_segments(heap, count_block, &census) && !census.unmerged &&
            census.free_bytes == heap->free_bytes && census.largest <= heap->bound &&
            list_is_valid(heap, census.free_blocks);
 }
+
+#define DESCRIPTION                                                                      \
+    .name = "knuth",                                                                     \
+    .title = "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)", \
+    .source = "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5",               \
+    .options = knuth_options
 
 const struct option_description knuth_options[] = {
     KNUTH_OPTIONS(0, KNUTH_SEARCH_PUBLISHED, false),
@@ -631,12 +613,33 @@ const struct option_description knuth_options[] = {
     {.key = ""},
 };
 
+/* search=binned. */
+
+static void binned_init(void *state, struct page_source *pages, const void *options)
+{
+    struct tagged_heap *heap = state;
+    const struct knuth_options *chosen = options;
+    heap->pages = pages;
+    heap->cut_from_end = chosen->cut == KNUTH_CUT_END;
+    heap->counters.on = chosen->counters;
+}
+
+static const struct heap_policy binned_policy = {
+    DESCRIPTION,
+    .init = binned_init,
+    TAGGED_FUNCTIONS,
+};
+
+static const struct heap_policy *policy_for(const void *options)
+{
+    const struct knuth_options *chosen = options;
+    return chosen->search == KNUTH_SEARCH_BINNED ? &binned_policy : &knuth_policy;
+}
+
 const struct heap_policy knuth_policy = {
-    .name = "knuth",
-    .title = "boundary-tag first fit with a roving pointer (Knuth, as built by Moraes)",
-    .source = "D. E. Knuth, The Art of Computer Programming, vol. 1, 2.5",
+    DESCRIPTION,
+    .instead = policy_for,
     .heap_bytes = sizeof(struct knuth_heap),
-    .options = knuth_options,
     .init = knuth_init,
     .alloc = knuth_alloc,
     .alloc_aligned = knuth_alloc_aligned,

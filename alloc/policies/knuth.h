@@ -8,7 +8,6 @@
 #include "alloc/policies/block_alignment.h"
 #include "alloc/policies/boundary_tag.h"
 #include "alloc/policies/counters.h"
-#include "alloc/policies/tagged_heap.h"
 #include "alloc/heap.h"
 
 enum {
@@ -24,10 +23,8 @@ struct knuth_heap {
     size_t free_bytes, alignment;
     char *fencepost; /* the tag behind the last block; NULL: no memory yet */
     bool cut_from_end, short_search, looks_at_end;
-    bool binned;  /* all is done by the tagged heap */
     size_t bound; /* no free block but the wilderness is larger */
     struct counters counters;
-    struct tagged_heap tagged;
 };
 
 enum knuth_cut { KNUTH_CUT_START, KNUTH_CUT_END };

@@ -275,8 +275,9 @@ static void release(struct tagged_heap *heap, char *block, uint64_t own, uint64_
     }
 }
 
-void tagged_free(struct tagged_heap *heap, void *payload)
+void tagged_free(void *state, void *payload)
 {
+    struct tagged_heap *heap = state;
     uint64_t own = live_tag(heap, "free", payload);
     release(heap, block_of(payload), own, tag_behind("free", payload, tag_size(own)));
 }
@@ -408,7 +409,7 @@ static char *take_room(struct tagged_heap *heap, size_t bytes)
     return block ? take(heap, block, link, bytes, heap->cut_from_end) : NULL;
 }
 
-void *tagged_alloc(struct tagged_heap *heap, size_t size)
+void *tagged_alloc(void *heap, size_t size)
 {
     if (size >> (TAG_SIZE_BITS - 1) != 0)
         return NULL;
@@ -436,8 +437,9 @@ static void shed(struct tagged_heap *heap, char *block, size_t needed)
 }
 
 /* A block that holds the alignment, whose front and rest go back. */
-void *tagged_alloc_aligned(struct tagged_heap *heap, size_t alignment, size_t size)
+void *tagged_alloc_aligned(void *state, size_t alignment, size_t size)
 {
+    struct tagged_heap *heap = state;
     if (size >> (TAG_SIZE_BITS - 1) != 0 || alignment >> (TAG_SIZE_BITS - 2) != 0)
         return NULL;
     size_t needed = block_bytes(size);
@@ -456,8 +458,9 @@ void *tagged_alloc_aligned(struct tagged_heap *heap, size_t alignment, size_t si
     return block + TAG_BYTES;
 }
 
-bool tagged_resize(struct tagged_heap *heap, void *payload, size_t size)
+bool tagged_resize(void *state, void *payload, size_t size)
 {
+    struct tagged_heap *heap = state;
     uint64_t own = live_tag(heap, "realloc", payload);
     uint64_t above = tag_behind("realloc", payload, tag_size(own));
     char *block = block_of(payload), *upper = block + tag_size(own);
@@ -476,10 +479,17 @@ bool tagged_resize(struct tagged_heap *heap, void *payload, size_t size)
     return true;
 }
 
-size_t tagged_usable_size(const struct tagged_heap *heap, const void *payload)
+size_t tagged_usable_size(void *heap, const void *payload)
 {
     uint64_t opened = head_of(heap, payload);
     return is_live(opened) ? tag_size(opened) - TAG_BYTES : 0;
+}
+
+struct block_waste tagged_waste(void *heap, const void *payload)
+{
+    (void)heap;
+    (void)payload;
+    return (struct block_waste){.header_bytes = TAG_BYTES};
 }
 
 /* Looking in from outside. */
@@ -532,7 +542,7 @@ static bool walk_segments(const struct tagged_heap *heap, heap_visitor *visit, v
     return valid;
 }
 
-void tagged_walk(struct tagged_heap *heap, heap_visitor *visit, void *argument)
+void tagged_walk(void *heap, heap_visitor *visit, void *argument)
 {
     walk_segments(heap, visit, argument);
 }
@@ -546,8 +556,9 @@ static size_t count_binned(const struct tagged_heap *heap)
     return count;
 }
 
-void tagged_statistics(const struct tagged_heap *heap, struct heap_statistics *statistics)
+void tagged_statistics(void *state, struct heap_statistics *statistics)
 {
+    const struct tagged_heap *heap = state;
     size_t depth = 0;
     statistics->free_blocks += count_binned(heap) + free_tree_count(&heap->tree, &depth);
     statistics->free_blocks += heap->wilderness_bytes > 0;
@@ -600,8 +611,9 @@ static bool bins_are_valid(const struct tagged_heap *heap, size_t count)
 }
 
 /* All free blocks but the wilderness hang where they should, and nothing else does. */
-bool tagged_is_valid(struct tagged_heap *heap)
+bool tagged_is_valid(void *state)
 {
+    struct tagged_heap *heap = state;
     struct census census = {.heap = heap, .valid = true};
     size_t depth = 0;
     return walk_segments(heap, count_block, &census) && census.valid &&

@@ -30,14 +30,23 @@ struct tagged_heap {
     struct tagged_free_block *bins[FREE_BINS];
 };
 
-/* As struct heap_policy says. */
-void *tagged_alloc(struct tagged_heap *heap, size_t size);
-void *tagged_alloc_aligned(struct tagged_heap *heap, size_t alignment, size_t size);
-void tagged_free(struct tagged_heap *heap, void *payload);
-bool tagged_resize(struct tagged_heap *heap, void *payload, size_t size);
-size_t tagged_usable_size(const struct tagged_heap *heap, const void *payload);
-void tagged_walk(struct tagged_heap *heap, heap_visitor *visit, void *argument);
-void tagged_statistics(const struct tagged_heap *heap, struct heap_statistics *statistics);
-bool tagged_is_valid(struct tagged_heap *heap);
+/* As struct heap_policy says. heap: a struct tagged_heap whose `pages` and options its policy's
+ * init has set. */
+void *tagged_alloc(void *heap, size_t size);
+void *tagged_alloc_aligned(void *heap, size_t alignment, size_t size);
+void tagged_free(void *heap, void *payload);
+bool tagged_resize(void *heap, void *payload, size_t size);
+size_t tagged_usable_size(void *heap, const void *payload);
+struct block_waste tagged_waste(void *heap, const void *payload);
+void tagged_walk(void *heap, heap_visitor *visit, void *argument);
+void tagged_statistics(void *heap, struct heap_statistics *statistics);
+bool tagged_is_valid(void *heap);
+
+/* All of struct heap_policy that is the same for every policy of such a heap. */
+#define TAGGED_FUNCTIONS                                                                 \
+    .heap_bytes = sizeof(struct tagged_heap), .alloc = tagged_alloc,                     \
+    .alloc_aligned = tagged_alloc_aligned, .free = tagged_free, .resize = tagged_resize, \
+    .usable_size = tagged_usable_size, .waste = tagged_waste, .walk = tagged_walk,       \
+    .statistics = tagged_statistics, .is_valid = tagged_is_valid
 
 #endif

@@ -168,11 +168,9 @@ static void play(unsigned variant, const unsigned char *data, size_t bytes)
 {
     if (!heap.source.base)
         test_source_init(&heap.source);
-    heap.policy = heap_policy_named(variants[variant].heap);
-    heap.state = calloc(1, heap.policy->heap_bytes);
     test_source_reset(&heap.source);
     heap.source.decide = decide;
-    init_with_options(heap.policy, heap.state, &heap.source.pages, variants[variant].options);
+    init_with_options(&heap, heap_policy_named(variants[variant].heap), variants[variant].options);
     run = (struct run){
         .refuse_of_256 = data[0] < 128 ? 0 : data[0] - 128,
         .jump_of_256 = data[1] < 128 ? 0 : data[1] - 128,

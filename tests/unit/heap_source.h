@@ -161,25 +161,26 @@ struct test_heap {
     struct test_source source;
 };
 
-/* words: KEY=VALUE options, ended by NULL; what they do not say is as published. */
-static inline void init_with_options(const struct heap_policy *policy, void *state,
-                                     struct page_source *pages, const char *const *words)
+/* Makes a heap on the source that there is. words: KEY=VALUE options, ended by NULL; what they do
+ * not say is as published. */
+static inline void init_with_options(struct test_heap *heap, const struct heap_policy *policy,
+                                     const char *const *words)
 {
     _Alignas(uint64_t) unsigned char options[OPTIONS_BYTES] = {0};
     options_set_initial(policy->options, options);
     for (; words && *words; words++)
         set_option(policy, *words, options);
-    policy->init(state, pages, options);
+    heap->policy = heap_policy_for(policy, options);
+    heap->state = calloc(1, heap->policy->heap_bytes);
+    heap->policy->init(heap->state, &heap->source.pages, options);
 }
 
 /* words: as above. */
 static inline void test_heap_init(struct test_heap *heap, const struct heap_policy *policy,
                                   const char *const *words)
 {
-    heap->policy = policy;
-    heap->state = calloc(1, policy->heap_bytes);
     test_source_init(&heap->source);
-    init_with_options(policy, heap->state, &heap->source.pages, words);
+    init_with_options(heap, policy, words);
 }
 
 static inline void test_heap_end(struct test_heap *heap)

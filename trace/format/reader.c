@@ -267,13 +267,7 @@ const char *trace_reader_description(const struct trace_reader *reader)
 const char *trace_reader_function(const struct trace_reader *reader, uint32_t id,
                                   const char **object)
 {
-    static const struct function unknown = {(char *)"?", (char *)"?"};
-    const struct function *function = &unknown;
-    if (id < reader->function_capacity && reader->functions[id].name)
-        function = &reader->functions[id];
-    if (object)
-        *object = function->object;
-    return function->name;
+    return functions_find(&reader->functions, id, object);
 }
 
 void trace_reader_by_instruction(struct trace_reader *reader)
@@ -304,11 +298,7 @@ const char *trace_reader_error(const struct trace_reader *reader)
 
 void trace_reader_close(struct trace_reader *reader)
 {
-    for (size_t i = 0; i < reader->function_capacity; i++) {
-        free(reader->functions[i].name);
-        free(reader->functions[i].object);
-    }
-    free(reader->functions);
+    functions_free(&reader->functions);
     instructions_free(&reader->instructions);
     free(reader->payload.data);
     free(reader->raw.data);

@@ -17,6 +17,7 @@
 
 #include <zstd.h>
 
+#include "trace/base/functions.h"
 #include "trace/base/instructions.h"
 #include "trace/format/bytes.h"
 #include "trace/format/chunk.h"
@@ -52,11 +53,6 @@ struct path {
     int64_t copied; /* number at the writer copied to, -1 before */
 };
 
-struct function {
-    char *name;
-    char *object;
-};
-
 struct trace_reader {
     int fd;
     uint64_t offset;
@@ -67,8 +63,7 @@ struct trace_reader {
     char *description;
     uint64_t data_offset; /* of the first chunk behind the description */
 
-    struct function *functions;
-    size_t function_capacity;
+    struct functions functions;
     struct instructions instructions;
     struct trace_totals totals;
     struct trace_totals whole;

@@ -117,20 +117,11 @@ static int read_functions(struct trace_reader *reader)
     struct cursor *in = &reader->stream[STREAM_FUNCTIONS];
     while (in->next < in->end) {
         uint64_t id = get_varint(in);
-        struct function function = {get_string(in), NULL};
-        function.object = get_string(in);
-        if (!function.name || !function.object || id >= MOST_FUNCTIONS ||
-            !array_reserve(&reader->functions, &reader->function_capacity, id, sizeof function)) {
-            free(function.name);
-            free(function.object);
+        if (id >= MOST_FUNCTIONS)
             return reader_fail(reader, reader->chunk_offset, "damaged names of functions");
-        }
-        if (reader->functions[id].name) { /* restated; what callers hold stays valid */
-            free(function.name);
-            free(function.object);
-        } else {
-            reader->functions[id] = function;
-        }
+        char *name = get_string(in), *object = get_string(in);
+        if (!functions_add(&reader->functions, (uint32_t)id, name, object))
+            return reader_fail(reader, reader->chunk_offset, "damaged names of functions");
     }
     return 0;
 }

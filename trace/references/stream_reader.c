@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "trace/base/array.h"
+#include "trace/base/functions.h"
 #include "trace/base/instructions.h"
 #include "trace/protocol/reference_ring.h"
 #include "trace/references/raw.h"
@@ -36,11 +37,6 @@ struct path {
     struct maker *own; /* makers that are no other path's */
 };
 
-struct function {
-    char *name;
-    char *object;
-};
-
 /* What the stream has said since the last batch. */
 struct trace_stream_reader {
     struct trace_stream *stream;
@@ -52,8 +48,7 @@ struct trace_stream_reader {
     size_t superblock_count, superblock_capacity;
     struct path *paths;
     size_t path_count, path_capacity;
-    struct function *functions; /* by id */
-    size_t function_capacity;
+    struct functions functions;
     struct instructions numbered;
     struct trace_event *events;
     size_t event_count, event_capacity;
@@ -81,12 +76,7 @@ _Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * REFERENCE_RING_MAX_SLOTS + 1,
 static int take_function(void *context, uint32_t id, const char *name, const char *object)
 {
     struct trace_stream_reader *reader = context;
-    if (!array_reserve(&reader->functions, &reader->function_capacity, id,
-                       sizeof *reader->functions))
-        return -1;
-    struct function *function = &reader->functions[id];
-    *function = (struct function){strdup(name), strdup(object)};
-    return function->name && function->object ? 0 : -1;
+    return functions_add(&reader->functions, id, strdup(name), strdup(object)) ? 0 : -1;
 }
 
 /* The told slot that a base is, as an index from those of slot `first` on. */
@@ -305,13 +295,7 @@ struct trace_stream_reader *trace_stream_reader_open(struct trace_stream *stream
 const char *trace_stream_reader_function(const struct trace_stream_reader *reader, uint32_t id,
                                          const char **object)
 {
-    static const struct function unknown = {(char *)"?", (char *)"?"};
-    const struct function *function = &unknown;
-    if (id < reader->function_capacity && reader->functions[id].name)
-        function = &reader->functions[id];
-    if (object)
-        *object = function->object;
-    return function->name;
+    return functions_find(&reader->functions, id, object);
 }
 
 void trace_stream_reader_by_instruction(struct trace_stream_reader *reader)
@@ -340,12 +324,8 @@ void trace_stream_reader_close(struct trace_stream_reader *reader)
     }
     for (size_t i = 0; i < reader->path_count; i++)
         free(reader->paths[i].own);
-    for (size_t i = 0; i < reader->function_capacity; i++) {
-        free(reader->functions[i].name);
-        free(reader->functions[i].object);
-    }
     free(reader->superblocks);
-    free(reader->functions);
+    functions_free(&reader->functions);
     instructions_free(&reader->numbered);
     free(reader->paths);
     free(reader->events);
