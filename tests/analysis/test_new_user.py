@@ -195,11 +195,13 @@ def the_child(launcher: int) -> int:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 class TestTerminal:
-    """80 columns and 50 lines of a terminal, read from the screen."""
+    """A terminal of 50 lines, narrow and wide, read from the screen."""
 
-    @pytest.fixture
-    def screen(self, folder: Path, tmp_path: Path) -> Iterator["Screen"]:
-        opened = Screen(tmp_path / "socket", folder)
+    @pytest.fixture(params=[80, 200])
+    def screen(
+        self, request: pytest.FixtureRequest, folder: Path, tmp_path: Path
+    ) -> Iterator["Screen"]:
+        opened = Screen(tmp_path / "socket", folder, request.param)
         yield opened
         opened.close()
 
@@ -209,6 +211,8 @@ class TestTerminal:
         assert re.search(r"^allocator .*ratio", shown, re.MULTILINE), shown
         assert re.search(r"^glibc .*baseline", shown, re.MULTILINE), shown
         assert "round 3 of 3" not in shown and "�" not in shown
+        # What there is no room for is named; where there is room, nothing is left out.
+        assert ("Left out at 80 columns" in shown) == (screen.columns == 80)
 
     def test_a_wrong_word_is_met_with_the_right_one(self, screen: "Screen") -> None:
         screen.type("allotrope comprae -- ./program")
@@ -228,12 +232,13 @@ class TestTerminal:
 
 
 class Screen:
-    def __init__(self, socket: Path, folder: Path) -> None:
+    def __init__(self, socket: Path, folder: Path, columns: int) -> None:
         self.socket = socket
+        self.columns = columns
         environment = Command(BUILD).environment()
         path = f"PATH={folder / 'bin'}:{environment['PATH']}"
         shell = ["env", path, "PS1=$ ", "bash", "--norc", "--noprofile"]
-        size = ["-x", "80", "-y", "50"]
+        size = ["-x", str(columns), "-y", "50"]
         self.tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), *shell)
 
     def tmux(self, *words: str) -> str:

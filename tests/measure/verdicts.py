@@ -8,8 +8,9 @@
 
 Every second one asks with --until; with --duet all are duets. `same` and `slower` measure with the
 command's own code. F has a line of JSON for each comparison; one that is there is not measured
-again, so an interrupted measurement goes on. What is asked for of each: ASKED. A load of n is n processes that compute for random
-stretches of 20 to 500 ms, with pauses in between that are a fifth as long.
+again, so an interrupted measurement goes on. What is asked for of each: ASKED. A load of n is n
+processes that compute for random stretches of 20 to 500 ms, with pauses in between that are a
+fifth as long.
 
 A comparison of glibc with itself is wrong when any of its eight quantities is called better or
 worse. The model of `simulate`: two contenders take turns, each quantity's noise has heavy tails

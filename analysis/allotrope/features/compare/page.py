@@ -119,8 +119,9 @@ def trade_off_section(document: Document, prefix: str) -> Section:
     figure = Figure(
         name=f"{prefix}trade-off",
         title="CPU against memory",
-        caption=f"Down is faster, left is leaner; memory is the peak of {which}. The bars are the "
-        f"{spread_word(document)}s of the medians. Nothing measured lies below and left of the line.",
+        caption=f"Down is faster, left is leaner; memory is the peak of {which}. The bars are "
+        f"the {spread_word(document)}s of the medians. Nothing measured lies below and left of "
+        "the line.",
         data=data,
         layout=layout(
             xaxis=axis("peak memory, MiB", rangemode="normal"),

@@ -103,7 +103,7 @@ def by_command(served: Mapping[str, Any] | None) -> str:
 
 def _counted(row: Mapping[str, Any]) -> str:
     count = row["allocations"]
-    words = row["command"] + (" not counted" if count is None else f" {short_count(count)}")
+    words = str(row["command"]) + (" not counted" if count is None else f" {short_count(count)}")
     if row["processes"] > 1:
         words += f" in {row['processes']} processes"
     whose = "static" if row["allocator"] == "static" else who(row)
