@@ -68,6 +68,15 @@ def test_unreadable_settings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["transparent huge pages"].state == "absent"
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_path_is_broken(real: Command, width: int) -> None:
+    rows = json.loads(real.run("doctor", "--json").stdout)["rows"]
+    words = [word for row in rows for word in row["consequence"].split()]
+    environment = {"COLUMNS": str(width)}
+    shown = real.run("doctor", environment=environment).stdout.split()
+    assert {word for word in words if word.startswith("/")} <= set(shown)
+
+
 def test_table_is_no_wider_than_100_columns(mock: Command) -> None:
     shown = mock.run("doctor")
     assert shown.returncode == 0

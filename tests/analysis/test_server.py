@@ -340,6 +340,12 @@ class TestToolsThatAreKnown:
                 "throughput summary: 80000.00 requests per second\n",
                 {"requests": 100000, "throughput": 80000},
             ),
+            (  # of two tests the requests are those of both
+                "  100000 requests completed in 1.25 seconds\n"
+                "  50000 requests completed in 1.00 seconds\n"
+                "throughput summary: 50000.00 requests per second\n",
+                {"requests": 150000, "throughput": 50000},
+            ),
             ("SET: 99,009.90 requests per second, p50=0.2 msec\n", {"throughput": 99009.9}),
             ("nothing of that kind", {}),
         ],

@@ -459,6 +459,8 @@ class TestLooks:
         held = done.stdout[done.stdout.index("Held at the end") :]
         assert "+1.0 KiB     +20  1.0 KiB  second (source.c:8)  main" in held
         assert "first" not in held  # it did not change
+        back = real.run("sites", "diff", *map(str, reversed(files))).stdout
+        assert "−1.0 KiB     −20" in back[back.index("Held at the end") :]
 
     def test_looks_end_with_the_process(self, real: Command, tmp_path: Path, growing: Any) -> None:
         started, program = growing

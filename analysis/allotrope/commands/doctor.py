@@ -22,11 +22,12 @@ def as_json(rows: list[Row]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_lines(row: Row, widths: Sequence[int], width: int) -> list[str]:
-    """A row as lines of at most `width`: in three columns, or in two where three are too many."""
+def as_lines(row: Row, widths: Sequence[int], least_last: int, width: int) -> list[str]:
+    """A row as lines of at most `width`: in three columns, or in two where the last of three would
+    be narrower than `least_last`."""
     start = f"{row.name:<{widths[0]}}  "
     text = f"{row.state}; {row.consequence}"
-    if width - widths[0] - widths[1] >= LEAST_LAST_COLUMN:
+    if width - widths[0] - widths[1] - 4 >= least_last:
         start += f"{row.state:<{widths[1]}}  "
         text = row.consequence
     return wrap(start + text, width, " " * len(start))
@@ -47,6 +48,8 @@ def doctor(wants_json: bool) -> None:
         return
     console = terminal()
     widths = [max(len(row.name) for row in rows), max(len(row.state) for row in rows)]
+    words = (len(word) for row in rows for word in row.consequence.split())
+    least_last = max(LEAST_LAST_COLUMN, *words)
     for row in rows:
-        for line in as_lines(row, widths, console.width):
+        for line in as_lines(row, widths, least_last, console.width):
             print_line(console, line, "yellow" if row.available is False else "")

@@ -22,8 +22,9 @@ NUMBER = r"([\d.,]+)"
 @dataclass(frozen=True)
 class Metric:
     name: str
-    expression: str  # its first group is the number; the last match counts
+    expression: str  # its first group is the number
     more_is_better: bool = True
+    summed: bool = False  # over all matches; else the last one counts
 
 
 def metric(text: str) -> Metric:
@@ -82,7 +83,8 @@ KNOWN: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     (
         r"requests completed in [\d.]+ seconds|requests per second",  # redis-benchmark
         (
-            Metric(REQUESTS, rf"{NUMBER} requests completed in"),
+            # Each of its tests tells its own.
+            Metric(REQUESTS, rf"{NUMBER} requests completed in", summed=True),
             Metric(THROUGHPUT, rf"(?:throughput summary: )?{NUMBER} requests per second"),
         ),
     ),
@@ -108,7 +110,12 @@ def _find(one: Metric, output: str) -> float:
     found = [match for match in re.finditer(one.expression, output) if match[1]]
     if not found:
         raise LookupError(f"'{one.expression}' matches nothing of what the load printed")
-    text = found[-1][1].replace(",", "").rstrip(".")
+    counting = found if one.summed else found[-1:]
+    return sum(_number(one, match[1]) for match in counting)
+
+
+def _number(one: Metric, text: str) -> float:
+    text = text.replace(",", "").rstrip(".")
     try:
         return float(text)
     except ValueError:
