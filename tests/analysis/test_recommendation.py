@@ -316,6 +316,12 @@ class TestFindings:
         small = account(mapped_peak_bytes=3 * MIB, requested_peak_bytes=MIB)
         assert Case().add("a", heap=small).said("Fragmentation") == ""
 
+    def test_a_suites_program_is_advised_what_a_suite_takes(self) -> None:
+        alone = Case(others_cpus=1.9, machine={"cpus": 2}).said("Loaded")
+        assert "--duet" in alone and "--until" in alone
+        inside = Case(others_cpus=1.9, machine={"cpus": 2}, of_suite=True).said("Loaded")
+        assert inside.endswith("or try --rounds 22.")
+
     def test_rounding_is_not_called_fragmentation(self) -> None:
         waste = account()["waste"] | {"rounding": 95 * MIB}
         peak = account()["at_peak"] | {"mapped_bytes": 200 * MIB}

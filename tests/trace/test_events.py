@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allotrope.features.replay.page import advice
 from conftest import Command
 from under import BUILD
 
@@ -248,6 +249,26 @@ def test_replay_needs_the_heap_of_the_run_itself(command: Command, tmp_path: Pat
         command.run("run", "-a", spec, f"--stats={account}", "--", *line)
         peak = json.loads(account.read_text())["mapped_peak_bytes"]
         assert abs(result["heap_peak_bytes"] / peak - 1) <= 0.02, spec
+
+
+@pytest.mark.parametrize(
+    "rounds, slower, said",
+    [
+        (5, 2.0, "Not decided: 5 rounds do not tell"),
+        (9, 1.01, "Not decided: least processor time: a, 1 s; b is not told from it at 2%."),
+        (9, 2.0, "Fastest: a, 1 s of processor time."),
+    ],
+)
+def test_only_who_is_told_from_all_others_is_the_fastest(
+    rounds: int, slower: float, said: str
+) -> None:
+    played = [
+        {"allocator": name, "cpu_seconds": factor, "rss_growth_bytes": 1, "failure": None}
+        | {"cpu_seconds_rounds": [factor] * rounds}
+        for name, factor in (("a", 1.0), ("b", slower))
+    ]
+    sentence = advice({"most_live_bytes": 1, "results": played}, played)[0]
+    assert str(sentence).startswith(said)
 
 
 def test_lifetimes_of_known_objects(command: Command, tmp_path: Path) -> None:

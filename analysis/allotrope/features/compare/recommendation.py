@@ -129,8 +129,13 @@ def is_duet(document: Document) -> bool:
     return bool(document.get("settings", {}).get("duet"))
 
 
+def is_of_suite(document: Document) -> bool:
+    """A program of a suite or scan, which knows neither duets nor --until."""
+    return bool(document.get("of_suite"))
+
+
 def may_be_duet(document: Document) -> bool:
-    return not is_duet(document) and not document.get("server")
+    return not (is_duet(document) or document.get("server") or is_of_suite(document))
 
 
 class ComparisonEvidence:
@@ -680,7 +685,9 @@ def _limits(document: Document) -> list[Sentence]:
     if others is not None and others >= LOADED_CPUS:
         rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
         remedies = ["--duet"] if may_be_duet(document) else []
-        remedies += [] if document["until"] else [f"--rounds {rounds}", "--until 2%"]
+        if not document.get("until"):
+            remedies += [f"--rounds {rounds}"]
+            remedies += [] if is_of_suite(document) else ["--until 2%"]
         more = f", or try {', '.join(remedies)}" if remedies else ""
         wall = "" if is_duet(document) else " and wall times theirs"
         text = (

@@ -17,8 +17,10 @@ from ...output.page import (
     symbol,
 )
 from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
-from ...output.sentences import Sentence
+from ...output.sentences import Sentence, enumerate_names
 from ...output.units import MEBIBYTE, format_bytes, format_nanoseconds
+from ...statistics.intervals import JUDGED_CONFIDENCE, LEAST_JUDGED_ROUNDS, estimate_ratio
+from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
 from .measure import notes
 
 Document = dict[str, Any]
@@ -50,9 +52,8 @@ def advice(document: Document, played: list[Document]) -> list[Sentence]:
         fastest = min(played, key=itemgetter("cpu_seconds"))
         leanest = min(played, key=itemgetter("rss_growth_bytes"))
         live = format_bytes(document["most_live_bytes"])
-        took = f"{format_nanoseconds(1e9 * fastest['cpu_seconds'])} of processor time"
         grew = f"{format_bytes(leanest['rss_growth_bytes'])} resident for {live} live"
-        sentences.append(Sentence("choice", "Fastest", f"{fastest['allocator']}, {took}."))
+        sentences.append(_on_speed(fastest, [one for one in played if one is not fastest]))
         sentences.append(Sentence("finding", "Leanest", f"{leanest['allocator']}, {grew}."))
     for one in document["results"]:
         if one["failure"] is not None:
@@ -60,6 +61,33 @@ def advice(document: Document, played: list[Document]) -> list[Sentence]:
             sentences.append(Sentence("refused", "Failed", text))
     sentences.append(Sentence("note", "Mind", NOT_PLAYED))
     return sentences
+
+
+def _on_speed(fastest: Document, others: list[Document]) -> Sentence:
+    """Only who is faster than each other one, by the interval, is called the fastest."""
+    took = f"{fastest['allocator']}, {format_nanoseconds(1e9 * fastest['cpu_seconds'])}"
+    rounds = len(fastest["cpu_seconds_rounds"])
+    if not tells_chance(rounds, LEAST_JUDGED_ROUNDS):
+        text = (
+            f"{rounds} rounds do not tell chance from difference; it takes {LEAST_JUDGED_ROUNDS} "
+            f"(--rounds). Least processor time: {took}."
+        )
+        return Sentence("undecided", "Not decided", text)
+    near = [one["allocator"] for one in others if not _is_slower(one, fastest)]
+    if near:
+        verb = "is" if len(near) == 1 else "are"
+        text = (
+            f"least processor time: {took}; {enumerate_names(near)} {verb} not told from it at "
+            f"{THRESHOLD:.0%}."
+        )
+        return Sentence("undecided", "Not decided", text)
+    return Sentence("choice", "Fastest", f"{took} of processor time.")
+
+
+def _is_slower(one: Document, fastest: Document) -> bool:
+    rounds = one["cpu_seconds_rounds"], fastest["cpu_seconds_rounds"]
+    ratio = estimate_ratio(*rounds, confidence=JUDGED_CONFIDENCE)
+    return ratio is not None and judge(ratio) is Outcome.WORSE
 
 
 def method(document: Document) -> list[str]:

@@ -78,5 +78,13 @@ def change_rows(before: Sites, after: Sites, moment: str) -> list[list[str]]:
     changes.sort(key=lambda change: -abs(change[0]))
     rows = [["change", "blocks", "now", "allocated at", "called by"]]
     for size, blocks, now, name, site in changes:
-        rows.append([signed(size), f"{blocks:+,}".replace("-", "−"), format_bytes(now.bytes), name, callers(site, 2)])
+        rows.append(
+            [
+                signed(size),
+                f"{blocks:+,}".replace("-", "−"),
+                format_bytes(now.bytes),
+                name,
+                callers(site, 2),
+            ]
+        )
     return rows

@@ -140,7 +140,7 @@ def _per_program(document: Document, quantity: str) -> Figure:
 
 def _one_program(entry: Mapping[str, Any]) -> Section:
     comparison = entry["comparison"]
-    words = [str(sentence) for sentence in recommend(comparison)]
+    words = [str(sentence) for sentence in recommend(comparison | {"of_suite": True})]
     command = shlex.join(comparison["command"])
     table = summary_table(comparison)
     caption = f"{entry['name']}: medians with their {spread_word(comparison)}s"
