@@ -32,7 +32,7 @@ bool is_whole_before_granule(const char *block)
 {
     const char *end = block - TRAILER_BYTES;
     const struct slab *slab = slab_at(end);
-    if (!slab || slab_is_large(slab))
+    if (!slab || thread_heap_of(slab) != thread_heap || slab_is_large(slab))
         return true;
     bool exact;
     size_t index = slab_index(slab, end, &exact);

@@ -14,7 +14,8 @@ void clear_trailers(const struct slab *slab, bool zero);
 /* As blocks_walk, with the blocks as the program has them. */
 void checked_walk(heap_visitor *visit, void *argument);
 
-/* For a block at a granule's start: whether the last word before it is whole, if it is known. */
+/* For a block at a granule's start: whether the last word before it is whole. True too where that
+ * is not known. A slab of another thread is not looked at: its shape may change meanwhile. */
 bool is_whole_before_granule(const char *block) __attribute__((noinline));
 
 /* Reports the blocks that were written round, or after their free. Other threads may run. */
