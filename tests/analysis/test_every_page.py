@@ -40,7 +40,8 @@ def recordings(real: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[
     folder = tmp_path_factory.mktemp("recordings")
     program = folder / "program.py"
     program.write_text(PROGRAM)
-    files = {"program": program, "events": folder / "run.ale", "trace": folder / "run.alt"}
+    trace = folder / "a-trace-whose-name-is-longer-than-a-telephone-is-wide.alt"
+    files = {"program": program, "events": folder / "run.ale", "trace": trace}
     short = ["-I", "-S", "-c", "kept = [str(n) for n in range(3000)]"]
     for word, kind, command in (
         ("events", "events", ["-I", "-S", str(program)]),

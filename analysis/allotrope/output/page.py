@@ -113,6 +113,14 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
+LONGEST_LABEL = 40  # letters: what a telephone is wide
+
+
+def label(text: str) -> str:
+    """A name beside a curve. Of a longer one, such as a path, the end."""
+    return plain(text if len(text) <= LONGEST_LABEL else "…" + text[1 - LONGEST_LABEL :])
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis in the page's look."""
     look = {

@@ -31,9 +31,9 @@ static void **parents[8];             /* roots */
 static void *kept[2][CHILDREN];       /* roots, too, until they are hidden */
 static uintptr_t hidden[2][CHILDREN]; /* no addresses */
 
-static enum growth grow(size_t bytes, unsigned tries, bool exhausted)
+static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
-    (void)bytes, (void)tries, (void)exhausted;
+    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
     return GROW;
 }
 

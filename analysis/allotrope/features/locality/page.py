@@ -9,7 +9,18 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from ...output.page import Figure, Page, Section, Table, axis, colour, layout, plain, symbol
+from ...output.page import (
+    Figure,
+    Page,
+    Section,
+    Table,
+    axis,
+    colour,
+    label,
+    layout,
+    plain,
+    symbol,
+)
 from ...output.plots import (
     Curve,
     bytes_axis,
@@ -118,7 +129,7 @@ def _line(
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(x) < 40 else "lines",
-        "name": plain(name),
+        "name": label(name),
         "x": list(x),
         "y": list(y),
         "line": look | more.pop("line", {}),
