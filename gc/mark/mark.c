@@ -41,8 +41,9 @@
  *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
  *                     blocks, which nobody follows again but for what may have changed in them
  *                     (mark_changed). Of other slabs than young ones it clears no mark: a live
- * block there is old. Which slabs are young a map of granules tells, so that a word that names an
- *                     old block costs a byte of a few pages, and no look at its slab's record.
+ *                     block there is old. Which slabs are young a map of granules tells, so that a
+ *                     word that names an old block costs a byte of a few pages, and no look at its
+ *                     slab's record.
  *   edges-overlap     Of an old block on a dirty page the words are read that lie across an edge of
  *                     the page, too: the half on the dirty one may be what has changed.
  *   locked-shapes     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
