@@ -58,7 +58,7 @@ class TestContents:
         assert "Peak memory of all processes: not measured" in words
         assert "No account of the heap exists for glibc, mock:crash" in words
         tables = {table.caption: table for section in whole.sections for table in section.tables}
-        failed = [row for row in tables["Medians with their intervals"].rows if "crash" in row[1]]
+        failed = [row for row in tables["Medians with their ranges"].rows if "crash" in row[1]]
         assert failed and all(row[2:] == ["–"] * 4 for row in failed)
 
     def test_nothing_measured_is_a_page_too(self, written: dict[str, Path]) -> None:
