@@ -51,9 +51,9 @@ static void open_pool(void)
     char *start = pages_map(bytes, GRANULE_BYTES);
     states =
         pages_map(round_up(slot_count * (sizeof *states + sizeof *slots), PAGE_BYTES), PAGE_BYTES);
-    slots = (struct slot *)(states + slot_count);
     if (!start || !states || !pages_guard(start, bytes) || !granule_map_set(start, bytes, &owner))
         return;
+    slots = (struct slot *)(states + slot_count);
     pool_bytes = bytes;
     atomic_store_explicit(&pool_start, start, memory_order_release);
 }
