@@ -106,7 +106,8 @@ struct frame {
 /* state: EXPECTED | epoch, GONE, or the address of a struct frame on the thread's stack. */
 struct thread_record {
     pid_t thread;
-    bool unsent;
+    bool unsent, has_run;
+    uint64_t ran; /* where has_run: its processor time, in ns, when it was first asked about */
     _Atomic uint64_t state;
 };
 static const uint64_t EXPECTED = UINT64_C(1) << 63, GONE = 1;
@@ -557,6 +558,7 @@ static bool add_if_new(void *argument, pid_t thread)
     struct thread_record *record = &stop.records[stop.count++];
     record->thread = thread;
     record->unsent = true;
+    record->has_run = false;
     atomic_store(&record->state, EXPECTED | stop.epoch);
     stop.added++;
     return true;
@@ -582,8 +584,26 @@ enum outlook {
     NEVER,    /* it will never run the program's code again, or never did */
 };
 
-static enum outlook outlook_of(pid_t thread)
+/* Whether a thread of ours that could run has had little time to since it was first asked about: a
+ * newborn one of libc's, say, which blocks all signals until it has begun. */
+static bool is_starved(struct thread_record *record)
 {
+    enum { OF_ONE_THREAD = 4, ALL_TIME = 2 }; /* CPUCLOCK_* of include/linux/posix-timers.h */
+    struct timespec time;
+    long clock = (long)((unsigned)~record->thread << 3 | OF_ONE_THREAD | ALL_TIME);
+    if (syscall_failed(SYSCALL_2(SYS_clock_gettime, (int)clock, &time)))
+        return false;
+    uint64_t ran = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    if (!record->has_run) {
+        record->has_run = true;
+        record->ran = ran;
+    }
+    return ran - record->ran < ACK_TIMEOUT_NS / 2;
+}
+
+static enum outlook outlook_of(struct thread_record *record)
+{
+    pid_t thread = record->thread;
     char state;
     unsigned long flags;
     if (SYSCALL_3(SYS_tgkill, stop.process, thread, 0) == -ESRCH)
@@ -592,7 +612,10 @@ static enum outlook outlook_of(pid_t thread)
         return DOUBTFUL;
     if (flags & (EXITING | IO_WORKER | USER_WORKER))
         return NEVER;
-    return state == 'R' && !process_thread_holds_back(thread, STOP_SIGNAL) ? ANSWERS : DOUBTFUL;
+    if (state != 'R')
+        return DOUBTFUL;
+    return !process_thread_holds_back(thread, STOP_SIGNAL) || is_starved(record) ? ANSWERS
+                                                                                 : DOUBTFUL;
 }
 
 struct missing {
@@ -606,7 +629,7 @@ static struct missing count_missing_acks(bool ask)
         uint64_t state = atomic_load(&stop.records[i].state);
         if (!(state & EXPECTED))
             continue;
-        enum outlook outlook = ask ? outlook_of(stop.records[i].thread) : DOUBTFUL;
+        enum outlook outlook = ask ? outlook_of(&stop.records[i]) : DOUBTFUL;
         if (outlook == NEVER) {
             atomic_compare_exchange_strong(&stop.records[i].state, &state, GONE);
             continue;

@@ -7,12 +7,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "gc/world/stop.h"
 #include "vm/clock.h"
@@ -389,6 +395,73 @@ static void test_where_one_does_not_stop_all_go_on(void **state)
     restore_signals(mask);
 }
 
+/* A thread that would answer if it had a processor: libc's newborn ones block all signals. */
+
+enum { STARVED_NEEDS_NS = 12000000 };
+static _Atomic uint64_t starved_ran;
+
+static uint64_t own_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void *starve(void *unused)
+{
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    uint64_t mask = block_all_signals(), begun = own_ns(), ran = 0;
+    waiting = 1;
+    while (ran < STARVED_NEEDS_NS)
+        ran = own_ns() - begun;
+    starved_ran = ran;
+    restore_signals(mask);
+    while (!enough)
+        usleep(1000);
+    return unused;
+}
+
+/* A process that takes the processor that the calling thread runs on, which stays there. */
+static pid_t take_processor(cpu_set_t *before)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_getaffinity(0, sizeof *before, before), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    pid_t process = fork();
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            ;
+    }
+    assert_true(process > 0);
+    return process;
+}
+
+static void test_one_without_a_processor_is_waited_for(void **state)
+{
+    (void)state;
+    pthread_t starved;
+    cpu_set_t processors;
+    enough = false;
+    waiting = 0;
+    pid_t process = take_processor(&processors);
+    assert_int_equal(pthread_create(&starved, NULL, starve, NULL), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof processors, &processors), 0);
+    while (!waiting)
+        sched_yield();
+    uint64_t mask = block_all_signals();
+    assert_int_equal(stop_world(), STOP_DONE);
+    resume_world();
+    restore_signals(mask);
+    assert_true(starved_ran >= STARVED_NEEDS_NS);
+    enough = true;
+    pthread_join(starved, NULL);
+    kill(process, SIGKILL);
+    waitpid(process, NULL, 0);
+}
+
 #define WITH_COUNTING(test) cmocka_unit_test_setup_teardown(test, start_counting, end_counting)
 
 int main(void)
@@ -400,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_waits_without_a_limit_go_on),
         cmocka_unit_test(test_the_time_of_a_stop_is_taken_off_a_wait),
         WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
+        cmocka_unit_test(test_one_without_a_processor_is_waited_for),
     };
     return cmocka_run_group_tests(tests, open_stop, NULL);
 }
