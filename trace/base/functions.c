@@ -12,10 +12,9 @@ static void function_free(struct function function)
     free(function.object);
 }
 
-bool functions_add(struct functions *functions, uint32_t number, char *name, char *object)
+bool functions_add(struct functions *functions, uint32_t number, struct function function)
 {
-    struct function function = {name, object};
-    if (!name || !object ||
+    if (!function.name || !function.object ||
         !array_reserve(&functions->list, &functions->capacity, number, sizeof function)) {
         function_free(function);
         return false;

@@ -23,7 +23,7 @@ struct functions {
 /* Takes both strings, which come from malloc. A number that has names keeps them: what
  * functions_find has returned stays valid. Returns false, and frees the strings, where one of
  * them is NULL or memory is short. */
-bool functions_add(struct functions *functions, uint32_t number, char *name, char *object);
+bool functions_add(struct functions *functions, uint32_t number, struct function function);
 
 /* The name of a function, and its object where `object` is no NULL; "?" for a number that has
  * none. Valid until functions_free. */

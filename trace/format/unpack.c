@@ -119,8 +119,9 @@ static int read_functions(struct trace_reader *reader)
         uint64_t id = get_varint(in);
         if (id >= MOST_FUNCTIONS)
             return reader_fail(reader, reader->chunk_offset, "damaged names of functions");
-        char *name = get_string(in), *object = get_string(in);
-        if (!functions_add(&reader->functions, (uint32_t)id, name, object))
+        struct function function = {get_string(in), NULL};
+        function.object = get_string(in);
+        if (!functions_add(&reader->functions, (uint32_t)id, function))
             return reader_fail(reader, reader->chunk_offset, "damaged names of functions");
     }
     return 0;

@@ -76,7 +76,8 @@ _Static_assert(TRACE_STREAM_LEAST_ROOM > 2 * REFERENCE_RING_MAX_SLOTS + 1,
 static int take_function(void *context, uint32_t id, const char *name, const char *object)
 {
     struct trace_stream_reader *reader = context;
-    return functions_add(&reader->functions, id, strdup(name), strdup(object)) ? 0 : -1;
+    struct function function = {strdup(name), strdup(object)};
+    return functions_add(&reader->functions, id, function) ? 0 : -1;
 }
 
 /* The told slot that a base is, as an index from those of slot `first` on. */

@@ -22,7 +22,7 @@ static int end(void **state)
 
 static bool add(uint32_t number, const char *name, const char *object)
 {
-    return functions_add(&functions, number, strdup(name), strdup(object));
+    return functions_add(&functions, number, (struct function){strdup(name), strdup(object)});
 }
 
 static void test_functions_are_found_by_number(void **state)
@@ -61,8 +61,8 @@ static void test_functions_keep_a_name_that_was_handed_out(void **state)
 static void test_functions_refuse_a_missing_string(void **state)
 {
     (void)state;
-    assert_false(functions_add(&functions, 1, NULL, strdup("a.out")));
-    assert_false(functions_add(&functions, 1, strdup("f"), NULL));
+    assert_false(functions_add(&functions, 1, (struct function){NULL, strdup("a.out")}));
+    assert_false(functions_add(&functions, 1, (struct function){strdup("f"), NULL}));
     assert_string_equal(functions_find(&functions, 1, NULL), "?");
 }
 
