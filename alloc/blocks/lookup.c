@@ -23,19 +23,19 @@ void report_not_live(const char *function, const void *block)
         function, block,
         may_be_reclaimed()
             ? "not a live block (freed twice, or points into one, or the program hides pointers "
-              "and "
-              "the collector has reclaimed the block: " REMEDY ")"
+              "and the collector has reclaimed the block: " REMEDY ")"
             : "not a live block (freed twice, or points into one, or handed out twice because a "
               "signal handler called malloc)");
 }
 
 void report_stranger(const char *function, const void *block)
 {
-    report_pointer_fault(function, block,
-                         may_be_reclaimed() ? "not a block of this heap; ignored. If it was one, "
-                                              "the program hides pointers and the "
-                                              "collector has reclaimed it: " REMEDY
-                                            : "not a block of this heap; ignored");
+    report_pointer_fault(
+        function, block,
+        may_be_reclaimed()
+            ? "not a block of this heap; ignored. If it was one, "
+              "the program hides pointers and the collector has reclaimed it: " REMEDY
+            : "not a block of this heap; ignored");
 }
 
 /* The suspect that begins at an address. NULL: none does. */

@@ -7,7 +7,7 @@
  * be reached, as they would be by a program that moves its only pointer from one place to another.
  * A word on the stack may keep a child or two by chance, so there are many of them.
  */
-#include "tests/unit/unit.h"
+#include "tests/gc/cycle/cycle_unit.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -31,12 +31,6 @@ static void **parents[8];             /* roots */
 static void *kept[2][CHILDREN];       /* roots, too, until they are hidden */
 static uintptr_t hidden[2][CHILDREN]; /* no addresses */
 
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
-}
-
 static bool may_collect(void)
 {
     return false;
@@ -58,14 +52,6 @@ static int make_collector(void **state)
     if (!blocks_init(25, &collector) || !collect_init(&options))
         return -1;
     return 0;
-}
-
-/* Overwrites what earlier calls have left on the stack. */
-static __attribute__((noinline)) void wipe_stack(void)
-{
-    volatile char bytes[16384];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = 0;
 }
 
 static void full(void)
@@ -100,14 +86,6 @@ static void end(void)
     assert_int_equal(collect_statistics()->full.collections, before + 1);
     assert_false(concurrent_runs());
     assert_true(blocks_is_valid());
-}
-
-static void **new_parent(size_t bytes)
-{
-    void **parent = blocks_alloc(bytes);
-    assert_non_null(parent);
-    memset(parent, 0, bytes);
-    return parent;
 }
 
 static __attribute__((noinline)) void hide(unsigned which)
@@ -371,16 +349,6 @@ static void test_given_up_is_full_in_the_child_of_a_fork(void **state)
     assert_int_equal(status, 0);
     end();
     assert_int_equal(live_children(0), CHILDREN);
-}
-
-/* The registration goes with the page, and does not come back with it. */
-static void lose_registration(char *page)
-{
-    char *elsewhere = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(mremap(page, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) ==
-                elsewhere);
-    assert_true(mremap(elsewhere, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, page) ==
-                page);
 }
 
 static void test_given_up_is_full_in_doubt(void **state)

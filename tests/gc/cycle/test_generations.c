@@ -6,7 +6,7 @@
  * by numbers that are no addresses. A word on the stack may keep a child or two by chance, so there
  * are many of them.
  */
-#include "tests/unit/unit.h"
+#include "tests/gc/cycle/cycle_unit.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -26,12 +26,6 @@ static const uintptr_t DISGUISE = (uintptr_t)0x5A5A << 48;
 
 static void **parents[8]; /* roots */
 static uintptr_t children[CHILDREN];
-
-static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
-{
-    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
-    return GROW;
-}
 
 static int make_collector(void **state)
 {
@@ -63,14 +57,6 @@ static void minor(void)
     assert_int_equal(collect_statistics()->minor.collections, before + 1);
 }
 
-/* Overwrites what earlier calls have left on the stack. */
-static __attribute__((noinline)) void wipe_stack(void)
-{
-    volatile char bytes[16384];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = 0;
-}
-
 static __attribute__((noinline)) void make_children(void **parent, size_t step)
 {
     for (size_t i = 0; i < CHILDREN; i++) {
@@ -95,14 +81,6 @@ static __attribute__((noinline)) size_t live_children(void)
     for (size_t i = 0; i < CHILDREN; i++)
         live += blocks_usable_size((void *)(children[i] ^ DISGUISE)) > 0;
     return live;
-}
-
-static void **new_parent(size_t bytes)
-{
-    void **parent = blocks_alloc(bytes);
-    assert_non_null(parent);
-    memset(parent, 0, bytes);
-    return parent;
 }
 
 /* What is taken from now on does not lie in slabs of this size that have been current. */
@@ -365,16 +343,6 @@ static void test_pins_are_roots(void **state)
     minor();
     assert_int_equal(live_children(), CHILDREN);
     unpin(parents[0]);
-}
-
-/* The registration goes with the page, and does not come back with it. */
-static void lose_registration(char *page)
-{
-    char *elsewhere = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(mremap(page, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) ==
-                elsewhere);
-    assert_true(mremap(elsewhere, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, page) ==
-                page);
 }
 
 static void test_doubt_is_full(void **state)
