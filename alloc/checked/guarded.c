@@ -2,9 +2,9 @@
  *
  * guarded.c: large blocks, between pages without access.
  *
- *     | guard | lead ....... | the program's bytes ........ | slack | guard |
- *       page    16 bytes of                                   < 16     page
- *               it are looked at                              bytes
+ *     | guard | lead ....... | the program's bytes ........ | slack | guard
+ *       page    16 bytes of                                   < 16     a page at least, up to the
+ *               it are looked at                              bytes    last granule's end
  *
  * The block ends where the guard behind it begins, up to its alignment. One that has outgrown
  * another begins at the first page instead, and has an eighth to grow into.
@@ -92,6 +92,12 @@ void *guarded_enter_found(struct slab *slab, size_t size, unsigned how, const vo
     return slab->base;
 }
 
+/* Whole granules: behind what `blocks` needs for a block of its own may lie more pages. */
+static size_t bytes_of(const struct slab *slab)
+{
+    return slab->granules * GRANULE_BYTES;
+}
+
 /* Guards need a system call each that a process without memory may be refused; the block is one
  * without them, then. */
 static bool guard_both(const struct slab *slab)
@@ -99,7 +105,7 @@ static bool guard_both(const struct slab *slab)
     char *behind = slab->base + slab->block_bytes - PAGE_BYTES;
     if (slab->is_of_fork || !pages_guard(slab->base, PAGE_BYTES))
         return false;
-    if (pages_guard(behind, PAGE_BYTES))
+    if (pages_guard(behind, (size_t)(slab->base + bytes_of(slab) - behind)))
         return true;
     pages_unguard(slab->base, PAGE_BYTES);
     return false;
@@ -167,7 +173,7 @@ void guarded_look(struct slab *slab, const char *function)
 static void give_back(struct slab *slab)
 {
     if (is_guarded(slab)) {
-        pages_unguard(slab->base, slab->block_bytes);
+        pages_unguard(slab->base, bytes_of(slab));
         slab->words[0].retired &= ~UINT64_C(1);
     }
     large_block_free(slab, slab->base);
@@ -204,7 +210,7 @@ void guarded_count_waiting(uint64_t *blocks, uint64_t *bytes)
 static void wait_or_give_back(struct slab *slab)
 {
     if (!is_guarded(slab) || slab->block_bytes > WAITING_LARGEST ||
-        !pages_guard(slab->base, slab->block_bytes)) {
+        !pages_guard(slab->base, bytes_of(slab))) {
         memset(start_of(slab), FILL_BYTE,
                size_of(slab) < checked_fill_most ? size_of(slab) : checked_fill_most);
         give_back(slab);
