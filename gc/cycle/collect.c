@@ -46,7 +46,7 @@ static struct {
     _Atomic enum sweep_leaks leaks;
     uint64_t retired, forgotten; /* dead blocks, ever */
     _Atomic uint64_t finished;   /* collections that were not given up */
-    leak_visitor *leak_visitor; /* of CAUSE_LEAKS; and what came of it */
+    leak_visitor *leak_visitor;  /* of CAUSE_LEAKS; and what came of it */
     void *leak_argument;
     bool leaks_are_found;
     /* Of the collection at hand. */

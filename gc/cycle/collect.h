@@ -56,7 +56,7 @@ struct collect_options {
     bool concurrent;          /* see concurrent.h */
     enum dirty_provider dirty;
     bool tells_hiders; /* their blocks are told from the start by who allocates them */
-    bool retires; /* frees are ignored: what the program frees is retired */
+    bool retires;      /* frees are ignored: what the program frees is retired */
 };
 
 /* False: the collector cannot work here (no /proc, no memory), and every collection is given up. */
@@ -69,8 +69,8 @@ void collect_keep_leaks(void);
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t requested);
 
-/* A full collection that visits what is dead before it reclaims anything; one call at a time. False:
- * it was given up, and nothing was visited. */
+/* A full collection that visits what is dead before it reclaims anything; one call at a time.
+ * False: it was given up, and nothing was visited. */
 bool collect_find_leaks(leak_visitor *visit, void *argument);
 
 /* Whether a cycle is under way. Any thread. */

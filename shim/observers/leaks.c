@@ -62,8 +62,8 @@ bool leaks_find(const struct site_table *table, const struct allocator *allocato
 {
     uint64_t asked = atomic_load(&leak_report.asked);
     leak_report.unknown = (struct leak_tally){0};
-    leak_report.was_found = make_room(table->site_count) &&
-                            allocator->find_leaks(count_leak, (void *)(uintptr_t)table);
+    leak_report.was_found =
+        make_room(table->site_count) && allocator->find_leaks(count_leak, (void *)(uintptr_t)table);
     atomic_store(&leak_report.answered, asked);
     return leak_report.was_found;
 }
@@ -138,9 +138,8 @@ static size_t next_site(size_t before)
     for (size_t i = 0; i < leak_report.count; i++) {
         uint64_t size = size_of(&tallies[i]);
         bool is_leak = tallies[i].direct_blocks + tallies[i].indirect_blocks > 0;
-        bool comes_behind =
-            before == leak_report.count || size < size_of(&tallies[before]) ||
-            (size == size_of(&tallies[before]) && i > before);
+        bool comes_behind = before == leak_report.count || size < size_of(&tallies[before]) ||
+                            (size == size_of(&tallies[before]) && i > before);
         if (is_leak && comes_behind &&
             (next == leak_report.count || size > size_of(&tallies[next])))
             next = i;

@@ -3,9 +3,9 @@
  * leaks.h: the leaks that an allocator finds, added up by allocation site.
  *
  * Another process asks by writing to `asked`, which it has found by the name under which the report
- * is published (`leaks/1`), and reads the report when `answered` has that number. Who answers is the
- * next thread that allocates or frees. So that a process answers in which all threads wait, one of
- * them is sent a signal (gc/world/stop.c).
+ * is published (`leaks/1`), and reads the report when `answered` has that number. Who answers is
+ * the next thread that allocates or frees. So that a process answers in which all threads wait, one
+ * of them is sent a signal (gc/world/stop.c).
  *
  * The caller holds the lock round the table of sites, but for leaks_are_asked_for().
  */
@@ -45,10 +45,9 @@ bool leaks_find(const struct site_table *table, const struct allocator *allocato
 /* Any thread. */
 static inline bool leaks_are_asked_for(void)
 {
-    return __builtin_expect(
-        atomic_load_explicit(&leak_report.asked, memory_order_relaxed) !=
-            atomic_load_explicit(&leak_report.answered, memory_order_relaxed),
-        0);
+    return __builtin_expect(atomic_load_explicit(&leak_report.asked, memory_order_relaxed) !=
+                                atomic_load_explicit(&leak_report.answered, memory_order_relaxed),
+                            0);
 }
 
 /* Of the site with this index in the last report. */

@@ -17,8 +17,8 @@
  * remembers its last sample, and how far it had counted down then. An allocation of a byte or more
  * counts further, a free forgets the sample; so at the sample's own free both tell.
  *
- * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands in
- * the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.
+ * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
+ * in the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.
  *
  * A signal handler that interrupts a sample of its thread is not sampled. A sample that another
  * thread would take while the process forks is lost, which is counted; what it frees leaves the
@@ -244,8 +244,8 @@ static inline void answer_if_asked(void)
 /* In a signal handler. A thread that is in a system call of ours may hold a lock. */
 static void asked_by_signal(uintptr_t rip)
 {
-    bool is_ours = !own_text.start ||
-                   (rip >= (uintptr_t)own_text.start && rip < (uintptr_t)own_text.end);
+    bool is_ours =
+        !own_text.start || (rip >= (uintptr_t)own_text.start && rip < (uintptr_t)own_text.end);
     if (!is_ours)
         answer_if_asked();
 }
@@ -461,10 +461,10 @@ static void write_tally(struct json *json, const char *key, struct tally tally)
 
 static void write_leaks(struct json *json, struct leak_tally leaks)
 {
-    write_tally(json, "direct", (struct tally){(double)leaks.direct_blocks,
-                                               (double)leaks.direct_bytes});
-    write_tally(json, "indirect", (struct tally){(double)leaks.indirect_blocks,
-                                                 (double)leaks.indirect_bytes});
+    write_tally(json, "direct",
+                (struct tally){(double)leaks.direct_blocks, (double)leaks.direct_bytes});
+    write_tally(json, "indirect",
+                (struct tally){(double)leaks.indirect_blocks, (double)leaks.indirect_bytes});
 }
 
 static void write_site(struct json *json, const struct site *site)

@@ -17,8 +17,8 @@ struct route observers_start(const struct configuration *configuration, struct r
 {
     for (size_t i = 0; observers[i] && count < MOST_OBSERVERS; i++) {
         const char *value = environment_get(observers[i]->variable);
-        if (!value && !(observers[i]->is_needed &&
-                        observers[i]->is_needed(configuration->allocator)))
+        if (!value &&
+            !(observers[i]->is_needed && observers[i]->is_needed(configuration->allocator)))
             continue;
         if (!value || output_is_standard_error(value))
             message_keep_stderr();
