@@ -34,6 +34,10 @@ MADE_SHAPES = (
     *("graph 20000 60", "strings 1000 50", "maps 2000 30", "threads 1000 50"),
 )
 PYTHON_WORDS = ["-c", "import json, re; print(len(json.dumps(list(range(20000)))))"]
+CRT = "/usr/lib/x86_64-linux-gnu/crt1.o"
+CC1 = subprocess.run(
+    ["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=False
+).stdout.strip()
 REAL = {
     "bash": ["bash", "-c", "declare -A a; for i in 1 2 3; do a[x$i]=$i; f() { echo $i; }; f; done"],
     "dash": ["dash", "-c", "for i in 1 2 3 4 5; do x=${i}0; export y=$x; done; echo $y"],
@@ -49,7 +53,21 @@ REAL = {
     "perl": ["perl", "-e", "for (1..2000) { my $x = {}; $x->{x} = $x } print 1"],
     "python3": ["/usr/bin/python3", *PYTHON_WORDS],
     "lua": ["lua5.4", "-e", "local t = {} for i = 1, 5000 do t[i] = {i} end print(#t)"],
-    "cpp": ["cpp", "/usr/include/stdio.h", "/dev/null"],
+    "gcc -###": ["gcc", "-###", "-O2", "-c", "/dev/null", "-o", "/dev/null"],
+    "cc1": [
+        CC1,
+        "-quiet",
+        "-O2",
+        str(SOURCE / "bench_programs" / "planted_leak.c"),
+        "-o",
+        "/dev/null",
+    ],
+    "as": ["as", "-o", "/dev/null", "/dev/null"],
+    "ld": ["ld", "-r", "-o", "/dev/null", CRT],
+    "objdump": ["objdump", "-d", CRT],
+    "readelf": ["readelf", "-a", CRT],
+    "gdb": ["gdb", "-batch", "-ex", "info line main", "/usr/bin/gawk"],
+    "ruby": ["ruby", "-e", "puts (1..2000).map { |x| x.to_s }.size"],
     "make": ["make", "-n", "-f", "/dev/null", "x.o"],
     "git": ["git", "-C", str(SOURCE), "log", "--oneline", "-5"],
     "tar": ["tar", "-cf", "/dev/null", "/usr/include/linux/usb"],
@@ -71,7 +89,7 @@ def innermost(frames: Iterable[tuple[str, str]]) -> str:
 
 def by_memcheck(command: list[str], folder: Path) -> tuple[Counts, Counts]:
     """Lost, and possibly lost."""
-        options = "--leak-check=full --show-leak-kinds=all --num-callers=32 --run-libc-freeres=no"
+    options = "--leak-check=full --show-leak-kinds=all --num-callers=32 --run-libc-freeres=no"
     with subprocess.Popen(
         ["valgrind", *options.split(), "--run-cxx-freeres=no", "--default-suppressions=no"]
         + ["--xml=yes", f"--xml-file={folder}/%p.xml", *command],
@@ -155,7 +173,7 @@ def main() -> None:
         )
         commands = {shape: [program, *shape.split()] for shape in MADE_SHAPES} | REAL
         for title, command in commands.items():
-            if (only and title.split()[0] not in only) or not shutil.which(command[0]):
+            if (only and not {title, title.split()[0]} & set(only)) or not shutil.which(command[0]):
                 continue
             counts = judge(title, command, folder)
             total = [old + new for old, new in zip(total, counts)]
