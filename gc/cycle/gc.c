@@ -187,8 +187,9 @@ static struct {
     _Atomic bool ignores_frees; /* as long as collections work */
     bool collects;              /* from the start */
     bool watches, reports;
-    _Atomic bool keeps_leaks; /* now */
-    _Atomic uint64_t proofs;  /* uses of suspects */
+    _Atomic bool listens_again; /* see listen_again */
+    _Atomic bool keeps_leaks;   /* now */
+    _Atomic uint64_t proofs;    /* uses of suspects */
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
@@ -347,6 +348,18 @@ static void asked(uintptr_t rip)
         allocator_asked(rip);
 }
 
+/* glibc's: false from the first pthread_create on. */
+extern char __libc_single_threaded __attribute__((weak));
+
+/* glibc sets the handler of the signal when it makes its first thread, before it allocates for it,
+ * and would end a wait in EINTR for who asks. */
+static void listen_again(void)
+{
+    bool threads = &__libc_single_threaded && !__libc_single_threaded;
+    if (threads && !atomic_exchange_explicit(&gc.listens_again, true, memory_order_relaxed))
+        stop_listen(asked);
+}
+
 static bool init(const void *values)
 {
     const struct gc_options *chosen = values;
@@ -450,6 +463,8 @@ static void gc_allocated_by(void *block, const void *site)
 {
     if (gc.reports ? hiders_own(site) : hiders_have(site))
         gc_pin(block);
+    if (gc.reports)
+        listen_again();
     if (gc.watches)
         watch_note(block, site);
 }
@@ -559,6 +574,7 @@ static void gc_fork_child(void)
 {
     blocks_fork_child();
     collect_fork_child();
+    gc.listens_again = false;
     set_free_ignored();
 }
 

@@ -27,6 +27,7 @@
 #include "shim/observers/sites.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "shim/configuration/environment.h"
 #include "shim/observers/leaks.h"
@@ -45,6 +46,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
+#include "vm/pages.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
@@ -77,6 +79,7 @@ static struct {
     char destination[OUTPUT_NAME_BYTES];
     bool is_rate_given;
     bool reports_leaks, is_asked_for; /* by the environment */
+    uintptr_t kernel_code;            /* the vDSO */
     uint64_t frames;
     _Atomic uint32_t rate;
     uint64_t started_ticks;    /* of the processor's time-stamp counter */
@@ -241,12 +244,14 @@ static inline void answer_if_asked(void)
         answer_leaks();
 }
 
-/* In a signal handler. A thread that is in a system call of ours may hold a lock. */
+/* In a signal handler. A thread that is in a system call of ours, or of the kernel's code for us (a
+ * clock), may hold a lock. */
 static void asked_by_signal(uintptr_t rip)
 {
-    bool is_ours =
-        !own_text.start || (rip >= (uintptr_t)own_text.start && rip < (uintptr_t)own_text.end);
-    if (!is_ours)
+    enum { KERNEL_CODE_BYTES = 4 * PAGE_BYTES };
+    bool is_ours = rip - (uintptr_t)own_text.start < (size_t)(own_text.end - own_text.start);
+    bool is_kernels = rip - sites.kernel_code < KERNEL_CODE_BYTES;
+    if (own_text.start && !is_ours && !is_kernels)
         answer_if_asked();
 }
 
@@ -409,6 +414,7 @@ static void start_leaks(void)
 {
     sites.reports_leaks = sites.is_rate_given = true;
     sites.rate = 1;
+    sites.kernel_code = getauxval(AT_SYSINFO_EHDR);
     if (sites.inner.alloc == sites.configuration->allocator->alloc)
         sites.inner.alloc = alloc_zeroed_for_leaks;
     publish_counter("leaks/1", &leak_report);

@@ -14,6 +14,7 @@ from under import HANG, LIBRARY, plain_environment
 
 # A frame of a function that has ended may hold a stale pointer: it is written over.
 PROLOGUE = r"""
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,14 +223,19 @@ SERVER = (
     PROLOGUE
     + r"""
 static __attribute__((noinline)) void serve(void) { memset(malloc(1000), 1, 1000); } /* SERVE */
+static void *idle(void *unused) { for (;;) pause(); return unused; }
 int main(void)
 {
+    struct pollfd input = {0, POLLIN, 0};
+    pthread_t thread;
     setvbuf(stdout, NULL, _IONBF, 0);
-    for (char line[100]; fgets(line, sizeof line, stdin);) {
+    pthread_create(&thread, NULL, idle, NULL);
+    for (char line[100];;) {
+        if (poll(&input, 1, 100000000) != 1) return 9;
+        if (!fgets(line, sizeof line, stdin)) break;
         for (int i = atoi(line); i > 0; i--) serve();
         scrub();
         puts("done");
-        for (int i = 0; i < 20 && line[0] == 'w'; i++) { free(malloc(10)); usleep(1000); }
     }
     return 0;
 }
@@ -238,7 +244,7 @@ int main(void)
 
 
 class Server:
-    """Leaks as many blocks as it is told; looks for the asker's word while it allocates."""
+    """Leaks as many blocks as it is told, and waits with two threads."""
 
     def __init__(self, real: Command, folder: Path) -> None:
         command = [build(folder, SERVER)]
@@ -270,7 +276,7 @@ class Server:
 
 
 def test_a_running_process_is_asked_and_growth_is_shown(real: Command, tmp_path: Path) -> None:
-    """The process waits for a line of input all the while."""
+    """The process waits for a line of input all the while: no wait ends in EINTR."""
     server = Server(real, tmp_path)
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     server.leak(3)
