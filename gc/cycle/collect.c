@@ -6,7 +6,7 @@
  *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
  *         prepare         tracks what is new                          generations.c
  *         begin           clears the marks                            mark.c
- *         mark            follows what the roots point to             mark.c
+ *         mark            follows what the roots point to             drain.c
  *         again           for the verifier, a second time             verify.c
  *         sweep           frees what has no mark                      sweep.c
  *         finish          sets the pace, gives large dead blocks back pace.c
