@@ -435,8 +435,10 @@ class TestTls:
             cluster.start_worker()
             given = words(suite_file, tmp_path, *on(cluster.address))
             stranger = real.run(*given)
-            assert stranger.returncode == 2
-            assert "no scheduler answers" in stranger.stderr or "TLS" in stranger.stderr
+            assert stranger.returncode == 2 and "asks for a certificate" in stranger.stderr
+            known |= {f"{client}CERT": str(tmp_path / "none"), f"{client}KEY": key}
+            mistaken = real.run(*given, environment=known)
+            assert mistaken.returncode == 2 and "the certificate for tls://" in mistaken.stderr
             known |= {f"{client}CERT": certificate, f"{client}KEY": key}
             done = real.run(*given, environment=known)
         finally:
