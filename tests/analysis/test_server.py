@@ -233,7 +233,12 @@ class TestFaults:
         load = "CLIENT burn 1 && sleep 1 && CLIENT burn 1"  # longer than a command may linger
         done, document = trial.compare(load, fault="background")
         assert done.returncode == 0, done.stderr
-        assert document["results"][0]["cpu_seconds"]["median"] > 0.39
+        result = document["results"][0]
+        assert result["cpu_seconds"]["median"] > 0.39
+        # Its memory, too, is looked at to the end, although what we started ended at once.
+        assert max(result["memory_timeline"]["seconds"]) > 1
+        assert result["memory_end_bytes"]["median"] > 2 << 20
+        assert result["tree_peak_bytes"]["median"] >= result["memory_end_bytes"]["median"]
 
     def test_server_ends_with_a_killed_comparison(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
