@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "alloc/allocator.h"
-#include "alloc/checked/random.h"
 #include "alloc/checked/report.h"
 #include "vm/granule_map.h"
 #include "vm/owner.h"

@@ -41,6 +41,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
+#include "vm/random.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
@@ -74,9 +75,10 @@ static struct {
     bool is_rate_given;
     uint64_t frames;
     _Atomic uint32_t rate;
-    uint64_t started_ticks;    /* of the processor's time-stamp counter */
-    uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
-    struct lock lock;          /* of what follows */
+    _Atomic uint64_t sequences; /* each word of it starts a sequence, for one sample */
+    uint64_t started_ticks;     /* of the processor's time-stamp counter */
+    uint64_t started, peak_at;  /* nanoseconds, of the monotonic clock and since then */
+    struct lock lock;           /* of what follows */
     uint64_t samples;
     uint32_t work;        /* of this batch */
     uint64_t batch_began; /* nanoseconds of the process's time */
@@ -95,20 +97,7 @@ static __thread struct {
 /* One word, since the threads' memory is scarce. hidden: as in struct sampled_block. */
 static uint64_t last_word(uintptr_t hidden)
 {
-    return hidden ^ thread.sampling.left * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-/* The state of a generator that draws once: they differ from draw to draw, of any thread
- * (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014, figure 13). */
-static uint64_t draw_seed(void)
-{
-    static _Atomic uint64_t count;
-    uint64_t word =
-        atomic_fetch_add_explicit(&count, UINT64_C(0x9E3779B97F4A7C15), memory_order_relaxed);
-    word += sites.started_ticks;
-    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (word ^ word >> 31) | 1;
+    return hidden ^ thread.sampling.left * RANDOM_GAMMA;
 }
 
 static double between(double least, double number, double most)
@@ -223,7 +212,7 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
     if (!block || thread.is_sampling)
         return;
     thread.is_sampling = true;
-    uint64_t random = draw_seed();
+    uint64_t random = random_draw_shared(&sites.sequences);
     double weight = sampling_weight(&thread.sampling, size, sites.rate, &random);
     if (weight > 0) {
         take_sample(block, size, weight, frame);
@@ -365,6 +354,7 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.configuration = configuration;
     sites.started = monotonic_ns();
     sites.started_ticks = __builtin_ia32_rdtsc();
+    sites.sequences = random_seed();
     sites.batch_began = process_ns();
     sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
