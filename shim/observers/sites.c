@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "shim/configuration/environment.h"
-#include "shim/observers/proc_maps.h"
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
 #include "shim/observers/stack_trace.h"
@@ -38,6 +37,7 @@
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
+#include "vm/kernel/maps.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
@@ -422,27 +422,20 @@ static void write_lifetimes(struct json *json)
     json_end_array(json);
 }
 
+static bool write_if_code(void *json, const char *line, const struct mapping *mapping)
+{
+    if (mapping->readable && mapping->executable && !mapping->writable)
+        json_string(json, NULL, line);
+    return true;
+}
+
 /* The mappings that hold code. */
 static void write_maps(struct json *json)
 {
-    static char buffer[8192];
-    size_t length = 0, got;
-    long maps = proc_maps_open();
+    static char buffer[2 * MAPS_LINE_BYTES];
     json_begin_array(json, "maps");
-    while ((got = proc_maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
-        length += got;
-        char *line = buffer, *end;
-        while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
-            *end = '\0';
-            if (strstr(line, "r-xp"))
-                json_string(json, NULL, line);
-            line = end + 1;
-        }
-        length -= (size_t)(line - buffer);
-        memmove(buffer, line, length);
-    }
+    maps_each_line(buffer, sizeof buffer, write_if_code, json);
     json_end_array(json);
-    proc_maps_close(maps);
 }
 
 /* Always JSON: stack traces are for programs. */

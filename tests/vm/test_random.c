@@ -6,6 +6,7 @@
 #include "vm/random.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
