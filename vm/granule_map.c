@@ -16,6 +16,49 @@ static const size_t LEAF_BYTES = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_B
 granule_map_entry granule_map_first_leaf[1 << GRANULE_MAP_LEAF_BITS] __attribute__((common));
 static granule_map_entry *_Atomic spare_leaf = granule_map_first_leaf;
 
+/* Of the leaves of `owners`, which part was ever written.
+ *
+ * [hull] Every granule that was entered lies in its leaf's hull, or there are more leaves than
+ * hulls. Writer: the thread that enters, before it does. A hull only grows, so what a thread
+ * stopped in between leaves is at worst too wide. */
+enum { HULLS = 8 };
+static struct hull {
+    _Atomic uint32_t leaf;      /* its index in the root; NO_LEAF: free. Changes once */
+    _Atomic uint32_t low, high; /* indices in the leaf */
+} hulls[HULLS] = {
+    [0 ... HULLS - 1] = {.leaf = 1 << GRANULE_MAP_ROOT_BITS, .low = 1 << GRANULE_MAP_LEAF_BITS}};
+static const uint32_t NO_LEAF = 1 << GRANULE_MAP_ROOT_BITS;
+static _Atomic bool more_leaves_than_hulls;
+
+/* NULL: there is none, and none free. */
+static struct hull *hull_of(uint32_t leaf)
+{
+    for (struct hull *hull = hulls; hull < hulls + HULLS; hull++) {
+        uint32_t present = atomic_load_explicit(&hull->leaf, memory_order_relaxed);
+        if (present == leaf ||
+            (present == NO_LEAF &&
+             (atomic_compare_exchange_strong(&hull->leaf, &present, leaf) || present == leaf)))
+            return hull;
+    }
+    return NULL;
+}
+
+/* From index `low` of the leaf up to `high`. */
+static void widen_hull(uint32_t leaf, uint32_t low, uint32_t high)
+{
+    struct hull *hull = hull_of(leaf);
+    if (!hull) {
+        atomic_store_explicit(&more_leaves_than_hulls, true, memory_order_relaxed);
+        return;
+    }
+    uint32_t old_low = atomic_load_explicit(&hull->low, memory_order_relaxed);
+    uint32_t old_high = atomic_load_explicit(&hull->high, memory_order_relaxed);
+    while (low < old_low && !atomic_compare_exchange_weak(&hull->low, &old_low, low))
+        ;
+    while (high > old_high && !atomic_compare_exchange_weak(&hull->high, &old_high, high))
+        ;
+}
+
 static granule_map_entry *take_leaf(void)
 {
     granule_map_entry *leaf = atomic_exchange_explicit(&spare_leaf, NULL, memory_order_relaxed);
@@ -82,6 +125,15 @@ static uintptr_t enter_in_leaf(granule_map_entry *leaf, uintptr_t start, uintptr
     return part_end;
 }
 
+/* [hull], of the first leaf of a range that is about to be entered. */
+static void note_in_hull(uintptr_t start, uintptr_t end)
+{
+    size_t low = leaf_index(start), room = (1 << GRANULE_MAP_LEAF_BITS) - low;
+    size_t count = (end - start + GRANULE_BYTES - 1) / GRANULE_BYTES;
+    widen_hull((uint32_t)(start >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)), (uint32_t)low,
+               (uint32_t)(low + (count < room ? count : room)));
+}
+
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
 {
     uintptr_t address = (uintptr_t)start, end = address + bytes;
@@ -89,20 +141,44 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
         granule_map_entry *leaf = leaf_for(map, address, value != NULL);
         if (!leaf && value)
             return false;
+        if (map == &owners && value)
+            note_in_hull(address, end);
         address = enter_in_leaf(leaf, address, end, value);
     }
     return true;
 }
 
+/* The leaf from `from` on that comes first, and what of it to look at. False: there is none. */
+static bool next_leaf(uint32_t from, uint32_t *leaf, uint32_t *low, uint32_t *high)
+{
+    *leaf = NO_LEAF;
+    for (const struct hull *hull = hulls; hull < hulls + HULLS; hull++) {
+        uint32_t each = atomic_load(&hull->leaf);
+        if (each < from || each >= *leaf)
+            continue;
+        *leaf = each;
+        *low = atomic_load(&hull->low);
+        *high = atomic_load(&hull->high);
+    }
+    if (atomic_load(&more_leaves_than_hulls)) {
+        *leaf = from;
+        *low = 0;
+        *high = 1 << GRANULE_MAP_LEAF_BITS;
+    }
+    return *leaf < NO_LEAF;
+}
+
 void granule_map_each_run(granule_map_visitor *visit, void *argument)
 {
     char *run = NULL, *end = NULL;
-    for (uintptr_t root = 0; root < 1 << GRANULE_MAP_ROOT_BITS; root++) {
+    uint32_t low, high;
+    for (uint32_t root = 0; next_leaf(root, &root, &low, &high); root++) { /* [hull] */
         granule_map_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
-        for (uintptr_t index = 0; leaf && index < 1 << GRANULE_MAP_LEAF_BITS; index++) {
+        for (uintptr_t index = low; leaf && index < high; index++) {
             if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))
                 continue;
-            char *granule = (char *)((root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);
+            char *granule =
+                (char *)(((uintptr_t)root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);
             if (run && granule != end)
                 visit(argument, run, (size_t)(end - run));
             if (granule != end)
