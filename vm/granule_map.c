@@ -16,7 +16,7 @@ static const size_t LEAF_BYTES = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_B
 granule_map_entry granule_map_first_leaf[1 << GRANULE_MAP_LEAF_BITS] __attribute__((common));
 static granule_map_entry *_Atomic spare_leaf = granule_map_first_leaf;
 
-/* Of the leaves of `owners`, which part was ever written.
+/* Which part of each leaf of `owners` was ever written.
  *
  * [hull] Every granule that was entered lies in its leaf's hull, or there are more leaves than
  * hulls. Writer: the thread that enters, before it does. A hull only grows, so what a thread

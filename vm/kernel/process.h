@@ -65,7 +65,7 @@ unsigned process_idle_processors(void);
  * they cannot be read. The world is stopped, so they stay true. */
 bool process_read_mappings(const struct mapping **mappings, size_t *count);
 
-/* Of those, the first that does not end before `address`, which lies below the last one's end. */
+/* The first of those mappings that ends above `address`; the last one must. */
 const struct mapping *process_mapping_at(uintptr_t address);
 
 /* Whether the heap's memory is still there as the heap has made it: readable, and neither a file's,
