@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""architecture.md: what it draws of the files of `blocks` is so, and leads down only."""
+"""architecture.md: the files that it names exist; what it draws of the files of `blocks` is so, and
+leads down only."""
 
 import re
 import subprocess
@@ -23,6 +24,15 @@ def drawn() -> dict[str, set[str]]:
             calls[name[1]] = set()
         calls[list(calls)[-1]] |= set(line[column:].split()) - {"-"}
     return calls
+
+
+def test_the_files_that_it_names_exist() -> None:
+    text = (SOURCE / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"[`(\s]((?:\.\./)?\w+/[\w/]+\.(?:c|h|py))\b", text))
+    below = ("", "docs", "trace", "analysis/allotrope")
+    assert len(named) > 40
+    missing = {n for n in named if not any((SOURCE / folder / n).exists() for folder in below)}
+    assert missing == set()
 
 
 def symbols(name: str) -> list[list[str]]:
