@@ -16,46 +16,46 @@ static const size_t LEAF_BYTES = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_B
 granule_map_entry granule_map_first_leaf[1 << GRANULE_MAP_LEAF_BITS] __attribute__((common));
 static granule_map_entry *_Atomic spare_leaf = granule_map_first_leaf;
 
-/* Which part of each leaf of `owners` was ever written.
+/* Which part of each leaf of `owners` was ever written, for the first few leaves.
  *
- * [hull] Every granule that was entered lies in its leaf's hull, or there are more leaves than
- * hulls. Writer: the thread that enters, before it does. A hull only grows, so what a thread
- * stopped in between leaves is at worst too wide. */
-enum { HULLS = 8 };
-static struct hull {
+ * [entered part] Every granule that was entered lies in the part of its leaf, or more leaves are in
+ * use than are noted. Writer: the thread that enters a granule, before it does. A part only grows,
+ * so the one that a stopped thread leaves is at worst too wide. */
+enum { NOTED_LEAVES = 8 };
+static struct entered {
     _Atomic uint32_t leaf;      /* its index in the root; NO_LEAF: free. Changes once */
     _Atomic uint32_t low, high; /* indices in the leaf */
-} hulls[HULLS] = {
-    [0 ... HULLS - 1] = {.leaf = 1 << GRANULE_MAP_ROOT_BITS, .low = 1 << GRANULE_MAP_LEAF_BITS}};
+} entered[NOTED_LEAVES] = {[0 ... NOTED_LEAVES - 1] = {.leaf = 1 << GRANULE_MAP_ROOT_BITS,
+                                                       .low = 1 << GRANULE_MAP_LEAF_BITS}};
 static const uint32_t NO_LEAF = 1 << GRANULE_MAP_ROOT_BITS;
-static _Atomic bool more_leaves_than_hulls;
+static _Atomic bool more_leaves_than_noted;
 
 /* NULL: there is none, and none free. */
-static struct hull *hull_of(uint32_t leaf)
+static struct entered *entered_of(uint32_t leaf)
 {
-    for (struct hull *hull = hulls; hull < hulls + HULLS; hull++) {
-        uint32_t present = atomic_load_explicit(&hull->leaf, memory_order_relaxed);
+    for (struct entered *part = entered; part < entered + NOTED_LEAVES; part++) {
+        uint32_t present = atomic_load_explicit(&part->leaf, memory_order_relaxed);
         if (present == leaf ||
             (present == NO_LEAF &&
-             (atomic_compare_exchange_strong(&hull->leaf, &present, leaf) || present == leaf)))
-            return hull;
+             (atomic_compare_exchange_strong(&part->leaf, &present, leaf) || present == leaf)))
+            return part;
     }
     return NULL;
 }
 
 /* From index `low` of the leaf up to `high`. */
-static void widen_hull(uint32_t leaf, uint32_t low, uint32_t high)
+static void widen_entered(uint32_t leaf, uint32_t low, uint32_t high)
 {
-    struct hull *hull = hull_of(leaf);
-    if (!hull) {
-        atomic_store_explicit(&more_leaves_than_hulls, true, memory_order_relaxed);
+    struct entered *part = entered_of(leaf);
+    if (!part) {
+        atomic_store_explicit(&more_leaves_than_noted, true, memory_order_relaxed);
         return;
     }
-    uint32_t old_low = atomic_load_explicit(&hull->low, memory_order_relaxed);
-    uint32_t old_high = atomic_load_explicit(&hull->high, memory_order_relaxed);
-    while (low < old_low && !atomic_compare_exchange_weak(&hull->low, &old_low, low))
+    uint32_t old_low = atomic_load_explicit(&part->low, memory_order_relaxed);
+    uint32_t old_high = atomic_load_explicit(&part->high, memory_order_relaxed);
+    while (low < old_low && !atomic_compare_exchange_weak(&part->low, &old_low, low))
         ;
-    while (high > old_high && !atomic_compare_exchange_weak(&hull->high, &old_high, high))
+    while (high > old_high && !atomic_compare_exchange_weak(&part->high, &old_high, high))
         ;
 }
 
@@ -125,13 +125,13 @@ static uintptr_t enter_in_leaf(granule_map_entry *leaf, uintptr_t start, uintptr
     return part_end;
 }
 
-/* [hull], of the first leaf of a range that is about to be entered. */
-static void note_in_hull(uintptr_t start, uintptr_t end)
+/* [entered part], for the first leaf of a range that is about to be entered. */
+static void note_entered(uintptr_t start, uintptr_t end)
 {
     size_t low = leaf_index(start), room = (1 << GRANULE_MAP_LEAF_BITS) - low;
     size_t count = (end - start + GRANULE_BYTES - 1) / GRANULE_BYTES;
-    widen_hull((uint32_t)(start >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)), (uint32_t)low,
-               (uint32_t)(low + (count < room ? count : room)));
+    widen_entered((uint32_t)(start >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)), (uint32_t)low,
+                  (uint32_t)(low + (count < room ? count : room)));
 }
 
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
@@ -142,7 +142,7 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
         if (!leaf && value)
             return false;
         if (map == &owners && value)
-            note_in_hull(address, end);
+            note_entered(address, end);
         address = enter_in_leaf(leaf, address, end, value);
     }
     return true;
@@ -152,15 +152,15 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
 static bool next_leaf(uint32_t from, uint32_t *leaf, uint32_t *low, uint32_t *high)
 {
     *leaf = NO_LEAF;
-    for (const struct hull *hull = hulls; hull < hulls + HULLS; hull++) {
-        uint32_t each = atomic_load(&hull->leaf);
+    for (const struct entered *part = entered; part < entered + NOTED_LEAVES; part++) {
+        uint32_t each = atomic_load(&part->leaf);
         if (each < from || each >= *leaf)
             continue;
         *leaf = each;
-        *low = atomic_load(&hull->low);
-        *high = atomic_load(&hull->high);
+        *low = atomic_load(&part->low);
+        *high = atomic_load(&part->high);
     }
-    if (atomic_load(&more_leaves_than_hulls)) {
+    if (atomic_load(&more_leaves_than_noted)) {
         *leaf = from;
         *low = 0;
         *high = 1 << GRANULE_MAP_LEAF_BITS;
@@ -172,7 +172,7 @@ void granule_map_each_run(granule_map_visitor *visit, void *argument)
 {
     char *run = NULL, *end = NULL;
     uint32_t low, high;
-    for (uint32_t root = 0; next_leaf(root, &root, &low, &high); root++) { /* [hull] */
+    for (uint32_t root = 0; next_leaf(root, &root, &low, &high); root++) { /* [entered part] */
         granule_map_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
         for (uintptr_t index = low; leaf && index < high; index++) {
             if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))

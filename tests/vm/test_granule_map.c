@@ -174,6 +174,24 @@ static void test_a_look_at_small_heaps_reads_no_empty_part_of_the_map(void **sta
     assert_child_succeeds(look_at_small_heaps, NULL);
 }
 
+static void look_at_many_leaves(void *argument)
+{
+    (void)argument;
+    for (uintptr_t leaf = 1; leaf <= 20; leaf++) {
+        struct runs runs = {0};
+        require(granule_map_set(at(leaf * 100 * LEAF_REACH), GRANULE_BYTES, &one));
+        granule_map_each_run(note_run, &runs);
+        require(runs.count == leaf && runs.run[0].start == at(100 * LEAF_REACH));
+    }
+}
+
+/* More than the map notes parts of. */
+static void test_heaps_in_any_number_of_leaves_are_visited(void **state)
+{
+    (void)state;
+    assert_child_succeeds(look_at_many_leaves, NULL);
+}
+
 enum { THREADS = 4, LEAVES = 64 };
 
 static void *enter_granules(void *argument)
@@ -228,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_look_at_small_heaps_reads_no_empty_part_of_the_map),
+        cmocka_unit_test(test_heaps_in_any_number_of_leaves_are_visited),
         cmocka_unit_test(test_an_empty_map_knows_nothing),
         cmocka_unit_test(test_all_granules_that_a_range_touches_are_entered),
         cmocka_unit_test(test_neighbours_keep_their_own),
