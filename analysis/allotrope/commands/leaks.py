@@ -79,8 +79,8 @@ def leaks(
 
     \b
     allotrope leaks -- ./prog data
-    allotrope leaks --json now.json 4711             a process that runs under `leaks`
-    allotrope leaks --since now.json 4711            what has grown
+    allotrope leaks --json leaks.json 4711           a process that runs under `leaks`
+    allotrope leaks --since leaks.json 4711          what has grown
     allotrope leaks --address 0x7f32c0 4711          what lies there, and who points to it
     allotrope leaks --suppressions known -- ./prog   a function, file or file:line in each line
     """
