@@ -249,8 +249,6 @@ def compare_allocators(
     gate = [parse_condition(text) for text in conditions]
     if source is not None:
         return show_again(context, source, against, gate, files["--html"])
-    if against is not None:
-        raise UserError("--against needs --from FILE, the later comparison")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
@@ -421,6 +419,8 @@ def compare_varied(
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
     """Options that would be ignored are refused."""
+    if context.params["against"] is not None:
+        raise UserError("--against needs --from FILE, the later comparison")
     shell = context.params["shell"]
     if shell is not None and command:
         raise UserError(f"--shell brings its own command; leave out '{command[0]}'")

@@ -53,8 +53,6 @@ ELSEWHERE = {
     "diff": "sites diff A B, and compare --from NEW --against OLD",
     "heap": "sites tells where the memory was allocated, stats PID how the heap is",
     "latency": "run --latency and compare --latency time the calls",
-    "leaks": "sites -- CMD tells what was never freed and where it was allocated, and "
-    "sites --pid PID what a running process holds",
     "print": "trace dump prints a trace as text",
     "profile": "sites -- CMD tells where the memory was allocated",
     "show": "trace info shows what a trace holds, and trace dump each reference",
