@@ -66,6 +66,11 @@ void *blocks_alloc_aligned(size_t alignment, size_t size)
     return block ? block : refuse_memory();
 }
 
+void blocks_free_by_slab(void *block)
+{
+    free_slowly(block);
+}
+
 void *blocks_resize(void *block, size_t size)
 {
     struct slab *slab = slab_of_block(block, "realloc");

@@ -72,13 +72,22 @@ struct blocks_collector {
     bool (*has_reclaimed)(void);
     /* Number of rows of bits behind a record's words (slab.h); 0: the least. */
     unsigned rows;
+    /* A sweep leaves the live bits of what it frees as they are: [late live bit]. Only for a
+     * collector that hands no free of the program's to blocks_free, but those of pinned blocks. */
+    bool late_live_bits;
 };
 
 /* retain_percent: see runs.h. collector: NULL for none. False: the kernel refuses memory. */
 bool blocks_init(unsigned retain_percent, const struct blocks_collector *collector);
 
+/* As blocks_free, but never by the live bit alone: right for an address whose live bit is late. */
+void blocks_free_by_slab(void *block);
+
 /* Blocks of a word of a slab are the program's no more. last: none of the word's is. */
 void blocks_clear_live(const struct slab *slab, size_t word, uint64_t blocks, bool last);
+
+/* See late_live_bits. */
+bool blocks_has_late_live_bits(void);
 
 /* While the world is stopped: sets the free bits of the blocks in all local free lists, so that
  * what they link to is not kept; false: clears them again. */
@@ -91,6 +100,11 @@ void blocks_unlock(void);
 
 /* Every slab in use, in order of the records' addresses. Needs blocks_lock. */
 void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument);
+
+/* The same for a visitor that looks at nearly all bits. The records of a large heap are in no
+ * cache, and what is done with one is shorter than the wait for it: so each is fetched while the
+ * one before is visited. */
+void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument);
 
 /* The bits have been swept: frees the large blocks that are dead, and has each thread look
  * through its slabs again when it next needs one. Needs blocks_lock; threads may run. */

@@ -34,6 +34,11 @@ size_t blocks_used_bytes(void)
     return (blocks_heap.used_granules + blocks_heap.mapped_granules) * GRANULE_BYTES;
 }
 
+bool blocks_has_late_live_bits(void)
+{
+    return blocks_heap.collector && blocks_heap.collector->late_live_bits;
+}
+
 void blocks_retain(size_t bytes)
 {
     blocks_heap.runs.decay.least = bytes / GRANULE_BYTES;

@@ -94,6 +94,10 @@
  *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
  *     pointer. If the block was a suspect, which is not free, its next use is not
  *     reported, and the next block there inherits the suspect bit.
+ *     A collector that ignores frees leaves the live bits of all that it sweeps (late_live_bits):
+ *     clearing them took a third of the sweep, in a stopped world. It asks the free bit of whatever
+ *     the program frees (blocks_retire). When frees count again the fast path would take a late bit
+ *     for a live block, so they do not use it (blocks_free_by_slab).
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it

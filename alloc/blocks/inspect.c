@@ -38,11 +38,21 @@ struct free_count {
     uint64_t cached_blocks, cached_bytes; /* of those, in slabs that a thread has */
 };
 
-/* By the live bits, which are clear for the blocks in local free lists too. */
+/* The blocks in local free lists too. */
+static uint64_t count_live_by_slab(const struct slab *slab)
+{
+    uint64_t live = 0;
+    for (size_t i = 0; i < slab_words(slab); i++)
+        live += count_bits(slab_live(slab, i));
+    return live;
+}
+
+/* By the live bits, which are clear for the blocks in local free lists; where they may be late, no
+ * program's block is in these. */
 static uint64_t count_live_blocks(const struct slab *slab)
 {
-    if (slab_is_large(slab))
-        return count_bits(slab_live(slab, 0));
+    if (slab_is_large(slab) || blocks_has_late_live_bits())
+        return count_live_by_slab(slab);
     const _Atomic uint64_t *bits =
         &fast_table.live_bits[fast_table_unit(slab->base) / LIVE_BITS_PER_WORD];
     uint64_t live = 0, freed_remotely = 0;
@@ -135,7 +145,7 @@ static bool bits_are_valid(const struct slab *slab)
 
 static bool live_bits_are_valid(const struct slab *slab)
 {
-    for (size_t i = 0; i < slab->capacity; i++)
+    for (size_t i = 0; !blocks_has_late_live_bits() && i < slab->capacity; i++)
         if ((slab_free(&slab->words[i / SLAB_WORD_BLOCKS]) & slab_bit(i)) &&
             unit_is_live(fast_table_unit(slab_block(slab, i))))
             return false;

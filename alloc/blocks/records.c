@@ -130,6 +130,7 @@ struct slab_visit {
     void (*visit)(void *argument, struct slab *slab);
     void *argument;
     bool unused_too;
+    bool prefetches; /* what the visitor looks at is fetched beforehand */
 };
 
 static void visit_record(const struct slab_visit *to, struct slab *slab)
@@ -138,12 +139,39 @@ static void visit_record(const struct slab_visit *to, struct slab *slab)
         to->visit(to->argument, slab);
 }
 
+/* All bits of a slab whose record's first lines are there. Row 0 holds pins, which few slabs have.
+ */
+static void prefetch_bits(struct slab *slab)
+{
+    enum { LINE_BYTES = 64 };
+    size_t words = slab_words(slab);
+    for (size_t i = 0; i < words; i += LINE_BYTES / sizeof slab->words[0])
+        __builtin_prefetch(&slab->words[i], 1);
+    for (unsigned row = 1; row < blocks_heap.rows; row++)
+        for (size_t i = 0; i < words; i += LINE_BYTES / sizeof(uint64_t))
+            __builtin_prefetch(slab_pinned(slab, row * slab_record_words(slab)) + i, 1);
+}
+
+static void each_in_segment(const struct segment *segment, size_t record_bytes,
+                            const struct slab_visit *to)
+{
+    char *record = segment->start;
+    for (; record + record_bytes < segment->end; record += record_bytes) {
+        if (to->prefetches) {
+            prefetch_bits((struct slab *)(record + record_bytes));
+            __builtin_prefetch(record + 2 * record_bytes);
+        }
+        visit_record(to, (struct slab *)record);
+    }
+    if (record < (char *)segment->end)
+        visit_record(to, (struct slab *)record);
+}
+
 static void each_in_pool(const struct record_pool *pool, const struct slab_visit *to)
 {
     struct segment segment;
     for (size_t i = 0; area_segment(&pool->area, i, &segment); i++)
-        for (char *record = segment.start; record < segment.end; record += pool->record_bytes)
-            visit_record(to, (struct slab *)record);
+        each_in_segment(&segment, pool->record_bytes, to);
     for (struct record_granule *granule = pool->granules; granule; granule = granule->next)
         for (size_t i = 0; i < records_in_granule(pool); i++)
             visit_record(to, record_in_granule(pool, granule, i));
@@ -151,18 +179,29 @@ static void each_in_pool(const struct record_pool *pool, const struct slab_visit
 
 void each_slab_record(void (*visit)(void *argument, struct slab *slab), void *argument)
 {
-    const struct slab_visit to = {visit, argument, true};
+    const struct slab_visit to = {visit, argument, .unused_too = true};
     each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
     each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
 }
 
-void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument)
+static void each_in_use(const struct slab_visit *to)
 {
-    const struct slab_visit to = {visit, argument, false};
-    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], &to);
-    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], &to);
+    each_in_pool(&blocks_heap.records[RECORD_FEW_WORDS], to);
+    each_in_pool(&blocks_heap.records[RECORD_ALL_WORDS], to);
     for (struct slab *slab = blocks_heap.fork_slabs, *next; slab; slab = next) {
         next = slab->next; /* the visitor may free the block, and the record with it */
-        visit(argument, slab);
+        to->visit(to->argument, slab);
     }
+}
+
+void blocks_each_slab(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    const struct slab_visit to = {visit, argument, .unused_too = false};
+    each_in_use(&to);
+}
+
+void blocks_each_slab_by_bits(void (*visit)(void *argument, struct slab *slab), void *argument)
+{
+    const struct slab_visit to = {visit, argument, .prefetches = true};
+    each_in_use(&to);
 }

@@ -192,12 +192,16 @@ static struct {
     _Atomic uint64_t proofs;    /* uses of suspects */
     uint64_t every;
     _Atomic uint64_t allocations;
-    _Atomic bool has_pins;
+    _Atomic bool free_looks;   /* a block is pinned, or counts_again */
+    _Atomic bool counts_again; /* live bits are late: [late live bit] (alloc/blocks/heap.h) */
 } gc;
 
 static void set_free_ignored(void)
 {
-    gc.free_ignored = gc.ignores_frees && collect_works();
+    bool ignored = gc.ignores_frees && collect_works();
+    if (gc.free_ignored && !ignored)
+        gc.counts_again = gc.free_looks = true;
+    gc.free_ignored = ignored;
 }
 
 /* Nothing would come of it. */
@@ -337,7 +341,7 @@ static bool need_sites(void)
 
 static bool found_hider(void)
 {
-    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
     return need_sites();
 }
 
@@ -395,6 +399,7 @@ static bool init(const void *values)
         collector.may_collect = may_collect;
     if (collections->generations > 1)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
+    collector.late_live_bits = ignored;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -440,7 +445,7 @@ static void gc_pin(const void *address)
     __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
     slab->has_pins = true;
     blocks_enter_young(slab); /* [pins-are-roots] */
-    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
 }
 
 static bool unpin(const void *block)
@@ -493,7 +498,7 @@ static void *gc_alloc_aligned(size_t alignment, size_t size)
 
 static inline bool was_pinned(const void *block)
 {
-    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
+    return __builtin_expect(atomic_load_explicit(&gc.free_looks, memory_order_relaxed), 0) &&
            unpin(block);
 }
 
@@ -504,11 +509,25 @@ static size_t gc_usable_size(const void *block)
     return bytes - (bytes > 0 && bytes <= PADDED_BYTES && gc.collects);
 }
 
+static __attribute__((noinline)) void free_looking(void *block)
+{
+    bool pinned = unpin(block);
+    /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
+    if (gc.free_ignored && !pinned)
+        blocks_retire(block, "free");
+    else if (gc.counts_again)
+        blocks_free_by_slab(block);
+    else
+        blocks_free(block);
+}
+
+/* In this order: when frees begin to count, free_looks is set before. */
 static void gc_free(void *block)
 {
-    bool pinned = was_pinned(block);
-    /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
-    if (!gc.free_ignored || pinned)
+    bool ignored = gc.free_ignored;
+    if (__builtin_expect(gc.free_looks, 0))
+        free_looking(block);
+    else if (!ignored)
         blocks_free(block);
     else
         blocks_retire(block, "free");
@@ -544,7 +563,8 @@ static void gc_enter_sandbox(void)
     if (!collect_never_again())
         return;
     pace_without_clock();
-    gc.ignores_frees = gc.free_ignored = false;
+    gc.ignores_frees = false;
+    set_free_ignored();
 }
 
 static size_t gc_trim(void)

@@ -10,8 +10,9 @@
 
 struct sweep {
     enum sweep_leaks leaks;
-    bool ages;  /* there are generations */
-    bool minor; /* young slabs only */
+    bool ages;           /* there are generations */
+    bool minor;          /* young slabs only */
+    bool late_live_bits; /* of what is freed: [late live bit] (alloc/blocks/heap.h) */
     struct sweep_result *result;
 };
 
@@ -36,7 +37,20 @@ static uint64_t spared(enum sweep_leaks leaks, uint64_t leaked, uint64_t suspect
     }
 }
 
-/* Returns the blocks that are freed. */
+/* Returns the suspects of a word after the sweep. */
+static uint64_t sweep_suspects(const struct sweep *sweep, const struct slab *slab, uint64_t known,
+                               uint64_t found, uint64_t left)
+{
+    uint64_t newly = left & ~known;
+    sweep->result->pointed_to += count_bits(found);
+    sweep->result->suspects += count_bits(left);
+    sweep->result->suspected_blocks += count_bits(newly);
+    sweep->result->suspect_bytes += count_bits(newly) * slab->block_bytes;
+    return left;
+}
+
+/* Returns the blocks that are freed. Of most words few blocks are dead and none is a suspect: what
+ * is counted, and what it takes, is left out then. */
 static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
                            uint64_t was_live)
 {
@@ -44,23 +58,22 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t *suspects = slab_suspects(slab, index);
     uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, index) : word->mark;
     uint64_t dead = was_live & ~kept, known = *suspects & was_live;
+    if (!(dead | *suspects))
+        return 0;
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
-    sweep->result->retired_blocks += count_bits(dead & word->retired);
     uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
-    if (freed | newly)
-        blocks_clear_live(slab, index, freed | newly, (freed | newly) == was_live);
+    uint64_t cleared = sweep->late_live_bits ? newly : freed | newly;
+    if (cleared)
+        blocks_clear_live(slab, index, cleared, cleared == was_live);
     if (newly && doorbell_active())
         tell_recorder(slab, index, newly);
     if (freed) {
+        sweep->result->retired_blocks += count_bits(freed & word->retired);
         word->retired &= ~freed;
         slab_set_free(word, freed);
     }
     if (*suspects | newly)
-        *suspects = (known & ~freed) | newly;
-    sweep->result->pointed_to += count_bits(known & kept);
-    sweep->result->suspects += count_bits(*suspects);
-    sweep->result->suspected_blocks += count_bits(newly);
-    sweep->result->suspect_bytes += count_bits(newly) * slab->block_bytes;
+        *suspects = sweep_suspects(sweep, slab, known, known & kept, (known & ~freed) | newly);
     return freed;
 }
 
@@ -70,8 +83,10 @@ static bool age(const struct sweep *sweep, struct slab *slab, size_t index, uint
 {
     const struct slab_word *word = &slab->words[index];
     uint64_t *old = slab_old(slab, index), marked = slab->is_of_fork ? 0 : live & word->mark;
-    sweep->result->promoted_bytes += count_bits(marked & ~*old) * slab->block_bytes;
-    *old = marked;
+    if (marked != *old) {
+        sweep->result->promoted_bytes += count_bits(marked & ~*old) * slab->block_bytes;
+        *old = marked;
+    }
     return ((live & ~word->mark) | *slab_suspects(slab, index) |
             (slab->has_pins ? *slab_pinned(slab, index) : 0)) != 0;
 }
@@ -85,7 +100,8 @@ static void sweep_slab(void *argument, struct slab *slab)
     for (size_t i = 0; i < slab_words(slab); i++) {
         uint64_t was_live = slab_live(slab, i);
         uint64_t swept = sweep_word(sweep, slab, i, was_live);
-        freed += count_bits(swept);
+        if (swept)
+            freed += count_bits(swept);
         live += count_bits(was_live ^ swept);
         if (sweep->ages && age(sweep, slab, i, was_live ^ swept))
             stays_young = true;
@@ -104,16 +120,17 @@ static void sweep_slab(void *argument, struct slab *slab)
 void sweep(enum sweep_leaks leaks, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
-    struct sweep all = {.leaks = leaks, .result = result};
-    blocks_each_slab(sweep_slab, &all);
+    struct sweep all = {
+        .leaks = leaks, .late_live_bits = blocks_has_late_live_bits(), .result = result};
+    blocks_each_slab_by_bits(sweep_slab, &all);
 }
 
 void sweep_and_age(enum sweep_leaks leaks, bool minor, struct sweep_result *result)
 {
     *result = (struct sweep_result){0};
-    struct sweep all = {leaks, true, minor, result};
+    struct sweep all = {leaks, true, minor, blocks_has_late_live_bits(), result};
     blocks_take_young(minor ? sweep_slab : NULL, &all);
     if (!minor)
-        blocks_each_slab(sweep_slab, &all);
+        blocks_each_slab_by_bits(sweep_slab, &all);
     blocks_enter_threads_slabs();
 }

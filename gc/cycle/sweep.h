@@ -4,9 +4,10 @@
  *
  * A sweep changes bits only, a few dozen words for each slab, and touches no block: it is so short
  * that it is done while the world is stopped (figures in docs/measurements/gc.md), and the free
- * bits are exact when it runs on. What is costly is deferred: each thread finds out which of
- * its slabs have become available or empty when it next needs one of their class, and a large dead
- * block goes back to the kernel after the world runs again.
+ * bits are exact when it runs on. Where frees are ignored it leaves the live bits of what it frees:
+ * nobody asks them ([late live bit], alloc/blocks/heap.h). What is costly is deferred: each thread
+ * finds out which of its slabs have become available or empty when it next needs one of their
+ * class, and a large dead block goes back to the kernel after the world runs again.
  *
  * A block without a mark is dead, unless the program hides its pointers. Whether it does is not
  * known until it uses the block. So a dead block that the program has not freed becomes a suspect

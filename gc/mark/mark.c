@@ -189,7 +189,7 @@ void mark_visit_slabs(void (*visit)(void *unused, struct slab *slab))
     mark.is_minor = false;
     mark.low = UINTPTR_MAX;
     mark.high = 0;
-    blocks_each_slab(visit, NULL);
+    blocks_each_slab_by_bits(visit, NULL);
     if (mark.young.granules) {
         young_map_begin(&mark.young);
         blocks_each_young(enter_young_map, NULL);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/fast_table.h"
 #include "gc/cycle/sweep.h"
 #include "vm/granule_map.h"
 
@@ -22,11 +23,11 @@ static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exh
     return GROW;
 }
 
+static struct blocks_collector collector = {.may_grow = grow, .suspect_used = suspect_used};
+
 static int make_heap(void **state)
 {
     (void)state;
-    static const struct blocks_collector collector = {.may_grow = grow,
-                                                      .suspect_used = suspect_used};
     return blocks_init(25, &collector) ? 0 : -1;
 }
 
@@ -294,7 +295,68 @@ static void test_a_suspect_may_be_freed_by_another_thread(void **state)
     assert_int_equal(sweep_every_as(SWEEP_WATCH, BLOCKS).suspects, 0);
 }
 
+/* Late live bits: from the first of these tests on, since what is late stays so. */
+
+static int take_blocks_of_late(void **state)
+{
+    collector.late_live_bits = true;
+    return take_blocks(state);
+}
+
+static uint64_t free_blocks_now(void)
+{
+    struct allocator_statistics statistics;
+    blocks_statistics(&statistics);
+    return statistics.heap.free_blocks + statistics.heap.cached_blocks;
+}
+
+/* Neither a look at the block nor a count takes a live bit that is late for a live block. */
+static void test_a_late_live_bit_is_of_a_block_that_is_free(void **state)
+{
+    (void)state;
+    blocks_flush_thread();
+    uint64_t free = free_blocks_now();
+    sweep_every(3);
+    assert_int_equal(free_blocks_now(), free + BLOCKS / 3);
+    assert_true(blocks_is_valid());
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_true(unit_is_live(fast_table_unit(blocks[i])));
+        assert_int_equal(is_alive(blocks[i]), i % 3 != 0);
+    }
+    for (int i = 0; i < BLOCKS; i += 3)
+        blocks[i] = blocks_alloc(BLOCK_BYTES);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_true(is_alive(blocks[i]));
+}
+
+/* The next use of a suspect is told. */
+static void test_of_a_suspect_the_live_bit_is_never_late(void **state)
+{
+    (void)state;
+    sweep_every_as(SWEEP_SUSPECT, BLOCKS);
+    assert_false(unit_is_live(fast_table_unit(blocks[0])));
+    assert_true(is_alive(blocks[0]));
+}
+
+static void free_late(void *unused)
+{
+    (void)unused;
+    blocks_free_by_slab(blocks[0]);
+}
+
+static void test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit(void **state)
+{
+    (void)state;
+    blocks_free(blocks[0]);
+    blocks[0] = blocks_alloc(2 * BLOCK_BYTES); /* of a slab whose frees take the fast path */
+    sweep_every(BLOCKS);
+    assert_aborts(free_late, NULL, "): not a live block (");
+    blocks_free_by_slab(blocks[1]);
+    assert_false(is_alive(blocks[1]));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_blocks)
+#define LATE(name) cmocka_unit_test_setup_teardown(name, take_blocks_of_late, free_blocks)
 
 int main(void)
 {
@@ -311,6 +373,9 @@ int main(void)
         TEST(test_watching_keeps_suspects),
         TEST(test_a_suspect_that_is_used_is_told_of),
         TEST(test_a_suspect_may_be_freed_by_another_thread),
+        LATE(test_a_late_live_bit_is_of_a_block_that_is_free),
+        LATE(test_of_a_suspect_the_live_bit_is_never_late),
+        LATE(test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }

@@ -49,7 +49,7 @@ WORLD = (
     "spawns shared-across-fork mapped-after-fork forked-by-number guard-pages dead-at-the-end "
     "reserved-terabytes descriptors kernel-worker "
     "ring-user-data ring-buffers privileges-given-up privileges-given-up-by-child hidden "
-    "hidden-from-user sandboxed-child "
+    "hidden-from-user sandboxed-child freed-in-sandbox "
     "libraries mappings"
 )
 KERNEL = (

@@ -613,6 +613,40 @@ static void sandboxed_child(void)
     require_collections();
 }
 
+enum { FREED = 40 };
+
+__attribute__((noinline)) static void free_some(struct disguised freed[FREED])
+{
+    for (int i = 0; i < FREED; i++) {
+        void *block = signed_block();
+        freed[i] = disguise(block);
+        free(block);
+    }
+}
+
+/* In the sandbox frees count again. A second free, of a block that a collection has reclaimed after
+ * the first, is found there as it was before. */
+static void freed_in_sandbox(void)
+{
+    struct disguised freed[FREED];
+    free_some(freed);
+    clean_stack();
+    malloc_trim(0);
+    int reclaimed = 0;
+    while (reclaimed < FREED && malloc_usable_size(reveal(freed[reclaimed])) > 0)
+        reclaimed++;
+    require(reclaimed < FREED);
+    pid_t child = fork();
+    if (child == 0) {
+        require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        free(reveal(freed[reclaimed]));
+        _exit(0);
+    }
+    int status;
+    require(waitpid(child, &status, 0) == child);
+    require(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 /* Mappings that are not what they seem. */
 
 static void guard_pages(void)
@@ -814,6 +848,7 @@ int main(int count, char **arguments)
         {"hidden", hidden},
         {"hidden-from-user", hidden_from_user},
         {"sandboxed-child", sandboxed_child},
+        {"freed-in-sandbox", freed_in_sandbox},
         {"guard-pages", guard_pages},
         {"dead-at-the-end", dead_at_the_end},
         {"forked-by-number", forked_by_number},
