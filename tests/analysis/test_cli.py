@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -435,6 +436,9 @@ def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], wid
 
 def test_list_has_presets_options_and_defaults(real: Command) -> None:
     shown = real.run("list").stdout
+    # Keywords of any length stand off what is said of them.
+    keywords = re.compile(r"^ +[a-z-]+=[a-z|]+(  )?", re.MULTILINE)
+    assert all(found[1] for found in keywords.finditer(shown))
     assert "[the default]" in shown.splitlines()[1]
     lines = [line.split() for line in shown.splitlines()]
     classic = lines.index(next(line for line in lines if line and line[0] == "knuth:classic"))

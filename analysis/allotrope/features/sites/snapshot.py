@@ -16,6 +16,7 @@ from typing import Any, Iterator
 
 from ...system.counters import Published, find_published, why_unreadable
 from ...system.errors import UserError
+from ...system.process_tree import descendants
 
 PUBLISHED = "site_table/1"
 HEAD = struct.Struct("<QQQQQQQddQQ")
@@ -189,11 +190,12 @@ def find_table(pid: int) -> SiteTable | None:
 
 
 def need_table(pid: int) -> SiteTable:
-    """Raises UserError for what speaks against it."""
+    """Of the process, or of the one that it has started under `sites`: a shell's $! is the
+    command's process, not the program's. Raises UserError for what speaks against it."""
     if not Path(f"/proc/{pid}").is_dir():
         raise UserError(f"--pid: there is no process {pid}")
     try:
-        table = find_table(pid)
+        table = find_table(pid) or _table_below(pid)
     except PermissionError:
         raise UserError(f"--pid: {why_unreadable(pid)}") from None
     except OSError:
@@ -203,6 +205,26 @@ def need_table(pid: int) -> SiteTable:
             f"--pid: process {pid} does not keep its sites; start it with `allotrope sites -- CMD`"
         )
     return table
+
+
+def _table_below(pid: int) -> SiteTable | None:
+    """Of the only descendant that keeps one."""
+    tables: dict[int, SiteTable] = {}
+    for child in descendants(pid):
+        try:
+            table = find_table(child)
+        except OSError:
+            continue  # it has ended, or is another user's
+        if table is not None:
+            tables[child] = table
+    if len(tables) > 1:
+        for table in tables.values():
+            table.close()
+        raise UserError(
+            f"--pid: process {pid} does not keep its sites, but its descendants "
+            f"{', '.join(map(str, tables))} do; choose one"
+        )
+    return next(iter(tables.values()), None)
 
 
 def every(seconds: float) -> Iterator[float]:
