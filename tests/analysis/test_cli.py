@@ -434,6 +434,15 @@ def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], wid
     assert max(map(len, shown.splitlines())) <= width
 
 
+def test_a_report_that_cannot_be_written_is_told_before_the_run(real: Command) -> None:
+    for option in ("--stats", "--latency"):
+        done = real.run("run", "-a", "bsd", f"{option}=/no/folder/x", "--", "echo", "ran")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{option}: cannot write /no/folder/x: there is no folder /no/folder" in done.stderr
+    words = ("--stats=/dev/null", "--latency=/dev/null")
+    assert real.run("run", "-a", "bsd", *words, "--", "echo", "ran").stdout == "ran\n"
+
+
 def test_list_has_presets_options_and_defaults(real: Command) -> None:
     shown = real.run("list").stdout
     # Keywords of any length stand off what is said of them.
