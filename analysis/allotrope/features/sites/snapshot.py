@@ -72,7 +72,7 @@ class SiteTable:
     def close(self) -> None:
         os.close(self.memory)
 
-    def _read(self, address: int, size: int) -> bytes:
+    def read(self, address: int, size: int) -> bytes:
         if size == 0:
             return b""
         try:
@@ -84,7 +84,7 @@ class SiteTable:
         return data
 
     def _head(self) -> Head:
-        return Head(*HEAD.unpack(self._read(self.address, HEAD.size)))
+        return Head(*HEAD.unpack(self.read(self.address, HEAD.size)))
 
     def _consistent(self, what: str) -> tuple[Head, bytes]:
         """The table's head, and its sites or its blocks, which did not move meanwhile."""
@@ -94,7 +94,7 @@ class SiteTable:
             if what == "blocks":
                 room = BLOCK.size * before.block_room
             try:
-                data = self._read(getattr(before, what), room)
+                data = self.read(getattr(before, what), room)
             except Unreadable:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -137,7 +137,7 @@ class SiteTable:
         if row.frames not in self.frames:
             if row.depth > MOST_FRAMES:
                 raise Unreadable("its table is damaged")
-            data = self._read(row.frames, 8 * row.depth)
+            data = self.read(row.frames, 8 * row.depth)
             self.frames[row.frames] = struct.unpack(f"<{row.depth}Q", data)
         return self.frames[row.frames]
 
@@ -189,25 +189,24 @@ def find_table(pid: int) -> SiteTable | None:
     return SiteTable(pid, published)
 
 
-def need_table(pid: int) -> SiteTable:
-    """Of the process, or of the one that it has started under `sites`: a shell's $! is the
-    command's process, not the program's. Raises UserError for what speaks against it."""
+def need_table(pid: int, what: str = "--pid", start: str = "allotrope sites -- CMD") -> SiteTable:
+    """Of the process, or of the one that it has started: a shell's $! is the command's process, not
+    the program's. Raises UserError for what speaks against it. what: was told the process; start:
+    how one is started whose table can be read."""
     if not Path(f"/proc/{pid}").is_dir():
-        raise UserError(f"--pid: there is no process {pid}")
+        raise UserError(f"{what}: there is no process {pid}")
     try:
-        table = find_table(pid) or _table_below(pid)
+        table = find_table(pid) or _table_below(pid, what)
     except PermissionError:
-        raise UserError(f"--pid: {why_unreadable(pid)}") from None
+        raise UserError(f"{what}: {why_unreadable(pid)}") from None
     except OSError:
-        raise UserError(f"--pid: process {pid} has ended", 1) from None
+        raise UserError(f"{what}: process {pid} has ended", 1) from None
     if table is None:
-        raise UserError(
-            f"--pid: process {pid} does not keep its sites; start it with `allotrope sites -- CMD`"
-        )
+        raise UserError(f"{what}: process {pid} does not keep its sites; start it with `{start}`")
     return table
 
 
-def _table_below(pid: int) -> SiteTable | None:
+def _table_below(pid: int, what: str) -> SiteTable | None:
     """Of the only descendant that keeps one."""
     tables: dict[int, SiteTable] = {}
     for child in descendants(pid):
@@ -221,7 +220,7 @@ def _table_below(pid: int) -> SiteTable | None:
         for table in tables.values():
             table.close()
         raise UserError(
-            f"--pid: process {pid} does not keep its sites, but its descendants "
+            f"{what}: process {pid} does not keep its sites, but its descendants "
             f"{', '.join(map(str, tables))} do; choose one"
         )
     return next(iter(tables.values()), None)
