@@ -25,6 +25,7 @@
 #include "shim/route/calls.h"
 #include "shim/route/observer.h"
 #include "shim/route/route.h"
+#include "shim/route/start.h"
 #include "vm/fork_chain.h"
 #include "vm/message.h"
 #include "vm/syscall.h"
@@ -80,8 +81,10 @@ static void say_other_malloc(const struct allocator *allocator, const char *whos
     message_text(&message, environment_program());
     message_text(&message, " is served by another malloc (");
     message_text(&message, whose);
-    message_text(&message, "), not by ");
-    message_text(&message, allocator->name);
+    /* What it passes calls on to has a name that the user knows, and this library does not. */
+    bool passes_on = allocator == pass_through;
+    message_text(&message, passes_on ? "), and its calls are not seen" : "), not by ");
+    message_text(&message, passes_on ? "" : allocator->name);
     message_send(&message);
 }
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -433,8 +434,20 @@ def test_text_is_no_wider_than_the_terminal(real: Command, words: list[str], wid
     assert max(map(len, shown.splitlines())) <= width
 
 
+def test_a_report_that_cannot_be_written_is_told_before_the_run(real: Command) -> None:
+    for option in ("--stats", "--latency"):
+        done = real.run("run", "-a", "bsd", f"{option}=/no/folder/x", "--", "echo", "ran")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{option}: cannot write /no/folder/x: there is no folder /no/folder" in done.stderr
+    words = ("--stats=/dev/null", "--latency=/dev/null")
+    assert real.run("run", "-a", "bsd", *words, "--", "echo", "ran").stdout == "ran\n"
+
+
 def test_list_has_presets_options_and_defaults(real: Command) -> None:
     shown = real.run("list").stdout
+    # Keywords of any length stand off what is said of them.
+    keywords = re.compile(r"^ +[a-z-]+=[a-z|]+(  )?", re.MULTILINE)
+    assert all(found[1] for found in keywords.finditer(shown))
     assert "[the default]" in shown.splitlines()[1]
     lines = [line.split() for line in shown.splitlines()]
     classic = lines.index(next(line for line in lines if line and line[0] == "knuth:classic"))

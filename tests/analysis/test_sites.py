@@ -227,6 +227,37 @@ def test_a_bad_rate_stops_the_library(real: Command) -> None:
     assert 'bad value "fast" for ALLOTROPE_SITES_RATE; valid are: 1 to' in done.stderr
 
 
+# A program with a malloc of its own, which hands out the same block for ever.
+OWN_MALLOC = """
+#include <stdlib.h>
+static char block[4096];
+void *malloc(size_t size) { (void)size; return block; }
+void free(void *old) { (void)old; }
+int main(void) { return malloc(100) != block; }
+"""
+
+
+def test_a_malloc_of_the_programs_own_is_no_small_program(real: Command, tmp_path: Path) -> None:
+    (tmp_path / "source.c").write_text(OWN_MALLOC)
+    program = str(tmp_path / "program")
+    build = ["gcc", "-fno-builtin", "-rdynamic", "-o", program, str(tmp_path / "source.c")]
+    subprocess.run(build, check=True)
+    done = real.run("sites", "--", program)
+    assert done.returncode == 0
+    said = " ".join(done.stderr.split())
+    assert "program is served by another malloc (its own), not by blocks" in said
+    assert "or it is served by a malloc of its own" in said
+    timed = real.run("run", "-a", "glibc", "--latency", "--", program)
+    assert "another malloc (its own), and its calls are not seen" in timed.stderr
+    assert "next" not in timed.stderr  # what ours calls itself where it passes calls on
+
+
+def test_few_samples_do_not_tell_how_long_blocks_live(real: Command) -> None:
+    said = " ".join(real.run("sites", "--rate", "64K", "--", "ls", "/").stderr.split())
+    assert "samples do not tell how long blocks live; --rate 1 sees all" in said
+    assert "Lived:" not in said and "Temporary:" not in said
+
+
 def test_who_ends_without_exit_is_told(real: Command) -> None:
     done = real.run("sites", "--", "sh", "-c", "kill -KILL $$")
     assert done.returncode == 137
@@ -452,6 +483,8 @@ class TestLooks:
         files = [tmp_path / "before.json", tmp_path / "after.json"]
         before = self.look(real, pid, files[0], 10)
         assert by_function(before, "exit")["first"] == (10, 30000)
+        by_parent = self.look(real, started.pid, files[0], 10)  # a shell's $!
+        assert by_parent["pid"] == pid
         assert before["running"] and before["schema"] == "allotrope.site-report/1"
         started.stdin.write(b"22\n")
         after = self.look(real, pid, files[1], 30)

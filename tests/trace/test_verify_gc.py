@@ -47,6 +47,12 @@ def test_leaks_are_not_accused(real: Command) -> None:
     assert judgement["suspects"] > 1000 and judgement["collections"] >= 2
 
 
+def test_json_is_alone_on_standard_output(real: Command) -> None:
+    done = real.run("verify-gc", "--json", "--", "echo", "of the program")
+    assert json.loads(done.stdout)["verdict"] == "not judged"
+    assert "of the program" in done.stderr
+
+
 def test_a_free_of_a_dead_block_is_unsafe(real: Command) -> None:
     done = real.run("verify-gc", "--json", "--", *hider("libunknown.so", "frees"))
     judgement = json.loads(done.stdout)

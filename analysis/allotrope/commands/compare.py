@@ -84,8 +84,8 @@ WRITTEN = {
 
 @takes_command("compare")
 @allocators_option(
-    "compare this one; repeatable (default: glibc, each of ours in its default preset, and the "
-    "installed peers)"
+    "compare this one, of `allotrope list`, or ./libmine.so; repeatable (default: glibc, each of "
+    "ours in its default preset, and the installed peers)"
 )
 @click.option(
     "--baseline", metavar="ALLOCATOR", default="glibc", show_default=True, help="what ratios are to"

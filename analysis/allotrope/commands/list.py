@@ -30,7 +30,12 @@ def list_allocators(as_json: bool) -> None:
         _show(missing, width, 0)
     listed = catalogue["allocators"] if catalogue else []
     if listed:
-        _show("ALLOCATOR[:PRESET][,OPTION=VALUE]...; in brackets: the default", width, 0)
+        _show(
+            "ALLOCATOR[:OPTION[,OPTION]...]; an option is a preset or KEY=VALUE; in brackets: the "
+            "default",
+            width,
+            0,
+        )
     for place, own in enumerate(listed):
         usual = " [the default]" if place == 0 else ""
         _show(f"{own['name']:<12}{own['title']}{usual}", width, 12)
@@ -67,6 +72,7 @@ def _presets_and_options(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     shared = [
         text for text in next(iter(texts.values())) if all(text in one for one in texts.values())
     ]
+    width = 2 + max(len(option) for text in texts.values() for option, _ in text)
     for preset in own["presets"]:
         name = preset["name"]
         yield f"  {specs[name]:<18}{preset['title']}", 20
@@ -74,11 +80,11 @@ def _presets_and_options(own: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             continue
         for option, title in texts[name]:
             if len(specs) == 1 or (option, title) not in shared:
-                yield f"    {option:<26}{title}", 30
+                yield f"    {option:<{width}}{title}", 4 + width
     if len(specs) > 1 and shared:
         yield f"  with {'either' if len(specs) == 2 else 'any'} preset", 2
         for option, title in shared:
-            yield f"    {option:<26}{title}", 30
+            yield f"    {option:<{width}}{title}", 4 + width
 
 
 def _option(option: Mapping[str, Any]) -> tuple[str, str]:

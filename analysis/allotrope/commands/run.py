@@ -7,6 +7,7 @@ import signal
 
 import click
 
+from ..output.files import need_writable
 from ..system import allocators
 from ..system.errors import UserError
 from ..system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
@@ -68,6 +69,9 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
         environment["ALLOTROPE_STATS"] = from_anywhere(stats)
     if latency is not None:
         environment["ALLOTROPE_LATENCY"] = from_anywhere(latency)
+    reports = {"--stats": stats, "--latency": latency}
+    # What the program has to find at its end is looked for now. A device is what it is.
+    need_writable({name: file for name, file in reports.items() if file and file[:5] != "/dev/"})
     # Python ignores these, and what is ignored stays so in the program.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -91,7 +91,8 @@ def sites(
     allotrope sites -- ./prog data
     allotrope sites --rate 1 --html page.html -- ./prog data
     allotrope sites --pprof heap.pb.gz -- ./prog && pprof -http : heap.pb.gz
-    allotrope sites --pid 4711 --json now.json       where it holds what, at this moment
+    allotrope sites -- ./server & allotrope sites --pid $!    what it holds at this moment
+    allotrope sites --pid 4711 --json now.json       the same as a file
     allotrope sites --pid 4711 --every 10s           what changes
     allotrope sites diff before.json after.json      two files of --json
     """
@@ -120,7 +121,8 @@ def sites(
     if found is None:
         raise UserError(
             f"{command[0]}: no process of the command wrote what it saw; that is done at exit, so "
-            f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
+            "not by one that ends by a signal, _exit or exec, and never by one that is linked "
+            f"statically (it {ending(status)})",
             status or 1,
         )
     write(outputs, found, timelines.of(found.raw["pid"]), command, date)
@@ -146,7 +148,9 @@ def look_at(context: click.Context, pid: int, every: str | None, file: str | Non
         outputs = Outputs({"--json": file and file.replace("%n", f"{number:04}")})
         outputs.write(
             {"--json": lambda: as_json({**about_now(), **as_document(now)}, indent=1)},
-            lambda: show_look(outputs.takes_stdout, now, before, moment),
+            lambda: show_look(
+                outputs.takes_stdout, now, before, f"{moment:.1f} s: " if every else ""
+            ),
         )
         if seconds is None:
             return 0
@@ -163,9 +167,9 @@ def about_table(table: SiteTable) -> dict[str, Any]:
     return {"allocator": table.published.allocator, "preset": table.published.preset}
 
 
-def show_look(stderr: bool, now: Sites, before: Sites | None, moment: float) -> None:
+def show_look(stderr: bool, now: Sites, before: Sites | None, moment: str) -> None:
     console = terminal(stderr)
-    print_wrapped(console, f"{moment:.1f} s: {holds(now)}")
+    print_wrapped(console, f"{moment}{holds(now)}")
     if before is None:
         rows = [COLUMNS, *as_terminal_rows(now, "exit", MOST_ROWS)]
     else:

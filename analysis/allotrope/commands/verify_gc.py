@@ -2,6 +2,7 @@
 """`allotrope verify-gc -- CMD`: whether a program uses blocks that the collector would reclaim."""
 
 import json
+import sys
 from dataclasses import asdict
 
 import click
@@ -23,7 +24,12 @@ STATUSES = {"nothing found": 0, "unsafe": 1, "not judged": 3}
     metavar="N",
     help="collect each so many allocations",
 )
-@click.option("--json", "as_json", is_flag=True, help=f"write JSON ({SCHEMA})")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help=f"write JSON ({SCHEMA}); what CMD writes on standard output then goes to standard error",
+)
 def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     """Run CMD with a collector that reclaims nothing, and tell whether CMD uses what it would have
     reclaimed: then CMD hides pointers. Ctrl-C ends CMD; what it did until then is judged.
@@ -41,7 +47,7 @@ def verify_gc(every: int, as_json: bool, command: tuple[str, ...]) -> int:
     allotrope verify-gc --every 500 -- ./program     more collections, so more to find
     """
     need_proc("verify-gc")
-    judgement = verify(command, every)
+    judgement = verify(command, every, sys.stderr.fileno() if as_json else None)
     if as_json:
         verdict = {"schema": SCHEMA, "verdict": judgement.verdict}
         click.echo(json.dumps(verdict | asdict(judgement), indent=2))

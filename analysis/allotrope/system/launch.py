@@ -324,9 +324,11 @@ def run_to_its_end(
     line: Sequence[str],
     environment: Mapping[str, str],
     started: Callable[[int], None] = lambda pid: None,
+    stdout: int | None = None,
 ) -> int:
     """Its status. An interruption is the program's: a signal from the terminal has reached it, and
-    one that was sent to us is passed on. A KILL of us kills it. started: is told its process id."""
+    one that was sent to us is passed on. A KILL of us kills it. started: is told its process id.
+    stdout: what it has there, if not ours."""
     watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
     ends = ends_with_us()
 
@@ -336,7 +338,7 @@ def run_to_its_end(
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
-        with subprocess.Popen(line, env=environment, preexec_fn=begin) as child:
+        with subprocess.Popen(line, env=environment, stdout=stdout, preexec_fn=begin) as child:
             started(child.pid)
             while child.poll() is None:
                 came = signal.sigwaitinfo(watched)

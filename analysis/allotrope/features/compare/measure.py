@@ -88,6 +88,7 @@ LEAST_HEAP_BYTES = 64 << 10
 MOST_ROUNDS = 400  # of --until
 # How much a round may add to the environment, and the variable that it adds.
 MOST_PADDING = 4096
+HANGS_SECONDS = 30  # from which on a run that is interrupted may have hung
 PADDING = "ALLOTROPE_PADDING"
 BUILD = "{build}"
 ALLOCATOR_LIBRARIES = ("liballotrope", "libjemalloc", "libmimalloc", "libtcmalloc")
@@ -391,7 +392,7 @@ def compare(plan: Plan, progress: Progress = lambda step, runs: None) -> Compari
             runner.take_latencies()
         except KeyboardInterrupt:
             comparison.interrupted = True
-            comparison.incomplete = "interrupted"
+            comparison.incomplete = f"interrupted{runner.interruption()}"
         except BaselineFailed as failed:
             comparison.incomplete = str(failed)
         except UserError as error:
@@ -411,6 +412,16 @@ class Runner:
         self.progress = progress
         self.written = Written(folder / "stdout", folder / "stderr")
         self.verdict = ""  # how --check's command ended, in words
+        self.running: tuple[str, float] | None = None  # what runs, and since when
+
+    def interruption(self) -> str:
+        """In what run it came: one that hangs is why people interrupt."""
+        if self.running is None:
+            return ""
+        what, began = self.running
+        seconds = time.monotonic() - began
+        hint = "; --timeout ends a run that takes too long" if seconds >= HANGS_SECONDS else ""
+        return f" in the {what}, which took {seconds:.0f} s by then{hint}"
 
     def measure_reference(self) -> None:
         """glibc twice: what success is, and whether the output is always the same."""
@@ -648,6 +659,7 @@ class Runner:
 
     def _progress(self, allocator: Allocator, when: str) -> None:
         runs = steps(self.plan, self.comparison.chosen_rounds)
+        self.running = f"{when} under {allocator.spec}", time.monotonic()
         self.progress(f"{when} · {allocator.spec}", runs)
 
     def _command(

@@ -92,7 +92,8 @@ def close_unopened(pipe: Path) -> None:
         pass
 
 
-def verify(command: Sequence[str], every: int) -> Judgement:
+def verify(command: Sequence[str], every: int, stdout: int | None = None) -> Judgement:
+    """stdout: the file that gets what the command writes there, if not ours."""
     spec = f"gc:leaks=watch,every={every}"
     environment = {
         name: value for name, value in os.environ.items() if name not in allocators.OWN_VARIABLES
@@ -106,7 +107,7 @@ def verify(command: Sequence[str], every: int) -> Judgement:
         with subprocess.Popen(
             tracer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
         ) as reader:
-            status = run_to_its_end(line, environment)
+            status = run_to_its_end(line, environment, stdout=stdout)
             close_unopened(pipe)
             output, said = reader.communicate()
     try:

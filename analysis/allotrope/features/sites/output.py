@@ -12,6 +12,7 @@ from .measure import MOMENTS, Site, Sites, Tally
 SCHEMA = "allotrope.site-report/1"
 SHOWN_CALLERS = 3
 SUMMARIZED = 8
+LEAST_SAMPLES = 100  # from which on shares of all allocations are told
 NOTICEABLE_TEMPORARIES = 0.1  # of all allocations
 AGES = ((1e3, "1 µs"), (1e6, "1 ms"), (1e9, "1 s"))
 
@@ -77,16 +78,23 @@ def _mostly_leaked(found: Sites) -> list[Sentence]:
     held, all_of_it = found.sum("exit"), found.sum("total")
     if leaks(found) or not held.bytes or 2 * held.bytes <= all_of_it.bytes:
         return []
+    about = "" if found.is_exact else "about "
     text = (
-        f"{format_bytes(held.bytes)} in {held.blocks:,} blocks: "
+        f"{about}{format_bytes(held.bytes)} in {held.blocks:,} blocks: "
         f"{share(held.bytes, all_of_it.bytes)} of all that was allocated."
     )
     return [Sentence("finding", "Never freed", text)]
 
 
+def _is_small_sample(found: Sites) -> bool:
+    """Samples are drawn by bytes, so a small block seldom comes and then stands for hundreds: of
+    `ls`, 12 samples told 2% and 48% shorter than a millisecond, from run to run."""
+    return not found.is_exact and found.raw["samples"] < LEAST_SAMPLES
+
+
 def _temporaries(found: Sites) -> list[Sentence]:
     count, whole = found.sum("temporary").blocks, found.sum("total").blocks
-    if not count or count < NOTICEABLE_TEMPORARIES * whole:
+    if not count or count < NOTICEABLE_TEMPORARIES * whole or _is_small_sample(found):
         return []
     about = "" if found.is_exact else "about "
     places = sorted(found.by_place("temporary"), key=lambda one: -one[1].blocks)[:3]
@@ -106,7 +114,7 @@ def _temporaries(found: Sites) -> list[Sentence]:
 def _ages(found: Sites) -> list[Sentence]:
     """How long blocks lived, by count."""
     ages, whole = found.raw.get("lifetimes", ()), found.sum("total").blocks
-    if not ages or not whole:
+    if not ages or not whole or _is_small_sample(found):
         return []
     parts = []
     for limit, name in AGES:
@@ -125,7 +133,14 @@ def _ages(found: Sites) -> list[Sentence]:
 def _limits(found: Sites) -> list[Sentence]:
     notes = []
     if not found.sites:
-        notes.append("nothing was sampled: the program allocates too little; --rate 1 sees all.")
+        notes.append(
+            "nothing was sampled: the program allocates too little (--rate 1 sees all), or it is "
+            "served by a malloc of its own."
+        )
+    elif _is_small_sample(found):
+        notes.append(
+            f"{found.raw['samples']} samples do not tell how long blocks live; --rate 1 sees all."
+        )
     if found.raw["frames"] == 1:
         notes.append("only the caller of malloc is known, not who called it.")
     if found.raw["lost_samples"]:

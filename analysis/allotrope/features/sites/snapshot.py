@@ -16,6 +16,7 @@ from typing import Any, Iterator
 
 from ...system.counters import Published, find_published, why_unreadable
 from ...system.errors import UserError
+from ...system.process_tree import descendants
 
 PUBLISHED = "site_table/1"
 HEAD = struct.Struct("<QQQQQQQddQQ")
@@ -195,12 +196,13 @@ def find_table(pid: int) -> SiteTable | None:
 
 
 def need_table(pid: int, what: str = "--pid", start: str = "allotrope sites -- CMD") -> SiteTable:
-    """Raises UserError for what speaks against it. what: was told the process; start: how one is
-    started whose table can be read."""
+    """Of the process, or of the one that it has started: a shell's $! is the command's process, not
+    the program's. Raises UserError for what speaks against it. what: was told the process; start:
+    how one is started whose table can be read."""
     if not Path(f"/proc/{pid}").is_dir():
         raise UserError(f"{what}: there is no process {pid}")
     try:
-        table = find_table(pid)
+        table = find_table(pid) or _table_below(pid, what)
     except PermissionError:
         raise UserError(f"{what}: {why_unreadable(pid)}") from None
     except OSError:
@@ -208,6 +210,26 @@ def need_table(pid: int, what: str = "--pid", start: str = "allotrope sites -- C
     if table is None:
         raise UserError(f"{what}: process {pid} does not keep its sites; start it with `{start}`")
     return table
+
+
+def _table_below(pid: int, what: str) -> SiteTable | None:
+    """Of the only descendant that keeps one."""
+    tables: dict[int, SiteTable] = {}
+    for child in descendants(pid):
+        try:
+            table = find_table(child)
+        except OSError:
+            continue  # it has ended, or is another user's
+        if table is not None:
+            tables[child] = table
+    if len(tables) > 1:
+        for table in tables.values():
+            table.close()
+        raise UserError(
+            f"{what}: process {pid} does not keep its sites, but its descendants "
+            f"{', '.join(map(str, tables))} do; choose one"
+        )
+    return next(iter(tables.values()), None)
 
 
 def every(seconds: float) -> Iterator[float]:

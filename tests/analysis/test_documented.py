@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Every key of the JSON and every column of the CSV that a word writes stands in a document."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from conftest import Command
+from under import SOURCE
+
+# Keys that are figures or names themselves.
+VARIABLE = re.compile(r"2\^\d+|metric:.*|\d+(\.\d+)?")
+WORK = ("awk", "BEGIN { for (i = 0; i < 9; i++) a[i] = i }")
+
+
+@pytest.fixture(scope="module")
+def documents() -> str:
+    return "\n".join(page.read_text() for page in (SOURCE / "docs").glob("*.md"))
+
+
+def keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            # What stands below is by name: the options of an allocator, functions by class.
+            yield key
+            yield from () if key == "options" and isinstance(below, dict) else keys(below)
+    elif isinstance(value, list):
+        for one in value:
+            yield from keys(one)
+
+
+def lacking(documents: str, names: Iterator[str]) -> list[str]:
+    return sorted(
+        {
+            name
+            for name in names
+            if not VARIABLE.fullmatch(name)
+            and not re.search(rf"[`\"]{re.escape(name)}[`\"]", documents)
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "-a", "cartesian", "--stats=FILE", "--", *WORK),
+        ("run", "-a", "gc", "--stats=FILE", "--", *WORK),
+        ("run", "-a", "glibc", "--latency=FILE", "--", *WORK),
+        ("list", "--json"),
+        ("doctor", "--json"),
+        (
+            "compare",
+            "-a",
+            "glibc",
+            "-a",
+            "gc",
+            "--rounds=1",
+            "--latency",
+            "--json=FILE",
+            "--",
+            *WORK,
+        ),
+        ("sites", "--json=FILE", "--", *WORK),
+        ("vm", "table", "--rounds=1", "--json=FILE"),
+    ],
+    ids=lambda words: " ".join(words[:3]),
+)
+def test_keys_are_documented(
+    real: Command, tmp_path: Path, documents: str, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "written.json"
+    done = real.run(*(word.replace("FILE", str(file)) for word in words))
+    assert done.returncode == 0, done.stderr
+    written = json.loads(file.read_text() if file.exists() else done.stdout)
+    assert written["schema"].split(".", 1)[0] == "allotrope"
+    assert f"`{written['schema']}`" in documents or f"\"{written['schema']}\"" in documents
+    assert lacking(documents, keys(written)) == []
+
+
+def test_events_lifetimes_and_replay_are_documented(
+    real: Command, tmp_path: Path, documents: str
+) -> None:
+    recording = str(tmp_path / "run.ale")
+    assert real.run("events", "-o", recording, "--", *WORK).returncode == 0
+    for word in (["lifetimes"], ["replay", "-a", "glibc", "-a", "bsd", "--rounds=1"]):
+        done = real.run(*word, "--json=-", recording)
+        assert done.returncode == 0, done.stderr
+        assert lacking(documents, keys(json.loads(done.stdout))) == []
+        header = real.run(*word, "--csv=-", recording).stdout.splitlines()[0]
+        assert lacking(documents, iter(header.split(","))) == []
