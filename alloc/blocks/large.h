@@ -22,5 +22,7 @@ void large_block_free(struct slab *slab, void *block);
 void large_block_free_locked(struct slab *slab);
 /* In place, or by moving its pages; NULL when neither is possible, or while the heap is frozen. */
 void *large_block_resize(struct slab *slab, size_t size);
+/* Without moving it. False: it cannot be, and nothing has changed. */
+bool large_block_resize_in_place(struct slab *slab, size_t size);
 
 #endif

@@ -24,6 +24,7 @@
 #include "gc/cycle/collect.h"
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
 #include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
@@ -150,6 +151,7 @@ static void prepare(void)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
+    quarantine_forget_ages();
     begin_marks();
     visitor->mapped = look_for_hiders;
     visitor->next_mapping = next_mapping;
@@ -245,6 +247,8 @@ static void count_work(void)
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
     statistics->reclaimed_blocks += state.swept.blocks - state.swept.retired_blocks;
+    statistics->held_blocks = state.swept.held_blocks;
+    statistics->held_bytes = state.swept.held_bytes;
     statistics->suspected_blocks += state.swept.suspected_blocks;
     statistics->suspected_bytes += state.swept.suspect_bytes;
     statistics->suspects = state.swept.suspects;

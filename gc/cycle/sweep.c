@@ -5,6 +5,7 @@
 #include "gc/cycle/sweep.h"
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
 #include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 
@@ -45,7 +46,12 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, index) : word->mark;
     uint64_t dead = was_live & ~kept, known = *suspects & was_live;
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;
-    sweep->result->retired_blocks += count_bits(dead & word->retired);
+    uint64_t released = dead & word->retired, held = was_live & kept & word->retired;
+    sweep->result->retired_blocks += count_bits(released);
+    sweep->result->held_blocks += count_bits(held);
+    sweep->result->held_bytes += count_bits(held) * slab->block_bytes;
+    if (released && quarantine_on)
+        quarantine_look(slab, index, released);
     uint64_t newly = sweep->leaks == SWEEP_KEEP ? 0 : stay & ~known;
     if (freed | newly)
         blocks_clear_live(slab, index, freed | newly, (freed | newly) == was_live);
