@@ -19,16 +19,18 @@
 
 /* A thread counts what it retires by such steps. */
 enum { COUNTED_BYTES = 64 << 10 };
-/* Nothing is freed by its age before so much was retired after it. */
-enum { AGE_BYTES = 1 << 20 };
+/* Nothing is freed by its age before so much was retired after it; frees look when there is so
+ * much. */
+enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
 
 static struct {
     _Atomic size_t retired_bytes;
+    _Atomic bool ages;
+    _Atomic size_t aged_at; /* retired_bytes, the last time */
     /* The rest is guarded by the heap's lock. */
     bool has_ages;   /* the marks are those of ageing */
-    size_t aged_at;  /* retired_bytes, the last time */
     bool freed_some; /* this time */
     struct quarantine_written written[MOST_WRITTEN];
     size_t noted;
@@ -50,17 +52,6 @@ uint64_t quarantine_aged_blocks(void)
     return atomic_load_explicit(&quarantine.aged_blocks, memory_order_relaxed);
 }
 
-/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
-static void count_retired(size_t bytes)
-{
-    if (thread_heap->alive) {
-        bytes += thread_heap->retired_bytes;
-        thread_heap->retired_bytes = bytes < COUNTED_BYTES ? bytes : 0;
-        if (bytes < COUNTED_BYTES)
-            return;
-    }
-    atomic_fetch_add_explicit(&quarantine.retired_bytes, bytes, memory_order_relaxed);
-}
 
 static struct slab_word *word_of(struct slab *slab, size_t index)
 {
@@ -112,6 +103,22 @@ static bool retire_large(struct slab *slab, void *block)
         close_large(slab);
     lock_release(&blocks_heap.lock);
     return first;
+}
+
+static void age_after_free(void);
+
+/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
+static void count_retired(size_t bytes)
+{
+    if (thread_heap->alive) {
+        bytes += thread_heap->retired_bytes;
+        thread_heap->retired_bytes = bytes < COUNTED_BYTES ? bytes : 0;
+        if (bytes < COUNTED_BYTES)
+            return;
+    }
+    atomic_fetch_add_explicit(&quarantine.retired_bytes, bytes, memory_order_relaxed);
+    if (atomic_load_explicit(&quarantine.ages, memory_order_relaxed))
+        age_after_free();
 }
 
 /* The block stays in a register until its bit is set, so no collection frees it before. */
@@ -200,11 +207,6 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
     return count;
 }
 
-void quarantine_forget_ages(void)
-{
-    quarantine.has_ages = false;
-}
-
 bool quarantine_open(struct slab *slab)
 {
     if (slab->is_closed && pages_unguard(slab->base, round_up(slab->block_bytes, PAGE_BYTES)))
@@ -243,19 +245,57 @@ static void age_slab(void *unused, struct slab *slab)
     }
 }
 
+static size_t retired_since(void)
+{
+    return quarantine_retired_bytes() -
+           atomic_load_explicit(&quarantine.aged_at, memory_order_relaxed);
+}
+
+/* With the lock. */
+static bool age(void)
+{
+    quarantine.freed_some = false;
+    if (retired_since() < LEAST_AGE_BYTES)
+        return false;
+    atomic_store_explicit(&quarantine.aged_at, quarantine_retired_bytes(), memory_order_relaxed);
+    blocks_each_slab(age_slab, NULL);
+    quarantine.has_ages = true;
+    while (runs_give_back_some(&blocks_heap.runs) > 0)
+        ;
+    return quarantine.freed_some;
+}
+
+void quarantine_begin_ageing(void)
+{
+    atomic_store_explicit(&quarantine.ages, true, memory_order_relaxed);
+}
+
+void quarantine_end_ageing(void)
+{
+    atomic_store_explicit(&quarantine.ages, false, memory_order_relaxed);
+    quarantine.has_ages = false;
+}
+
 bool quarantine_age(void)
 {
+    quarantine_begin_ageing();
     lock_acquire(&blocks_heap.lock);
-    size_t retired = quarantine_retired_bytes();
-    quarantine.freed_some = false;
-    if (retired - quarantine.aged_at >= AGE_BYTES) {
-        quarantine.aged_at = retired;
-        blocks_each_slab(age_slab, NULL);
-        quarantine.has_ages = true;
-        while (runs_give_back_some(&blocks_heap.runs) > 0)
-            ;
-    }
-    bool freed = quarantine.freed_some;
+    bool freed = age();
     lock_release(&blocks_heap.lock);
     return freed;
+}
+
+/* Else a program that frees much and allocates nothing would have all of it retired at once, and
+ * none of it aged, when it needs memory. */
+static void age_after_free(void)
+{
+    if (retired_since() < AGE_BYTES)
+        return;
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return;
+    }
+    if (retired_since() >= AGE_BYTES)
+        age();
+    lock_release(&blocks_heap.lock);
 }

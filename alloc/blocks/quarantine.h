@@ -11,8 +11,8 @@
  * whose fill has changed was written after its free. A large block loses its pages and all access
  * instead of being filled, where the kernel has that.
  *
- * Where there are no collections blocks *age* instead: every so often those are freed that had been
- * retired before the last time. That is a delay and no protection.
+ * Where there are no collections blocks *age* instead: whenever so much has been retired, those are
+ * freed that had been retired before the last time. That is a delay and no protection.
  *
  * Invariants
  *   retired-is-filled   The retired bit of a small block is set when all of it is filled. So the
@@ -68,13 +68,15 @@ enum { MOST_WRITTEN = 16 };
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
 uint64_t quarantine_written_blocks(void);
 
-/* Instead of a collection: frees what has aged, if enough was retired since the last time. True:
- * some was freed. No lock is held. */
+/* From now on blocks age, until a collection begins: frees too see to it. Any thread. */
+void quarantine_begin_ageing(void);
+/* Instead of a collection, in an operation (vm/freeze.h): frees what has aged, if enough was retired
+ * since the last time. True: some was freed. No lock is held. */
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection uses the marks, in which ageing has its own. Needs blocks_lock. */
-void quarantine_forget_ages(void);
+/* A collection begins, and uses the marks, in which ageing has its own. Needs blocks_lock. */
+void quarantine_end_ageing(void);
 
 /* Gives access to a large block again before its memory is another's. False: the kernel refuses.
  * Needs blocks_lock. */

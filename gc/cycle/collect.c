@@ -151,7 +151,7 @@ static void prepare(void)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    quarantine_forget_ages();
+    quarantine_end_ageing();
     begin_marks();
     visitor->mapped = look_for_hiders;
     visitor->next_mapping = next_mapping;

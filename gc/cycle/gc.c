@@ -426,7 +426,7 @@ static bool init(const void *values)
     if (collects && !collect_init(&collect)) {
         pace_without_clock();
         if (quarantines)
-            quarantine_say_aging();
+            quarantine_without_collections();
         else
             report_unavailable();
     }
@@ -572,7 +572,7 @@ static void gc_enter_sandbox(void)
     if (!collect_never_again())
         return;
     if (gc.quarantines)
-        quarantine_say_aging();
+        quarantine_without_collections();
     pace_without_clock();
     gc.ignores_frees = gc.free_ignored = false;
 }

@@ -10,6 +10,7 @@
 #include "gc/cycle/quarantine.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "alloc/blocks/blocks.h"
 #include "alloc/blocks/quarantine.h"
@@ -20,8 +21,9 @@ enum { PLACE_BITS = 16, MOST_REPORTED = 64 };
 
 static struct {
     struct block_sites frees;
-    _Atomic bool ages_said;
+    _Atomic bool is_said, rest_is_counted;
     _Atomic unsigned reported;
+    _Atomic uint64_t written_before; /* this number was found up to the last report */
 } quarantine;
 
 void quarantine_init(void)
@@ -31,14 +33,19 @@ void quarantine_init(void)
     quarantine_on = true;
 }
 
-static void add_block(struct message *message, const char *function, const void *address,
-                      const char *fault, size_t bytes, const void *block)
+static void begin_report(struct message *message, const char *function, const void *address,
+                         const char *fault)
 {
+    message_begin(message);
     message_text(message, function);
     message_text(message, "(");
     message_pointer(message, address);
     message_text(message, "): ");
     message_text(message, fault);
+}
+
+static void add_block(struct message *message, const void *block, size_t bytes)
+{
     message_text(message, "block of ");
     message_decimal(message, bytes);
     message_text(message, " bytes at ");
@@ -55,13 +62,13 @@ static __attribute__((noinline, cold)) void freed_twice(const char *function, co
                                                         const void *site)
 {
     struct message message;
-    message_begin(&message);
-    add_block(&message, function, block, "freed twice: ", blocks_usable_size(block), block);
+    begin_report(&message, function, block, "freed twice: ");
+    add_block(&message, block, blocks_usable_size(block));
     message_text(&message, ", called at ");
     message_site(&message, (uintptr_t)site);
     add_first_free(&message, block);
     message_send(&message);
-    abort_on_pointer_fault(function, block, "freed twice, and still in quarantine");
+    abort();
 }
 
 void quarantine_free(void *block, const void *site)
@@ -84,37 +91,44 @@ void *quarantine_realloc(void *block, size_t size, const void *site)
 
 static void say_written(const struct quarantine_written *written)
 {
-    unsigned reported = atomic_fetch_add(&quarantine.reported, 1);
+    const char *block = written->block;
     struct message message;
-    if (reported > MOST_REPORTED)
-        return;
-    message_begin(&message);
-    if (reported == MOST_REPORTED) {
-        message_text(&message, "gc: further writes after free are only counted");
-    } else {
-        const char *block = written->block;
-        add_block(&message, "quarantine", block + written->offset,
-                  "written after its free: ", written->bytes, block);
-        add_first_free(&message, block);
+    begin_report(&message, "quarantine", block + written->offset, "written after its free: ");
+    if (written->offset > 0) {
+        message_decimal(&message, written->offset);
+        message_text(&message, written->offset == 1 ? " byte into a " : " bytes into a ");
     }
+    add_block(&message, block, written->bytes);
+    add_first_free(&message, block);
+    message_send(&message);
+}
+
+static void say_not_all_is_told(void)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "gc: further blocks that were written after their free are only counted");
     message_send(&message);
 }
 
 static void say_all_written(void)
 {
-    static _Atomic uint64_t said;
     uint64_t found = quarantine_written_blocks();
-    if (atomic_exchange(&said, found) == found)
+    if (atomic_exchange(&quarantine.written_before, found) == found)
         return;
     struct quarantine_written written[MOST_WRITTEN];
-    size_t count = quarantine_take_written(written);
-    for (size_t i = 0; i < count; i++)
+    size_t count = quarantine_take_written(written), i;
+    for (i = 0; i < count && atomic_fetch_add(&quarantine.reported, 1) < MOST_REPORTED; i++)
         say_written(&written[i]);
+    bool all = i == count && count < MOST_WRITTEN;
+    if (!all && !atomic_exchange(&quarantine.rest_is_counted, true))
+        say_not_all_is_told();
 }
 
-void quarantine_say_aging(void)
+void quarantine_without_collections(void)
 {
-    if (atomic_exchange(&quarantine.ages_said, true))
+    quarantine_begin_ageing();
+    if (atomic_exchange(&quarantine.is_said, true))
         return;
     struct message message;
     message_begin(&message);
@@ -129,7 +143,7 @@ bool quarantine_after_collection(bool works)
 {
     bool freed = false;
     if (!works) {
-        quarantine_say_aging();
+        quarantine_without_collections();
         freed = quarantine_age();
     }
     say_all_written();

@@ -20,7 +20,7 @@ void *quarantine_realloc(void *block, size_t size, const void *site);
  * age, which is said once. True: some were freed. No lock is held. */
 bool quarantine_after_collection(bool works);
 
-/* Says that there will be no collections: before a sandbox may refuse to. */
-void quarantine_say_aging(void);
+/* There are none, now or for good. */
+void quarantine_without_collections(void);
 
 #endif
