@@ -27,12 +27,13 @@
  *     slab_word.retired                 any thread sets; stopped: clears     one instruction
  *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
  *                                       clears
- *     slab_word.mark, unborn            stopped; a slice of a cycle, new     the collector's matter
- *                                       slabs and ageing, with `lock`
+ *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
+ *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears;               fetch_and
  *                                       who frees the block clears
- *     old, seen                         stopped                              the collector's matter
+ *     old, seen                         stopped; of `old`, in quarantine:    the collector's matter
+ *                                       holder of `lock`
  *     slab.young                        any thread sets; stopped: clears     exchange
  *     slab.next_young                   who pushes the slab                  before the push
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,

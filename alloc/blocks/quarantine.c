@@ -2,7 +2,7 @@
  *
  * quarantine.c: see quarantine.h.
  *
- * Ageing has a bit for each block, the mark, which nobody else uses where there are no collections.
+ * Ageing has a bit for each block, in the row that is of old blocks where there are generations.
  * What is retired and has the bit was retired before the last time, and is freed; what is retired
  * and has none gets it. The free goes by the remote bits, as any thread's: free bits are written by
  * the owning thread or in a stopped world alone.
@@ -30,7 +30,7 @@ static struct {
     _Atomic bool ages;
     _Atomic size_t aged_at; /* retired_bytes, the last time */
     /* The rest is guarded by the heap's lock. */
-    bool has_ages;   /* the marks are those of ageing */
+    bool has_ages;   /* the bits are of the last time */
     bool freed_some; /* this time */
     struct quarantine_written written[MOST_WRITTEN];
     size_t noted;
@@ -236,10 +236,10 @@ static void age_slab(void *unused, struct slab *slab)
 {
     (void)unused;
     for (size_t i = 0, words = slab_words(slab); i < words; i++) {
-        struct slab_word *word = &slab->words[i];
+        const struct slab_word *word = &slab->words[i];
         uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
-        uint64_t aged = quarantine.has_ages ? retired & word->mark : 0;
-        word->mark = retired & ~aged;
+        uint64_t *ages = slab_old(slab, i), aged = quarantine.has_ages ? retired & *ages : 0;
+        *ages = retired & ~aged;
         if (aged)
             free_aged(slab, i, aged);
     }

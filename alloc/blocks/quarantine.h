@@ -39,6 +39,7 @@ struct slab;
 /* What a freed block holds. Eight of it are no address. */
 enum { QUARANTINE_FILL = 0xDF };
 
+/* Needs SLAB_OLD_ROWS, and no generations. */
 extern bool quarantine_on __attribute__((visibility("hidden")));
 
 /* Retires a block of the program's. A pointer that is none is reported as free would. False: the
@@ -68,14 +69,15 @@ enum { MOST_WRITTEN = 16 };
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
 uint64_t quarantine_written_blocks(void);
 
-/* From now on blocks age, until a collection begins: frees too see to it. Any thread. */
+/* From now on blocks age, until a collection succeeds: frees too see to it. Any thread. */
 void quarantine_begin_ageing(void);
 /* Instead of a collection, in an operation (vm/freeze.h): frees what has aged, if enough was retired
  * since the last time. True: some was freed. No lock is held. */
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection begins, and uses the marks, in which ageing has its own. Needs blocks_lock. */
+/* A collection has freed blocks, which may be handed out and freed again: their bits are no ages any
+ * more. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
 /* Gives access to a large block again before its memory is another's. False: the kernel refuses.

@@ -17,7 +17,8 @@
  *     pinned    kept by every collection, reached or not
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)
- *     old       it has survived a collection (gc/cycle/generations.h)
+ *     old       it has survived a collection (gc/cycle/generations.h); in a quarantine without
+ *               collections: it has been retired for some time (quarantine.h)
  *     unborn    it was not live when the cycle under way began (gc/cycle/concurrent.h)
  *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *

@@ -151,7 +151,6 @@ static void prepare(void)
 static void begin(struct root_visitor *visitor)
 {
     blocks_set_local_free_bits(true);
-    quarantine_end_ageing();
     begin_marks();
     visitor->mapped = look_for_hiders;
     visitor->next_mapping = next_mapping;
@@ -213,6 +212,7 @@ static uint64_t sweep_unmarked(void)
         blocks_set_local_free_bits(false);
         return state.old_bytes;
     }
+    quarantine_end_ageing();
     if (generations_are_on())
         sweep_and_age(leaks_now(), state.minor, &state.swept);
     else

@@ -410,6 +410,8 @@ static bool init(const void *values)
         collector.may_collect = may_collect;
     if (collections->generations > 1)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
+    if (quarantines)
+        collector.rows = SLAB_OLD_ROWS;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
