@@ -13,7 +13,6 @@
 
 #include "alloc/blocks/ask_collector.h"
 #include "alloc/blocks/lookup.h"
-#include "alloc/blocks/quarantine.h"
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/slabs.h"
 #include "alloc/blocks/surplus.h"
@@ -265,9 +264,23 @@ static void free_fork_slab(struct slab *slab)
     drop_fork_slab(slab);
 }
 
+bool large_block_close(struct slab *slab)
+{
+    slab->is_closed = pages_guard(slab->base, slab->block_bytes);
+    return slab->is_closed;
+}
+
+/* False: the kernel refuses. */
+static bool open_block(struct slab *slab)
+{
+    if (slab->is_closed && pages_unguard(slab->base, slab->block_bytes))
+        slab->is_closed = false;
+    return !slab->is_closed;
+}
+
 void large_block_free_locked(struct slab *slab)
 {
-    if (slab->is_closed && slab->state != SLAB_MAPPING && !quarantine_open(slab))
+    if (slab->state != SLAB_MAPPING && !open_block(slab))
         return; /* it is dead; the next sweep tries again */
     if (slab->is_of_fork) {
         free_fork_slab(slab);

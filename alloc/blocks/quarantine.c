@@ -78,12 +78,10 @@ static bool retire_small(struct slab *slab, size_t index, void *block)
     return set_retired(slab, index);
 }
 
-static void close_large(struct slab *slab)
+static void overwrite_large(struct slab *slab)
 {
-    size_t bytes = round_up(slab->block_bytes, PAGE_BYTES);
-    slab->is_closed = pages_guard(slab->base, bytes);
-    if (!slab->is_closed && !pages_discard(slab->base, bytes))
-        memset(slab->base, QUARANTINE_FILL, bytes);
+    if (!pages_discard(slab->base, slab->block_bytes))
+        memset(slab->base, QUARANTINE_FILL, slab->block_bytes);
 }
 
 /* While the heap is frozen the kernel copies the page tables: the child would find a block closed
@@ -91,16 +89,15 @@ static void close_large(struct slab *slab)
 static bool retire_large(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {
-        if (!pages_discard(slab->base, slab->block_bytes))
-            memset(slab->base, QUARANTINE_FILL, slab->block_bytes);
+        overwrite_large(slab);
         bool first = set_retired(slab, 0);
         frozen_end();
         return first;
     }
     bool live = slab->base == block && slab_is_large(slab) && slab_live(slab, 0) != 0;
     bool first = live && set_retired(slab, 0);
-    if (first)
-        close_large(slab);
+    if (first && !large_block_close(slab))
+        overwrite_large(slab);
     lock_release(&blocks_heap.lock);
     return first;
 }
@@ -205,13 +202,6 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
     quarantine.noted = 0;
     lock_release(&blocks_heap.lock);
     return count;
-}
-
-bool quarantine_open(struct slab *slab)
-{
-    if (slab->is_closed && pages_unguard(slab->base, round_up(slab->block_bytes, PAGE_BYTES)))
-        slab->is_closed = false;
-    return !slab->is_closed;
 }
 
 /* Whoever frees one of them again, while its bit is cleared here, frees a live block. */

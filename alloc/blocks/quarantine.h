@@ -80,8 +80,4 @@ uint64_t quarantine_aged_blocks(void);
  * more. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
-/* Gives access to a large block again before its memory is another's. False: the kernel refuses.
- * Needs blocks_lock. */
-bool quarantine_open(struct slab *slab);
-
 #endif
