@@ -52,7 +52,6 @@ uint64_t quarantine_aged_blocks(void)
     return atomic_load_explicit(&quarantine.aged_blocks, memory_order_relaxed);
 }
 
-
 static struct slab_word *word_of(struct slab *slab, size_t index)
 {
     return &slab->words[index / SLAB_WORD_BLOCKS];
@@ -122,8 +121,7 @@ static void count_retired(size_t bytes)
 static bool retire(struct slab *slab, size_t index, void *block)
 {
     size_t bytes = slab->block_bytes;
-    bool first =
-        slab_is_large(slab) ? retire_large(slab, block) : retire_small(slab, index, block);
+    bool first = slab_is_large(slab) ? retire_large(slab, block) : retire_small(slab, index, block);
     keep_in_register(block);
     if (first)
         count_retired(bytes);

@@ -71,13 +71,13 @@ uint64_t quarantine_written_blocks(void);
 
 /* From now on blocks age, until a collection succeeds: frees too see to it. Any thread. */
 void quarantine_begin_ageing(void);
-/* Instead of a collection, in an operation (vm/freeze.h): frees what has aged, if enough was retired
- * since the last time. True: some was freed. No lock is held. */
+/* Instead of a collection, in an operation (vm/freeze.h): frees what has aged, if enough was
+ * retired since the last time. True: some was freed. No lock is held. */
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection has freed blocks, which may be handed out and freed again: their bits are no ages any
- * more. Needs blocks_lock. */
+/* A collection has freed blocks, which may be handed out and freed again: their bits are no ages
+ * any more. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
 #endif

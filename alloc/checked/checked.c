@@ -355,7 +355,8 @@ static void *create_aligned(size_t alignment, size_t size)
 
 static void *create_array_aligned(size_t alignment, size_t size)
 {
-    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW_ARRAY, alignment), caller_of_frame());
+    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW_ARRAY, alignment),
+                            caller_of_frame());
 }
 
 static void destroy(void *block)
@@ -380,13 +381,14 @@ static void destroy_array_sized(void *block, size_t size)
 
 static void destroy_aligned(void *block, size_t size, size_t alignment)
 {
-    free_as((struct freeing){block, "delete", caller_of_frame(), size, how_aligned(BY_NEW, alignment)});
+    free_as(
+        (struct freeing){block, "delete", caller_of_frame(), size, how_aligned(BY_NEW, alignment)});
 }
 
 static void destroy_array_aligned(void *block, size_t size, size_t alignment)
 {
-    free_as(
-        (struct freeing){block, "delete[]", caller_of_frame(), size, how_aligned(BY_NEW_ARRAY, alignment)});
+    free_as((struct freeing){block, "delete[]", caller_of_frame(), size,
+                             how_aligned(BY_NEW_ARRAY, alignment)});
 }
 
 static void free_sized_as(void *block, size_t size)

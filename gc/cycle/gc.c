@@ -101,9 +101,8 @@ static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
 
 static const struct option_description options[] = {
     {"free", "what free does", KEYWORD_IN(0, struct gc_options, free),
-     .keywords = {[FREE_IGNORE] = "ignore",
-                  [FREE_HONOUR] = "honour",
-                  [FREE_QUARANTINE] = "quarantine"},
+     .keywords =
+         {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", [FREE_QUARANTINE] = "quarantine"},
      .initial = FREE_HONOUR},
     {"leaks", "what becomes of blocks that cannot be reached and were not freed",
      KEYWORD_IN(0, struct gc_options, leaks),
@@ -562,9 +561,8 @@ static void *resize(void *block, size_t size, bool pinned)
 static void *gc_resize(void *block, size_t size)
 {
     bool pinned = was_pinned(block);
-    void *resized = gc.quarantines
-                        ? quarantine_realloc(block, padded(size), caller_of_frame())
-                        : resize(block, padded(size), pinned);
+    void *resized = gc.quarantines ? quarantine_realloc(block, padded(size), caller_of_frame())
+                                   : resize(block, padded(size), pinned);
     return carry_pin(pinned, block, resized);
 }
 

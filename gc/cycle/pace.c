@@ -239,8 +239,7 @@ void pace_init(const struct pace_options *options)
 {
     pace.options = *options;
     struct bounds bounds = headroom_bounds();
-    pace.headroom_percent =
-        options->limit_bytes > 0 ? bounds.least_percent : bounds.first_percent;
+    pace.headroom_percent = options->limit_bytes > 0 ? bounds.least_percent : bounds.first_percent;
     pace.least_headroom = options->initial_bytes     ? options->initial_bytes
                           : options->limit_bytes > 0 ? bounds.least_bytes
                                                      : bounds.first_bytes;
@@ -330,8 +329,7 @@ static void adapt(unsigned overhead)
         percent -= percent / 8;
         headroom -= headroom / 4;
     }
-    pace.headroom_percent =
-        (unsigned)within(percent, bounds.least_percent, bounds.most_percent);
+    pace.headroom_percent = (unsigned)within(percent, bounds.least_percent, bounds.most_percent);
     if (pace.options.initial_bytes == 0)
         pace.least_headroom = within(headroom, bounds.least_bytes, bounds.most_bytes);
 }

@@ -3,9 +3,9 @@
  * quarantine.c: see quarantine.h.
  *
  * A second free ends the process: who frees twice has lost count of who owns what. A write after a
- * free is told and no more, since it has met a block that is nobody's. It is found when the block is
- * released, which may be long after it. The sites of frees are in a table by address, in which later
- * frees overwrite earlier ones, so one may be unknown.
+ * free is told and no more, since it has met a block that is nobody's. It is found when the block
+ * is released, which may be long after it. The sites of frees are in a table by address, in which
+ * later frees overwrite earlier ones, so one may be unknown.
  */
 #include "gc/cycle/quarantine.h"
 
@@ -107,7 +107,8 @@ static void say_not_all_is_told(void)
 {
     struct message message;
     message_begin(&message);
-    message_text(&message, "gc: further blocks that were written after their free are only counted");
+    message_text(&message,
+                 "gc: further blocks that were written after their free are only counted");
     message_send(&message);
 }
 
@@ -132,10 +133,11 @@ void quarantine_without_collections(void)
         return;
     struct message message;
     message_begin(&message);
-    message_text(&message,
-                 "gc: no collections (/proc cannot be read, a sandbox, threads that do not stop, or "
-                 "no memory): what is freed is handed out again after a delay, whatever points to "
-                 "it");
+    message_text(
+        &message,
+        "gc: no collections (/proc cannot be read, a sandbox, threads that do not stop, or "
+        "no memory): what is freed is handed out again after a delay, whatever points to "
+        "it");
     message_send(&message);
 }
 

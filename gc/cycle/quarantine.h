@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * quarantine.h: free=quarantine, as far as it is no matter of the heap's (alloc/blocks/quarantine.h):
- * what is said of misuses, and when there are no collections.
+ * quarantine.h: free=quarantine, as far as it is no matter of the heap's
+ * (alloc/blocks/quarantine.h): what is said of misuses, and when there are no collections.
  */
 #ifndef ALLOTROPE_GC_CYCLE_QUARANTINE_H
 #define ALLOTROPE_GC_CYCLE_QUARANTINE_H

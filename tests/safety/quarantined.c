@@ -303,7 +303,10 @@ static void *churn(void *unused)
         size_t bytes = 16 + i % 1000 * (i % 100 == 0 ? 100 : 1);
         if (kept[place])
             require(kept[place][0] == place && kept[place][15] == place);
-        free(kept[place]);
+        void *gone = kept[place];
+        kept[place] = NULL;
+        free(opaque(gone));
+        gone = NULL;
         kept[place] = malloc(bytes);
         memset(kept[place], (int)place, 16);
     }
@@ -318,7 +321,7 @@ static void test_fork_of_threads(void)
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         require(pthread_create(&threads[i], NULL, churn, NULL) == 0);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 40; i++) {
         pid_t child = fork();
         require(child >= 0);
         if (child == 0) {
@@ -471,6 +474,42 @@ static void test_freed_by_both(void)
     pthread_join(other, NULL);
 }
 
+/* Two threads free neighbours at once: no bit is lost, so all are released. */
+static _Atomic int ready;
+
+static void *free_every_other(void *first)
+{
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) % 2 != 0) /* both run now, if there are two processors */
+        ;
+    for (int i = first ? 1 : 0; i < RACES; i += 2)
+        free(opaque(raced[i]));
+    return NULL;
+}
+
+static void test_neighbours(void)
+{
+    enum { ROUNDS = 60 };
+    static struct disguised places[ROUNDS * RACES];
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t other;
+        for (int i = 0; i < RACES; i++) {
+            raced[i] = signed_block();
+            places[round * RACES + i] = disguise(raced[i]);
+        }
+        require(pthread_create(&other, NULL, free_every_other, raced) == 0);
+        free_every_other(NULL);
+        pthread_join(other, NULL);
+        memset(raced, 0, sizeof raced);
+    }
+    for (int i = 0; i < 3; i++)
+        collect();
+    int held = 0;
+    for (int i = 0; i < ROUNDS * RACES; i++)
+        held += is_quarantined(places[i]);
+    require(held < 20);
+}
+
 /* Without collections. */
 
 static size_t peak_kilobytes(void)
@@ -620,6 +659,7 @@ static const struct {
     {"freed-twice-large", test_freed_twice_large},
     {"resized-after-free", test_resized_after_free},
     {"freed-by-both", test_freed_by_both},
+    {"neighbours", test_neighbours},
     {"sandbox", test_sandbox},
     {"stop-fails", test_stop_fails},
     {"forked-by-number", test_forked_by_number},

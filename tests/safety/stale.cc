@@ -31,7 +31,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 /* A value of which the compiler knows nothing. */
 template <typename type> type opaque(type value)
@@ -77,8 +78,13 @@ template <typename type> bool is_forged(const volatile type *place)
 
 /* An object's table of virtual functions. */
 struct shape {
-    virtual ~shape() {}
-    virtual int area() { return 1; }
+    virtual ~shape()
+    {
+    }
+    virtual int area()
+    {
+        return 1;
+    }
     long side[5];
 };
 shape *kept_shape;
@@ -271,8 +277,8 @@ bool resized_mapping()
         malloc_trim(0);
         void *block = opaque(malloc(BYTES));
         memset(block, 0x41, BYTES);
-        void *mapped = mmap(nullptr, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                            -1, 0);
+        void *mapped =
+            mmap(nullptr, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memset(mapped, 0x41, BYTES);
     }
     return fence && moved != kept_row && is_forged(kept_row + 3);

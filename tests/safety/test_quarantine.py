@@ -30,7 +30,7 @@ WITHOUT_COLLECTIONS = ("sandbox", "stop-fails", "forked-by-number", "no-memory")
 KEPT_AND_RELEASED = (
     *("global", "stack", "inside", "heap", "thread-local", "register", "thread-stack"),
     *("freed-elsewhere", "released", "ring", "hidden", "resized", "fork", "fork-of-threads"),
-    *("large", "pinned", "bounded"),
+    *("large", "pinned", "bounded", "neighbours"),
 )
 TWICE = {
     "freed-twice": "free",
@@ -41,9 +41,7 @@ TWICE = {
 }
 
 
-def run(
-    program: Path, name: str, under: Under = DEFAULT
-) -> subprocess.CompletedProcess[str]:
+def run(program: Path, name: str, under: Under = DEFAULT) -> subprocess.CompletedProcess[str]:
     return under.run([str(program), name], timeout=HANG)
 
 
