@@ -54,24 +54,24 @@ DESTROY = ("kernel.st", "destroy.st")
 INTERACTIVE = ("kernel.st", "compiler.st", "interactive.st")
 LARGE = ("scale=100", "old=2048")
 WORKLOADS = (
-    Workload("destroy", "Destroy", DESTROY, (), 0.2, paper.DESTROY, runs=5),
+    Workload("destroy", "Destroy", DESTROY, (), 0.06, paper.DESTROY, runs=5),
     Workload(
         "interactive",
         "Interactive substitute",
         INTERACTIVE,
         ("young=520000",),
-        1.5,
+        0.5,
         paper.INTERACTIVE,
         substitute=True,
     ),
-    Workload("json", "JSON", ("kernel.st", "json.st"), ("young=524288",), 1.2),
-    Workload("destroy-100", "Destroy, 100 times", DESTROY, LARGE, 15, large=True),
+    Workload("json", "JSON", ("kernel.st", "json.st"), ("young=524288",), 0.6),
+    Workload("destroy-100", "Destroy, 100 times", DESTROY, LARGE, 5, large=True),
     Workload(
         "interactive-100",
         "Interactive substitute, 100 times",
         INTERACTIVE,
         ("young=520000", *LARGE),
-        110,
+        35,
         substitute=True,
         large=True,
     ),
