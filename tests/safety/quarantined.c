@@ -487,6 +487,15 @@ static void *free_every_other(void *first)
     return NULL;
 }
 
+/* Where there are many collections, several rounds have the same block. */
+static bool is_among(struct disguised place, const struct disguised *places, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (places[i].low == place.low && places[i].high == place.high)
+            return true;
+    return false;
+}
+
 static void test_neighbours(void)
 {
     enum { ROUNDS = 60 };
@@ -504,10 +513,14 @@ static void test_neighbours(void)
     }
     for (int i = 0; i < 3; i++)
         collect();
+    enum { MOST = 20 };
+    struct disguised found[MOST];
     int held = 0;
     for (int i = 0; i < ROUNDS * RACES; i++)
-        held += is_quarantined(places[i]);
-    require(held < 20);
+        if (is_quarantined(places[i]) && !is_among(places[i], found, held)) {
+            require(held < MOST);
+            found[held++] = places[i];
+        }
 }
 
 /* Without collections. */
