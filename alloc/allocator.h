@@ -70,6 +70,10 @@ struct allocator_operators {
     void (*end)(void);
 };
 
+/* is_direct: it hangs on no other leak. In a stopped world, with all signals blocked: takes no lock
+ * and allocates nothing. */
+typedef void leak_visitor(void *argument, const void *block, bool is_direct);
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -181,6 +185,12 @@ struct allocator {
     long (*fault_action)(const struct kernel_action *action, struct kernel_action *old);
     /* The process ends by exit; other threads, and destructors of the program, may run on. */
     void (*at_exit)(void);
+    /* Whether find_leaks will be called. After init. */
+    bool (*reports_leaks)(void);
+    /* Visits the blocks that the program has not freed and cannot reach. One call at a time, under
+     * a lock of a rank below RANK_COLLECTOR. False: it cannot be found out now, and nothing was
+     * visited. Called only where reports_leaks() is true. */
+    bool (*find_leaks)(leak_visitor *visit, void *argument);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);
@@ -200,6 +210,11 @@ extern bool (*allocator_needs_sites)(void);
  * nobody can tell. */
 extern uint32_t (*allocator_call_stack)(uintptr_t rip, uintptr_t rsp, uintptr_t rbp,
                                         const void **sites, uint32_t most);
+
+/* Set by the shim where reports_leaks() is true: another process asks for a report. Called in a
+ * signal handler, with all signals blocked, of a thread that was in a system call, right before the
+ * instruction at `rip`. NULL: nobody answers. */
+extern void (*allocator_asked)(uintptr_t rip);
 
 /* Called at the first allocation of an allocator that has not been initialised: a library whose
  * calls go straight to it, without a resolver before them, defines it to call init. Elsewhere it

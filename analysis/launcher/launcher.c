@@ -325,6 +325,15 @@ static int milliseconds_until(long long now, const struct run *run)
     return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
 }
 
+/* Is the tree's memory sampled now? A server's is while anything of it lives: the process that we
+ * started may have gone into the background and left the work to a child. */
+static bool is_looked_at(const struct run *run)
+{
+    if (run->ended && !run->plan->whole_tree)
+        return false;
+    return run->outcome->cgroup_peak < 0 || run->plan->samples;
+}
+
 /* Follows the run to its end: the command has exited and nothing of its group is left. */
 static void follow(struct run *run, int signals)
 {
@@ -336,7 +345,7 @@ static void follow(struct run *run, int signals)
         reap(run);
         now = monotonic_nanoseconds();
         handle_deadlines(run, now);
-        if (!run->ended && (run->outcome->cgroup_peak < 0 || run->plan->samples))
+        if (is_looked_at(run))
             process_tree_look(&run->outcome->tree, now);
     }
 }

@@ -6,7 +6,7 @@
  *       blocks_lock       no stopped thread holds it (no-heap-lock-stopped)
  *         prepare         tracks what is new                          generations.c
  *         begin           clears the marks                            mark.c
- *         mark            follows what the roots point to             mark.c
+ *         mark            follows what the roots point to             drain.c
  *         again           for the verifier, a second time             verify.c
  *         sweep           frees what has no mark                      sweep.c
  *         finish          sets the pace, gives large dead blocks back pace.c
@@ -28,6 +28,7 @@
 #include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
+#include "gc/cycle/leaks.h"
 #include "gc/cycle/pace.h"
 #include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
@@ -42,10 +43,13 @@ static struct {
     struct lock lock; /* of all that follows */
     struct collection_driver driver;
     unsigned markers;
-    bool retires;
+    bool retires, tells_hiders;
     _Atomic enum sweep_leaks leaks;
     uint64_t retired, forgotten; /* dead blocks, ever */
     _Atomic uint64_t finished;   /* collections that were not given up */
+    leak_visitor *leak_visitor;  /* of CAUSE_LEAKS; and what came of it */
+    void *leak_argument;
+    bool leaks_are_found;
     /* Of the collection at hand. */
     enum collect_cause cause;
     size_t requested;
@@ -90,7 +94,7 @@ static void pin_all(void *unused, struct slab *slab)
 
 static void look_for_hiders(const struct mapping *mappings, size_t count)
 {
-    if (!hiders_look(mappings, count))
+    if (!hiders_look(mappings, count) || state.tells_hiders)
         return;
     blocks_each_slab(pin_all, NULL);
     if (!collect_found_hider())
@@ -179,7 +183,12 @@ static void mark_reachable(void)
     } else {
         state.statistics.pinned_blocks = pinned;
     }
-    mark_finish(pace_helpers(state.minor, state.markers - 1), &state.marked);
+    if (state.cause != CAUSE_LEAKS) {
+        mark_finish(pace_helpers(state.minor, state.markers - 1), &state.marked);
+        return;
+    }
+    mark_finish(0, &state.marked);
+    state.leaks_are_found = leaks_visit(state.leak_visitor, state.leak_argument);
 }
 
 /* After a minor marking, or a cycle's, the verifier's full one. */
@@ -344,6 +353,7 @@ bool collect_init(const struct collect_options *options)
     state.markers = options->markers;
     state.leaks = options->leaks;
     state.retires = options->retires;
+    state.tells_hiders = options->tells_hiders;
     bool works = mark_init(options->markers, options->stack_bytes) &&
                  collection_init(&state.driver, &collector);
     if (works && options->generations)
@@ -449,6 +459,14 @@ bool collect(enum collect_cause cause, size_t requested)
     blocks_unlock();
     lock_release(&state.lock);
     return reclaimed;
+}
+
+bool collect_find_leaks(leak_visitor *visit, void *argument)
+{
+    state.leak_visitor = visit;
+    state.leak_argument = argument;
+    state.leaks_are_found = false;
+    return collect(CAUSE_LEAKS, 0) && state.leaks_are_found;
 }
 
 bool collect_cycle_runs(void)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/allocator.h"
 #include "gc/cycle/sweep.h"
 #include "gc/world/collection.h"
 #include "vm/kernel/dirty.h"
@@ -21,6 +22,7 @@ enum collect_cause {
     CAUSE_ASKED,     /* by malloc_trim, or a test */
     CAUSE_VERIFY,    /* a minor one before one that was asked for, see collect_to_verify */
     CAUSE_CYCLE,     /* the same of a cycle: a stop of it, the first or the last */
+    CAUSE_LEAKS,     /* to find the leaks */
     COLLECT_CAUSES
 };
 
@@ -54,7 +56,8 @@ struct collect_options {
     bool generations, verify; /* see generations.h, verify.h */
     bool concurrent;          /* see concurrent.h */
     enum dirty_provider dirty;
-    bool retires; /* frees are ignored: what the program frees is retired */
+    bool tells_hiders; /* their blocks are told from the start by who allocates them */
+    bool retires;      /* frees are ignored: what the program frees is retired */
 };
 
 /* False: the collector cannot work here (no /proc, no memory), and every collection is given up. */
@@ -66,6 +69,10 @@ void collect_keep_leaks(void);
 /* Collects, or waits for a collection that another thread has begun. False: it was given up, and
  * nothing was reclaimed. No lock of the heap is held. requested: bytes that did not fit. */
 bool collect(enum collect_cause cause, size_t requested);
+
+/* A full collection that visits what is dead before it reclaims anything; one call at a time.
+ * False: it was given up, and nothing was visited. */
+bool collect_find_leaks(leak_visitor *visit, void *argument);
 
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);

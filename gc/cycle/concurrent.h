@@ -8,7 +8,7 @@
  *
  *     world runs   protect    pages with live blocks are protected, and clean         concurrent.c
  *     stop         begin      marks are cleared; the roots are noted                  collect.c
- *     world runs   slices     what can be reached from the roots is marked            mark.c
+ *     world runs   slices     what can be reached from the roots is marked            slices.c
  *                  a round    dirty pages are protected and clean again; what is
  *                             marked on them is followed again, and what it leads to
  *     stop         end        the roots again; what is marked on pages that are dirty
@@ -33,8 +33,8 @@
  *   last-harvest, last-roots
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
  *   born-marked
- *       A block that is not live when the cycle begins is marked from then on (mark.c), and so is
- *       every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
+ *       A block that is not live when the cycle begins is marked from then on (slices.c), and so
+ *       is every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
  *       followed for that. What the program puts into it is on a dirty page.
  *   given-up-is-full
  *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
@@ -42,7 +42,7 @@
  *       in the child of a fork. The next collection is then a full one in a stopped world, which
  *       clears all marks.
  *   locked-shapes, read-by-copy, boundary-marks-both
- *       See gc/mark/mark.c.
+ *       See gc/mark/slices.c.
  *   untracked-is-followed
  *       Blocks that were made during a fork are in no range that is tracked: those with a mark are
  *       followed again at the last stop.

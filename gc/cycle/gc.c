@@ -12,6 +12,7 @@
  *     leaks=keep      it is left alone; with free=honour there are no collections, and this is
  *                     `blocks` by another name
  *     leaks=watch     it is looked for and left alone
+ *     leaks=report    it is left alone, and told when somebody asks, and at exit (leaks.h)
  *
  * Hidden pointers. A program that computes pointers from something else loses live blocks to a
  * collector. Known hiders are recognised (hiders.h). The proof for any other program is a dead
@@ -69,7 +70,7 @@
 enum gc_free { FREE_IGNORE, FREE_HONOUR, FREE_QUARANTINE };
 enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON };
 enum gc_verify { VERIFY_OFF, VERIFY_ON };
-enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH };
+enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH, LEAKS_REPORT };
 
 struct gc_options {
     enum gc_free free;
@@ -97,7 +98,8 @@ enum { PADDED_BYTES = MARK_PADDED_BYTES };
 static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
                                           [LEAKS_COLLECT] = SWEEP_RECLAIM,
                                           [LEAKS_KEEP] = SWEEP_KEEP,
-                                          [LEAKS_WATCH] = SWEEP_WATCH};
+                                          [LEAKS_WATCH] = SWEEP_WATCH,
+                                          [LEAKS_REPORT] = SWEEP_KEEP};
 
 static const struct option_description options[] = {
     {"free", "what free does", KEYWORD_IN(0, struct gc_options, free),
@@ -109,7 +111,8 @@ static const struct option_description options[] = {
      .keywords = {[LEAKS_AUTO] = "auto",
                   [LEAKS_COLLECT] = "collect",
                   [LEAKS_KEEP] = "keep",
-                  [LEAKS_WATCH] = "watch"},
+                  [LEAKS_WATCH] = "watch",
+                  [LEAKS_REPORT] = "report"},
      .initial = LEAKS_AUTO},
     {"policy", "when to collect; boehm: the study's rule",
      KEYWORD_IN(0, struct gc_options, collections.policy),
@@ -189,9 +192,10 @@ static bool conflict(const void *values, struct message *why)
                           "generations=2 nor concurrent=on");
         return true;
     }
-    if (chosen->leaks != LEAKS_KEEP || chosen->free != FREE_HONOUR || !changes_collections(chosen))
+    bool keeps = chosen->leaks == LEAKS_KEEP || chosen->leaks == LEAKS_REPORT;
+    if (!keeps || chosen->free != FREE_HONOUR || !changes_collections(chosen))
         return false;
-    message_text(why, "with free=honour and leaks=keep there are no collections for ");
+    message_text(why, "with free=honour and leaks=keep or report no collection is ever due for ");
     name_collection_options(why);
     message_text(why, " to change");
     return true;
@@ -202,9 +206,10 @@ static struct {
     _Atomic bool ignores_frees; /* as long as collections work */
     bool quarantines;           /* from the start */
     bool collects;              /* from the start */
-    bool watches;
-    _Atomic bool keeps_leaks; /* now */
-    _Atomic uint64_t proofs;  /* uses of suspects */
+    bool watches, reports;
+    _Atomic bool listens_again; /* see listen_again */
+    _Atomic bool keeps_leaks;   /* now */
+    _Atomic uint64_t proofs;    /* uses of suspects */
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
@@ -372,6 +377,38 @@ static enum gc_leaks leaks_of(const struct gc_options *chosen)
     return keeps ? LEAKS_KEEP : chosen->leaks;
 }
 
+/* By another process. */
+static void asked(uintptr_t rip)
+{
+    if (allocator_asked)
+        allocator_asked(rip);
+}
+
+/* glibc's: false from the first pthread_create on. */
+extern char __libc_single_threaded __attribute__((weak));
+
+/* glibc sets the handler of the signal when it makes its first thread, before it allocates for it,
+ * and would end a wait in EINTR for who asks. */
+static void listen_again(void)
+{
+    bool threads = &__libc_single_threaded && !__libc_single_threaded;
+    if (threads && !atomic_exchange_explicit(&gc.listens_again, true, memory_order_relaxed))
+        stop_listen(asked);
+}
+
+static void init_leaks(enum gc_leaks leaks)
+{
+    gc.reports = leaks == LEAKS_REPORT;
+    gc.keeps_leaks = leaks == LEAKS_KEEP || gc.reports;
+    gc.watches = leaks == LEAKS_WATCH;
+    collect_found_hider = found_hider;
+    collect_suspect_pointed_to = suspect_pointed_to;
+    if (gc.watches && watch_init())
+        need_sites();
+    if (gc.reports)
+        need_sites();
+}
+
 static bool init(const void *values)
 {
     const struct gc_options *chosen = values;
@@ -391,15 +428,10 @@ static bool init(const void *values)
     };
     pace_init(&pace);
     gc.collects = collects;
-    gc.keeps_leaks = leaks == LEAKS_KEEP;
-    gc.watches = leaks == LEAKS_WATCH;
     gc.quarantines = gc.looks_at_frees = quarantines;
     if (quarantines)
         quarantine_init();
-    collect_found_hider = found_hider;
-    collect_suspect_pointed_to = suspect_pointed_to;
-    if (gc.watches && watch_init())
-        need_sites();
+    init_leaks(leaks);
     if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
@@ -423,6 +455,7 @@ static bool init(const void *values)
                                       .dirty = collections->dirty,
                                       .verify = verifies,
                                       .concurrent = concurrent,
+                                      .tells_hiders = gc.reports,
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {
         pace_without_clock();
@@ -430,6 +463,8 @@ static bool init(const void *values)
             quarantine_without_collections();
         else
             report_unavailable();
+    } else if (gc.reports) {
+        stop_listen(asked);
     }
     gc.ignores_frees = ignored;
     set_free_ignored();
@@ -477,8 +512,10 @@ static void *carry_pin(bool pinned, const void *block, void *resized)
 
 static void gc_allocated_by(void *block, const void *site)
 {
-    if (hiders_have(site))
+    if (gc.reports ? hiders_own(site) : hiders_have(site))
         gc_pin(block);
+    if (gc.reports)
+        listen_again();
     if (gc.watches)
         watch_note(block, site);
 }
@@ -588,10 +625,23 @@ static size_t gc_trim(void)
     return blocks_trim();
 }
 
+/* Leaks. */
+
+static bool gc_reports_leaks(void)
+{
+    return gc.reports && collect_is_available();
+}
+
+static bool gc_find_leaks(leak_visitor *visit, void *argument)
+{
+    return collect_find_leaks(visit, argument);
+}
+
 static void gc_fork_child(void)
 {
     blocks_fork_child();
     collect_fork_child();
+    gc.listens_again = false;
     set_free_ignored();
 }
 
@@ -671,7 +721,7 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
         [CAUSE_FULL] = "heap_full",        [CAUSE_EXHAUSTED] = "memory_exhausted",
         [CAUSE_LIMIT] = "limit",           [CAUSE_EVERY] = "every",
         [CAUSE_ASKED] = "asked",           [CAUSE_VERIFY] = "to_verify",
-        [CAUSE_CYCLE] = "cycle_to_verify",
+        [CAUSE_CYCLE] = "cycle_to_verify", [CAUSE_LEAKS] = "leaks",
     };
     static const char *const failures[STOP_FAILURES] = {
         [STOP_NO_THREAD_LIST] = "no_thread_list",
@@ -752,6 +802,8 @@ const struct allocator gc_default = {
     .code_is_written = roots_code_is_written,
     .before_exec = collect_before_exec,
     .after_exec = collect_after_exec,
+    .reports_leaks = gc_reports_leaks,
+    .find_leaks = gc_find_leaks,
     .ended_waits = stop_ended_waits,
     .alloc_zeroed = gc_alloc_zeroed,
     .alloc_aligned = gc_alloc_aligned,

@@ -38,7 +38,7 @@
  *       A page is clean only if the collector has cleaned it while it was tracked. Memory is
  *       tracked before the first block in it becomes old, and all its pages are dirty then.
  *   edges-overlap
- *       See gc/mark/mark.c.
+ *       See gc/mark/changed.c.
  *   marks-are-whole
  *       There is a minor collection only after one that was not given up. Given up, or in the child
  *       of a fork: the next is a full one.

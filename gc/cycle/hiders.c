@@ -22,6 +22,8 @@
  */
 #include "gc/cycle/hiders.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -47,32 +49,24 @@ static struct {
     unsigned looks_left; /* that say so */
 } hiders;
 
-static const char *file_name(const struct mapping *mapping, size_t *length)
-{
-    size_t start = mapping->name_length;
-    while (start > 0 && mapping->name[start - 1] != '/')
-        start--;
-    *length = mapping->name_length - start;
-    return mapping->name + start;
-}
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-static bool has_known_function(const struct mapping *mapping)
+static bool has_known_function(uintptr_t start, uintptr_t end)
 {
     for (size_t i = 0; i < sizeof known_functions / sizeof *known_functions; i++)
-        if (known_functions[i] && (uintptr_t)known_functions[i] >= mapping->start &&
-            (uintptr_t)known_functions[i] < mapping->end)
+        if (known_functions[i] && (uintptr_t)known_functions[i] >= start &&
+            (uintptr_t)known_functions[i] < end)
             return true;
     return false;
 }
 
-static bool is_hider(const struct mapping *mapping)
+static bool has_known_name(const char *path, size_t path_length)
 {
-    if (!mapping->executable || mapping->name_length == 0)
-        return false;
-    if (has_known_function(mapping))
-        return true;
-    size_t length;
-    const char *name = file_name(mapping, &length);
+    size_t start = path_length;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    const char *name = path + start;
+    size_t length = path_length - start;
     for (size_t i = 0; i < sizeof known_hiders / sizeof *known_hiders; i++) {
         size_t known = strlen(known_hiders[i]);
         bool begins = length >= known && memcmp(name, known_hiders[i], known) == 0;
@@ -80,6 +74,14 @@ static bool is_hider(const struct mapping *mapping)
             return true;
     }
     return false;
+}
+
+static bool is_hider(const struct mapping *mapping)
+{
+    if (!mapping->executable || mapping->name_length == 0)
+        return false;
+    return has_known_function(mapping->start, mapping->end) ||
+           has_known_name(mapping->name, mapping->name_length);
 }
 
 /* Returns whether it is known already. */
@@ -122,6 +124,18 @@ bool hiders_have(const void *site)
             return true;
     }
     return !site && count > 0;
+}
+
+bool hiders_own(const void *site)
+{
+    struct dl_find_object object;
+    if (hiders_have(site))
+        return true;
+    if (!site || !_dl_find_object || _dl_find_object((void *)(uintptr_t)site, &object) != 0)
+        return false;
+    const char *name = object.dlfo_link_map->l_name;
+    return has_known_name(name, strlen(name)) ||
+           has_known_function((uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end);
 }
 
 size_t hiders_count(void)

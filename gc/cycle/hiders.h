@@ -32,6 +32,9 @@ void hiders_look_again(void);
  * does if there is any. Any thread. */
 bool hiders_have(const void *site);
 
+/* The same, whether a look has found the hider's code or not: ld.so is asked. Any thread. */
+bool hiders_own(const void *site);
+
 /* How many mappings of known hiders' code there are. */
 size_t hiders_count(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mark.h: finds every block that the program can reach; see mark.c.
+ * mark.h: finds every block that the program can reach; see mark.c. marker.h says which file of
+ * this room has what.
  *
  * All of this runs while the world is stopped, in the thread that stopped it, but for slices of a
  * cycle.

@@ -85,6 +85,7 @@
 enum {
     STOP_SIGNAL = 33,   /* SIGSETXID of glibc */
     STOP_CODE = -23117, /* negative: from a process; not one that the kernel or glibc uses */
+    ASK_CODE = -23118,  /* as analysis/allotrope/features/leaks/ask.py sends it */
     MAX_THREADS = 65536,
     INDEX_BITS = 20,
 };
@@ -452,9 +453,25 @@ static void wait_for_resume(struct frame *frame, uint64_t cookie)
         futex_wait(&stop.epoch, epoch, NULL);
 }
 
+static void (*on_request)(uintptr_t rip);
+
+/* As after a stop the wait goes on. */
+static void answer_request(ucontext_t *context)
+{
+    if (!is_in_call(context))
+        return;
+    on_request((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
+    restart_interrupted_call(context);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *interrupted)
 {
     ucontext_t *context = interrupted;
+    if (info->si_code == ASK_CODE) {
+        if (on_request)
+            answer_request(context);
+        return;
+    }
     if (info->si_code != STOP_CODE) {
         if ((uintptr_t)glibc_action.handler > 1) /* neither default nor ignored */
             glibc_action.handler(signal, info, interrupted);
@@ -488,6 +505,12 @@ static bool install_handler(void)
         return true;
     glibc_action = current;
     return !syscall_failed(kernel_set_action(STOP_SIGNAL, &action, NULL));
+}
+
+bool stop_listen(void (*asked)(uintptr_t rip))
+{
+    on_request = asked;
+    return install_handler();
 }
 
 void stop_take_late_signals(void)

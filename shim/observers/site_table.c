@@ -216,6 +216,14 @@ bool site_table_add(struct site_table *table, uint32_t site, const void *block, 
     return true;
 }
 
+const struct sampled_block *site_table_find(const struct site_table *table, const void *block)
+{
+    if (table->block_count == 0)
+        return NULL;
+    const struct sampled_block *found = &table->blocks[slot_of(table, hide(block))];
+    return found->hidden ? found : NULL;
+}
+
 struct sampled_block site_table_remove(struct site_table *table, const void *block)
 {
     struct sampled_block none = {0};

@@ -98,6 +98,9 @@ bool site_table_add(struct site_table *table, uint32_t site, const void *block, 
 /* Takes a block out and returns it; its `hidden` is 0 if it was not there. */
 struct sampled_block site_table_remove(struct site_table *table, const void *block);
 
+/* NULL: it is not there. Until the table changes. */
+const struct sampled_block *site_table_find(const struct site_table *table, const void *block);
+
 /* Counts the end of a block that site_table_remove() returned. now: ticks. */
 void site_table_count_end(struct site_table *table, const struct sampled_block *removed,
                           uint64_t now, bool is_temporary);

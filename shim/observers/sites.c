@@ -17,6 +17,9 @@
  * remembers its last sample, and how far it had counted down then. An allocation of a byte or more
  * counts further, a free forgets the sample; so at the sample's own free both tell.
  *
+ * Where the allocator reports leaks each allocation is sampled, and what the leaks add up to stands
+ * in the report (leaks.h). What malloc gives is zeroed then: stale pointers in it would hide leaks.
+ *
  * A signal handler that interrupts a sample of its thread is not sampled. A sample that another
  * thread would take while the process forks is lost, which is counted; what it frees leaves the
  * table when the fork is over (vm/freeze.h).
@@ -24,8 +27,10 @@
 #include "shim/observers/sites.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "shim/configuration/environment.h"
+#include "shim/observers/leaks.h"
 #include "shim/observers/proc_maps.h"
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
@@ -41,6 +46,7 @@
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
+#include "vm/pages.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
@@ -72,6 +78,8 @@ static struct {
     const struct configuration *configuration;
     char destination[OUTPUT_NAME_BYTES];
     bool is_rate_given;
+    bool reports_leaks, is_asked_for; /* by the environment */
+    uintptr_t kernel_code;            /* the vDSO */
     uint64_t frames;
     _Atomic uint32_t rate;
     uint64_t started_ticks;    /* of the processor's time-stamp counter */
@@ -216,6 +224,50 @@ static void take_sample(const void *block, size_t size, double weight, const uin
         walk_and_sample(block, size, weight, frame);
 }
 
+/* Leaks. */
+
+/* At the end of a call, in no operation. While the process forks nothing comes of it. */
+static __attribute__((noinline)) void answer_leaks(void)
+{
+    if (!lock_enter(&sites.lock)) {
+        frozen_end();
+        return;
+    }
+    if (leaks_are_asked_for())
+        leaks_find(&sites.table, sites.configuration->allocator);
+    lock_release(&sites.lock);
+}
+
+static inline void answer_if_asked(void)
+{
+    if (leaks_are_asked_for())
+        answer_leaks();
+}
+
+/* In a signal handler. A thread that is in a system call of ours, or of the kernel's code for us (a
+ * clock), may hold a lock. */
+static void asked_by_signal(uintptr_t rip)
+{
+    enum { KERNEL_CODE_BYTES = 4 * PAGE_BYTES };
+    bool is_ours = rip - (uintptr_t)own_text.start < (size_t)(own_text.end - own_text.start);
+    bool is_kernels = rip - sites.kernel_code < KERNEL_CODE_BYTES;
+    if (own_text.start && !is_ours && !is_kernels)
+        answer_if_asked();
+}
+
+/* In the place of alloc: what refuses sets errno (allocator.h). */
+static void *alloc_zeroed_for_leaks(size_t size)
+{
+    const struct allocator *allocator = sites.configuration->allocator;
+    void *block = size <= PTRDIFF_MAX ? allocator->alloc_zeroed(size) : NULL;
+    return block ? block : allocator->alloc(size);
+}
+
+static bool is_needed(const struct allocator *allocator)
+{
+    return allocator->reports_leaks && allocator->reports_leaks();
+}
+
 /* The countdown ended with this allocation: it is sampled, or the thread's first period begins. */
 static __attribute__((noinline)) void countdown_ended(const void *block, size_t size,
                                                       const uintptr_t *frame)
@@ -230,6 +282,7 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
         thread.last = last_word(~(uintptr_t)block);
     }
     thread.is_sampling = false;
+    answer_if_asked();
 }
 
 /* Counts down; false: the allocation may be sampled. */
@@ -315,6 +368,7 @@ static void observed_free(void *block)
     if (block)
         thread.last = 0;
     sites.inner.free(block);
+    answer_if_asked();
 }
 
 /* The old block must be out of the table before another thread may be handed its address. */
@@ -356,6 +410,17 @@ static uint64_t setting(const char *variable, uint64_t initial, uint64_t most)
     stop_before_main(&message);
 }
 
+static void start_leaks(void)
+{
+    sites.reports_leaks = sites.is_rate_given = true;
+    sites.rate = 1;
+    sites.kernel_code = getauxval(AT_SYSINFO_EHDR);
+    if (sites.inner.alloc == sites.configuration->allocator->alloc)
+        sites.inner.alloc = alloc_zeroed_for_leaks;
+    publish_counter("leaks/1", &leak_report);
+    allocator_asked = asked_by_signal;
+}
+
 static struct route start(const struct configuration *configuration, struct route inner,
                           const char *value)
 {
@@ -370,8 +435,12 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
     sites.rate = (uint32_t)setting("ALLOTROPE_SITES_RATE", FINEST_RATE, COARSEST_RATE);
     sites.frames = setting("ALLOTROPE_SITES_FRAMES", DEFAULT_FRAMES, MOST_FRAMES);
-    strncpy(sites.destination, value, sizeof sites.destination - 1);
+    sites.is_asked_for = value != NULL;
+    if (value)
+        strncpy(sites.destination, value, sizeof sites.destination - 1);
     publish_counter("site_table/1", &sites.table);
+    if (is_needed(configuration->allocator))
+        start_leaks();
     struct route observed = inner;
     observed.alloc = observed_alloc;
     observed.alloc_zeroed = observed_alloc_zeroed;
@@ -396,9 +465,19 @@ static void write_tally(struct json *json, const char *key, struct tally tally)
     json_end_object(json);
 }
 
+static void write_leaks(struct json *json, struct leak_tally leaks)
+{
+    write_tally(json, "direct",
+                (struct tally){(double)leaks.direct_blocks, (double)leaks.direct_bytes});
+    write_tally(json, "indirect",
+                (struct tally){(double)leaks.indirect_blocks, (double)leaks.indirect_bytes});
+}
+
 static void write_site(struct json *json, const struct site *site)
 {
     json_begin_object(json, NULL);
+    if (sites.reports_leaks)
+        write_leaks(json, leaks_of_site((size_t)(site - sites.table.sites)));
     write_tally(json, "peak", site_at_peak(&sites.table, site));
     write_tally(json, "exit", site->live);
     write_tally(json, "total", site->total);
@@ -468,6 +547,14 @@ static bool write_to(int file, bool json)
     emit_number(&emitter, "peak_bytes", rounded(sites.table.peak_bytes));
     emit_seconds(&emitter, "peak_seconds", sites.peak_at);
     emit_number(&emitter, "exit_bytes", rounded(sites.table.live_bytes));
+    if (sites.reports_leaks) {
+        json_begin_object(&emitter.json, "leaks");
+        json_number(&emitter.json, "found", leak_report.was_found);
+        json_begin_object(&emitter.json, "unknown");
+        write_leaks(&emitter.json, leak_report.unknown);
+        json_end_object(&emitter.json);
+        json_end_object(&emitter.json);
+    }
     write_lifetimes(&emitter.json);
     write_maps(&emitter.json);
     json_begin_array(&emitter.json, "sites");
@@ -480,11 +567,17 @@ static bool write_to(int file, bool json)
 static void write_at_exit(void)
 {
     lock_acquire(&sites.lock);
-    output_write(sites.destination, "ALLOTROPE_SITES", write_to);
+    if (sites.reports_leaks)
+        leaks_find(&sites.table, sites.configuration->allocator);
+    if (sites.is_asked_for)
+        output_write(sites.destination, "ALLOTROPE_SITES", write_to);
+    else
+        leaks_tell(&sites.table);
     lock_release(&sites.lock);
 }
 
 const struct observer sites_observer = {.variable = "ALLOTROPE_SITES",
+                                        .is_needed = is_needed,
                                         .start = start,
                                         .before_main = stack_trace_prepare,
                                         .at_exit = write_at_exit};

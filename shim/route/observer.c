@@ -17,9 +17,10 @@ struct route observers_start(const struct configuration *configuration, struct r
 {
     for (size_t i = 0; observers[i] && count < MOST_OBSERVERS; i++) {
         const char *value = environment_get(observers[i]->variable);
-        if (!value)
+        if (!value &&
+            !(observers[i]->is_needed && observers[i]->is_needed(configuration->allocator)))
             continue;
-        if (output_is_standard_error(value))
+        if (!value || output_is_standard_error(value))
             message_keep_stderr();
         on[count++] = observers[i];
         route = observers[i]->start(configuration, route, value);

@@ -54,6 +54,9 @@
 struct observer {
     const char *variable; /* of the environment; set, even to "", it asks for this observer */
 
+    /* True: the allocator asks for it, too. `value` is NULL then. May be NULL: none does. */
+    bool (*is_needed)(const struct allocator *allocator);
+
     /* Returns the route through the observer to `inner`. Called once, with the allocator ready
      * and before there is a second thread. A value that cannot be understood ends the process:
      * stop_before_main(). `value` is the program's environment, which it may change: copy it. */

@@ -195,7 +195,7 @@ class TestList:
 BAD_QUESTIONS = [
     # of every word
     (["bogus"], "there is no word 'bogus'"),
-    (["leaks", "1"], "there is no word 'leaks'; sites -- CMD tells what was never freed"),
+    (["profile", "1"], "there is no word 'profile'; sites -- CMD tells where the memory was"),
     (["list", "--bogus"], "there is no option --bogus; see allotrope list --help"),
     (["list", "--jso"], "there is no option --jso; did you mean --json?"),
     (["list", "more"], "'more' is one word too many; see allotrope list --help"),

@@ -3,6 +3,7 @@
 the scheduler or Dask itself are not there."""
 
 import contextlib
+import csv
 import json
 import os
 import platform
@@ -14,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import jsonschema
 import pytest
@@ -86,6 +87,11 @@ def words(suite: Path, folder: Path, *more: str) -> list[str]:
     return [*given, "--json", str(folder / "json"), "--state", str(folder / "state"), *more]
 
 
+def on(address: str) -> list[str]:
+    """A cluster whose machines need not be quiet: tests run where it is not."""
+    return ["--cluster", address, "--noise", "any"]
+
+
 def read(folder: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((folder / "json").read_text())
     jsonschema.validate(document, SCHEMA)
@@ -104,12 +110,15 @@ def one_machine(
 
 
 class Cluster:
-    """A scheduler and workers, each a process of its own that a test may kill."""
+    """A scheduler and workers, each a process of its own that a test may kill. tls: what they are
+    told on the command line where they speak nothing else."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: Sequence[str] = ()) -> None:
         self.folder = folder
+        self.tls = tls
         self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.scheme = "tls://" if tls else ""
+        self.address = f"{self.scheme}127.0.0.1:{self.port}"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.scheduler = self.start_scheduler()
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -122,15 +131,22 @@ class Cluster:
         return process
 
     def start_scheduler(self) -> subprocess.Popen[bytes]:
-        own = ["--host", "0.0.0.0", "--port", str(self.port), "--no-dashboard"]
+        own = ["--host", "0.0.0.0", "--port", str(self.port), "--no-dashboard", *self.tls]
+        own += ["--protocol", "tls"] if self.tls else []
         return self.start(PYTHON, shutil.which("dask-scheduler") or "dask-scheduler", *own)
 
     def start_worker(self, *before: str, scheduler: str = "127.0.0.1") -> None:
         """before: a command that runs it elsewhere, where the scheduler has another address."""
         own = ["--no-nanny", "--no-dashboard", "--nthreads", "1", "--memory-limit", "0"]
-        own += ["--local-directory", str(self.folder)]
+        own += ["--local-directory", str(self.folder), *self.tls]
         program = shutil.which("dask-worker") or "dask-worker"
-        self.workers.append(self.start(*before, PYTHON, program, f"{scheduler}:{self.port}", *own))
+        address = f"{self.scheme}{scheduler}:{self.port}"
+        self.workers.append(self.start(*before, PYTHON, program, address, *own))
+
+    def start_machine(self, host: str) -> None:
+        """A worker on a host of that name, as far as it can tell."""
+        script = 'hostname "$1" && shift && exec "$@"'
+        self.start_worker("unshare", "--uts", "sh", "-c", script, "sh", host)
 
     def end(self) -> None:
         for process in self.processes:
@@ -138,16 +154,25 @@ class Cluster:
             process.wait()
 
 
-def begin(command: Command, suite: Path, folder: Path, cluster: Cluster) -> subprocess.Popen[str]:
-    given = words(suite, folder, "--cluster", cluster.address)
+def begin(
+    command: Command,
+    suite: Path,
+    folder: Path,
+    cluster: Cluster,
+    *more: str,
+    noise: str = "any",
+) -> subprocess.Popen[str]:
+    given = words(suite, folder, "--cluster", cluster.address, "--noise", noise, *more)
     return command.start(*given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def kept_in(folder: Path) -> dict[str, Any]:
     """The entries in the state file, which is there when the first program is submitted."""
     state = folder / "state"
-    found: dict[str, Any] = json.loads(state.read_text())["programs"] if state.exists() else {}
-    return found
+    if not state.exists():
+        return {}
+    entries: dict[str, Any] = json.loads(state.read_text())["programs"].get("entries", {})
+    return {name: entry for name, by_host in entries.items() for entry in by_host.values()}
 
 
 def free_port() -> int:
@@ -235,9 +260,12 @@ class TestFigures:
     def test_local_workers_find_what_one_machine_finds(
         self, real: Command, suite_file: Path, one_machine: dict[str, Any], tmp_path: Path
     ) -> None:
-        done = real.run(*words(suite_file, tmp_path, "--cluster", "local:2"))
+        table = tmp_path / "csv"
+        done = real.run(*words(suite_file, tmp_path, *on("local:2"), "--csv", str(table)))
         assert done.returncode == 0, done.stderr
         document = read(tmp_path)
+        rows = list(csv.DictReader(table.open()))
+        assert {row["host"] for row in rows if row["program"]} == {socket.gethostname()}
         assert deterministic(document) == one_machine
         assert {entry["host"] for entry in document["programs"]} == {socket.gethostname()}
         assert f"awk ({socket.gethostname()})" in done.stdout
@@ -280,7 +308,7 @@ class TestFigures:
         """They share a host, so they take turns."""
         for name, scheduler in two_networks:
             cluster.start_worker("ip", "netns", "exec", name, scheduler=scheduler)
-        done = real.run(*words(suite_file, tmp_path, "--cluster", cluster.address))
+        done = real.run(*words(suite_file, tmp_path, *on(cluster.address)))
         assert done.returncode == 0, done.stderr
         assert deterministic(read(tmp_path)) == one_machine
         assert "tcp://10.213." in done.stderr
@@ -311,6 +339,130 @@ class TestFigures:
         assert document["programs"][0] == kept["sorted"]
 
 
+@needs_dask
+class TestMachines:
+    def test_a_machine_is_compared_with_itself_first(
+        self, real: Command, suite_file: Path, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        """Once, though it has two workers. So much noise is borne that load makes no difference."""
+        for _ in range(2):
+            cluster.start_worker()
+        started = begin(real, suite_file, tmp_path, cluster, noise="99%")
+        _, errors = started.communicate(timeout=HANG)
+        assert started.returncode == 0, errors
+        lines = [line for line in errors.splitlines() if "worker " not in line]
+        assert [("compared with itself" in line) for line in lines] == [True] + [False] * (
+            len(lines) - 1
+        )
+        (machine,) = read(tmp_path)["machines"]
+        assert machine["host"] == socket.gethostname() and machine["quiet"] is True
+        assert machine["noise"] == 0.99 and 0.5 < machine["itself"]["ratio"] < 2
+
+    def test_a_machine_that_is_not_quiet_measures_nothing(
+        self, real: Command, suite_file: Path, tmp_path: Path
+    ) -> None:
+        """No machine is as quiet as that. The store is kept."""
+        given = ["--cluster", "local:1", "--noise", "0.0001%"]
+        done = real.run(*words(suite_file, tmp_path, *given))
+        assert done.returncode == 2 and "not quiet, so it measures nothing" in done.stderr
+        assert "no machine is quiet" in done.stderr and "not measured: sorted, awk" in done.stderr
+        assert "was measured on" not in done.stderr and kept_in(tmp_path) == {}
+        assert not (tmp_path / "json").exists()
+
+    def test_every_program_on_three_machines(
+        self,
+        real: Command,
+        suite_file: Path,
+        one_machine: dict[str, Any],
+        cluster: Cluster,
+        tmp_path: Path,
+    ) -> None:
+        """A worker is killed meanwhile, and another starts on its machine."""
+        need_hostnames()
+        hosts = ["alpha", "beta", "gamma"]
+        for host in hosts:
+            cluster.start_machine(host)
+        started = begin(real, suite_file, tmp_path, cluster, "--replicate", "3")
+        wait_until(lambda: any(measuring(one) for one in cluster.workers), started)
+        place = next(place for place in range(3) if measuring(cluster.workers[place]))
+        cluster.workers[place].kill()
+        cluster.start_machine(hosts[place])
+        _, errors = started.communicate(timeout=HANG)
+        assert started.returncode == 0, errors
+        document = read(tmp_path)
+        where = [(entry["name"], entry["host"]) for entry in document["programs"]]
+        assert sorted(where) == [(name, host) for name in ("awk", "sorted") for host in hosts]
+        for host in hosts:
+            own = [entry for entry in document["programs"] if entry["host"] == host]
+            assert deterministic({"programs": own}) == one_machine
+        for mean in (document["means"], *document["pooled"].values()):
+            assert mean["blocks"]["minor_faults"]["machines"] == 3
+
+    def test_too_few_machines_for_replicates(
+        self, real: Command, suite_file: Path, tmp_path: Path
+    ) -> None:
+        done = real.run(*words(suite_file, tmp_path, *on("local:1"), "--replicate", "3"))
+        assert done.returncode == 2
+        assert "--replicate 3 needs so many quiet machines of one kind; there are" in done.stderr
+
+
+def need_hostnames() -> None:
+    """Skips where a process cannot have a host name of its own."""
+    if shutil.which("unshare") is None or shutil.which("hostname") is None:
+        pytest.skip("needs unshare and hostname")
+    trial = ["unshare", "--uts", "hostname", "elsewhere"]
+    if subprocess.run(trial, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to a UTS namespace")
+
+
+@needs_dask
+class TestTls:
+    """As docs/design-cluster.md shows it: one authority, a certificate for everybody."""
+
+    def test_who_has_a_certificate_measures(
+        self,
+        real: Command,
+        suite_file: Path,
+        one_machine: dict[str, Any],
+        tmp_path: Path,
+    ) -> None:
+        authority, certificate, key = certificates(tmp_path)
+        told = ["--tls-ca-file", authority, "--tls-cert", certificate, "--tls-key", key]
+        cluster = Cluster(tmp_path, told)
+        client = "DASK_DISTRIBUTED__COMM__TLS__CLIENT__"
+        known = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": authority}
+        try:
+            cluster.start_worker()
+            given = words(suite_file, tmp_path, *on(cluster.address))
+            stranger = real.run(*given)
+            assert stranger.returncode == 2 and "asks for a certificate" in stranger.stderr
+            known |= {f"{client}CERT": str(tmp_path / "none"), f"{client}KEY": key}
+            mistaken = real.run(*given, environment=known)
+            assert mistaken.returncode == 2 and "the certificate for tls://" in mistaken.stderr
+            known |= {f"{client}CERT": certificate, f"{client}KEY": key}
+            done = real.run(*given, environment=known)
+        finally:
+            cluster.end()
+        assert done.returncode == 0, done.stderr
+        assert "worker tls://" in done.stderr
+        assert deterministic(read(tmp_path)) == one_machine
+
+
+def certificates(folder: Path) -> tuple[str, str, str]:
+    """The files of an authority, and of a certificate that it gave, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the Debian package openssl")
+    authority, key = str(folder / "ca.pem"), str(folder / "ca.key")
+    common = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    own = ["-keyout", str(folder / "own.key"), "-out", str(folder / "own.pem")]
+    for command in (
+        [*common, "-subj", "/CN=authority", "-keyout", key, "-out", authority],
+        [*common, "-subj", "/CN=own", *own, "-CA", authority, "-CAkey", key],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return authority, str(folder / "own.pem"), str(folder / "own.key")
+
+
 class TestWhatIsTold:
     def test_dask_is_optional_and_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)
@@ -336,6 +488,13 @@ class TestWhatIsTold:
     def test_addresses(self, address: str) -> None:
         assert connection.local_workers(address) is None
         assert connection.local_workers("local:2") == 2
+
+    @pytest.mark.parametrize("option", [("--noise", "2%"), ("--replicate", "3")])
+    def test_machines_are_a_clusters(
+        self, real: Command, suite_file: Path, tmp_path: Path, option: tuple[str, str]
+    ) -> None:
+        done = real.run(*words(suite_file, tmp_path, *option))
+        assert done.returncode == 2 and f"{option[0]} needs --cluster" in done.stderr
 
     def test_a_cluster_is_for_suites(self, real: Command) -> None:
         done = real.run("compare", "--cluster", "local:2", "--", "true")

@@ -195,7 +195,34 @@ class TestUndecided:
         assert case.headline().kind == "undecided"
         text = case.headline().text
         assert case.headline().title == "Not decided" and "More rounds may tell" in text
-        assert "a is not told from it at 2%: CPU 0.855 [0.666, 1.330]" in text
+        assert "CPU is not decided at 2% for a 0.855 [0.666, 1.330]" in text
+
+    def test_worse_in_one_and_open_in_the_other_is_no_choice(self) -> None:
+        """More memory may buy time: then it would be a trade-off."""
+        wild = (0.7, 1.4, 0.8, 1.2, 0.75, 1.3, 0.9, 1.1, 0.85, 1.25, 0.72)
+        case = Case().add("a", 0.9, 130, spread=wild)
+        assert case.headline().title == "Not decided"
+        assert "stay with glibc: CPU is not decided at 2% for a" in case.headline().text
+        assert "a takes 30% more memory" in case.said("Worse")
+
+    def test_worse_in_one_and_at_best_the_same_in_the_other_is_out(self) -> None:
+        rather_more = (0.99, 1.0, 1.03, 1.04, 1.01, 1.02, 1.05, 1.0, 1.03, 0.99, 1.06)
+        case = Case().add("a", 1, 130, spread=rather_more)
+        assert case.headline().title == "Choice"
+        assert case.headline().text == "stay with glibc: a is worse in CPU or memory."
+
+    def test_less_memory_at_a_price_that_is_open_is_no_choice(self) -> None:
+        wild = (0.7, 1.4, 0.8, 1.2, 0.75, 1.3, 0.9, 1.1, 0.85, 1.25, 0.72)
+        headline = Case().add("a", 1, 70, spread=wild).headline()
+        assert headline.title == "Not decided"
+        assert "but what it costs is not decided" in headline.text
+        assert "30% less memory" in headline.text
+
+    def test_less_memory_and_rather_less_time_is_a_choice(self) -> None:
+        """CPU [0.95, 0.99] is not decided at 2%, but it is no price."""
+        rather_less = (0.95, 0.97, 0.99, 0.96, 0.98, 0.97, 0.955, 0.985, 0.97, 0.96, 0.975)
+        headline = Case().add("a", 1, 70, spread=rather_less).headline()
+        assert headline.title == "Choice" and headline.text.startswith("a: ")
 
     def test_difference_without_weight_does_not_decide(self) -> None:
         """Told apart for certain, but by 1%."""
@@ -431,7 +458,7 @@ def test_never_chooses_what_is_beaten_in_both(seed: int) -> None:
         for name in results
         if headline.startswith((f"{name}: ", f"stay with {name}")) or f"{name} for " in headline
     ]
-    assert chosen or "do not add up" in headline
+    assert chosen or "do not add up" in headline or "it costs is not decided" in headline
     for name in chosen:
         mine = results[name]
         for other in results.values():

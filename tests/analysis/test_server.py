@@ -134,6 +134,7 @@ class TestWhatIsMeasured:
             assert result["metric:lag"]["median"] == 1234.5
             assert result["memory_timeline"]["bytes"] and result["memory_end_bytes"]["median"] > 0
         assert "CPU µs/request" in done.stdout
+        assert "heap peak: what the heap took from the system" in done.stdout
         said = done.stdout[done.stdout.index("What the load said") :].splitlines()
         assert said[1].split() == ["figure", "allocator", "median", "ratio", "verdict"]
         assert said[2].split() == ["lag", "glibc", "1,234", "baseline", "–"]
@@ -172,6 +173,7 @@ class TestWhatIsMeasured:
         assert done.returncode == 0, done.stderr
         said = "The load does not print how many requests there were; --metric 'requests=REGEX'"
         assert said in " ".join(done.stdout.split())
+        assert "throughput/s" in done.stdout.splitlines()[0]
 
 
 class TestFaults:
@@ -233,7 +235,12 @@ class TestFaults:
         load = "CLIENT burn 1 && sleep 1 && CLIENT burn 1"  # longer than a command may linger
         done, document = trial.compare(load, fault="background")
         assert done.returncode == 0, done.stderr
-        assert document["results"][0]["cpu_seconds"]["median"] > 0.39
+        result = document["results"][0]
+        assert result["cpu_seconds"]["median"] > 0.39
+        # Its memory, too, is looked at to the end, although what we started ended at once.
+        assert max(result["memory_timeline"]["seconds"]) > 1
+        assert result["memory_end_bytes"]["median"] > 2 << 20
+        assert result["tree_peak_bytes"]["median"] >= result["memory_end_bytes"]["median"]
 
     def test_server_ends_with_a_killed_comparison(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
@@ -345,6 +352,11 @@ class TestToolsThatAreKnown:
                 "  50000 requests completed in 1.00 seconds\n"
                 "throughput summary: 50000.00 requests per second\n",
                 {"requests": 150000, "throughput": 50000},
+            ),
+            (  # and the throughput is that of both, one after the other
+                "SET: 20000.00 requests per second, p50=0.2 msec\n"
+                "GET: 60000.00 requests per second, p50=0.1 msec\n",
+                {"throughput": 30000},
             ),
             ("SET: 99,009.90 requests per second, p50=0.2 msec\n", {"throughput": 99009.9}),
             ("nothing of that kind", {}),

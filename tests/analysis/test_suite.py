@@ -25,7 +25,7 @@ from test_compare import SCHEMA as COMPARISON
 from test_compare import closed, keys
 
 MEAN = closed(
-    dict.fromkeys(("ratio", "low", "high", "programs", "rounds"), {"type": "number"}),
+    dict.fromkeys(("ratio", "low", "high", "programs", "rounds", "machines"), {"type": "number"}),
     ["object", "null"],
 )
 PROGRAM = closed(
@@ -41,9 +41,26 @@ MEANS = {
     "additionalProperties": MEAN,
     "required": ["cpu_seconds", "wall_seconds", "memory_bytes", "minor_faults"],
 }
+MACHINE = closed(
+    {
+        "host": {"type": "string"},
+        "kind": {"type": "string"},
+        "noise": {"type": ["number", "null"]},
+        "quiet": {"type": ["boolean", "null"]},
+        "itself": closed(
+            dict.fromkeys(("ratio", "low", "high"), {"type": "number"}), ["object", "null"]
+        ),
+    }
+)
 SCHEMA = closed(
     keys("suite title date machine")
     | {
+        "machines": {"type": ["array", "null"], "items": MACHINE},
+        "replicate": {"type": "integer"},
+        "pooled": {
+            "type": ["object", "null"],
+            "additionalProperties": {"additionalProperties": MEANS},
+        },
         "schema": {"const": "allotrope.suite/1"},
         "baseline": {"type": "string"},
         "rounds": {"type": "integer"},
@@ -383,6 +400,7 @@ def grown(document: dict[str, Any], factor: float) -> dict[str, Any]:
             ours = [factor * value for value in values[::-1]]
             base[key] = vars(summarize(values, values))
             mine[key] = vars(summarize(ours, values))
+        base["tree_peak_bytes"] = mine["tree_peak_bytes"] = None  # the machine's, not made up
     document["means"] = means(document)
     return document
 

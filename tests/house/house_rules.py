@@ -131,6 +131,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "latency": set(),
     "server": set(),
     "sites": set(),
+    "leaks": {"sites"},
     "lifetimes": {"sites"},
     "locality": {"trace"},
     "compare": {"latency", "server", "sites"},

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """A suite on a cluster whose workers are killed at random: nothing is lost, nothing doubled.
 
-    /usr/bin/python3 tests/stress/kill_workers.py [RUNS]      (50; run in the build directory)
+    /usr/bin/python3 tests/stress/kill_workers.py [RUNS [FILE]]   (50; run in the build directory)
 
 Each run measures a suite of two programs on two workers. A worker is killed at a random moment, up
 to three times, and a new one started in its place. In the end every program is there once, with all
 of its rounds, and its deterministic figures are those of one machine.
+
+FILE keeps a line of JSON for each run. What an earlier start has left there is not done again.
 """
 
+import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in (".", "analysis")]
 os.environ.setdefault("ALLOTROPE_BUILD_DIR", os.getcwd())
@@ -49,9 +53,9 @@ def one_run(suite: Path, folder: Path) -> tuple[int, str]:
         cluster.end()
 
 
-def main() -> int:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    killed = wrong = 0
+def measure(runs: int, kept: Path) -> None:
+    """Does the runs that `kept` has not, and adds a line for each."""
+    done = len(lines_of(kept))
     with tempfile.TemporaryDirectory() as name:
         suite = Path(name, "suite.toml")
         suite.write_text(TWO)
@@ -59,16 +63,32 @@ def main() -> int:
         folder.mkdir()
         Command(BUILD).run(*words(suite, folder)).check_returncode()
         expected = deterministic(read(folder))
-        for number in range(1, runs + 1):
+        for number in range(done + 1, runs + 1):
             folder = Path(name, f"{number:04}")
             folder.mkdir()
             kills, errors = one_run(suite, folder)
             same = deterministic(read(folder)) == expected
             once = errors.count(" was measured on ") == len(expected)
-            killed, wrong = killed + kills, wrong + (not same or not once)
+            line = {"run": number, "kills": kills, "same": same, "once": once}
+            with kept.open("a") as file:
+                file.write(json.dumps(line) + "\n")
             said = "same" if same and once else f"DIFFERENT: {errors}"
             print(f"run {number}: {kills} workers killed, {said}", flush=True)
-    print(f"{runs} runs, {killed} workers killed, {wrong} runs with other figures")
+
+
+def lines_of(kept: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+
+
+def main() -> int:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    with tempfile.TemporaryDirectory() as name:
+        kept = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(name, "lines")
+        measure(runs, kept)
+        lines = lines_of(kept)
+    killed = sum(line["kills"] for line in lines)
+    wrong = sum(not (line["same"] and line["once"]) for line in lines)
+    print(f"{len(lines)} runs, {killed} workers killed, {wrong} runs with other figures")
     return 1 if wrong else 0
 
 

@@ -39,6 +39,7 @@ WORDS = {
     "simulate": "simulate",
     "locality": "locality",
     "sites": "sites",
+    "leaks": "leaks",
     "stats": "stats",
     "events": "events",
     "replay": "replay",

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..features.cluster.machines import ANY_NOISE
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
@@ -54,6 +55,7 @@ from ..statistics.intervals import (
     MOST_CHOSEN_ROUNDS,
     ROUNDS_SECONDS,
 )
+from ..statistics.replicates import LEAST_MACHINES
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
@@ -61,6 +63,7 @@ from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
 from .server_options import SECONDS, refuse_what_is_for_commands, server_options
 from .words import (
+    Noise,
     Percent,
     allocators_option,
     given_options,
@@ -201,6 +204,22 @@ WRITTEN = {
     "here",
 )
 @click.option(
+    "--noise",
+    type=Noise(),
+    metavar="PERCENT|any",
+    default="5%",
+    show_default=True,
+    help="a machine of the cluster measures only if a program compared with itself there is the "
+    "same within this; any: that is not asked",
+)
+@click.option(
+    "--replicate",
+    type=click.IntRange(min=LEAST_MACHINES),
+    metavar="M",
+    help="measure each program on M machines of the cluster and pool their ratios; at least "
+    f"{LEAST_MACHINES}",
+)
+@click.option(
     "--from",
     "source",
     metavar="FILE",
@@ -228,6 +247,8 @@ def compare_allocators(
     state_file: str | None,
     resume: bool,
     cluster: str | None,
+    noise: float,
+    replicate: int | None,
     source: str | None,
     against: str | None,
     builds: tuple[str, ...],
@@ -253,12 +274,11 @@ def compare_allocators(
     gate = [parse_condition(text) for text in conditions]
     if source is not None:
         return show_again(context, source, against, gate, files["--html"])
-    if against is not None:
-        raise UserError("--against needs --from FILE, the later comparison")
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
+        settings["replicate"] = replicate or 1
         run = suite_run(suite_file, state_file, only, specs, baseline, settings)
-        return compare_suite(run, resume, files, cluster)
+        return compare_suite(run, resume, files, cluster, noise)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
@@ -381,6 +401,7 @@ def read_comparison(file: str) -> dict[str, Any]:
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
+WITH_CLUSTER = ("noise", "replicate")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
     ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
@@ -425,6 +446,8 @@ def compare_varied(
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
     """Options that would be ignored are refused."""
+    if context.params["against"] is not None:
+        raise UserError("--against needs --from FILE, the later comparison")
     shell = context.params["shell"]
     if shell is not None and command:
         raise UserError(f"--shell brings its own command; leave out '{command[0]}'")
@@ -443,6 +466,8 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
             )
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
+        if name in WITH_CLUSTER and "cluster" not in given_options(context):
+            raise UserError(f"{written} needs --cluster")
     if {"rounds", "until"} <= given_options(context).keys():
         first, most = context.params["rounds"], context.params["most_rounds"]
         if first > most:
@@ -462,18 +487,24 @@ def suite_run(
     """The suite in a file, to be measured as the options say."""
     suite = choose_programs(read_suite(Path(file)), only)
     contenders, place = choose_contenders(specs, baseline)
-    given = {key: settings[key] for key in ("warmup", "timeout")}
+    given = {key: settings[key] for key in ("warmup", "timeout", "replicate")}
     given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
     state = Path(state_file or f"{Path(file).stem}.state")
     return SuiteRun(suite, Settings(allocators=contenders, baseline=place, **given), state)
 
 
-def compare_suite(run: SuiteRun, resume: bool, files: Files, cluster: str | None = None) -> int:
+def compare_suite(
+    run: SuiteRun,
+    resume: bool,
+    files: Files,
+    cluster: str | None = None,
+    noise: float = ANY_NOISE,
+) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     whole = True
     if cluster is not None:
-        document, whole = measure_on_cluster(run, cluster, resume, tell)
+        document, whole = measure_on_cluster(run, cluster, resume, tell, noise)
     else:
         measure_suite(run, resume, tell)
         document = suite_output.suite_document(run)

@@ -53,8 +53,6 @@ ELSEWHERE = {
     "diff": "sites diff A B, and compare --from NEW --against OLD",
     "heap": "sites tells where the memory was allocated, stats PID how the heap is",
     "latency": "run --latency and compare --latency time the calls",
-    "leaks": "sites -- CMD tells what was never freed and where it was allocated, and "
-    "sites --pid PID what a running process holds",
     "print": "trace dump prints a trace as text",
     "profile": "sites -- CMD tells where the memory was allocated",
     "show": "trace info shows what a trace holds, and trace dump each reference",
@@ -162,6 +160,17 @@ class Percent(click.ParamType):
         if not 0 < share < 1:
             self.fail(f"'{value}' is no share between 0% and 100%, such as 2%", param, ctx)
         return share
+
+
+class Noise(Percent):
+    """A share of 1, or `any`: infinity."""
+
+    name = "noise"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        return math.inf if value == "any" else super().convert(value, param, ctx)
 
 
 def given_options(context: click.Context) -> dict[str, str]:

@@ -13,6 +13,7 @@ interval of Hesterberg, "What Teachers Should Know About the Bootstrap", The Ame
 """
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Sequence
 
@@ -31,6 +32,13 @@ class Mean:
     high: float
     programs: int
     rounds: int
+    machines: int = 1  # more: their pooled ratios (replicates.py)
+
+
+def geometric_middle(ratios: Sequence[Sequence[float]]) -> float:
+    """The mean without its interval, also of one round."""
+    middles = [statistics.median(map(math.log, of_program)) for of_program in ratios]
+    return math.exp(statistics.fmean(middles))
 
 
 def geometric_mean(ratios: Sequence[Sequence[float]]) -> Mean | None:

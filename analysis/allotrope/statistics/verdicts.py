@@ -3,6 +3,7 @@
 Every verdict of the project is decided here.
 
     judge(ratio, threshold)    is one better than the other, worse, the same, or is it not decided?
+    may_be(outcome, ratio)     does the interval leave room for better, or for worse?
     leaves_out(interval, 1)    does the interval exclude a value?
     overlap(one, other)        may two measurements be of the same?
     standing(interval, range)  does a figure lie in a range that somebody claims?
@@ -49,6 +50,14 @@ def judge(ratio: Estimate, threshold: float = THRESHOLD, more_is_better: bool = 
     if least <= ratio.low and ratio.high <= most:
         return Outcome.SAME
     return Outcome.NOT_DECIDED
+
+
+def may_be(outcome: Outcome, ratio: Estimate, threshold: float = THRESHOLD) -> bool:
+    """Whether the interval reaches where `outcome` (better or worse, less being better) lies. An
+    interval [0.92, 0.99] does not decide better, but rules out worse."""
+    if outcome is Outcome.BETTER:
+        return ratio.low < 1 / (1 + threshold)
+    return ratio.high > 1 + threshold
 
 
 def leaves_out(interval: Interval, value: float) -> bool:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_concurrent.c: what a cycle keeps, an invariant of concurrent.h and mark.c each.
+ * test_concurrent.c: what a cycle keeps, an invariant of concurrent.h and slices.c each.
  *
  * Children are blocks that the test knows by numbers that are no addresses. Nothing points to them
  * while the cycle marks: then the test stores their addresses somewhere. At the last stop they can

@@ -81,13 +81,30 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _need_certificate(address: str) -> None:
+    """Dask says less, and only when its patience is over."""
+    if not address.startswith("tls://"):
+        return
+    try:
+        known = dask().security.Security().get_connection_args("client")["ssl_context"]
+    except OSError as error:  # SSLError is one
+        raise UserError(f"--cluster: the certificate for {address}: {error}") from None
+    if known is None:
+        raise UserError(
+            f"--cluster: {address} asks for a certificate; name it to Dask, as with "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT, ..._CLIENT__KEY and TLS__CA_FILE"
+        )
+
+
 @contextlib.contextmanager
 def connected(address: str, patience: float = PATIENCE_SECONDS) -> Iterator[Any]:
     """A client with at least one worker. Raises UserError where there is none in `patience`."""
+    _need_certificate(address)
     try:
         client = dask().Client(address, timeout=patience, set_as_default=False)
     except (OSError, TimeoutError):
-        raise UserError(f"--cluster: no scheduler answers at {address}") from None
+        refused = ", or it refuses our certificate" if address.startswith("tls://") else ""
+        raise UserError(f"--cluster: no scheduler answers at {address}{refused}") from None
     try:
         try:
             client.wait_for_workers(1, timeout=patience)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""A suite on a cluster: one program is one task.
+"""A suite on a cluster: one program on one machine is one task.
 
-    programs not in the store ──submit──> worker: takes the host's slot, runs the command
-            ^                                 │ dies: Dask gives the task to another worker
-            │                                 v
-         store of steps (--state) <──entry── the program's part of the suite's document
+    due programs ──submit to an idle worker──> takes the host's slot, runs the command
+        ^                                          │ dies: the program is due again
+        │                                          v
+    store of steps (--state) <────entry────── the program's part of the suite's document
 
-Dask keeps the tasks, finds workers that die, and gives their tasks to others. The client keeps as
-many programs under way as there are workers, so none waits in a worker's queue and there is nothing
-to steal. An entry is counted when it is in the store: once for each program, by its name. When
-the scheduler is lost, what is not in the store is submitted to the next that answers.
+The client gives each idle worker one program, so none waits in a worker's queue, there is nothing
+to steal, and a machine measures only what it is to measure (machines.py). An entry is counted when
+it is in the store: once for each program and machine. When the scheduler is lost, what is not in
+the store is submitted to the next that answers.
 """
 
 import json
@@ -17,7 +17,9 @@ import os
 import sys
 import time
 import uuid
-from typing import Any, Callable, Mapping
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Sequence
 
 from ...system.errors import UserError
 from ...system.machine import machine_facts
@@ -26,13 +28,23 @@ from ...system.places import PLACES, found_by
 from ..suite.measure import SuiteRun, begin_state, duration, is_inherited, save_state
 from ..suite.output import assemble
 from . import worker
-from .connection import PATIENCE_SECONDS, connected, dask, other_versions, scheduler_address
+from .connection import (
+    PATIENCE_SECONDS,
+    connected,
+    dask,
+    local_workers,
+    other_versions,
+    scheduler_address,
+)
+from .machines import Machine, Machines, itself_command
 
-STATE_SCHEMA = "allotrope.suite-steps/1"
+STATE_SCHEMA = "allotrope.suite-steps/2"
 # How the command on a worker ends when its document is whole: all went well, or an allocator or the
 # program failed, which is a result too.
 MEASURED = (0, 1)
 LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
+# A program under which so many workers have ended is given up.
+MOST_LOSSES = 4
 Entry = dict[str, Any]
 Announce = Callable[[str], None]
 
@@ -42,33 +54,56 @@ class SchedulerLost(Exception):
 
 
 class Steps:
-    """The entries that are there, and the file that keeps them."""
+    """The entries that are there, by program and host, and the file that keeps them."""
 
-    def __init__(self, run: SuiteRun, resume: bool) -> None:
-        saved = begin_state(run, STATE_SCHEMA, resume)
+    def __init__(self, run: SuiteRun, machines: Machines, resume: bool) -> None:
+        saved = (begin_state(run, STATE_SCHEMA, resume) or {"programs": {}})["programs"]
         self.run = run
-        self.entries: dict[str, Entry] = saved["programs"] if saved else {}
+        self.machines = machines
+        self.names = [program.name for program in run.suite.programs]
+        self.entries: dict[str, dict[str, Entry]] = saved.get("entries", {})
+        # What was found about machines, also about those that are gone when a suite is resumed.
+        self.facts: dict[str, dict[str, Any]] = saved.get("machines", {})
         self.failures: dict[str, str] = {}
 
-    def missing(self) -> list[str]:
-        """Programs to be measured, in the suite's order."""
-        names = [program.name for program in self.run.suite.programs]
-        return [name for name in names if name not in self.entries and name not in self.failures]
+    def counted(self, name: str) -> list[Entry]:
+        """The program's entries that count: of --replicate's machines, when they are chosen."""
+        hosts = self.machines.chosen
+        return [
+            entry
+            for host, entry in self.entries.get(name, {}).items()
+            if not hosts or host in hosts
+        ]
+
+    def missing(self) -> dict[str, int]:
+        """Programs to be measured, in the suite's order, and on how many machines."""
+        short = {
+            name: self.machines.replicate - len(self.counted(name))
+            for name in self.names
+            if name not in self.failures
+        }
+        return {name: count for name, count in short.items() if count > 0}
+
+    def measured(self) -> Mapping[str, int]:
+        """By host, how many programs it has measured."""
+        return Counter(host for entries in self.entries.values() for host in entries)
 
     def keep(self, name: str, entry: Entry) -> None:
-        self.entries.setdefault(name, entry)
+        self.entries.setdefault(name, {}).setdefault(entry["host"], entry)
         self.save()
 
     def save(self) -> None:
-        save_state(self.run, STATE_SCHEMA, self.entries)
+        self.facts |= {host: one.facts() for host, one in self.machines.hosts.items()}
+        save_state(self.run, STATE_SCHEMA, {"machines": self.facts, "entries": self.entries})
 
     def all_entries(self) -> list[Entry]:
-        """One for each program, in the suite's order."""
-        return [
-            self.entries.get(program.name)
-            or failed_entry(program.name, self.failures.get(program.name, "not measured"))
-            for program in self.run.suite.programs
-        ]
+        """In the suite's order; one says so where some are missing."""
+        found = []
+        for name in self.names:
+            found += self.counted(name)
+            if len(self.counted(name)) < self.machines.replicate:
+                found.append(failed_entry(name, self.failures.get(name, "not measured")))
+        return found
 
 
 def failed_entry(name: str, reason: str) -> Entry:
@@ -86,18 +121,22 @@ def measure_on_cluster(
     address: str,
     resume: bool,
     announce: Announce,
+    noise: float,
     patience: float = PATIENCE_SECONDS,
 ) -> tuple[dict[str, Any], bool]:
     """The suite's document, and whether all programs are in it. The state file is the caller's to
     remove."""
     dask()
-    steps = Steps(run, resume)
+    machines = Machines(noise, run.settings.replicate)
+    steps = Steps(run, machines, resume)
+    # No worker joins those of local:N.
+    grace = patience if local_workers(address) is None else 0
     try:
         with scheduler_address(address) as scheduler:
             while steps.missing():
                 try:
                     with connected(scheduler, patience) as client:
-                        Submission(client, steps, announce, patience).measure_all()
+                        Submission(client, steps, announce, patience, grace).measure_all()
                 except (SchedulerLost, dask().comm.CommClosedError):
                     left = ", ".join(steps.missing())
                     announce(f"the scheduler was lost; to be submitted anew: {left}")
@@ -106,73 +145,139 @@ def measure_on_cluster(
         kept = f"; --resume continues from {run.state}" if run.state.exists() else ""
         announce(f"interrupted{kept}")
     entries = steps.all_entries()
-    machines = [entry["comparison"]["machine"] for entry in entries if entry["comparison"]]
-    document = assemble(run, machines[0] if machines else machine_facts(), entries)
+    facts = [entry["comparison"]["machine"] for entry in entries if entry["comparison"]]
+    document = assemble(
+        run, facts[0] if facts else machine_facts(), entries, list(steps.facts.values())
+    )
     return document, not steps.missing() and not steps.failures
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker has been given: a program, or its machine to compare with itself."""
+
+    address: str
+    machine: Machine
+    name: str | None
+
+    def words(self) -> str:
+        return self.name or f"the comparison of {self.machine.host} with itself"
 
 
 class Submission:
     """What one scheduler is asked."""
 
-    def __init__(self, client: Any, steps: Steps, announce: Announce, patience: float) -> None:
+    def __init__(
+        self, client: Any, steps: Steps, announce: Announce, patience: float, grace: float
+    ) -> None:
         self.client = client
         self.steps = steps
+        self.machines = steps.machines
         self.announce = announce
-        self.patience = patience
-        self.waiting = steps.missing()
-        self.under_way: dict[Any, str] = {}
+        self.patience = patience  # to a cluster without a worker
+        self.grace = grace  # to workers of which none may measure: others may join
+        self.under_way: dict[Any, Task] = {}
+        self.losses: Counter[str] = Counter()
         self.begun = time.monotonic()
         self.done = 0
-        self.seen = time.monotonic()  # when there was a worker
+        self.busy = time.monotonic()  # when something was under way
 
     def measure_all(self) -> None:
         """Every program that is missing. Raises SchedulerLost, and UserError where workers are not
-        like the client, or are no more."""
+        like the client, or none may measure."""
         self.expected = worker.fingerprints(depends_on(self.steps.run))
-        self.know_workers()
-        self.steps.save()
+        self.present: list[str] = []  # addresses of workers that have introduced themselves
         try:
-            while self.waiting or self.under_way:
+            while self.steps.missing():
+                self.meet()
+                self.choose()
                 self.submit()
                 self.collect()
         finally:
             for future in self.under_way:
                 future.release()
 
-    def know_workers(self) -> None:
-        """Tells who they are. A worker that ends meanwhile is none; one that comes later is held
-        against the client when it gets a program."""
+    def meet(self) -> None:
+        """Who is there. A worker that ends meanwhile is none. Who is not like the client ends it
+        all, before it measures."""
+        workers = list(self.client.scheduler_info()["workers"])
+        self.present = [address for address in self.present if address in workers]
+        new = [address for address in workers if address not in self.present]
+        if not new:
+            return
         lines = other_versions(self.client)
         asked: dict[str, Any] = {}
         if not lines:
             doctor = [sys.executable, "-I", sys.argv[0], "doctor", "--json"]
             asked = self.client.run(
-                worker.introduce, self.expected, doctor, environment(), on_error="return"
+                worker.introduce,
+                self.expected,
+                doctor,
+                environment(),
+                workers=new,
+                on_error="return",
             )
             asked = {address: one for address, one in asked.items() if not lost(one)}
             lines = [line for address, one in asked.items() for line in faults(address, one)]
         if lines:
             raise UserError("--cluster: " + "; ".join(lines))
         for address, one in asked.items():
+            self.machines.meet(address, one)
+            self.present.append(address)
             lacks = f"; lacks {', '.join(one['lacks'])}" if one["lacks"] else ""
             self.announce(f"worker {address} on {one['host']}: {one['kind']}{lacks}")
+        self.steps.save()
 
-    def workers(self) -> int:
-        return len(self.client.scheduler_info()["workers"])
+    def hosts(self) -> list[str]:
+        """Of the workers that are present."""
+        return list(dict.fromkeys(self.machines.of_worker[one].host for one in self.present))
+
+    def choose(self) -> None:
+        if self.machines.replicate == 1 or self.machines.chosen:
+            return
+        self.machines.choose(self.hosts(), self.steps.measured())
+        if self.machines.chosen:
+            self.announce(f"--replicate: measured on {', '.join(self.machines.chosen)}")
 
     def submit(self) -> None:
-        while self.waiting and len(self.under_way) < max(self.workers(), 1):
-            name = self.waiting.pop(0)
+        """A task for each idle worker."""
+        busy = {task.address for task in self.under_way.values()}
+        for address in self.present:
+            task = None if address in busy else self.task_for(address)
+            if task is None:
+                continue
             future = self.client.submit(
                 worker.measure,
-                question(self.steps.run, name, self.expected),
-                key=f"allotrope-{name}-{uuid.uuid4()}",
+                question(self.steps.run, task.name, self.expected),
+                key=f"allotrope-{task.name or 'itself'}-{uuid.uuid4()}",
                 pure=False,
+                workers=[address],
             )
-            self.under_way[future] = name
+            self.under_way[future] = task
+
+    def task_for(self, address: str) -> Task | None:
+        """What this worker does next; None: nothing now."""
+        machine = self.machines.of_worker[address]
+        here = {task.name for task in self.under_way.values() if task.machine is machine}
+        if machine.quiet is None:
+            return None if None in here else Task(address, machine, None)
+        if not self.machines.may_measure(machine):
+            return None
+        taken = here
+        if self.machines.replicate == 1:
+            taken = {task.name for task in self.under_way.values()}
+        for name in self.steps.missing():
+            if name not in taken and machine.host not in self.steps.entries.get(name, {}):
+                return Task(address, machine, name)
+        return None
 
     def collect(self) -> None:
         """What has ended by now, or in LOOK_SECONDS."""
+        if not self.under_way:
+            self.look()
+            time.sleep(worker.POLL_SECONDS)
+            return
+        self.busy = time.monotonic()
         try:
             dask().wait(list(self.under_way), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
         except TimeoutError:
@@ -185,46 +290,78 @@ class Submission:
             self.take(self.under_way.pop(future), future)
 
     def look(self) -> None:
+        """Takes tasks back whose worker is gone. Raises UserError when nobody measures, and who
+        might come has had time to."""
         if self.client.status != "running":
             raise SchedulerLost
-        now = time.monotonic()
-        if self.workers():
-            self.seen = now
-        elif now - self.seen > self.patience:
+        workers = self.client.scheduler_info()["workers"]
+        for future, task in list(self.under_way.items()):
+            if task.address not in workers and future.status == "pending":
+                del self.under_way[future]
+                future.release()
+                self.lose(task)
+        if self.under_way:
+            return
+        bearable = self.grace if workers else self.patience
+        if time.monotonic() - self.busy > bearable:
             left = ", ".join(self.steps.missing())
             raise UserError(
-                f"--cluster: no worker is left; not measured: {left}; --resume continues from "
-                f"{self.steps.run.state}"
+                f"--cluster: {self.machines.hindrance(self.hosts())}; not measured: {left}; "
+                f"--resume continues from {self.steps.run.state}"
             )
 
-    def take(self, name: str, future: Any) -> None:
+    def lose(self, task: Task) -> None:
+        """A worker has ended under it: it is due again, unless that happens again and again."""
+        self.losses[task.words()] += 1
+        if task.name and self.losses[task.words()] >= MOST_LOSSES:
+            self.fail(task.name, "every worker that measured it was lost")
+        else:
+            self.announce(f"worker {task.address} was lost; begun anew: {task.words()}")
+
+    def fail(self, name: str, why: str) -> None:
+        self.steps.failures[name] = why
+        self.announce(f"{name}: {why}")
+
+    def take(self, task: Task, future: Any) -> None:
         try:
             result = future.result()
         except dask().CancelledError:
             raise SchedulerLost from None
         except Exception as error:  # whatever the worker raised
-            # Dask's own name for a task whose workers ended, allowed-failures times and once more
-            lost = type(error).__name__ == "KilledWorker"
-            why = "every worker that measured it was lost" if lost else f"{error!r}"
-            self.steps.failures[name] = why
-            self.announce(f"{name}: {why}")
+            # Dask's own name for a task whose worker ended
+            if type(error).__name__ == "KilledWorker":
+                self.lose(task)
+            elif task.name is None:
+                self.decide(task.machine, f"{error!r}")
+            else:
+                self.fail(task.name, f"{error!r}")
             return
         if "unlike" in result:
             raise UserError(f"--cluster: a worker on {result['host']}: {result['unlike'][0]}")
         host, status = result["host"], result["status"]
+        why = None
         if status not in MEASURED:
             said = last_line(result["errors"].encode()) or "without a word"
-            self.steps.failures[name] = f"on {host} the command ended with status {status} ({said})"
-            self.announce(f"{name}: {self.steps.failures[name]}")
-            return
-        self.steps.keep(name, entry_of(name, result))
-        self.tell(name, host)
+            why = f"on {host} the command ended with status {status} ({said})"
+        if task.name is None:
+            self.decide(task.machine, why, result["output"])
+        elif why is not None:
+            self.fail(task.name, why)
+        else:
+            self.steps.keep(task.name, entry_of(task.name, result))
+            self.tell(task.name, host)
+
+    def decide(self, machine: Machine, why: str | None, output: str = "") -> None:
+        """Whether a machine is quiet, from the comparison with itself; `why` there is none."""
+        machine.decide(json.loads(output) if why is None else None, self.machines.noise)
+        self.announce(f"{machine.host}, {machine.found()}{f' ({why})' if why else ''}")
+        self.steps.save()
 
     def tell(self, name: str, host: str) -> None:
         self.done += 1
-        left = len(self.waiting) + len(self.under_way)
+        left = sum(self.steps.missing().values())
         seconds = (time.monotonic() - self.begun) / self.done * left
-        count = self.workers()
+        count = len(self.present)
         self.announce(
             f"{name} was measured on {host}; {left} to come on {count} "
             f"worker{'' if count == 1 else 's'}, about {duration(seconds)} left"
@@ -260,8 +397,19 @@ def depends_on(run: SuiteRun) -> list[str]:
     return list(dict.fromkeys([*parts, *libraries]))
 
 
-def question(run: SuiteRun, name: str, expected: Mapping[str, str | None]) -> dict[str, Any]:
-    """What worker.measure() is asked: the command that measures this program on one machine."""
+def question(run: SuiteRun, name: str | None, expected: Mapping[str, str | None]) -> dict[str, Any]:
+    """What worker.measure() is asked: the command that measures this program on one machine, or
+    for None the machine with itself."""
+    return {
+        "expected": dict(expected),
+        "command": itself_command() if name is None else program_command(run, name),
+        "keeps_state": name is not None,
+        "environment": environment(),
+        "directory": os.getcwd(),
+    }
+
+
+def program_command(run: SuiteRun, name: str) -> Sequence[str]:
     settings = run.settings
     command = [sys.executable, "-I", sys.argv[0], "compare", "--json", "-"]
     command += ["--suite", str(run.suite.file.resolve()), "--only", name]
@@ -271,12 +419,7 @@ def question(run: SuiteRun, name: str, expected: Mapping[str, str | None]) -> di
     command += ["--rounds", str(settings.rounds), "--warmup", str(settings.warmup)]
     if settings.timeout is not None:
         command += ["--timeout", str(settings.timeout)]
-    return {
-        "expected": dict(expected),
-        "command": command,
-        "environment": environment(),
-        "directory": os.getcwd(),
-    }
+    return command
 
 
 def entry_of(name: str, result: Mapping[str, Any]) -> Entry:

@@ -66,9 +66,10 @@ def introduce(
 
 
 def measure(question: Mapping[str, Any]) -> dict[str, Any]:
-    """One program, all contenders, all rounds. question: `expected`, as for unlike(); `command`,
-    its `environment` and `directory`. Returns the `host`, and either what is `unlike` or the
-    process's `status`, `output` and `errors`."""
+    """A program with all contenders and rounds, or the machine with itself. question: `expected`,
+    as for unlike(); `command`, its `environment` and `directory`; `keeps_state`, whether it takes
+    --state. Returns the `host`, and either what is `unlike` or the process's `status`, `output`
+    and `errors`."""
     host = {"host": platform.node()}
     if differences := unlike(question["expected"]):
         return host | {"unlike": differences}
@@ -76,8 +77,9 @@ def measure(question: Mapping[str, Any]) -> dict[str, Any]:
     with timing_slot(SLOT, is_cancelled) as slot:
         # Its scratch is the worker's, which Dask removes behind a worker that was killed, too.
         state = os.path.join(folder, f"{os.urandom(8).hex()}.state")
+        more = ["--state", state] if question["keeps_state"] else []
         process = subprocess.Popen(
-            [*PREFIX, *question["command"], "--state", state],
+            [*PREFIX, *question["command"], *more],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

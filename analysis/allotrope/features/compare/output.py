@@ -32,7 +32,7 @@ from .judged import verdict_cell, verdict_of
 from .measure import QUANTITIES, Comparison, Contender
 from .recommendation import memory_that_matters
 from .servers import LEAST_WANTED as SERVER_LEAST_WANTED
-from .servers import server_document, server_legend, server_result, server_rows
+from .servers import HEAP_PEAK, server_document, server_legend, server_result, server_rows
 
 SCHEMA = "allotrope.compare/1"
 
@@ -259,11 +259,7 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
             "duet: all of a round at the same time on one processor, so no wall time is measured."
         )
     if "heap peak" in titles and any(contender.heap for contender in comparison.contenders):
-        lines.append(
-            "heap peak: what the heap took from the system, its own tables included, without what "
-            "is mapped ahead and untouched (over the most that the program asked for, from 64 KiB "
-            "on)."
-        )
+        lines.append(f"{HEAP_PEAK} (over the most that the program asked for, from 64 KiB on).")
     if "tree peak" in titles:
         methods = {
             str(run.tree_peak_method)

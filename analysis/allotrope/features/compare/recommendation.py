@@ -27,7 +27,7 @@ from ...statistics.intervals import (
     Summary,
     summarize,
 )
-from ...statistics.verdicts import THRESHOLD, Outcome, judge
+from ...statistics.verdicts import THRESHOLD, Outcome, judge, may_be
 from . import served
 from .measure import BUILD
 
@@ -69,6 +69,9 @@ class Ratio(Estimate):
 
     def is_open(self) -> bool:
         return self.matters and self.outcome() is Outcome.NOT_DECIDED
+
+    def may_be(self, outcome: Outcome) -> bool:
+        return self.matters and may_be(outcome, self, self.threshold)
 
     def __str__(self) -> str:
         return format_ratio(self.median, self.low, self.high)
@@ -320,7 +323,7 @@ def choose(evidence: Evidence) -> list[Sentence]:
     fastest, leanest = best(evidence, "CPU"), best(evidence, "memory")
     both = [name for name in fastest if name in leanest]
     if evidence.baseline in both:
-        return [_stay(evidence, both), *_worse(evidence)]
+        return [_stay(evidence), *_worse(evidence)]
     if both and not any(_is_told_apart(evidence, name) for name in both):
         return _without_a_winner(evidence)
     if both:
@@ -347,27 +350,26 @@ def _opposites(
     return None
 
 
-def _stay(evidence: Evidence, both: Sequence[str]) -> Sentence:
+def _stay(evidence: Evidence) -> Sentence:
     """Nobody is shown to be better than the baseline. That is a choice against those who are worse
-    and those who are the same; where it is not decided, the baseline stays for want of reasons."""
+    and those who are the same; where it is not decided, the baseline stays for want of reasons.
+    Who is worse in one quantity may still be better in the one that is not decided."""
     base = evidence.baseline
     others = [name for name in evidence.candidates if name != base]
     worse = [name for name in others if any(one.is_more() for one in _ratios(evidence, name))]
-    still = [name for name in others if name not in worse]
-    open_ones = [name for name in still if any(one.is_open() for one in _ratios(evidence, name))]
-    same = [name for name in still if name not in open_ones]
+    lost = [name for name in worse if not _may_be(Outcome.BETTER, evidence, name)]
+    open_ones = [name for name in others if name not in lost and _is_open(evidence, name)]
+    same = [name for name in others if name not in lost and name not in open_ones]
     within = percent(evidence.threshold)
     parts = []
-    if worse:
-        parts.append(f"{enumerate_names(worse)} {_is_are(worse)} worse in CPU or memory")
+    if lost:
+        parts.append(f"{enumerate_names(lost)} {_is_are(lost)} worse in CPU or memory")
     if same:
         parts.append(f"{enumerate_names(same)} {_is_are(same)} the same within {within}")
-    parts += [
-        f"{name} is not told from it at {within}: {_opens(evidence, name)}" for name in open_ones
-    ]
-    text = f"stay with {base}: {'; '.join(parts)}."
+    parts += [_opens(evidence, what, open_ones) for what in ("CPU", "memory")]
+    text = f"stay with {base}: {'; '.join(filter(None, parts))}."
     if open_ones:
-        return Sentence("undecided", "Not decided", f"{text} {evidence.remedy}")
+        return _undecided(f"{text} {evidence.remedy}")
     kind, title = ("undecided", "No difference") if same else ("choice", "Choice")
     return Sentence(kind, title, text)
 
@@ -382,10 +384,22 @@ def _ratios(evidence: Evidence, name: str) -> list[Ratio]:
     return [ratio for ratio in ratios if ratio is not None]
 
 
-def _opens(evidence: Evidence, name: str) -> str:
-    """The quantities that are not decided, with their intervals."""
-    pairs = [(what, evidence.ratio(name, evidence.baseline, what)) for what in ("CPU", "memory")]
-    return ", ".join(f"{what} {ratio}" for what, ratio in pairs if ratio and ratio.is_open())
+def _is_open(evidence: Evidence, name: str) -> bool:
+    """Whether it may still be better or worse than the baseline in CPU or memory."""
+    return any(ratio.is_open() for ratio in _ratios(evidence, name))
+
+
+def _may_be(outcome: Outcome, evidence: Evidence, name: str) -> bool:
+    """Whether it may be so against the baseline, in CPU or memory."""
+    return any(ratio.may_be(outcome) for ratio in _ratios(evidence, name))
+
+
+def _opens(evidence: Evidence, quantity: str, names: Sequence[str]) -> str:
+    """Those of whom it is not decided, with their intervals; empty when there are none."""
+    pairs = [(name, evidence.ratio(name, evidence.baseline, quantity)) for name in names]
+    found = [f"{name} {ratio}" for name, ratio in pairs if ratio and ratio.is_open()]
+    within = percent(evidence.threshold)
+    return f"{quantity} is not decided at {within} for {enumerate_names(found)}" if found else ""
 
 
 def _is_told_apart(evidence: Evidence, name: str) -> bool:
@@ -401,8 +415,16 @@ def _without_a_winner(evidence: Evidence) -> list[Sentence]:
         chosen = least(evidence, free, "CPU")
         text = f"{chosen}: against {base} it costs nothing: {_both(evidence, chosen, base)}."
         return [Sentence("choice", "Choice", text)]
-    text = f"stay with {base}: what is better than it in one respect is worse in the other."
-    sentences = [Sentence("choice", "Choice", text)]
+    better = [
+        one for one in evidence.candidates if any(r.is_less() for r in _ratios(evidence, one))
+    ]
+    if any(not any(one.is_more() for one in _ratios(evidence, name)) for name in better):
+        text = f"{enumerate_names(better)} {_is_are(better)} better than {base} in one respect. "
+        headline = _undecided(f"{text}Whether that costs something is not decided.")
+    else:
+        text = f"stay with {base}: what is better than it in one respect is worse in the other."
+        headline = Sentence("choice", "Choice", text)
+    sentences = [headline]
     for name in evidence.candidates:
         if _is_told_apart(evidence, name):
             text = f"{_both(evidence, name, base)}."
@@ -422,12 +444,17 @@ def _worse(evidence: Evidence) -> list[Sentence]:
 
 
 def _take(evidence: Evidence, both: Sequence[str]) -> list[Sentence]:
-    chosen = least(evidence, both, "CPU")
-    text = (
-        f"{chosen}: nothing measured is shown to be faster, and nothing leaner. "
-        f"Against {evidence.baseline}: {_both(evidence, chosen, evidence.baseline)}."
-    )
-    sentences = [Sentence("choice", "Choice", text)]
+    """`both`: who is among the fastest and the leanest, and told apart from the baseline."""
+    certain = [name for name in both if not _may_be(Outcome.WORSE, evidence, name)]
+    chosen = least(evidence, certain or both, "CPU")
+    change = f"Against {evidence.baseline}: {_both(evidence, chosen, evidence.baseline)}."
+    if certain:
+        text = f"{chosen}: nothing measured is shown to be faster, and nothing leaner. {change}"
+        sentences = [Sentence("choice", "Choice", text)]
+    else:
+        text = f"nothing measured is shown to be faster than {chosen}, and nothing leaner, but what"
+        text = f"{text} it costs is not decided. {change} {evidence.remedy}"
+        sentences = [_undecided(text)]
     equals = [name for name in both if name != chosen]
     if equals:
         text = f"the figures do not tell {enumerate_names(equals)} from {chosen}."
@@ -460,9 +487,9 @@ def _trade(evidence: Evidence, fast: str, lean: str) -> list[Sentence]:
 
 
 def _costs_nothing(evidence: Evidence, name: str) -> bool:
-    """Better than the baseline in one respect, and not worse in the other, as far as is known."""
-    known = _ratios(evidence, name)
-    return any(ratio.is_less() for ratio in known) and not any(ratio.is_more() for ratio in known)
+    """Better than the baseline in one respect, and shown not to be worse in the other."""
+    is_better = any(ratio.is_less() for ratio in _ratios(evidence, name))
+    return is_better and not _may_be(Outcome.WORSE, evidence, name)
 
 
 def by_the_clock(evidence: Evidence) -> list[Sentence]:

@@ -9,7 +9,7 @@ from ...output.page import SERIES, Figure, Section, Table, axis, colour, layout,
 from ...output.plots import legend
 from ...output.units import MEBIBYTE, format_bytes, format_count, format_seconds
 from ..server.run import METRIC
-from .servers import format_figure
+from .servers import format_figure, title_of
 
 Document = Mapping[str, Any]
 Quantity = tuple[str, str, Callable[[float], str]]
@@ -41,7 +41,8 @@ def server_quantities(document: Document) -> list[Quantity]:
         ("wall_seconds", "How long the load lasted", _seconds),
     ]
     for one in document["server"]["metrics"]:
-        found.append((METRIC + one["name"], f"What the load said: {one['name']}", format_figure))
+        title = f"What the load said: {title_of(one['name'])}"
+        found.append((METRIC + one["name"], title, format_figure))
     return [
         *found,
         ("tree_peak_bytes", "Memory of all processes at most", format_bytes),

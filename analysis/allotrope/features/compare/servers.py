@@ -16,6 +16,10 @@ from .measure import QUANTITIES as COMMAND_QUANTITIES
 from .measure import Comparison, Contender
 
 CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
+HEAP_PEAK = (
+    "heap peak: what the heap took from the system, its own tables included, without what is "
+    "mapped ahead and untouched"
+)
 # As output.py's, for the columns below.
 LEAST_WANTED = (9, 8, 7, 6, 4, 1, 5, 3)
 
@@ -86,6 +90,11 @@ def format_figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def title_of(metric: str) -> str:
+    """With its unit, where it is known: what is called p99_us has it in its name."""
+    return f"{metric}/s" if metric == THROUGHPUT else metric
+
+
 def _with_ratio(text: str, summary: Summary) -> str:
     return text if summary.ratio is None else f"{text} ({summary.ratio:.2f})"
 
@@ -109,7 +118,8 @@ def server_rows(comparison: Comparison) -> list[list[str]]:
     rate, tail = _shown(comparison)
     per_request = cpu_quantity(comparison) == PER_REQUEST
     header = ["allocator", "CPU µs/request" if per_request else "CPU s", "ratio", "CPU, memory"]
-    header += [rate.name if rate else "load s", "memory", tail.name if tail else "at end"]
+    header += [title_of(rate.name) if rate else "load s", "memory"]
+    header += [tail.name if tail else "at end"]
     rows = [[*header, "heap peak", "served by", "status"]]
     for contender in comparison.contenders:
         rows.append(_row(comparison, contender, rate, tail))
@@ -165,7 +175,7 @@ def load_rows(comparison: Comparison) -> list[list[str]]:
             is_baseline = contender is comparison.baseline
             verdict = verdict_of(comparison, contender, summary, one.more_is_better)
             ratio = "baseline" if is_baseline else _interval(summary)
-            cells = [one.name, contender.allocator.spec, format_figure(summary.median)]
+            cells = [title_of(one.name), contender.allocator.spec, format_figure(summary.median)]
             rows.append([*cells, ratio, verdict or "–"])
     return rows
 
@@ -188,6 +198,8 @@ def server_legend(comparison: Comparison) -> list[str]:
         f"{interval}; others in parentheses. memory: the most that all its processes held "
         "(PSS, looked at every 50 ms)."
     ]
+    if any(contender.heap for contender in comparison.contenders):
+        lines.append(f"{HEAP_PEAK}; of the process with the largest heap.")
     return [*lines, *_cautions(comparison)]
 
 

@@ -8,6 +8,7 @@ terminal's table shows. All others are shown as they are called.
 
 import json
 import re
+import statistics
 from dataclasses import dataclass
 from typing import Sequence
 
@@ -25,6 +26,7 @@ class Metric:
     expression: str  # its first group is the number
     more_is_better: bool = True
     summed: bool = False  # over all matches; else the last one counts
+    averaged: bool = False  # over all matches: the rate of them all, one after the other
 
 
 def metric(text: str) -> Metric:
@@ -85,7 +87,8 @@ KNOWN: tuple[tuple[str, tuple[Metric, ...]], ...] = (
         (
             # Each of its tests tells its own.
             Metric(REQUESTS, rf"{NUMBER} requests completed in", summed=True),
-            Metric(THROUGHPUT, rf"(?:throughput summary: )?{NUMBER} requests per second"),
+            # So many requests of each, one test after the other.
+            Metric(THROUGHPUT, rf"{NUMBER} requests per second", averaged=True),
         ),
     ),
 )
@@ -110,8 +113,10 @@ def _find(one: Metric, output: str) -> float:
     found = [match for match in re.finditer(one.expression, output) if match[1]]
     if not found:
         raise LookupError(f"'{one.expression}' matches nothing of what the load printed")
-    counting = found if one.summed else found[-1:]
-    return sum(_number(one, match[1]) for match in counting)
+    figures = [_number(one, match[1]) for match in found]
+    if one.averaged:
+        return statistics.harmonic_mean(figures)
+    return sum(figures) if one.summed else figures[-1]
 
 
 def _number(one: Metric, text: str) -> float:

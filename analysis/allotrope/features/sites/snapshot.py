@@ -71,7 +71,7 @@ class SiteTable:
     def close(self) -> None:
         os.close(self.memory)
 
-    def _read(self, address: int, size: int) -> bytes:
+    def read(self, address: int, size: int) -> bytes:
         if size == 0:
             return b""
         try:
@@ -83,7 +83,7 @@ class SiteTable:
         return data
 
     def _head(self) -> Head:
-        return Head(*HEAD.unpack(self._read(self.address, HEAD.size)))
+        return Head(*HEAD.unpack(self.read(self.address, HEAD.size)))
 
     def _consistent(self, what: str) -> tuple[Head, bytes]:
         """The table's head, and its sites or its blocks, which did not move meanwhile."""
@@ -93,7 +93,7 @@ class SiteTable:
             if what == "blocks":
                 room = BLOCK.size * before.block_room
             try:
-                data = self._read(getattr(before, what), room)
+                data = self.read(getattr(before, what), room)
             except Unreadable:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -136,7 +136,7 @@ class SiteTable:
         if row.frames not in self.frames:
             if row.depth > MOST_FRAMES:
                 raise Unreadable("its table is damaged")
-            data = self._read(row.frames, 8 * row.depth)
+            data = self.read(row.frames, 8 * row.depth)
             self.frames[row.frames] = struct.unpack(f"<{row.depth}Q", data)
         return self.frames[row.frames]
 
@@ -188,20 +188,19 @@ def find_table(pid: int) -> SiteTable | None:
     return SiteTable(pid, published)
 
 
-def need_table(pid: int) -> SiteTable:
-    """Raises UserError for what speaks against it."""
+def need_table(pid: int, what: str = "--pid", start: str = "allotrope sites -- CMD") -> SiteTable:
+    """Raises UserError for what speaks against it. what: was told the process; start: how one is
+    started whose table can be read."""
     if not Path(f"/proc/{pid}").is_dir():
-        raise UserError(f"--pid: there is no process {pid}")
+        raise UserError(f"{what}: there is no process {pid}")
     try:
         table = find_table(pid)
     except PermissionError:
-        raise UserError(f"--pid: {why_unreadable(pid)}") from None
+        raise UserError(f"{what}: {why_unreadable(pid)}") from None
     except OSError:
-        raise UserError(f"--pid: process {pid} has ended", 1) from None
+        raise UserError(f"{what}: process {pid} has ended", 1) from None
     if table is None:
-        raise UserError(
-            f"--pid: process {pid} does not keep its sites; start it with `allotrope sites -- CMD`"
-        )
+        raise UserError(f"{what}: process {pid} does not keep its sites; start it with `{start}`")
     return table
 
 

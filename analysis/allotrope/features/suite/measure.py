@@ -94,6 +94,7 @@ class Settings:
     rounds: int
     warmup: int
     timeout: float | None = None
+    replicate: int = 1  # on how many machines of a cluster each program is measured
 
 
 @dataclass
@@ -423,6 +424,7 @@ def fingerprint(run: SuiteRun) -> dict[str, Any]:
         "rounds": run.settings.rounds,
         "warmup": run.settings.warmup,
         "timeout": run.settings.timeout,
+        "replicate": run.settings.replicate,
     }
 
 

@@ -8,9 +8,15 @@ from typing import Any, Mapping, Sequence
 from ...output import files
 from ...output.sentences import Sentence, enumerate_names
 from ...output.units import format_ratio
-from ...statistics.intervals import JUDGED_CONFIDENCE, JUDGED_ROUNDS, LEAST_JUDGED_ROUNDS
-from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean
-from ...statistics.verdicts import THRESHOLD, Outcome, tells_chance
+from ...statistics.intervals import (
+    JUDGED_CONFIDENCE,
+    JUDGED_ROUNDS,
+    LEAST_JUDGED_ROUNDS,
+    Estimate,
+)
+from ...statistics.replicates import pooled
+from ...statistics.resampling import REPLICATES, SEED, Mean, geometric_mean, geometric_middle
+from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
@@ -45,9 +51,13 @@ def suite_document(run: SuiteRun) -> dict[str, Any]:
 
 
 def assemble(
-    run: SuiteRun, machine: Mapping[str, Any], programs: Sequence[Mapping[str, Any]]
+    run: SuiteRun,
+    machine: Mapping[str, Any],
+    programs: Sequence[Mapping[str, Any]],
+    machines: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The document of a suite of whose programs each is known, wherever it was measured."""
+    """The document of a suite of whose programs each is known, wherever it was measured. machines:
+    those of a cluster, as its machines.py tells them."""
     started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
     allocators = run.settings.allocators
     document: dict[str, Any] = {
@@ -56,6 +66,8 @@ def assemble(
         "title": run.suite.title,
         "date": started.isoformat(timespec="seconds"),
         "machine": machine,
+        "machines": machines,
+        "replicate": run.settings.replicate,
         "baseline": allocators[run.settings.baseline].spec,
         "rounds": run.settings.rounds,
         "confidence": JUDGED_CONFIDENCE,
@@ -74,6 +86,7 @@ def assemble(
         "programs": programs,
     }
     document["means"] = means(document)
+    document["pooled"] = pooled_ratios(document)
     return document
 
 
@@ -84,12 +97,14 @@ def as_json(document: Document) -> str:
 # Which figures make a mean
 
 
-def figures(document: Document, quantity: str) -> dict[str, dict[str, list[float | None]]]:
+def figures(
+    entries: Sequence[Mapping[str, Any]], quantity: str
+) -> dict[str, dict[str, list[float | None]]]:
     """Each round's figures, by program and allocator. Left out: failed and different allocators,
     programs whose output varies, and programs that broke off before the others."""
     comparisons = {
         entry["name"]: entry["comparison"]
-        for entry in document["programs"]
+        for entry in entries
         if entry["comparison"] and entry["comparison"]["incomplete"] is None
     }
     found: dict[str, dict[str, list[float | None]]] = {}
@@ -105,25 +120,103 @@ def figures(document: Document, quantity: str) -> dict[str, dict[str, list[float
     return found
 
 
+Pairs = dict[str, tuple[list[float | None], list[float | None]]]
+
+
 def mean_ratio(document: Document, one: str, other: str, quantity: str) -> Mean | None:
     """The geometric mean of `one` over `other`, over the programs that both went through and
-    the rounds that all of these have."""
-    pairs = [
-        (rounds[one], rounds[other])
-        for rounds in figures(document, quantity).values()
+    the rounds that all of these have. None over machines of several kinds."""
+    if len(kinds(document)) > 1:
+        return None
+    if replicate(document) > 1:
+        return _pooled_ratio(document, one, other, quantity, None)
+    ratios = _whole_rounds(_pairs(document["programs"], one, other, quantity))
+    return geometric_mean(ratios) if ratios else None
+
+
+def replicate(document: Document) -> int:
+    """On how many machines each program was to be measured. Documents of before do not say."""
+    return int(document.get("replicate", 1))
+
+
+def _pairs(entries: Sequence[Mapping[str, Any]], one: str, other: str, quantity: str) -> Pairs:
+    """Each round's figures of both, by program."""
+    return {
+        name: (rounds[one], rounds[other])
+        for name, rounds in figures(entries, quantity).items()
         if one in rounds and other in rounds
-    ]
-    count = min((len(values) for values, _ in pairs), default=0)
+    }
+
+
+def _whole_rounds(pairs: Pairs) -> list[list[float]]:
+    """The ratios of the rounds that all programs have."""
+    count = min((len(values) for values, _ in pairs.values()), default=0)
     whole = [
         number
         for number in range(count)
-        if all(values[number] and others[number] for values, others in pairs)
+        if all(values[number] and others[number] for values, others in pairs.values())
     ]
-    ratios = [
+    return [
         [(values[number] or 0) / (others[number] or 1) for number in whole]
-        for values, others in pairs
+        for values, others in pairs.values()
     ]
-    return geometric_mean(ratios) if ratios else None
+
+
+def _pooled_ratio(
+    document: Document, one: str, other: str, quantity: str, program: str | None
+) -> Mean | None:
+    """The machines' ratios pooled: of a program, or for None of the means over all programs that
+    both went through on every machine. None where a machine has no figure."""
+    by_machine: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in document["programs"]:
+        if entry["comparison"] and program in (None, entry["name"]):
+            by_machine.setdefault(entry["host"], []).append(entry)
+    pairs = [_pairs(entries, one, other, quantity) for entries in by_machine.values()]
+    if len(pairs) < replicate(document):
+        return None
+    common = set.intersection(*(set(of_one) for of_one in pairs))
+    kept = [{name: both for name, both in of_one.items() if name in common} for of_one in pairs]
+    found = [_whole_rounds(of_one) for of_one in kept]
+    if not common or not all(ratios[0] for ratios in found):
+        return None
+    estimate = pooled([geometric_middle(ratios) for ratios in found])
+    rounds = min(len(ratios[0]) for ratios in found)
+    if estimate is None:
+        return None
+    ends = (estimate.low, estimate.high)
+    return Mean(estimate.median, *ends, len(common), rounds, len(pairs))
+
+
+def pooled_ratios(document: Document) -> dict[str, dict[str, dict[str, Any]]] | None:
+    """By program, allocator and quantity, against the baseline; None without --replicate."""
+    if replicate(document) == 1:
+        return None
+    unlike = len(kinds(document)) > 1
+
+    def ratio(spec: str, quantity: str, name: str) -> Any:
+        found = _pooled_ratio(document, spec, document["baseline"], quantity, name)
+        return None if unlike or found is None else vars(found)
+
+    specs = [allocator["spec"] for allocator in document["allocators"]]
+    names = dict.fromkeys(entry["name"] for entry in document["programs"])
+    return {
+        name: {
+            spec: {quantity: ratio(spec, quantity, name) for quantity in QUANTITIES}
+            for spec in specs
+        }
+        for name in names
+    }
+
+
+def kinds(document: Document) -> dict[tuple[str, str], list[str]]:
+    """The programs by the kind of machine that measured them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in document["programs"]:
+        if entry["comparison"]:
+            machine = entry["comparison"]["machine"]
+            kind = (str(machine["cpu"]), str(machine["kernel"]))
+            found.setdefault(kind, []).append(entry["name"])
+    return found
 
 
 def means(document: Document) -> dict[str, dict[str, Any]]:
@@ -150,7 +243,7 @@ class SuiteEvidence:
         self.document = document
         self.baseline = str(document["baseline"])
         self.threshold = THRESHOLD
-        self.remedy = "More rounds may tell."
+        self.remedy = f"More {'machines' if replicate(document) > 1 else 'rounds'} may tell."
         self.candidates: Sequence[str] = [
             spec for spec, found in document["means"].items() if found["cpu_seconds"]
         ]
@@ -184,7 +277,7 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
     baseline = document["means"].get(evidence.baseline, {}).get("cpu_seconds")
     if baseline is None:
         return [Sentence("undecided", "Not decided", _why_no_mean(document, evidence.baseline))]
-    if not tells_chance(baseline["rounds"], LEAST_JUDGED_ROUNDS):
+    if not has_interval(baseline):
         text = (
             f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
             f"{LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
@@ -219,6 +312,10 @@ def _why_no_mean(document: Document, spec: str) -> str:
     if "ok" not in statuses:
         words = enumerate_names(sorted(status.replace("-", " ") for status in statuses))
         return f"{spec} counts in no program ({words})."
+    if len(kinds(document)) > 1:
+        return "the machines differ, so there is no mean over them."
+    if replicate(document) > 1:
+        return f"{spec} went through no program on all of {replicate(document)} machines."
     return "there are not two rounds of any program."
 
 
@@ -253,17 +350,12 @@ def _left_out(document: Document) -> list[Sentence]:
 
 
 def _machines(document: Document) -> list[Sentence]:
-    """A ratio is of one machine; a mean over unlike machines is of no machine."""
-    kinds: dict[tuple[str, ...], list[str]] = {}
-    for entry in document["programs"]:
-        if entry["comparison"]:
-            machine = entry["comparison"]["machine"]
-            kind = (str(machine["cpu"]), str(machine["kernel"]))
-            kinds.setdefault(kind, []).append(entry["name"])
-    if len(kinds) < 2:
+    """A ratio is of one machine; a mean over unlike machines would be of no machine."""
+    found = kinds(document)
+    if len(found) < 2:
         return []
-    groups = "; ".join(f"{cpu}, {kernel}: {', '.join(of)}" for (cpu, kernel), of in kinds.items())
-    text = f"the means are over machines that differ, so look at the programs: {groups}."
+    groups = "; ".join(f"{cpu}, {kernel}: {', '.join(of)}" for (cpu, kernel), of in found.items())
+    text = f"machines differ, so there are no means; look at the programs: {groups}."
     return [Sentence("note", "Unlike machines", text)]
 
 
@@ -282,6 +374,11 @@ def went_wrong(document: Document) -> bool:
 
 
 # Tables
+
+
+def has_interval(mean: Mapping[str, Any]) -> bool:
+    """Whether its ends are an interval, not a range."""
+    return mean.get("machines", 1) > 1 or tells_chance(mean["rounds"], LEAST_JUDGED_ROUNDS)
 
 
 def format_mean(mean: Mapping[str, Any] | None) -> str:
@@ -323,7 +420,17 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
             continue
         key = memory_quantity(comparison) if quantity == "memory_bytes" else quantity
         rows.append([name_of(entry), *(_cell(one, key) for one in comparison["results"])])
+    for name, of_program in (document.get("pooled") or {}).items():
+        cells = [_pooled_cell(of_program[spec][quantity]) for spec in specs]
+        rows.append([f"{name} ({replicate(document)} machines)", *cells])
     return rows
+
+
+def _pooled_cell(mean: Mapping[str, Any] | None) -> str:
+    if mean is None:
+        return "–"
+    outcome = judge(Estimate(mean["ratio"], mean["low"], mean["high"]))
+    return f"{mean['ratio']:.2f}{'*' if outcome in (Outcome.BETTER, Outcome.WORSE) else ''}"
 
 
 def _cell(result: Mapping[str, Any], key: str) -> str:
@@ -336,18 +443,20 @@ def _cell(result: Mapping[str, Any], key: str) -> str:
 
 
 def as_csv(document: Document) -> str:
-    """One line per program, allocator and quantity; the means have the program's name empty."""
-    header = ["program", "allocator", "status", "quantity", "median"]
+    """One line per program, machine, allocator and quantity. Without a host: pooled over machines,
+    or on one machine; without a program: the means."""
+    header = ["program", "host", "allocator", "status", "quantity", "median"]
     lines: list[list[Any]] = [[*header, "ratio", "ratio_low", "ratio_high"]]
-    for spec, found in document["means"].items():
-        for quantity, mean in found.items():
-            values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
-            lines.append(["", spec, "", quantity, "", *values])
+    for name, means_of in {"": document["means"], **(document.get("pooled") or {})}.items():
+        for spec, found in means_of.items():
+            for quantity, mean in found.items():
+                values = [mean["ratio"], mean["low"], mean["high"]] if mean else [""] * 3
+                lines.append([name, "", spec, "", quantity, "", *values])
     for entry in document["programs"]:
         for result in (entry["comparison"] or {"results": ()})["results"]:
             for quantity, value in result.items():
                 if isinstance(value, dict) and "ratio_low" in value:
                     known = [value[key] for key in ("median", "ratio", "ratio_low", "ratio_high")]
-                    whose = [entry["name"], result["spec"], result["status"], quantity]
-                    lines.append([*whose, *known])
+                    whose = [entry["name"], entry.get("host") or "", result["spec"]]
+                    lines.append([*whose, result["status"], quantity, *known])
     return files.as_csv(lines)

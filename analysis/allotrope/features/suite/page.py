@@ -8,10 +8,9 @@ from ...output.page import Figure, Page, Section, Table, plain
 from ...output.plots import interval_bar, legend, ratio_layout
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
-from ...statistics.verdicts import tells_chance
 from ..compare.page import machine_section, spread_word, summary_table
 from ..compare.recommendation import memory_quantity, recommend
-from .output import mark_legend, means_rows, name_of, program_rows, recommend_suite
+from .output import has_interval, mark_legend, means_rows, name_of, program_rows, recommend_suite
 
 Document = Mapping[str, Any]
 TITLES = {
@@ -68,9 +67,8 @@ def _intervals(name: str, title: str, document: Document, quantity: str) -> Figu
         _interval(specs.index(spec), plain(spec), specs.index(spec), mean)
         for spec, mean in known.items()
     ]
-    fewest = min(mean["rounds"] for mean in known.values())
     interval = f"{100 * document['confidence']:.3g}% interval"
-    if not tells_chance(fewest, LEAST_JUDGED_ROUNDS):
+    if not all(has_interval(mean) for mean in known.values()):
         interval = f"range (an interval needs {LEAST_JUDGED_ROUNDS} rounds)"
     labels = [plain(spec) if spec in known else f"{plain(spec)} (none)" for spec in specs]
     return Figure(

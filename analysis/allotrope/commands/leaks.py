@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope leaks`: runs a command and tells what it has lost; asks one that runs."""
+
+import dataclasses
+import datetime
+from typing import Any
+
+import click
+
+from ..features.leaks.ask import ask, need_reporter
+from ..features.leaks.measure import Leaks, read_leaks, with_places
+from ..features.leaks.output import (
+    WORDY,
+    Before,
+    as_document,
+    as_profile,
+    change_of_all,
+    headline,
+    read_before,
+    rows,
+    sentences,
+)
+from ..features.leaks.suppressions import read_rules, suppress
+from ..features.sites.run import choose, ending, environment_for, run
+from ..features.sites.snapshot import Unreadable
+from ..output.files import STDOUT, Files, Outputs, as_json
+from ..output.pprof import encode
+from ..output.terminal import print_line, print_table, say, terminal
+from ..system.allocators import Allocator
+from ..system.errors import UserError
+from ..system.machine import need_proc
+from ..system.scratch import scratch_folder
+from .words import (
+    allocator_option,
+    frames_option,
+    given_options,
+    need_command,
+    output_options,
+    takes_command,
+)
+
+MOST_ROWS = 20
+WRITTEN = {
+    "--json": "write everything as JSON",
+    "--pprof": "write a profile that pprof reads",
+}
+
+
+@takes_command("leaks")
+@allocator_option("the collector with other options; default: gc")
+@frames_option(32, "callers to keep of each", metavar="N")
+@click.option("--suppressions", metavar="FILE", help="a pattern in each line: leaks not to tell")
+@click.option(
+    "--since", metavar="FILE", help="show what has grown since a report that --json wrote"
+)
+@output_options(WRITTEN, "FILE")
+@click.pass_context
+def leaks(
+    context: click.Context,
+    spec: str | None,
+    frames: int,
+    suppressions: str | None,
+    since: str | None,
+    files: Files,
+    command: tuple[str, ...],
+) -> int:
+    """Run CMD and show what it has leaked at its end: blocks that it did not free and that nothing
+    reaches. CMD is PID: ask a process that was started so, which stands still a moment.
+
+    The report of CMD goes to standard error; standard output and the status are CMD's. A direct
+    leak is one that no other leads to; what only leaks lead to is indirect.
+
+    \b
+    allotrope leaks -- ./prog data
+    allotrope leaks --json now.json 4711             a process that runs under `leaks`
+    allotrope leaks --since now.json 4711            what has grown
+    allotrope leaks --suppressions known -- ./prog   a function, file or file:line in each line
+    """
+    need_proc("leaks")
+    rules = read_rules(suppressions) if suppressions is not None else []
+    before = read_before(since) if since is not None else None
+    need_command(command, "leaks [-a gc:OPTIONS]")
+    outputs = Outputs(files)
+    if command[0].isdigit():
+        found = running(context, command)
+    else:
+        for option, file in files.items():
+            if file == STDOUT:
+                raise UserError(f"{option}: standard output is the command's; name a file")
+        found, status = at_the_end(choose_reporter(spec, command), frames, command)
+    found = suppress(found, rules)
+    asked = bool(found.about.get("running"))
+    write(outputs, found, before, asked, () if asked else command)
+    return 0 if asked else status
+
+
+def choose_reporter(spec: str | None, command: tuple[str, ...]) -> Allocator:
+    """The collector, which reports."""
+    chosen = choose(spec or "gc", command)
+    if chosen.name != "gc" or chosen.preset != "default":
+        raise UserError(f"-a {chosen.spec}: only gc finds leaks; give it as gc:free=ignore, say")
+    if "leaks=" in chosen.choice:
+        raise UserError(f"-a {chosen.spec}: leaks= is what this word sets; leave it out")
+    separator = "," if ":" in chosen.choice else ":"
+    return dataclasses.replace(chosen, choice=f"{chosen.choice}{separator}leaks=report")
+
+
+def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tuple[Leaks, int]:
+    environment = environment_for(chosen, None, frames)
+    with scratch_folder() as folder:
+        environment["ALLOTROPE_SITES"] = f"{folder}/%p.json"
+        status = run(command, environment)
+        found = read_leaks(folder)
+    if found is None:
+        raise UserError(
+            f"{command[0]}: no process of the command reported its leaks; that is done at exit, so "
+            f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
+            status or 1,
+        )
+    return found, status
+
+
+def running(context: click.Context, command: tuple[str, ...]) -> Leaks:
+    if len(command) > 1:
+        raise UserError(f"options stand before the process: leaks … {command[0]}")
+    for name, written in given_options(context).items():
+        if name in ("spec", "frames"):
+            raise UserError(f"process {command[0]} runs already; leave out {written}")
+    table = need_reporter(int(command[0]))
+    try:
+        return with_places([ask(table, lambda text: click.echo(text, err=True))])
+    except Unreadable as error:
+        raise UserError(f"process {command[0]} did not answer: {error}", 1) from None
+
+
+def write(
+    outputs: Outputs, found: Leaks, before: Before | None, asked: bool, command: tuple[str, ...]
+) -> None:
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    about: dict[str, Any] = {"date": date, "command_line": list(command) or None}
+    outputs.write(
+        {
+            "--json": lambda: as_json({**about, **as_document(found)}, indent=1),
+            "--pprof": lambda: encode(as_profile(found)),
+        },
+        lambda: report(found, before, stderr=not asked or outputs.takes_stdout),
+    )
+
+
+def report(found: Leaks, before: Before | None, stderr: bool) -> None:
+    console = terminal(stderr)
+    print_line(console, headline(found), "bold")
+    if before is not None:
+        print_line(console, change_of_all(found, before))
+    table = rows(found, before, MOST_ROWS)
+    if table[1:]:
+        columns = len(table[0])
+        words = tuple(range(columns - WORDY, columns))
+        print_table(console, table, left=words, styles=[""] * len(table[1:]))
+    say(console, sentences(found))

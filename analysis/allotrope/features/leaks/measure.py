@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What a program has lost, by place: blocks that it did not free and that nothing reaches.
+
+A *direct* leak is one that no other leak leads to. What only leaks lead to is *indirect*.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from ...output.pprof import Frame
+from ...system.native import read_reports
+from ...system.symbols import Mapping as MappedFile
+from ...system.symbols import Place
+from ..sites.measure import Site, Tally, with_names
+
+KINDS = ("direct", "indirect")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What was allocated by one stack of callers in one process."""
+
+    pid: int
+    site: Site
+    direct: Tally
+    indirect: Tally
+
+    @property
+    def both(self) -> Tally:
+        return self.direct + self.indirect
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """Of all processes of a command, or of one that runs."""
+
+    about: Mapping[str, Any]  # allotrope.sites/1, of the process that held most
+    leaks: Sequence[Leak]
+    unknown: Tally  # blocks whose site is not known
+    processes: int
+    unanswered: int  # of these, without a report
+    mappings: Sequence[MappedFile]
+    has_tool: bool  # for names
+    suppressed: Tally = Tally()
+    unused_rules: tuple[str, ...] = ()
+
+    def sum(self, kind: str) -> Tally:
+        return sum((getattr(leak, kind) for leak in self.leaks), Tally())
+
+    def by_place(self) -> list[tuple[str, Tally, Tally, Site]]:
+        """Direct and indirect, of places where the program allocates; the largest first, with the
+        largest site of each."""
+        groups: dict[str, list[Leak]] = {}
+        for leak in self.leaks:
+            groups.setdefault(str(leak.site.allocates_at()), []).append(leak)
+        sums = [
+            (
+                name,
+                sum((leak.direct for leak in members), Tally()),
+                sum((leak.indirect for leak in members), Tally()),
+                max(members, key=lambda leak: leak.both.bytes).site,
+            )
+            for name, members in groups.items()
+        ]
+        return sorted(sums, key=lambda one: -(one[1] + one[2]).bytes)
+
+
+def read_leaks(folder: Path) -> Leaks | None:
+    """From the files that a command's processes wrote; None when there are none."""
+    documents = [document for document in read_reports(folder) if "leaks" in document]
+    return with_places(documents) if documents else None
+
+
+def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:
+    leaks: list[Leak] = []
+    mappings: list[MappedFile] = []
+    unknown, has_tool = Tally(), True
+    for document in documents:
+        leaky = [site for site in document["sites"] if _is_leaky(site)]
+        found = with_names(document | {"sites": leaky}, 1)
+        leaks += (
+            Leak(document["pid"], site, *(Tally(**raw[kind]) for kind in KINDS))
+            for site, raw in zip(found.sites, leaky)
+        )
+        mappings += found.symbols.mappings
+        has_tool = found.symbols.tool is not None
+        unknown += sum((Tally(**document["leaks"]["unknown"][kind]) for kind in KINDS), Tally())
+    about = max(documents, key=lambda document: int(document["peak_bytes"]))
+    unanswered = sum(not document["leaks"]["found"] for document in documents)
+    return Leaks(about, leaks, unknown, len(documents), unanswered, mappings, has_tool)
+
+
+def _is_leaky(site: Mapping[str, Any]) -> bool:
+    return any(site.get(kind, {"blocks": 0})["blocks"] for kind in KINDS)
+
+
+def places_of(document: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """Of an earlier report: each leak's place, blocks and bytes."""
+    for leak in document["leaks"]:
+        frames = tuple(
+            Frame(frame["address"], [Place(**place) for place in frame["places"]])
+            for frame in leak["frames"]
+        )
+        site = Site(frames, Tally(), Tally(), Tally())
+        both = Tally(**leak["direct"]) + Tally(**leak["indirect"])
+        yield str(site.allocates_at()), both.blocks, both.bytes

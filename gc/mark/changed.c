@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * changed.c: what has changed of blocks that were followed: old ones in a minor collection, marked
+ * ones in a cycle. The caller knows which pages were written.
+ *
+ * Invariant
+ *   edges-overlap     Of a block on a dirty page the words are read that lie across an edge of the
+ *                     page, too: the half on the dirty one may be what has changed.
+ */
+#include "gc/mark/drain.h"
+#include "gc/mark/mark.h"
+#include "gc/mark/referent.h"
+#include "gc/mark/scan.h"
+#include "gc/mark/slices.h"
+#include "vm/pages.h"
+
+/* Whole pages; what is in them may have changed. */
+struct old_range {
+    uintptr_t start, end;
+};
+
+static __attribute__((noinline)) void scan_large_old(struct marker *marker,
+                                                     const struct old_part *part)
+{
+    size_t bytes = part->end - part->start;
+    const char *from = (const char *)part->start;
+    if (part->block_bytes >= PAGE_BYTES && mark.in_slice)
+        slices_push(from, bytes);
+    else if (part->block_bytes >= PAGE_BYTES && mark.skips_unreadable)
+        scan_push_readable(marker, from, bytes);
+    else if (mark.in_slice || bytes <= PIECE_BYTES + 2 * VECTOR_BYTES)
+        scan_with_jmp_bufs(marker, from, (const char *)part->end);
+    else
+        scan_push_words(marker, from, bytes);
+}
+
+static void scan_first_old(struct marker *marker)
+{
+    const struct old_part *part = &marker->old_parts[marker->first_old_part];
+    size_t bytes = part->end - part->start;
+    marker->first_old_part = (marker->first_old_part + 1) % OLD_QUEUE;
+    marker->old_part_count--;
+    if (part->block_bytes < sizeof(jmp_buf) && bytes < sizeof(jmp_buf)) {
+        const struct scan scan = {mark.bounds, mark.is_minor ? &mark.young : NULL};
+        marker->top = scan_small(marker->top, &scan, (const char *)part->start, bytes);
+    } else {
+        scan_large_old(marker, part);
+    }
+    pushed_roots(marker, 0);
+}
+
+/* It is scanned when it has had time to be fetched; what is behind its first lines the processor
+ * fetches by itself. */
+static void queue_old(const struct old_part *part)
+{
+    struct marker *marker = &mark.markers[0];
+    if (marker->old_part_count == OLD_QUEUE)
+        scan_first_old(marker);
+    __builtin_prefetch((const void *)part->start);
+    __builtin_prefetch((const void *)(part->end - 1));
+    marker->old_parts[(marker->first_old_part + marker->old_part_count++) % OLD_QUEUE] = *part;
+}
+
+/* A word that has changed may lie across either end of the range: [edges-overlap]. */
+static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_t last,
+                              const struct old_range *range)
+{
+    uintptr_t start = range->start - VECTOR_BYTES, end = range->end + VECTOR_BYTES;
+    start = first > start ? first : start;
+    end = last < end ? last : end;
+    queue_old(&(struct old_part){start, end, slab->block_bytes});
+    return end - start;
+}
+
+/* Of a word's blocks those from `index` up to `behind`. */
+static inline uint64_t bits_within(size_t word, size_t index, size_t behind)
+{
+    size_t first = word * SLAB_WORD_BLOCKS;
+    uint64_t bits = ~UINT64_C(0);
+    if (index > first)
+        bits <<= index - first;
+    if (behind < first + SLAB_WORD_BLOCKS)
+        bits &= ~(~UINT64_C(0) << (behind - first));
+    return bits;
+}
+
+/* The old blocks of a slab that the range has a part of; those side by side in one go. */
+static uint64_t scan_old_of_slab(struct slab *slab, const struct old_range *range)
+{
+    uintptr_t base = (uintptr_t)slab->base;
+    size_t bytes = slab->block_bytes;
+    size_t index = (range->start - base) / bytes;
+    size_t behind = (range->end - base + bytes - 1) / bytes;
+    behind = behind < slab->capacity ? behind : slab->capacity;
+    uint64_t scanned = 0;
+    for (size_t word = index / SLAB_WORD_BLOCKS; word * SLAB_WORD_BLOCKS < behind; word++) {
+        uint64_t old = mark.is_minor ? *slab_old(slab, word) : slab->words[word].mark;
+        old &=
+            slab_live(slab, word) & ~slab->words[word].retired & bits_within(word, index, behind);
+        uintptr_t start = base + word * SLAB_WORD_BLOCKS * bytes;
+        while (old) {
+            uint64_t others = old & (old + (old & -old)); /* without the first that lie together */
+            size_t first = (size_t)__builtin_ctzl(old);
+            size_t count = count_bits(old ^ others);
+            scanned +=
+                scan_old_part(slab, start + first * bytes, start + (first + count) * bytes, range);
+            old = others;
+        }
+    }
+    return scanned;
+}
+
+void mark_changed_done(void)
+{
+    struct marker *marker = &mark.markers[0];
+    while (marker->old_part_count > 0)
+        scan_first_old(marker);
+}
+
+uint64_t mark_changed(uintptr_t start, uintptr_t end)
+{
+    uint64_t scanned = 0;
+    while (start < end) {
+        struct slab *slab = slab_at(start);
+        uintptr_t part_end = slab ? (uintptr_t)slab->base + slab->granules * GRANULE_BYTES
+                                  : round_down(start, GRANULE_BYTES) + GRANULE_BYTES;
+        struct old_range range = {start, part_end < end ? part_end : end};
+        if (slab)
+            scanned += scan_old_of_slab(slab, &range);
+        start = part_end;
+    }
+    mark.work += scanned;
+    return scanned;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mark_roots.c: words of roots, onto the first marker's stack.
+ */
+#include "gc/mark/drain.h"
+#include "gc/mark/mark.h"
+#include "gc/mark/referent.h"
+#include "vm/pages.h"
+
+static __attribute__((noinline)) void note_if_suspect(uintptr_t word)
+{
+    struct slab *slab = slab_at(word);
+    bool exact;
+    size_t index = slab ? slab_index(slab, (const void *)word, &exact) : 0;
+    if (!slab || !exact || index >= slab->capacity ||
+        !(*slab_suspects(slab, index / SLAB_WORD_BLOCKS) & slab_bit(index)))
+        return;
+    mark.suspect = (const void *)word;
+    mark.suspect_bytes = slab->block_bytes;
+}
+
+static inline void mark_root(struct marker *marker, uintptr_t word)
+{
+    if (__builtin_expect(!may_point_to_block(&mark.bounds, word), 1))
+        return;
+    if (__builtin_expect(mark.tells_suspects, 0))
+        note_if_suspect(word);
+    marker->top[0] = word;
+    marker->top[1] = word - 1;
+    pushed_roots(marker, 2);
+}
+
+/* Every word in [at, end), and the one that lies across `at` if that is behind the start. */
+static __attribute__((noinline)) void mark_roots_singly(const char *start, const char *at,
+                                                        const char *end)
+{
+    for (at -= at > start ? PACKED_BYTES : 0; at + sizeof(uintptr_t) <= end; at += PACKED_BYTES) {
+        mark_root(&mark.markers[0], word_at(at));
+        mark_root(&mark.markers[0], demangled(word_at(at), mark.bounds.guard));
+    }
+}
+
+void mark_roots(const void *start, const void *end)
+{
+    const struct heap_bounds bounds = mark.bounds;
+    const char *first = (const char *)round_up((uintptr_t)start, sizeof(uintptr_t)), *at = first;
+    for (; at + STRIDE_BYTES <= (const char *)end; at += STRIDE_BYTES)
+        if (__builtin_expect(has_candidates(&bounds, at), 0))
+            mark_roots_singly(first, at, at + STRIDE_BYTES);
+    mark_roots_singly(first, at, end);
+}
+
+void mark_roots_in_code(const void *start, const void *end)
+{
+    for (const char *at = start; at + sizeof(uintptr_t) <= (const char *)end; at++)
+        mark_root(&mark.markers[0], word_at(at));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scan.c: the words of blocks.
+ *
+ *     up to a jmp_buf    scan_small, in the caller's loop (scan.h)
+ *     up to PIECE_BYTES  scan_with_jmp_bufs, at once
+ *     larger             as ranges, which drain.c scans a piece at a time
+ */
+#include "gc/mark/scan.h"
+
+#include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
+#include "vm/pages.h"
+
+static inline uintptr_t *push_demangled(uintptr_t *top, const struct scan *scan, uintptr_t word)
+{
+    return push_pointer(top, scan, demangled(word, scan->bounds.guard));
+}
+
+/* A block that is large enough for a jmp_buf. */
+static inline __attribute__((always_inline)) void scan_large(struct marker *marker,
+                                                             const char *start, const char *end,
+                                                             const struct young_map *young)
+{
+    const struct scan scan = {mark.bounds, young};
+    uintptr_t *top = marker->top;
+    for (const char *at = end; at > start;) {
+        const char *stride = at - start >= STRIDE_BYTES ? at - STRIDE_BYTES : start;
+        if (at - stride == STRIDE_BYTES && !has_candidates(&scan.bounds, stride))
+            at = stride;
+        while (at > stride) {
+            at -= VECTOR_BYTES;
+            __m128i halves = halves_at(at);
+            unsigned candidate = candidate_halves(&scan.bounds, halves);
+            if (!candidate)
+                continue;
+            if (candidate & 4)
+                top = push_demangled(top, &scan, word_at(at + 2 * PACKED_BYTES));
+            if (candidate & 1)
+                top = push_demangled(top, &scan, word_at(at));
+            top = push_found(top, &scan, start, at, upper_halves(&scan.bounds, halves));
+            top = with_room(marker, top);
+        }
+    }
+    marker->top = top;
+}
+
+static __attribute__((noinline)) void scan_large_for_young(struct marker *marker, const char *start,
+                                                           const char *end)
+{
+    const struct young_map young = mark.young;
+    scan_large(marker, start, end, &young);
+}
+
+__attribute__((noinline)) void scan_with_jmp_bufs(struct marker *marker, const char *start,
+                                                  const char *end)
+{
+    if (mark.is_minor)
+        scan_large_for_young(marker, start, end);
+    else
+        scan_large(marker, start, end, NULL);
+}
+
+static void push_range(struct marker *marker, const char *start, const char *end)
+{
+    if (marker->range_count == MOST_RANGES)
+        scan_with_jmp_bufs(marker, start, end);
+    else
+        marker->ranges[marker->range_count++] = (struct range){start, end};
+}
+
+/* The part of a block that is to be scanned, and who scans it. */
+struct part {
+    struct marker *marker;
+    uintptr_t start, end;
+};
+
+static void push_resident(void *argument, uintptr_t start, uintptr_t end, bool readable)
+{
+    const struct part *part = argument;
+    if (!readable && mark.only_resident)
+        return;
+    push_range(part->marker, (const char *)(start > part->start ? start : part->start),
+               (const char *)(end < part->end ? end : part->end));
+}
+
+/* Pages of a large block that were never touched hold nothing, and reading them makes page
+ * tables. */
+void scan_push_words(struct marker *marker, const char *start, size_t bytes)
+{
+    struct part part = {marker, (uintptr_t)start, (uintptr_t)start + bytes};
+    if ((bytes < LARGE_BYTES && !mark.only_resident) ||
+        !resident_each(round_down(part.start, PAGE_BYTES), round_up(part.end, PAGE_BYTES),
+                       push_resident, &part))
+        push_range(marker, start, start + bytes);
+}
+
+/* The first mapping may begin behind `start`: what is before it is not there any more. */
+__attribute__((noinline)) void scan_push_readable(struct marker *marker, const char *start,
+                                                  size_t bytes)
+{
+    const struct mapping *mapping = process_mapping_at((uintptr_t)start);
+    for (const char *end = start + bytes; start < end; mapping++) {
+        const char *part = (const char *)mapping->start, *part_end = (const char *)mapping->end;
+        if (part < start)
+            part = start;
+        if (part_end > end)
+            part_end = end;
+        if (part < part_end && process_may_be_touched(mapping))
+            scan_push_words(marker, part, (size_t)(part_end - part));
+        start = part_end;
+    }
+}
+
+__attribute__((noinline)) void scan_block(struct marker *marker, const char *start, size_t bytes)
+{
+    if (bytes >= PAGE_BYTES && __builtin_expect(mark.skips_unreadable, 0))
+        scan_push_readable(marker, start, bytes);
+    else if (bytes <= PIECE_BYTES)
+        scan_with_jmp_bufs(marker, start, start + bytes);
+    else
+        scan_push_words(marker, start, bytes);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * leaks.h: the leaks that an allocator finds, added up by allocation site.
+ *
+ * Another process asks by writing to `asked`, which it has found by the name under which the report
+ * is published (`leaks/1`), and reads the report when `answered` has that number. Who answers is
+ * the next thread that allocates or frees. So that a process answers in which all threads wait, one
+ * of them is sent a signal (gc/world/stop.c).
+ *
+ * The caller holds the lock round the table of sites, but for leaks_are_asked_for().
+ */
+#ifndef ALLOTROPE_SHIM_OBSERVERS_LEAKS_H
+#define ALLOTROPE_SHIM_OBSERVERS_LEAKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/configuration/configuration.h"
+#include "shim/observers/site_table.h"
+
+struct leak_tally {
+    uint64_t direct_blocks, direct_bytes, indirect_blocks, indirect_bytes;
+};
+
+struct leak_report {
+    _Atomic uint64_t asked;    /* Writer: who asks, from outside. */
+    _Atomic uint64_t answered; /* which of them; Writer: who answers, when all else is written */
+    uint64_t was_found;        /* 0: the allocator could not find out, and the rest is of before */
+    uint64_t count;            /* of tallies: sites that there were */
+    struct leak_tally *tallies;
+    struct leak_tally unknown; /* blocks whose site is not known; bytes are not either */
+};
+
+/* features/leaks/ask.py knows the structures as they are. */
+_Static_assert(sizeof(struct leak_tally) == 32 && offsetof(struct leak_report, tallies) == 32,
+               "the report's reader knows another layout");
+
+extern struct leak_report leak_report;
+
+/* Finds the leaks. False: `was_found` is 0. */
+bool leaks_find(const struct site_table *table, const struct allocator *allocator);
+
+/* Any thread. */
+static inline bool leaks_are_asked_for(void)
+{
+    return __builtin_expect(atomic_load_explicit(&leak_report.asked, memory_order_relaxed) !=
+                                atomic_load_explicit(&leak_report.answered, memory_order_relaxed),
+                            0);
+}
+
+/* Of the site with this index in the last report. */
+struct leak_tally leaks_of_site(size_t site);
+
+/* Writes the last report to standard error, a line for each of the largest sites. */
+void leaks_tell(const struct site_table *table);
+
+#endif

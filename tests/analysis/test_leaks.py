@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: MIT
+"""`allotrope leaks`: blocks that were not freed and cannot be reached, by the place that made them;
+what is still reachable is none."""
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from conftest import Command
+from under import HANG, LIBRARY, plain_environment
+
+# A frame of a function that has ended may hold a stale pointer: it is written over.
+PROLOGUE = r"""
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct node { struct node *next; long weight[3]; };
+static __attribute__((noinline)) void scrub(void)
+{
+    volatile char old[16384];
+    memset((char *)old, 0, sizeof old);
+}
+"""
+
+PLANTED = (
+    PROLOGUE
+    + r"""
+static void *volatile kept;
+static __thread void *volatile thread_kept;
+static __attribute__((noinline)) void lose(void) { memset(malloc(72), 1, 72); } /* LOSE */
+static __attribute__((noinline)) void lose_list(int length)
+{
+    struct node *volatile head = NULL;
+    for (int i = 0; i < length; i++) {
+        struct node *one = malloc(sizeof *one); /* LIST */
+        one->next = head;
+        head = one;
+    }
+    head = NULL;
+}
+static __attribute__((noinline)) void lose_ring(int length)
+{
+    struct node *first = malloc(sizeof *first), *last = first; /* RING */
+    for (int i = 1; i < length; i++) {
+        last->next = malloc(sizeof *last); /* RING */
+        last = last->next;
+    }
+    last->next = first;
+}
+static __attribute__((noinline)) void lose_itself(void)
+{
+    struct node *one = malloc(sizeof *one); /* SELF */
+    one->next = one;
+}
+static void *hold(void *stop)
+{
+    void *volatile own = malloc(1234); /* HELD */
+    thread_kept = malloc(1235);        /* HELD */
+    pthread_barrier_wait(stop);
+    pthread_barrier_wait(stop);
+    return (void *)own == NULL ? stop : NULL;
+}
+static __attribute__((noinline)) void *inside(void)
+{
+    char *block = malloc(100); /* HELD */
+    return block + 50;
+}
+int main(void)
+{
+    static pthread_barrier_t stop;
+    pthread_t thread;
+    void *volatile local = malloc(321); /* HELD */
+    pthread_barrier_init(&stop, NULL, 2);
+    pthread_create(&thread, NULL, hold, &stop);
+    pthread_barrier_wait(&stop);
+    for (int i = 0; i < 3; i++) lose();
+    lose_list(10);
+    lose_ring(5);
+    lose_itself();
+    kept = inside();
+    scrub();
+    exit(local == NULL);
+}
+"""
+)
+
+CXX = r"""
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+struct Shape { std::vector<std::string> names; virtual ~Shape() {} };
+static __attribute__((noinline)) void forget()
+{
+    Shape *shape = new Shape; // SHAPE
+    shape->names.push_back(std::string(100, 'x')); // NAME
+}
+static __attribute__((noinline)) void scrub()
+{
+    volatile char old[16384];
+    memset((char *)old, 0, sizeof old);
+}
+int main()
+{
+    forget();
+    scrub();
+    std::vector<int> fine(1000);
+    return fine[0];
+}
+"""
+
+EXPORTED = (
+    PROLOGUE
+    + r"""
+__attribute__((noinline)) void exported_loser(void) { memset(malloc(500), 1, 500); }
+int main(void) { exported_loser(); scrub(); return 0; }
+"""
+)
+
+
+def build(folder: Path, source: str, *options: str, suffix: str = ".c") -> str:
+    file = folder / f"source{suffix}"
+    file.write_text(source)
+    compiler = "gcc" if suffix == ".c" else "g++"
+    line = [compiler, "-O1", "-g", "-fno-builtin", "-pthread", "-o", str(folder / "program")]
+    subprocess.run([*line, str(file), *options], check=True)
+    return str(folder / "program")
+
+
+def lines_of(source: str, mark: str) -> set[int]:
+    return {number for number, line in enumerate(source.splitlines(), 1) if mark in line}
+
+
+def report(
+    real: Command, folder: Path, program: Sequence[str], *options: str, status: int = 0
+) -> dict[str, Any]:
+    file = folder / "leaks.json"
+    done = real.run("leaks", *options, f"--json={file}", "--", *program)
+    assert done.returncode == status, done.stderr
+    document: dict[str, Any] = json.loads(file.read_text())
+    return document
+
+
+def by_line(document: dict[str, Any], name: str) -> dict[int, tuple[int, int, int, int]]:
+    """Blocks and bytes, direct and indirect, by the innermost line in the file."""
+    sums: dict[int, tuple[int, int, int, int]] = {}
+    for leak in document["leaks"]:
+        places = [place for frame in leak["frames"] for place in frame["places"]]
+        line = next(place["line"] for place in places if (place["file"] or "").endswith(name))
+        direct, indirect = leak["direct"], leak["indirect"]
+        new = (direct["blocks"], direct["bytes"], indirect["blocks"], indirect["bytes"])
+        old = sums.get(line, (0, 0, 0, 0))
+        sums[line] = (old[0] + new[0], old[1] + new[1], old[2] + new[2], old[3] + new[3])
+    return sums
+
+
+@pytest.mark.parametrize("spec", ("gc", "gc:free=ignore"))
+def test_planted_leaks_and_nothing_else(real: Command, tmp_path: Path, spec: str) -> None:
+    """A list whose head is lost is one block and what hangs on it; of a ring some block stands for
+    the others. What a global, a stack, a thread's storage points to, to its inside too, is held."""
+    document = report(real, tmp_path, [build(tmp_path, PLANTED)], "-a", spec)
+    found = by_line(document, "source.c")
+    assert not set(found) & lines_of(PLANTED, "HELD")
+    (lose,), (chain,) = lines_of(PLANTED, "/* LOSE"), lines_of(PLANTED, "/* LIST")
+    (itself,) = lines_of(PLANTED, "/* SELF")
+    assert found.pop(lose) == (3, 216, 0, 0)
+    assert found.pop(chain) == (1, 32, 9, 288)
+    assert found.pop(itself) == (1, 32, 0, 0)
+    ring = [found.pop(line) for line in lines_of(PLANTED, "/* RING")]
+    assert [sum(column) for column in zip(*ring)] == [1, 32, 4, 128]
+    assert not found
+    assert document["direct"] == {"blocks": 6, "bytes": 312}
+    assert document["indirect"] == {"blocks": 13, "bytes": 416}
+
+
+def test_planted_leaks_of_cxx(real: Command, tmp_path: Path) -> None:
+    document = report(real, tmp_path, [build(tmp_path, CXX, suffix=".cc")])
+    found = by_line(document, "source.cc")
+    (shape,), (name,) = lines_of(CXX, "// SHAPE"), lines_of(CXX, "// NAME")
+    assert found[shape] == (1, 32, 0, 0)
+    assert found[name] == (0, 0, 2, 32 + 101)
+    assert set(found) == {shape, name}
+
+
+def test_a_stripped_program_has_its_exported_symbols(real: Command, tmp_path: Path) -> None:
+    program = build(tmp_path, EXPORTED, "-rdynamic")
+    subprocess.run(["strip", program], check=True)
+    done = real.run("leaks", "--", program)
+    assert "500 B" in done.stdout + done.stderr and "exported_loser" in done.stderr
+
+
+def test_the_report_is_on_standard_error_and_the_status_the_commands(
+    real: Command, tmp_path: Path
+) -> None:
+    done = real.run("leaks", "--", "sh", "-c", "echo out; exit 3")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+    done = real.run("leaks", "--", build(tmp_path, PLANTED))
+    assert "13 blocks" in " ".join(done.stderr.split())
+
+
+def test_suppressed_leaks_are_counted_apart(real: Command, tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    rules.write_text("# known\nlose_l*t\nsource.c:%d\n" % lines_of(PLANTED, "/* SELF").pop())
+    document = report(real, tmp_path, [build(tmp_path, PLANTED)], f"--suppressions={rules}")
+    found = by_line(document, "source.c")
+    assert not set(found) & (lines_of(PLANTED, "/* LIST") | lines_of(PLANTED, "/* SELF"))
+    assert document["suppressed"] == {"blocks": 11, "bytes": 352}
+    assert document["direct"]["blocks"] == 4
+    unused = tmp_path / "unused"
+    unused.write_text("nobody\n")
+    done = real.run("leaks", f"--suppressions={unused}", "--", str(tmp_path / "program"))
+    assert "nobody" in done.stderr
+
+
+SERVER = (
+    PROLOGUE
+    + r"""
+static __attribute__((noinline)) void serve(void) { memset(malloc(1000), 1, 1000); } /* SERVE */
+static void *idle(void *unused) { for (;;) pause(); return unused; }
+int main(void)
+{
+    struct pollfd input = {0, POLLIN, 0};
+    pthread_t thread;
+    setvbuf(stdout, NULL, _IONBF, 0);
+    pthread_create(&thread, NULL, idle, NULL);
+    for (char line[100];;) {
+        if (poll(&input, 1, 100000000) != 1) return 9;
+        if (!fgets(line, sizeof line, stdin)) break;
+        for (int i = atoi(line); i > 0; i--) serve();
+        scrub();
+        puts("done");
+    }
+    return 0;
+}
+"""
+)
+
+
+class Server:
+    """Leaks as many blocks as it is told, and waits with two threads."""
+
+    def __init__(self, real: Command, folder: Path) -> None:
+        command = [build(folder, SERVER)]
+        self.line = lines_of(SERVER, "/* SERVE").pop()
+        self.command = real.start(
+            "leaks",
+            "--",
+            *command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.leak(0)
+        self.pid = self.child()
+
+    def child(self) -> int:
+        children = Path(f"/proc/{self.command.pid}/task/{self.command.pid}/children")
+        return int(children.read_text().split()[0])
+
+    def leak(self, blocks: int) -> None:
+        self.command.stdin.write(f"{blocks}\n")
+        self.command.stdin.flush()
+        assert self.command.stdout.readline() == "done\n"
+
+    def end(self) -> str:
+        _, said = self.command.communicate(timeout=HANG)
+        assert self.command.returncode == 0, said
+        return str(said)
+
+
+def test_a_running_process_is_asked_and_growth_is_shown(real: Command, tmp_path: Path) -> None:
+    """The process waits for a line of input all the while: no wait ends in EINTR."""
+    server = Server(real, tmp_path)
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    server.leak(3)
+    done = real.run("leaks", f"--json={first}", str(server.pid))
+    assert done.returncode == 0, done.stderr
+    assert by_line(json.loads(first.read_text()), "source.c")[server.line] == (3, 3000, 0, 0)
+    server.leak(4)
+    done = real.run("leaks", f"--json={second}", f"--since={first}", str(server.pid))
+    assert done.returncode == 0, done.stderr
+    assert by_line(json.loads(second.read_text()), "source.c")[server.line] == (7, 7000, 0, 0)
+    assert "+3.9 KiB" in done.stdout and "+4" in done.stdout
+    assert "7 blocks" in " ".join(server.end().split())
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ((), "no command given"),
+        (("1",), "process 1"),
+        (("4711", "--json", "x"), "options stand before"),
+        (("-a", "bsd", "true"), "-a"),
+        (("-a", "gc:leaks=keep", "true"), "leaks="),
+        (("--suppressions", "/nowhere/x", "true"), "cannot read /nowhere/x"),
+        (("--since", "/nowhere/x", "true"), "cannot read /nowhere/x"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(real: Command, words: tuple[str, ...], said: str) -> None:
+    done = real.run("leaks", *words)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_without_the_command_the_library_says_it(tmp_path: Path) -> None:
+    program = build(tmp_path, PLANTED)
+    environment = plain_environment() | {
+        "LD_PRELOAD": str(LIBRARY),
+        "ALLOTROPE": "gc:leaks=report",
+        "ALLOTROPE_SITES_FRAMES": "1",
+    }
+    done = subprocess.run(
+        [program], env=environment, capture_output=True, text=True, check=False, timeout=HANG
+    )
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()
+    assert any("6 blocks of 312 bytes" in line and "13 of 416" in line for line in lines), lines
+    assert any("3 blocks of 216 bytes" in line and "program+0x" in line for line in lines)
+
+
+def test_blocks_of_known_hiders_are_no_leaks(tmp_path: Path, real: Command) -> None:
+    """The library of that name keeps its block by its complement only."""
+    hider = r"""
+#include <stdlib.h>
+static size_t hidden;
+void hide(void) { hidden = ~(size_t)malloc(4000); }
+"""
+    (tmp_path / "hider.c").write_text(hider)
+    for name in ("libfontconfig.so.1", "libother.so"):
+        subprocess.run(
+            ["gcc", "-shared", "-fPIC", "-g", "-o", str(tmp_path / name), "hider.c"],
+            cwd=tmp_path,
+            check=True,
+        )
+    source = (
+        PROLOGUE
+        + r"""
+void hide(void);
+static __attribute__((noinline)) void lose(void) { memset(malloc(64), 1, 64); } /* LOSE */
+int main(void) { hide(); lose(); scrub(); return 0; }
+"""
+    )
+    for name, leaked in (("libfontconfig.so.1", 64), ("libother.so", 4064)):
+        program = build(tmp_path, source, str(tmp_path / name), f"-Wl,-rpath,{tmp_path}")
+        document = report(real, tmp_path, [program])
+        assert document["direct"]["bytes"] == leaked
+
+
+def test_a_profile_for_pprof(real: Command, tmp_path: Path) -> None:
+    file = tmp_path / "leaks.pb.gz"
+    done = real.run("leaks", f"--pprof={file}", "--", build(tmp_path, PLANTED))
+    assert done.returncode == 0, done.stderr
+    assert b"direct_space" in gzip.decompress(file.read_bytes())
+
+
+def test_children_report_themselves(real: Command, tmp_path: Path) -> None:
+    source = (
+        PROLOGUE
+        + r"""
+static __attribute__((noinline)) void lose(size_t n) { memset(malloc(n), 1, n); }
+int main(void)
+{
+    lose(100);
+    if (fork() == 0) { lose(5000); scrub(); exit(0); }
+    wait(NULL);
+    scrub();
+    return 0;
+}
+"""
+    )
+    document = report(real, tmp_path, [build(tmp_path, source)])
+    assert document["processes"] == 2
+    assert document["direct"] == {"blocks": 3, "bytes": 5200}  # the child has the parent's, too
