@@ -396,8 +396,12 @@ static void listen_again(void)
         stop_listen(asked);
 }
 
-static void init_leaks(enum gc_leaks leaks)
+/* Of free and of leaks. */
+static void init_meanings(bool quarantines, enum gc_leaks leaks)
 {
+    gc.quarantines = gc.looks_at_frees = quarantines;
+    if (quarantines)
+        quarantine_init();
     gc.reports = leaks == LEAKS_REPORT;
     gc.keeps_leaks = leaks == LEAKS_KEEP || gc.reports;
     gc.watches = leaks == LEAKS_WATCH;
@@ -428,10 +432,7 @@ static bool init(const void *values)
     };
     pace_init(&pace);
     gc.collects = collects;
-    gc.quarantines = gc.looks_at_frees = quarantines;
-    if (quarantines)
-        quarantine_init();
-    init_leaks(leaks);
+    init_meanings(quarantines, leaks);
     if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
