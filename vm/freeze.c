@@ -2,9 +2,9 @@
  *
  * freeze.c: see freeze.h.
  *
- * A mark is the thread's pointer in one of a few words. A thread looks for a free word from one on
- * that its pointer chooses, so threads seldom meet. Marks are words and not counters, so that a
- * signal handler can tell its own thread's marks from those of others.
+ * A mark is the thread's pointer in one of a few words. A thread begins its search for a free word
+ * at a place that its pointer chooses, so threads seldom meet. Marks are words and not counters, so
+ * that a signal handler can tell its own thread's marks from those of others.
  */
 #include "vm/freeze.h"
 
@@ -108,8 +108,8 @@ static bool is_of_other_thread(uintptr_t mark)
 
 enum way { WAY_ORDINARY, WAY_FROZEN, WAY_BLOCKED };
 
-/* Which way a thread goes that has set a mark. A handler that interrupts its own thread's operation
- * goes the way of that, since fork cannot go on before it. */
+/* The way of a thread that has set its mark. A handler that interrupts an operation of its own
+ * thread goes the same way as the operation, because fork waits until that has ended. */
 static enum way way_in(uint32_t state, const _Atomic uintptr_t *mark)
 {
     uintptr_t self = current_thread();

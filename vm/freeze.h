@@ -93,9 +93,9 @@ void frozen_end(void);
  * processor, would make mappings that the thaw takes apart again. */
 void frozen_pause(void);
 
-/* By who has given back a lock that is waited for: lets the thread that freezes the heap have it.
- * The lock knows no queue, and a thread that takes it again at once would keep it for seconds. At
- * most a millisecond. */
+/* Called by a thread that has given back a lock for which others wait. Lets the thread that freezes
+ * the heap have the lock first: it has no queue, and a thread that takes it again at once would
+ * keep it for seconds. Waits a millisecond at most. */
 void freezing_pause(void);
 
 /* The calling thread is the one that forks, and the heap is frozen or thaws. */

@@ -16,6 +16,49 @@ static const size_t LEAF_BYTES = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_B
 granule_map_entry granule_map_first_leaf[1 << GRANULE_MAP_LEAF_BITS] __attribute__((common));
 static granule_map_entry *_Atomic spare_leaf = granule_map_first_leaf;
 
+/* Which part of each leaf of `owners` was ever written, for the first few leaves.
+ *
+ * [entered part] Every granule that was entered lies in the part of its leaf, or more leaves are in
+ * use than are noted. Writer: the thread that enters a granule, before it does. A part only grows,
+ * so the one that a stopped thread leaves is at worst too wide. */
+enum { NOTED_LEAVES = 8 };
+static struct entered {
+    _Atomic uint32_t leaf;      /* its index in the root; NO_LEAF: free. Changes once */
+    _Atomic uint32_t low, high; /* indices in the leaf */
+} entered[NOTED_LEAVES] = {[0 ... NOTED_LEAVES - 1] = {.leaf = 1 << GRANULE_MAP_ROOT_BITS,
+                                                       .low = 1 << GRANULE_MAP_LEAF_BITS}};
+static const uint32_t NO_LEAF = 1 << GRANULE_MAP_ROOT_BITS;
+static _Atomic bool more_leaves_than_noted;
+
+/* NULL: there is none, and none free. */
+static struct entered *entered_of(uint32_t leaf)
+{
+    for (struct entered *part = entered; part < entered + NOTED_LEAVES; part++) {
+        uint32_t present = atomic_load_explicit(&part->leaf, memory_order_relaxed);
+        if (present == leaf ||
+            (present == NO_LEAF &&
+             (atomic_compare_exchange_strong(&part->leaf, &present, leaf) || present == leaf)))
+            return part;
+    }
+    return NULL;
+}
+
+/* From index `low` of the leaf up to `high`. */
+static void widen_entered(uint32_t leaf, uint32_t low, uint32_t high)
+{
+    struct entered *part = entered_of(leaf);
+    if (!part) {
+        atomic_store_explicit(&more_leaves_than_noted, true, memory_order_relaxed);
+        return;
+    }
+    uint32_t old_low = atomic_load_explicit(&part->low, memory_order_relaxed);
+    uint32_t old_high = atomic_load_explicit(&part->high, memory_order_relaxed);
+    while (low < old_low && !atomic_compare_exchange_weak(&part->low, &old_low, low))
+        ;
+    while (high > old_high && !atomic_compare_exchange_weak(&part->high, &old_high, high))
+        ;
+}
+
 static granule_map_entry *take_leaf(void)
 {
     granule_map_entry *leaf = atomic_exchange_explicit(&spare_leaf, NULL, memory_order_relaxed);
@@ -82,6 +125,15 @@ static uintptr_t enter_in_leaf(granule_map_entry *leaf, uintptr_t start, uintptr
     return part_end;
 }
 
+/* [entered part], for the first leaf of a range that is about to be entered. */
+static void note_entered(uintptr_t start, uintptr_t end)
+{
+    size_t low = leaf_index(start), room = (1 << GRANULE_MAP_LEAF_BITS) - low;
+    size_t count = (end - start + GRANULE_BYTES - 1) / GRANULE_BYTES;
+    widen_entered((uint32_t)(start >> (GRANULE_BITS + GRANULE_MAP_LEAF_BITS)), (uint32_t)low,
+                  (uint32_t)(low + (count < room ? count : room)));
+}
+
 bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void *value)
 {
     uintptr_t address = (uintptr_t)start, end = address + bytes;
@@ -89,20 +141,44 @@ bool granule_map_enter(struct granule_map *map, void *start, size_t bytes, void 
         granule_map_entry *leaf = leaf_for(map, address, value != NULL);
         if (!leaf && value)
             return false;
+        if (map == &owners && value)
+            note_entered(address, end);
         address = enter_in_leaf(leaf, address, end, value);
     }
     return true;
 }
 
+/* The leaf from `from` on that comes first, and what of it to look at. False: there is none. */
+static bool next_leaf(uint32_t from, uint32_t *leaf, uint32_t *low, uint32_t *high)
+{
+    *leaf = NO_LEAF;
+    for (const struct entered *part = entered; part < entered + NOTED_LEAVES; part++) {
+        uint32_t each = atomic_load(&part->leaf);
+        if (each < from || each >= *leaf)
+            continue;
+        *leaf = each;
+        *low = atomic_load(&part->low);
+        *high = atomic_load(&part->high);
+    }
+    if (atomic_load(&more_leaves_than_noted)) {
+        *leaf = from;
+        *low = 0;
+        *high = 1 << GRANULE_MAP_LEAF_BITS;
+    }
+    return *leaf < NO_LEAF;
+}
+
 void granule_map_each_run(granule_map_visitor *visit, void *argument)
 {
     char *run = NULL, *end = NULL;
-    for (uintptr_t root = 0; root < 1 << GRANULE_MAP_ROOT_BITS; root++) {
+    uint32_t low, high;
+    for (uint32_t root = 0; next_leaf(root, &root, &low, &high); root++) { /* [entered part] */
         granule_map_entry *leaf = atomic_load_explicit(&owners.root[root], memory_order_acquire);
-        for (uintptr_t index = 0; leaf && index < 1 << GRANULE_MAP_LEAF_BITS; index++) {
+        for (uintptr_t index = low; leaf && index < high; index++) {
             if (!atomic_load_explicit(&leaf[index], memory_order_relaxed))
                 continue;
-            char *granule = (char *)((root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);
+            char *granule =
+                (char *)(((uintptr_t)root << GRANULE_MAP_LEAF_BITS | index) << GRANULE_BITS);
             if (run && granule != end)
                 visit(argument, run, (size_t)(end - run));
             if (granule != end)

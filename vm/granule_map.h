@@ -81,7 +81,8 @@ static inline bool granule_map_set(void *start, size_t bytes, void *owner)
     return granule_map_enter(&owners, start, bytes, owner);
 }
 
-/* Visits every maximal run of granules of the heaps, in order of address. */
+/* Visits every maximal run of granules of the heaps, in order of address. Takes time by the extent
+ * of the heaps, not of the address space. */
 typedef void granule_map_visitor(void *argument, char *start, size_t bytes);
 void granule_map_each_run(granule_map_visitor *visit, void *argument);
 

@@ -31,8 +31,8 @@ struct fast_table {
     _Atomic uint64_t *live_bits;
     /* Where the word for address 0 would be, so that a block's is found without `base`. */
     uintptr_t live_origin;
-    /* Of the thread heap that owns the slab. NULL: no slab, an abandoned one, or one whose remote
-     * frees wait: its owning thread must look at them to find a second free. */
+    /* By granule: the bin of the thread heap that owns the slab. NULL: no slab, an abandoned one,
+     * or one whose remote frees wait: its owning thread must look at them to find a second free. */
     struct bin *_Atomic *bins;
     /* How many granules of the window `bins` covers, from its front. Grows; writer: the holder of
      * the heap's lock. An entry is mapped before it is counted. */

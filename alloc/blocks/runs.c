@@ -207,7 +207,7 @@ static void merge_and_insert(struct runs *runs, struct free_run *run)
 
 /* Taking. */
 
-/* Of the two ends of a run the one with more contents, or with less. */
+/* Whether to take from a run's end: the wish is for the side with more contents, or with less. */
 static bool wants_end(const struct free_run *run, size_t granules, enum run_wish wish)
 {
     const char *end = end_of(run);

@@ -191,7 +191,7 @@ static bool is_live_of_other_thread(const struct slab *slab, const void *block, 
     return exact && unit_is_live(fast_table_unit(block));
 }
 
-/* Of a block that is of no slab. */
+/* Frees what lies in no slab. */
 static __attribute__((noinline, cold)) void free_outside(void *block)
 {
     const struct owner *owner = granule_map_get(block);

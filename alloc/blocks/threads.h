@@ -11,7 +11,7 @@
 int32_t local_free_limit(size_t block_bytes);
 /* False for a thread that has ended as far as we know, or without memory for a record. */
 bool start_thread(void);
-/* Of the threads that have none of their own. NULL: no memory. With common_lock held. */
+/* The heap of the threads that have none of their own. NULL: no memory. With common_lock held. */
 struct thread_heap *common_heap(void);
 /* A slab without a thread that has a free block, as this thread's. NULL: there is none. No lock
  * held. */

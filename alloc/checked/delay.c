@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vm/metadata.h"
+#include "vm/random.h"
 
 /* Every one that there is; they are never given back. A push needs no lock. */
 static struct delay *_Atomic all;
@@ -16,7 +17,7 @@ void delay_start(void)
     struct delay *made = metadata_alloc(sizeof *made);
     if (!made)
         return;
-    made->random = __builtin_ia32_rdtsc() * UINT64_C(0x9E3779B97F4A7C15) ^ (uintptr_t)made;
+    made->random = random_seed();
     made->next = atomic_load(&all);
     while (!atomic_compare_exchange_weak(&all, &made->next, made))
         ;

@@ -14,13 +14,14 @@
 #include <stdint.h>
 
 #include "alloc/blocks/slabs.h"
+#include "vm/random.h"
 
 enum { DELAYED = 32 };
 
 /* A thread heap's, for good. */
 struct delay {
     struct delay *next; /* of all */
-    uint64_t random;
+    uint64_t random;    /* a sequence (vm/random.h) */
     void *blocks[DELAYED];
 };
 
@@ -31,15 +32,11 @@ void delay_thread_exit(void);
 /* So do those of the threads that the child does not have. Before their slabs are abandoned. */
 void delay_fork_child(void);
 
-/* Six bits and more that a thread's next allocation depends on (Knuth's MMIX generator; its high
- * bits are the good ones). Zero before the thread's first free. */
+/* 24 bits that a thread's next allocation depends on. Zero before the thread's first free. */
 static inline unsigned delay_random(void)
 {
     struct delay *delay = thread_heap->delay;
-    if (!delay)
-        return 0;
-    delay->random = delay->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(delay->random >> 40);
+    return delay ? random_step(&delay->random) : 0;
 }
 
 /* A dead block of the thread's, of that bin. */

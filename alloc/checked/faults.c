@@ -13,7 +13,7 @@
 #include "alloc/checked/report.h"
 #include "vm/syscall.h"
 
-/* Of the error code of a page fault: Intel SDM volume 3, 4.7. */
+/* Bits of a page fault's error code (Intel SDM volume 3, 4.7). */
 enum { FAULT_IS_WRITE = 1 << 1, FAULT_IS_FETCH = 1 << 4 };
 
 static struct kernel_action programs;

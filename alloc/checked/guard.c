@@ -26,27 +26,20 @@
 #include "alloc/blocks/heap.h"
 #include "alloc/checked/faults.h"
 #include "alloc/checked/pool.h"
-#include "alloc/checked/random.h"
 #include "alloc/checked/report.h"
+#include "vm/random.h"
 
 static uint64_t one_in;
-static _Atomic uint64_t random_state;
+static _Atomic uint64_t draws; /* the sequence of random numbers; written at start and fork too */
 
 /* The thread's allocations up to its next sample, that one counted; then 0. A thread begins at 0,
  * and so is below it at its first. */
 enum { NOT_BEGUN = 0, ENDED = 0 };
 static __thread int32_t until_sample;
 
-static uint64_t draw(void)
-{
-    const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
-    return mix_bits(atomic_fetch_add_explicit(&random_state, golden, memory_order_relaxed));
-}
-
-/* Below `limit`, which is below 2^32. */
 static int32_t draw_below(uint64_t limit)
 {
-    return (int32_t)((draw() >> 32) * limit >> 32);
+    return (int32_t)random_reduce(random_draw_shared(&draws), limit);
 }
 
 /* For an allocation at which the countdown has ended. */
@@ -71,7 +64,7 @@ static inline bool is_due(void)
 
 static void *alloc_sampled(size_t alignment, size_t size)
 {
-    return is_sampled() ? pool_alloc(alignment, size, draw()) : NULL;
+    return is_sampled() ? pool_alloc(alignment, size, random_draw_shared(&draws)) : NULL;
 }
 
 static __attribute__((noinline)) void *alloc_at_sample(size_t size)
@@ -162,7 +155,7 @@ static void guard_statistics(statistic_visitor *visit, void *argument)
 /* Parent and child, and the next child, do not sample alike. */
 static void guard_fork_child(void)
 {
-    random_state ^= mix_bits(__builtin_ia32_rdtsc());
+    draws = random_seed();
     until_sample = NOT_BEGUN;
     faults_fork_child();
     blocks_fork_child();
@@ -177,7 +170,7 @@ static bool guard_init(const void *options)
 {
     const struct guard_options *chosen = options;
     one_in = chosen->one_in;
-    random_state = random_start(0) ^ random_start(1);
+    draws = random_seed();
     report_init(false, chosen->reports);
     pool_init(chosen->slots);
     faults_init();

@@ -8,12 +8,11 @@
 #include <string.h>
 
 #include "alloc/allocator.h"
-#include "alloc/checked/random.h"
 #include "alloc/checked/report.h"
 #include "vm/granule_map.h"
 #include "vm/owner.h"
 
-/* The lowest bits of a state. Of a FREED slot the others are a number that grows with each free. */
+/* The lowest bits of a state. A FREED slot's others are a number that grows with each free. */
 enum slot_state { FREED, HELD, LIVE, LOOKED_AT, STATE_BITS = 2, STATE_MASK = 3 };
 enum { BESIDE_BYTE = 0xC5, AT_START_ONE_IN = 4 };
 

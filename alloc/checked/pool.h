@@ -30,7 +30,7 @@
 #include "alloc/heap.h"
 #include "vm/pages.h"
 
-/* Of the whole pool: how many blocks it has, live and freed. Before any other function. */
+/* Makes the pool, with room for so many blocks, live and freed. Called before all others. */
 enum { POOL_LEAST = 4, POOL_MOST = 65536 };
 void pool_init(size_t slots);
 

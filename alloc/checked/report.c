@@ -4,17 +4,16 @@
  */
 #include "alloc/checked/report.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "vm/fork_chain.h"
+#include "vm/kernel/maps.h"
 #include "vm/lock.h"
 #include "vm/message.h"
-#include "vm/syscall.h"
 
-enum { LINE_BYTES = 512, CHUNK_BYTES = 1024, REPORT_BYTES = 4096 };
+enum { PATH_BYTES = 512, REPORT_BYTES = 4096 };
 
 static bool goes_on;
 static uint64_t most_reports;
@@ -26,7 +25,7 @@ static struct lock lock = LOCK_INITIALIZER(RANK_PAGES);
 static struct {
     char text[REPORT_BYTES];
     size_t bytes;
-    char path[LINE_BYTES], line[LINE_BYTES], chunk[CHUNK_BYTES]; /* of the list of mappings */
+    char path[PATH_BYTES], maps[MAPS_LINE_BYTES];
 } report;
 
 void report_init(bool on_error_report, uint64_t most)
@@ -62,79 +61,31 @@ static void add(struct message *message)
     message->length = 0;
 }
 
-/* Which file an address lies in, by /proc/self/maps: a line at a time, each
- *
- *     START-END PERMISSIONS OFFSET DEVICE INODE       PATH
- */
+/* Which file an address lies in. */
 
 struct file_of_address {
     uintptr_t address, start; /* where the file's first mapping begins */
     bool found;               /* report.path is it; until then it is that of the last lines */
 };
 
-static uintptr_t hexadecimal(const char **text)
+/* False: the address lies there. A path may be cut. */
+static bool look_at_mapping(void *argument, const char *line, const struct mapping *mapping)
 {
-    uintptr_t number = 0;
-    for (;; ++*text) {
-        unsigned char c = (unsigned char)**text;
-        if (c >= '0' && c <= '9')
-            number = number << 4 | (c - '0');
-        else if (c >= 'a' && c <= 'f')
-            number = number << 4 | (c - 'a' + 10);
-        else
-            return number;
+    struct file_of_address *file = argument;
+    const char *name = mapping_name_begins(mapping, "/") ? mapping->name : "";
+    (void)line;
+    if (strncmp(name, report.path, sizeof report.path - 1) != 0) {
+        file->start = mapping->start;
+        strncpy(report.path, name, sizeof report.path - 1);
     }
-}
-
-/* True: the address lies there. */
-static bool look_at_line(struct file_of_address *file)
-{
-    const char *rest = report.line;
-    uintptr_t start = hexadecimal(&rest);
-    if (*rest == '-')
-        rest++;
-    uintptr_t end = hexadecimal(&rest);
-    const char *name = strchr(rest, '/');
-    if (!name)
-        name = "";
-    if (strcmp(name, report.path) != 0) {
-        file->start = start;
-        strcpy(report.path, name);
-    }
-    file->found = file->address >= start && file->address < end && *name;
-    return file->found;
-}
-
-/* Adds what was read to the line; true as soon as the address is found. */
-static bool look_at_chunk(struct file_of_address *file, size_t length, size_t *used)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (report.chunk[i] != '\n') {
-            if (*used < LINE_BYTES - 1)
-                report.line[(*used)++] = report.chunk[i];
-            continue;
-        }
-        report.line[*used] = '\0';
-        *used = 0;
-        if (look_at_line(file))
-            return true;
-    }
-    return false;
+    file->found = file->address >= mapping->start && file->address < mapping->end && *name;
+    return !file->found;
 }
 
 static void find_file(struct file_of_address *file)
 {
-    size_t used = 0;
     report.path[0] = '\0';
-    long maps = SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    if (syscall_failed(maps))
-        return;
-    for (;;) {
-        long length = SYSCALL_3(SYS_read, maps, report.chunk, sizeof report.chunk);
-        if (length <= 0 || look_at_chunk(file, (size_t)length, &used))
-            break;
-    }
-    SYSCALL_1(SYS_close, maps);
+    maps_each_line(report.maps, sizeof report.maps, look_at_mapping, file);
 }
 
 static void add_site(struct message *message, const char *what, const void *site)

@@ -47,7 +47,7 @@ enum report_severity { REPORT_ONLY, REPORT_FATAL };
  * counted. */
 void report_init(bool on_error_report, uint64_t most);
 
-/* Says it, and aborts if the misuse is fatal and the options let it. function: "free"; site: whence
+/* Says it, and aborts if the misuse is fatal and the options let it. function: "free"; site: where
  * it was called, or NULL. facts: of the block, or of the nearest one; may be NULL. */
 void report_misuse(enum report_severity severity, const char *function, const void *address,
                    const char *fault, const struct block_facts *facts, const void *site)

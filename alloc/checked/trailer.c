@@ -4,7 +4,7 @@
  */
 #include "alloc/checked/trailer.h"
 
-#include "alloc/checked/random.h"
+#include "vm/random.h"
 
 struct trailer_secret trailer_secret;
 
@@ -20,7 +20,7 @@ static uint64_t inverse_of(uint64_t odd)
 
 void trailer_init(void)
 {
-    trailer_secret.address_factor = random_start(0) | 1;
-    trailer_secret.factor = random_start(1) | 1;
+    trailer_secret.address_factor = random_seed() | 1;
+    trailer_secret.factor = random_seed() | 1;
     trailer_secret.inverse = inverse_of(trailer_secret.factor);
 }

@@ -22,7 +22,7 @@
  * Zero in memory is no trailer: the slot has not been handed out since its slab was made.
  *
  * Writer: whoever allocates or frees the block, whole words. A word that was a trailer once stays
- * one, so any thread may look at a neighbour's at any time: [always a trailer].
+ * one, so any thread may look at a neighbour's at any time: [always a trailer] (checked.h).
  */
 #ifndef ALLOTROPE_ALLOC_CHECKED_TRAILER_H
 #define ALLOTROPE_ALLOC_CHECKED_TRAILER_H

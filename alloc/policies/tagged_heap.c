@@ -145,7 +145,7 @@ static uint64_t tag_behind(const char *function, const void *payload, size_t byt
     return opened;
 }
 
-/* Of a free block, whose tags must agree, the size that `opened`, one of them, says. */
+/* The size of a free block, by `opened`, one of its tags. Both tags must agree. */
 static size_t free_block_bytes(const char *block, uint64_t opened)
 {
     const char *upper = block + tag_size(opened) - TAG_BYTES;

@@ -50,7 +50,7 @@ static uint64_t oldest_batch(const struct queue *queue)
     return oldest;
 }
 
-/* Of those that nobody works on and that have something to do, the one furthest behind; or
+/* The one furthest behind, among those that nobody works on and that have something to do; or
  * NULL. */
 static struct simulation *furthest_behind(const struct queue *queue)
 {

@@ -25,10 +25,10 @@
 #include <time.h>
 
 #include "shim/configuration/environment.h"
-#include "shim/observers/proc_maps.h"
 #include "shim/observers/stack_trace.h"
 #include "shim/route/start.h"
 #include "trace/protocol/event_pool.h"
+#include "vm/kernel/maps.h"
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
@@ -148,16 +148,16 @@ static bool enter_process(void)
 /* Sends /proc/self/maps, by which the reader names return addresses. */
 static void send_maps(void)
 {
-    long maps = proc_maps_open();
+    long maps = maps_open();
     size_t length = EVENT_BUFFER_BYTES;
     uint32_t number;
     for (uint64_t sequence = 0; length == EVENT_BUFFER_BYTES && take_buffer(&number); sequence++) {
         label_buffer(number, EVENT_BUFFER_MAPS, 0, sequence);
-        length = proc_maps_read(maps, (char *)event_buffer_words(pool, number), EVENT_BUFFER_BYTES);
+        length = maps_read(maps, (char *)event_buffer_words(pool, number), EVENT_BUFFER_BYTES);
         pool->buffer[number].bytes = (uint32_t)length;
         hand_over(&pool->buffer[number]);
     }
-    proc_maps_close(maps);
+    maps_close(maps);
 }
 
 /* At the first event of a process or of a forked child, which has one thread then. */

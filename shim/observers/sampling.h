@@ -11,13 +11,15 @@
  *   | .....x.... | .x........ | ........x. |      x: the byte drawn; from one to the next: `left`
  *
  * A period's length, the rate, may change at any time, as long as it does not depend on draws to
- * come.
+ * come. `random` is a sequence of vm/random.h.
  */
 #ifndef ALLOTROPE_SHIM_OBSERVERS_SAMPLING_H
 #define ALLOTROPE_SHIM_OBSERVERS_SAMPLING_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "vm/random.h"
 
 /* Of one thread. All zero: not begun. */
 struct sampling {
@@ -28,26 +30,10 @@ struct sampling {
 
 enum { COARSEST_RATE = 1 << 30 };
 
-/* xorshift64*; the state is never 0 (Vigna, "An experimental exploration of Marsaglia's xorshift
- * generators, scrambled", 2016). */
-static inline uint64_t sample_random(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-/* A number below `limit`. */
-static inline uint32_t sample_below(uint32_t limit, uint64_t *random)
-{
-    return (uint32_t)((sample_random(random) >> 32) * limit >> 32);
-}
-
 /* Draws a byte of the next period. */
 static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
-    uint32_t drawn = sample_below(rate, random);
+    uint32_t drawn = random_reduce(random_draw(random), rate);
     sampling->left += sampling->rest + drawn + 1;
     sampling->rest = rate - drawn - 1;
     sampling->rate = rate;
@@ -57,7 +43,7 @@ static inline void sampling_draw(struct sampling *sampling, uint32_t rate, uint6
  * it, or is passed over. */
 static inline void sampling_coarsen(struct sampling *sampling, uint32_t rate, uint64_t *random)
 {
-    if (sample_below(rate, random) < sampling->rate)
+    if (random_reduce(random_draw(random), rate) < sampling->rate)
         sampling->rate = rate;
     else
         sampling_draw(sampling, rate, random);

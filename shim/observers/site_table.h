@@ -61,7 +61,7 @@ struct site_table {
     double live_bytes, peak_bytes;
     uint64_t epoch;
     uint64_t lost; /* samples that there was no memory for */
-    /* Of what was freed, by how long it lived: from 2^i ticks to below 2^(i+1); 0 and 1 in the
+    /* What was freed, by how long it lived: from 2^i ticks to below 2^(i+1); 0 and 1 in the
      * first. */
     struct tally lifetimes[LIFETIME_BUCKETS];
     /* How many sampled blocks fall on each index; a count that reaches 255 stays there. */

@@ -31,7 +31,6 @@
 
 #include "shim/configuration/environment.h"
 #include "shim/observers/leaks.h"
-#include "shim/observers/proc_maps.h"
 #include "shim/observers/sampling.h"
 #include "shim/observers/site_table.h"
 #include "shim/observers/stack_trace.h"
@@ -43,10 +42,12 @@
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
+#include "vm/kernel/maps.h"
 #include "vm/lock.h"
 #include "vm/message.h"
 #include "vm/number.h"
 #include "vm/pages.h"
+#include "vm/random.h"
 
 enum { DEFAULT_FRAMES = 32 };
 
@@ -82,9 +83,10 @@ static struct {
     uintptr_t kernel_code;            /* the vDSO */
     uint64_t frames;
     _Atomic uint32_t rate;
-    uint64_t started_ticks;    /* of the processor's time-stamp counter */
-    uint64_t started, peak_at; /* nanoseconds, of the monotonic clock and since then */
-    struct lock lock;          /* of what follows */
+    _Atomic uint64_t sequences; /* each word of it starts a sequence, for one sample */
+    uint64_t started_ticks;     /* of the processor's time-stamp counter */
+    uint64_t started, peak_at;  /* nanoseconds, of the monotonic clock and since then */
+    struct lock lock;           /* of what follows */
     uint64_t samples;
     uint32_t work;        /* of this batch */
     uint64_t batch_began; /* nanoseconds of the process's time */
@@ -103,20 +105,7 @@ static __thread struct {
 /* One word, since the threads' memory is scarce. hidden: as in struct sampled_block. */
 static uint64_t last_word(uintptr_t hidden)
 {
-    return hidden ^ thread.sampling.left * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-/* The state of a generator that draws once: they differ from draw to draw, of any thread
- * (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014, figure 13). */
-static uint64_t draw_seed(void)
-{
-    static _Atomic uint64_t count;
-    uint64_t word =
-        atomic_fetch_add_explicit(&count, UINT64_C(0x9E3779B97F4A7C15), memory_order_relaxed);
-    word += sites.started_ticks;
-    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (word ^ word >> 31) | 1;
+    return hidden ^ thread.sampling.left * RANDOM_GAMMA;
 }
 
 static double between(double least, double number, double most)
@@ -275,7 +264,7 @@ static __attribute__((noinline)) void countdown_ended(const void *block, size_t 
     if (!block || thread.is_sampling)
         return;
     thread.is_sampling = true;
-    uint64_t random = draw_seed();
+    uint64_t random = random_draw_shared(&sites.sequences);
     double weight = sampling_weight(&thread.sampling, size, sites.rate, &random);
     if (weight > 0) {
         take_sample(block, size, weight, frame);
@@ -430,6 +419,7 @@ static struct route start(const struct configuration *configuration, struct rout
     sites.configuration = configuration;
     sites.started = monotonic_ns();
     sites.started_ticks = __builtin_ia32_rdtsc();
+    sites.sequences = random_seed();
     sites.batch_began = process_ns();
     sites.affordable = FINEST_RATE;
     sites.is_rate_given = environment_get("ALLOTROPE_SITES_RATE") != NULL;
@@ -511,27 +501,20 @@ static void write_lifetimes(struct json *json)
     json_end_array(json);
 }
 
+static bool write_if_code(void *json, const char *line, const struct mapping *mapping)
+{
+    if (mapping->readable && mapping->executable && !mapping->writable)
+        json_string(json, NULL, line);
+    return true;
+}
+
 /* The mappings that hold code. */
 static void write_maps(struct json *json)
 {
-    static char buffer[8192];
-    size_t length = 0, got;
-    long maps = proc_maps_open();
+    static char buffer[2 * MAPS_LINE_BYTES];
     json_begin_array(json, "maps");
-    while ((got = proc_maps_read(maps, buffer + length, sizeof buffer - length)) > 0) {
-        length += got;
-        char *line = buffer, *end;
-        while ((end = memchr(line, '\n', length - (size_t)(line - buffer)))) {
-            *end = '\0';
-            if (strstr(line, "r-xp"))
-                json_string(json, NULL, line);
-            line = end + 1;
-        }
-        length -= (size_t)(line - buffer);
-        memmove(buffer, line, length);
-    }
+    maps_each_line(buffer, sizeof buffer, write_if_code, json);
     json_end_array(json);
-    proc_maps_close(maps);
 }
 
 /* Always JSON: stack traces are for programs. */

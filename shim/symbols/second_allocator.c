@@ -30,7 +30,7 @@
 extern __typeof__(dlsym) dlsym __attribute__((weak)); /* a static program has none */
 extern __typeof__(dladdr) dladdr __attribute__((weak));
 
-/* Of each library one function that is sure to be there. */
+/* One function of each library, which is sure to be there. */
 extern void mallocx(void) __attribute__((weak));
 extern void tc_malloc(void) __attribute__((weak));
 extern void mi_malloc(void) __attribute__((weak));

@@ -291,12 +291,62 @@ def test_a_running_process_is_asked_and_growth_is_shown(real: Command, tmp_path:
     assert "7 blocks" in " ".join(server.end().split())
 
 
+POINTED = (
+    PROLOGUE
+    + r"""
+struct node *global_head; /* the first of three */
+static __attribute__((noinline)) struct node *make(void) { return calloc(1, sizeof(struct node)); }
+static __attribute__((noinline)) void plant(char *text)
+{
+    global_head = make();
+    global_head->next = make();
+    global_head->next->next = make();
+    sprintf(text, "%p %p", (void *)global_head->next->next, (void *)make());
+}
+int main(void)
+{
+    char line[100];
+    plant(line);
+    scrub();
+    puts(line);
+    fflush(stdout);
+    return fgets(line, sizeof line, stdin) != NULL;
+}
+"""
+)
+
+
+def test_who_points_to_a_block(real: Command, tmp_path: Path) -> None:
+    command = real.start(
+        "leaks", "--", build(tmp_path, POINTED), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert command.stdout is not None
+    last, lost = command.stdout.readline().split()
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    pid = children.read_text().split()[0]
+    done = real.run("leaks", "--address", hex(int(last, 16) + 5), pid)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "5 bytes into a live block of 32 B" in lines[0] and "make (source.c:" in lines[0]
+    assert "0 bytes into a live block of 32 B" in lines[1]
+    assert "a path from a root" in done.stdout and "/program\n" in done.stdout
+    assert done.stdout.count("\n    to a live block") == 3
+    assert f"at {last}, allocated at make" in lines[-1]
+    done = real.run("leaks", "--address", lost, pid)
+    assert "it is lost" in done.stdout and "pointed to at" not in done.stdout
+    done = real.run("leaks", "--address", "0x10", pid)
+    assert "no live block" in done.stdout
+    command.communicate(timeout=HANG)
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
         ((), "no command given"),
         (("1",), "process 1"),
         (("4711", "--json", "x"), "options stand before"),
+        (("--address", "0x10", "true"), "--address needs PID"),
+        (("--address", "x", "1"), "'x' is no number"),
         (("-a", "bsd", "true"), "-a"),
         (("-a", "gc:leaks=keep", "true"), "leaks="),
         (("--suppressions", "/nowhere/x", "true"), "cannot read /nowhere/x"),

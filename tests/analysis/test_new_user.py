@@ -75,6 +75,7 @@ def folder(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("input", "data", "words"):
         (place / name).write_text("some words\n" * 20)
     (place / "fill.awk").write_text("{ kept[NR] = $0 }\n")
+    (place / "known").write_text("some_function\n")
     (place / "Makefile").write_text("all:\n\t./program\n")
     (place / "programs.toml").write_text(SUITE.format(folder=place))
     (place / "bin").mkdir()
@@ -88,6 +89,7 @@ def folder(real: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["compare", "--rounds", "2", "-a", "glibc", "--json", "new.json", "--", "./program"],
         ["sites", "--json", "before.json", "--", "./program"],
         ["sites", "--json", "after.json", "--", "./program"],
+        ["leaks", "--json", "leaks.json", "--", "./program"],
     ):
         done = real.run(*line, cwd=place)
         assert done.returncode == 0, done.stderr
@@ -153,7 +155,8 @@ def test_an_example_works_as_it_is_printed(folder: Path, word: str, line: str) -
     text = shortened(line)
     running = None
     if re.search("4711|1234", line):
-        words = ["sites", "-a", "blocks", "--", "sleep", MOST_SECONDS]
+        watched = ["leaks"] if word == "leaks" else ["sites", "-a", "blocks"]
+        words = [*watched, "--", "sleep", MOST_SECONDS]
         running = Command(BUILD).start(*words, stderr=subprocess.DEVNULL, cwd=folder)
         text = re.sub("4711|1234", str(the_child(running.pid)), text)
     try:

@@ -36,7 +36,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "alloc/layers": {"vm", "alloc"},
     "alloc/presets": {"vm", "alloc", "alloc/policies", "alloc/layers"},
     "alloc/blocks": {"vm", "alloc"},
-    "alloc/checked": {"vm", "alloc", "alloc/blocks"},
+    "alloc/checked": VM | {"alloc", "alloc/blocks"},
     "gc/world": VM | {"trace/protocol"},
     "gc/mark": VM | {"alloc/blocks", "gc/world"},
     "gc/cycle": VM | {"alloc", "alloc/blocks", "gc/world", "gc/mark"},

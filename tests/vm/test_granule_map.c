@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "vm/granule_map.h"
+#include "vm/pages.h"
 
 static struct granule_map map;
 static int one, two; /* only their addresses are used */
@@ -138,6 +139,59 @@ static void test_runs_of_all_heaps_are_whole_and_in_order(void **state)
     assert_int_equal(runs.run[2].bytes, 2 * GRANULE_BYTES);
 }
 
+static size_t touched_bytes(const void *start, size_t bytes)
+{
+    uintptr_t first = round_down((uintptr_t)start, PAGE_BYTES);
+    return pages_resident((void *)first, round_up((uintptr_t)start + bytes, PAGE_BYTES) - first);
+}
+
+/* Of the map, the first leaf included: what was read or written. */
+static size_t touched_bytes_of_map(void)
+{
+    return touched_bytes(&owners, sizeof owners) +
+           touched_bytes(granule_map_first_leaf,
+                         sizeof *granule_map_first_leaf << GRANULE_MAP_LEAF_BITS);
+}
+
+static void look_at_small_heaps(void *argument)
+{
+    struct runs runs = {0};
+    (void)argument;
+    char *window = at(1000 * LEAF_REACH), *top = at(((uintptr_t)1 << 47) - 200 * GRANULE_BYTES);
+    require(granule_map_set(window, 3 * GRANULE_BYTES, &one));
+    require(granule_map_set(top, GRANULE_BYTES, &one));
+    size_t touched = touched_bytes_of_map();
+    require(touched > 0);
+    granule_map_each_run(note_run, &runs);
+    require(runs.count == 2 && runs.run[0].start == window && runs.run[1].start == top);
+    require(touched_bytes_of_map() == touched);
+}
+
+/* Statistics look at each new peak. In a process of its own, as the first user of the map. */
+static void test_a_look_at_small_heaps_reads_no_empty_part_of_the_map(void **state)
+{
+    (void)state;
+    assert_child_succeeds(look_at_small_heaps, NULL);
+}
+
+static void look_at_many_leaves(void *argument)
+{
+    (void)argument;
+    for (uintptr_t leaf = 1; leaf <= 20; leaf++) {
+        struct runs runs = {0};
+        require(granule_map_set(at(leaf * 100 * LEAF_REACH), GRANULE_BYTES, &one));
+        granule_map_each_run(note_run, &runs);
+        require(runs.count == leaf && runs.run[0].start == at(100 * LEAF_REACH));
+    }
+}
+
+/* More than the map notes parts of. */
+static void test_heaps_in_any_number_of_leaves_are_visited(void **state)
+{
+    (void)state;
+    assert_child_succeeds(look_at_many_leaves, NULL);
+}
+
 enum { THREADS = 4, LEAVES = 64 };
 
 static void *enter_granules(void *argument)
@@ -191,6 +245,8 @@ static void test_no_memory_for_a_leaf_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_look_at_small_heaps_reads_no_empty_part_of_the_map),
+        cmocka_unit_test(test_heaps_in_any_number_of_leaves_are_visited),
         cmocka_unit_test(test_an_empty_map_knows_nothing),
         cmocka_unit_test(test_all_granules_that_a_range_touches_are_entered),
         cmocka_unit_test(test_neighbours_keep_their_own),

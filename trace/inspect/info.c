@@ -78,7 +78,7 @@ static void put_regions(struct json *json, const struct census *census)
     json_close_list(json);
 }
 
-/* Also of a damaged trace: that it is damaged stands beside what there is. */
+/* A damaged trace is described as far as it can be read; `error` says what is wrong with it. */
 int inspect_info(struct trace_reader *reader, int64_t file_bytes)
 {
     struct census census;

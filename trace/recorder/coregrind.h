@@ -27,7 +27,7 @@ extern Addr VG_(brk_base);
 extern Addr VG_(brk_limit);
 extern Addr VG_(clstk_start_base);
 extern Addr VG_(clstk_end);
-/* Of the translator, which reads it at every translation. */
+/* A variable of the translator, which reads it at every translation. */
 extern VexControl vex_control;
 
 #endif

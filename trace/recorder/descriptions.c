@@ -14,10 +14,10 @@
 
 #include "trace/recorder/ring.h"
 
-/* By header number; a superblock has one for itself and one for each exit. */
+/* Superblocks by header number. A superblock has a number for itself and one for each exit. */
 static XArray *superblocks;
 
-static WordFM *functions; /* name of object and function -> id + 1 */
+static WordFM *functions; /* "object|function" -> id, from 1 */
 static UInt function_count;
 
 static Word compare_strings(UWord first, UWord second)

@@ -146,7 +146,7 @@ void dirty_clean(enum dirty_consumer consumer, uintptr_t start, uintptr_t end)
     }
 }
 
-/* Of the part's pages those that are dirty, in the place of their bits. */
+/* The dirty pages of the part, each as the bit in its place. */
 static uint64_t dirty_bits(const struct part *part, enum dirty_consumer consumer)
 {
     if (!part->leaf)

@@ -365,30 +365,6 @@ static bool grow_buffers(size_t text_bytes)
     return maps.text && maps.mappings;
 }
 
-/* "start-end rwxp offset device inode   name" */
-static const char *parse_line(const char *at, const char *end, struct mapping *mapping)
-{
-    const char *line_end = memchr(at, '\n', (size_t)(end - at));
-    if (!line_end)
-        line_end = end;
-    read_hexadecimal(&at, &mapping->start);
-    at++;
-    read_hexadecimal(&at, &mapping->end);
-    mapping->readable = at[1] == 'r';
-    mapping->writable = at[2] == 'w';
-    mapping->executable = at[3] == 'x';
-    mapping->shared = at[4] == 's';
-    at += 6;
-    for (int field = 0; field < 3; field++) /* offset, device, inode */
-        while (at < line_end && *at++ != ' ')
-            ;
-    while (at < line_end && *at == ' ')
-        at++;
-    mapping->name = at;
-    mapping->name_length = (size_t)(line_end - at);
-    return line_end < end ? line_end + 1 : end;
-}
-
 bool process_read_mappings(const struct mapping **mappings, size_t *count)
 {
     enum { FIRST_BYTES = 256 << 10 };
@@ -402,7 +378,7 @@ bool process_read_mappings(const struct mapping **mappings, size_t *count)
         return false;
     maps.count = 0;
     for (const char *at = maps.text, *end = at + length; at < end;)
-        at = parse_line(at, end, &maps.mappings[maps.count++]);
+        at = mapping_parse(at, end, &maps.mappings[maps.count++]);
     *mappings = maps.mappings;
     *count = maps.count;
     return maps.count > 0;
@@ -424,15 +400,4 @@ const struct mapping *process_mapping_at(uintptr_t address)
 bool process_may_be_touched(const struct mapping *mapping)
 {
     return mapping->readable && !mapping->shared && !mapping_name_begins(mapping, "/");
-}
-
-bool mapping_is_named(const struct mapping *mapping, const char *name)
-{
-    return mapping->name_length == strlen(name) && mapping_name_begins(mapping, name);
-}
-
-bool mapping_name_begins(const struct mapping *mapping, const char *beginning)
-{
-    size_t length = strlen(beginning);
-    return mapping->name_length >= length && memcmp(mapping->name, beginning, length) == 0;
 }

@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "vm/kernel/maps.h"
+
 /* Opens /proc. False where there is none, or it is of another namespace of processes and so names
  * the threads by other numbers than the process does. */
 bool process_open(void);
@@ -59,27 +61,14 @@ bool process_each_descriptor(const char *target, bool (*each)(void *argument, co
 /* How many of the processors that the process may use have nothing to run. */
 unsigned process_idle_processors(void);
 
-/* One line of the process's maps. */
-struct mapping {
-    uintptr_t start, end;
-    bool readable, writable, executable, shared;
-    const char *name; /* "" without one; up to the end of the line */
-    size_t name_length;
-};
-
 /* All mappings, in order of address, in the collector's own memory until the next call. False:
  * they cannot be read. The world is stopped, so they stay true. */
 bool process_read_mappings(const struct mapping **mappings, size_t *count);
 
-/* Of those, the first that does not end before `address`, which lies below the last one's end. */
+/* The first of those mappings that ends above `address`; the last one must. */
 const struct mapping *process_mapping_at(uintptr_t address);
 
 /* Whether the heap's memory is still there as the heap has made it: readable, and neither a file's,
  * which may be cut short, nor shared. */
 bool process_may_be_touched(const struct mapping *mapping);
-
-/* Whether name is what is given. */
-bool mapping_is_named(const struct mapping *mapping, const char *name);
-bool mapping_name_begins(const struct mapping *mapping, const char *beginning);
-
 #endif

@@ -15,7 +15,7 @@
 #include "vm/pages.h"
 #include "vm/syscall.h"
 
-/* Of an entry of the file. */
+/* Bits of an entry of pagemap. */
 static const uint64_t ENTRY_PRESENT = UINT64_C(1) << 63, ENTRY_SWAPPED = UINT64_C(1) << 62,
                       ENTRY_FILE = UINT64_C(1) << 61;
 

@@ -16,8 +16,8 @@ from .complaints import in_our_words
 from .words import Words
 
 PROGRAM = "allotrope"
-# What stands for our signs where the locale has none but ASCII's. One for one, so that columns stay
-# below each other.
+# ASCII characters that replace our others where the locale has only ASCII. One for one, so that
+# columns stay aligned.
 ASCII = {"–": "-", "×": "x", "µ": "u", "·": "-", "…": "~", "←": "<", "→": ">", "⋮": ":"}
 ASCII |= {"─": "-", "━": "-", "█": "#", "▏": "|", "’": "'", "“": '"', "”": '"', "≤": "<", "≥": ">"}
 _CODEC = codecs.lookup("ascii")
@@ -25,8 +25,8 @@ ASCII_CODEC = codecs.CodecInfo(
     *_CODEC, _CODEC.incrementalencoder, _CODEC.incrementaldecoder, name="allotrope_ascii"
 )
 
-# The words in the order in which --help shows them, and the name of each in its module, which is
-# called as the word.
+# The words of the command line, in the order of --help, each with the name of its function. The
+# module has the name of the word.
 WORDS = {
     "run": "run",
     "list": "list_allocators",
@@ -56,7 +56,7 @@ def main() -> NoReturn:
     stand_in_for_closed_streams()
     if locale_is_ascii(os.environ):
         speak_ascii()
-    # A TERM ends everything as Ctrl-C does, with what we have started and temporary files.
+    # SIGTERM ends us as Ctrl-C does: what we have started ends too, temporary files are removed.
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -67,7 +67,7 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         end(128 + signal.SIGINT)
     except SystemExit:
-        # click's way of telling that nobody reads any more; whoever did has seen enough.
+        # This is how click tells that the reader of our output has closed it.
         if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):
             os._exit(128 + signal.SIGPIPE)
         raise
@@ -80,8 +80,8 @@ def main() -> NoReturn:
 
 
 def stand_in_for_closed_streams() -> None:
-    """A program that is started without standard output has none to write to: every write then
-    fails as on a full disk. Without standard error there is nobody to tell."""
+    """Replaces streams that the caller has closed. Every write to standard output then fails, as on
+    a full disk. What goes to standard error is dropped."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
@@ -96,9 +96,9 @@ def locale_is_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def speak_ascii() -> None:
-    """What we say has an ASCII sign for each other one. Bytes that are no text stay as they are.
-    The encoding is ASCII by another name: of a stream that calls its own ascii, click thinks that
-    it is misconfigured, and writes UTF-8 past it."""
+    """From now on our output is ASCII (ASCII above). Bytes that are no text stay as they are. The
+    encoding has a name of its own, because click takes a stream whose encoding is called ascii
+    for misconfigured, and writes UTF-8 past it."""
     codecs.register_error(PROGRAM, in_ascii)
     codecs.register(lambda name: ASCII_CODEC if name == ASCII_CODEC.name else None)
     for stream in (sys.stdout, sys.stderr):

@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..features.cluster.machines import ANY_NOISE
 from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
@@ -55,15 +54,14 @@ from ..statistics.intervals import (
     MOST_CHOSEN_ROUNDS,
     ROUNDS_SECONDS,
 )
-from ..statistics.replicates import LEAST_MACHINES
 from ..system import allocators
 from ..system.allocators import Allocator
 from ..system.errors import UserError
 from ..system.machine import need_proc
 from ..system.scratch import scratch_folder
+from .cluster_options import ClusterChoice, cluster_options
 from .server_options import SECONDS, refuse_what_is_for_commands, server_options
 from .words import (
-    Noise,
     Percent,
     allocators_option,
     given_options,
@@ -197,28 +195,7 @@ WRITTEN = {
     help="where a suite keeps how far it has come (default: SUITE.state here)",
 )
 @click.option("--resume", is_flag=True, help="continue a suite that was interrupted")
-@click.option(
-    "--cluster",
-    metavar="ADDRESS|local:N",
-    help="measure the suite's programs on the workers of this Dask scheduler, or of N processes "
-    "here",
-)
-@click.option(
-    "--noise",
-    type=Noise(),
-    metavar="PERCENT|any",
-    default="5%",
-    show_default=True,
-    help="a machine of the cluster measures only if a program compared with itself there is the "
-    "same within this; any: that is not asked",
-)
-@click.option(
-    "--replicate",
-    type=click.IntRange(min=LEAST_MACHINES),
-    metavar="M",
-    help="measure each program on M machines of the cluster and pool their ratios; at least "
-    f"{LEAST_MACHINES}",
-)
+@cluster_options
 @click.option(
     "--from",
     "source",
@@ -246,9 +223,7 @@ def compare_allocators(
     only: tuple[str, ...],
     state_file: str | None,
     resume: bool,
-    cluster: str | None,
-    noise: float,
-    replicate: int | None,
+    cluster: ClusterChoice | None,
     source: str | None,
     against: str | None,
     builds: tuple[str, ...],
@@ -276,9 +251,8 @@ def compare_allocators(
         return show_again(context, source, against, gate, files["--html"])
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
-        settings["replicate"] = replicate or 1
-        run = suite_run(suite_file, state_file, only, specs, baseline, settings)
-        return compare_suite(run, resume, files, cluster, noise)
+        run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
+        return compare_suite(run, resume, files, cluster)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
@@ -401,7 +375,6 @@ def read_comparison(file: str) -> dict[str, Any]:
 
 
 WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
-WITH_CLUSTER = ("noise", "replicate")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
     ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
@@ -466,8 +439,6 @@ def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Seque
             )
         if not suite and name in WITHOUT_SUITE:
             raise UserError(f"{written} needs --suite")
-        if name in WITH_CLUSTER and "cluster" not in given_options(context):
-            raise UserError(f"{written} needs --cluster")
     if {"rounds", "until"} <= given_options(context).keys():
         first, most = context.params["rounds"], context.params["most_rounds"]
         if first > most:
@@ -483,12 +454,14 @@ def suite_run(
     specs: tuple[str, ...],
     baseline: str,
     settings: dict[str, Any],
+    cluster: ClusterChoice | None = None,
 ) -> SuiteRun:
     """The suite in a file, to be measured as the options say."""
     suite = choose_programs(read_suite(Path(file)), only)
     contenders, place = choose_contenders(specs, baseline)
-    given = {key: settings[key] for key in ("warmup", "timeout", "replicate")}
+    given = {key: settings[key] for key in ("warmup", "timeout")}
     given["rounds"] = settings["rounds"] or JUDGED_ROUNDS
+    given["replicate"] = cluster.replicate if cluster else 1
     state = Path(state_file or f"{Path(file).stem}.state")
     return SuiteRun(suite, Settings(allocators=contenders, baseline=place, **given), state)
 
@@ -497,14 +470,13 @@ def compare_suite(
     run: SuiteRun,
     resume: bool,
     files: Files,
-    cluster: str | None = None,
-    noise: float = ANY_NOISE,
+    cluster: ClusterChoice | None = None,
 ) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
     outputs = Outputs(files, [str(run.suite.file)], {"--state": str(run.state)})
     whole = True
     if cluster is not None:
-        document, whole = measure_on_cluster(run, cluster, resume, tell, noise)
+        document, whole = measure_on_cluster(run, cluster.address, resume, tell, cluster.noise)
     else:
         measure_suite(run, resume, tell)
         document = suite_output.suite_document(run)

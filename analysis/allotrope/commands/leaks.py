@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..features.leaks.address import in_lines, look
 from ..features.leaks.ask import ask, need_reporter
 from ..features.leaks.measure import Leaks, read_leaks, with_places
 from ..features.leaks.output import (
@@ -53,6 +54,11 @@ WRITTEN = {
 @click.option(
     "--since", metavar="FILE", help="show what has grown since a report that --json wrote"
 )
+@click.option(
+    "--address",
+    metavar="0x…",
+    help="of a PID: which block lies there, who allocated it, and who points to it",
+)
 @output_options(WRITTEN, "FILE")
 @click.pass_context
 def leaks(
@@ -61,6 +67,7 @@ def leaks(
     frames: int,
     suppressions: str | None,
     since: str | None,
+    address: str | None,
     files: Files,
     command: tuple[str, ...],
 ) -> int:
@@ -72,14 +79,17 @@ def leaks(
 
     \b
     allotrope leaks -- ./prog data
-    allotrope leaks --json now.json 4711             a process that runs under `leaks`
-    allotrope leaks --since now.json 4711            what has grown
+    allotrope leaks --json leaks.json 4711           a process that runs under `leaks`
+    allotrope leaks --since leaks.json 4711          what has grown
+    allotrope leaks --address 0x7f32c0 4711          what lies there, and who points to it
     allotrope leaks --suppressions known -- ./prog   a function, file or file:line in each line
     """
     need_proc("leaks")
     rules = read_rules(suppressions) if suppressions is not None else []
     before = read_before(since) if since is not None else None
     need_command(command, "leaks [-a gc:OPTIONS]")
+    if address is not None:
+        return show_address(context, address, command)
     outputs = Outputs(files)
     if command[0].isdigit():
         found = running(context, command)
@@ -131,6 +141,27 @@ def running(context: click.Context, command: tuple[str, ...]) -> Leaks:
         return with_places([ask(table, lambda text: click.echo(text, err=True))])
     except Unreadable as error:
         raise UserError(f"process {command[0]} did not answer: {error}", 1) from None
+
+
+def show_address(context: click.Context, address: str, command: tuple[str, ...]) -> int:
+    for name, written in given_options(context).items():
+        if name not in ("address", "command"):
+            raise UserError(f"--address looks at one block; leave out {written}")
+    if len(command) != 1 or not command[0].isdigit():
+        raise UserError("--address needs PID, the process to look at")
+    try:
+        number = int(address, 0)
+    except ValueError:
+        raise UserError(f"--address: '{address}' is no number; write it as 0x7f32c0") from None
+    table = need_reporter(int(command[0]))
+    try:
+        memory, found = look(table, number)
+        lines = in_lines(memory, found)
+    except (Unreadable, OSError) as error:
+        raise UserError(f"process {command[0]} cannot be read: {error}", 1) from None
+    for line in lines:
+        click.echo(line)
+    return 0
 
 
 def write(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`allotrope sites`: runs a command and tells where in it the memory was allocated; looks at one
-that runs; holds two reports against each other."""
+"""`allotrope sites`: runs a command and tells where in it the memory was allocated; looks at a
+process that runs; compares two reports."""
 
 import datetime
 import shlex
@@ -42,7 +42,7 @@ from .words import (
 MOST_ROWS = 10
 COLUMNS = ["bytes", "share", "blocks", "allocated at", "called by"]
 PLACES = (3, 4)  # the columns that are words
-# Who asks so means our diff; the program's own help is `diff --help`.
+# These words ask about our diff, not about the program of that name.
 ASKS_ABOUT_DIFF = (("diff", "--help"), ("diff", "-h"))
 WRITTEN = {
     "--html": "write a page with flame graphs",

@@ -162,17 +162,6 @@ class Percent(click.ParamType):
         return share
 
 
-class Noise(Percent):
-    """A share of 1, or `any`: infinity."""
-
-    name = "noise"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        return math.inf if value == "any" else super().convert(value, param, ctx)
-
-
 def given_options(context: click.Context) -> dict[str, str]:
     """What stands on the command line: of each parameter its name in Python, and how it is written
     there."""

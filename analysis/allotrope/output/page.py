@@ -117,7 +117,7 @@ LONGEST_LABEL = 40  # letters: what a telephone is wide
 
 
 def label(text: str) -> str:
-    """A name beside a curve. Of a longer one, such as a path, the end."""
+    """A name beside a curve. A longer one, such as a path, is cut to its end."""
     return plain(text if len(text) <= LONGEST_LABEL else "…" + text[1 - LONGEST_LABEL :])
 
 

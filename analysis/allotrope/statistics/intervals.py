@@ -124,7 +124,7 @@ def look_rounds(first: int, most: int) -> Sequence[int]:
 
 
 def confidence_of_looks(count: int, confidence: float = JUDGED_CONFIDENCE) -> float:
-    """Of each of so many looks, so that all together keep `confidence`."""
+    """The confidence of each of so many looks, so that all together keep `confidence`."""
     return 1 - (1 - confidence) / count
 
 

@@ -19,8 +19,8 @@ from .launch import Launch, launch
 from .machine import bracketed, distribution, integer, machine_facts, read_line
 from .places import PLACES
 
-# PAGEMAP_SCAN and userfaultfd's asynchronous write protection came together.
-ASYNCHRONOUS_DIRTY_BITS = (6, 7)
+# The first Linux with PAGEMAP_SCAN and userfaultfd's asynchronous write protection.
+FIRST_WITH_DIRTY_BITS = (6, 7)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _huge_pages() -> Row:
     state = bracketed(read_line("/sys/kernel/mm/transparent_hugepage/enabled"))
     meaning = {
         "always": "resident size of every allocator is rounded up to 2 MiB pages",
-        "madvise": "only allocators that ask get them; ours do not",
+        "madvise": "only allocators that ask get them; ours ask where `huge` is set",
         "never": "no allocator gets them",
     }
     return Row(
@@ -165,7 +165,7 @@ def _tool(program: str, package: str, found: str, missing: str) -> Row:
 
 def _dirty_bits() -> Row:
     release = re.match(r"(\d+)\.(\d+)", platform.release())
-    known = release is not None and (int(release[1]), int(release[2])) >= ASYNCHRONOUS_DIRTY_BITS
+    known = release is not None and (int(release[1]), int(release[2])) >= FIRST_WITH_DIRTY_BITS
     return Row(
         "dirty bits without signals",
         "kernel is recent enough" if known else "absent",

@@ -38,7 +38,7 @@ def heap_range(values: dict[str, int]) -> range:
 
 
 def mapped_memory(pid: int, field: str) -> Iterator[tuple[range, str, int]]:
-    """Of each mapping its addresses, its name (empty without one) and a field of /proc/PID/smaps
+    """The addresses of each mapping, its name (empty without one) and a field of /proc/PID/smaps
     ("Rss") in bytes. Raises OSError when the process is gone."""
     addresses, name = range(0), ""
     with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:

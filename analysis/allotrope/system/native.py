@@ -26,8 +26,8 @@ class Answer:
 
 
 def ask(program: Path, *words: str | Path) -> Answer:
-    """Runs a program of ours to its end, or to ours. Raises UserError where it is not built. What
-    a killed one wrote is no answer."""
+    """Runs one of our programs until it ends; if we end first, it is killed. Raises UserError where
+    it is not built. The output of a program that was killed is dropped."""
     line = [str(built(program)), *map(str, words)]
     done = subprocess.run(line, capture_output=True, check=False, preexec_fn=ends_with_us())
     if done.returncode < 0:

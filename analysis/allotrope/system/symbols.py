@@ -201,7 +201,7 @@ def _ask(tool: str, path: str, addresses: Sequence[int]) -> dict[int, tuple[Plac
         elif line and address is not None:
             place = _place(line, next(lines, ""), path, address)
             found = named.setdefault(address, [])
-            # Of a function that was split and inlined into itself there are two places.
+            # A function that was split and inlined into itself has two places.
             if not found or place.function is None or found[-1].function != place.function:
                 found.append(place)
     return {address: tuple(places) for address, places in named.items()}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * recency.h: a growing row of marks, of which those behind a given one can be counted.
+ * recency.h: marks on a time line; the marks before any given time can be counted.
  *
- * Each unit that is not among the most recent has one mark, at the time it left them. The marks
- * are bits; above them lie counts of marks in blocks of 512 bits and in strides of 16 blocks, the
- * strides' counts in a Fenwick tree. A count behind a mark thus reads at most 8 words, 15 block
- * counts and the logarithm of the number of strides.
+ * Each unit that is not among the most recent ones has one mark, at the time when it left them. The
+ * marks are bits; above them lie counts of marks in blocks of 512 bits and in strides of 16 blocks,
+ * the strides' counts in a Fenwick tree. To count the marks before a time thus reads at most 8
+ * words, 15 block counts and the logarithm of the number of strides.
  *
  *   strides (Fenwick)   |      s0      |      s1      | ...
  *   blocks              | 16 counts    | 16 counts    | ...
@@ -28,7 +28,7 @@ struct recency {
     uint32_t *strides; /* Fenwick tree, from index 1 */
     uint32_t capacity; /* times, a multiple of a stride */
     uint32_t next;     /* the time of the next mark */
-    uint32_t marks;
+    uint32_t marks;    /* how many are set */
 };
 
 /* Makes an empty row with room for at least `times` marks. Returns false when memory is short. */

@@ -89,20 +89,22 @@ static void test_estimates_are_closer_than_by_independent_draws(void **state)
     assert_true(deviation(&all) <= RATE);
 }
 
-/* Of random rates some ten blocks in a million are further off, where a rate that coarsens passes
- * over a whole period more; with this seed none of them is. */
+/* Where the rate coarsens, a whole period more may be passed over: with random rates some ten
+ * blocks in a million are further off. */
 static void test_large_blocks_are_counted_but_for_their_ends(void **state)
 {
     (void)state;
     uint64_t random = 2;
+    int further_off = 0;
     struct sampling sampling = {0};
     for (int i = 0; i < 100000; i++) {
         uint32_t rate = 512 + (uint32_t)(random_next(&random) % 512);
         sample(&sampling, random_next(&random) % 3000, rate, &random);
         uint64_t large = random_next(&random) % 500000;
         double estimate = sample(&sampling, large, rate, &random);
-        assert_true(fabs(estimate - (double)large) <= 2 * 1024);
+        further_off += fabs(estimate - (double)large) > 2 * 1024;
     }
+    assert_in_range(further_off, 0, 10);
 }
 
 static void test_rate_one_samples_everything_once(void **state)

@@ -18,7 +18,7 @@ from typing import Any, Mapping, Sequence
 from ...statistics.intervals import Estimate
 from ...statistics.verdicts import Outcome, judge
 
-# Half-width of about 1% on a quiet machine; 3% with three times as many jobs as processors.
+# Intervals are 7 to 14% wide then with four jobs to a processor (docs/measurements/comparison.md).
 ROUNDS = 48
 # Python allocates 60,000 lists: 50 ms. Every worker has this very Python, or it is refused.
 WORK = "print(len([[i] * 20 for i in range(60000)]))"

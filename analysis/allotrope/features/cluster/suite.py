@@ -43,6 +43,8 @@ STATE_SCHEMA = "allotrope.suite-steps/2"
 # program failed, which is a result too.
 MEASURED = (0, 1)
 LOOK_SECONDS = 2.0  # how often it is seen whether there still are workers
+# For a worker of local:N that is started again; no other joins.
+LOCAL_GRACE_SECONDS = 5.0
 # A program under which so many workers have ended is given up.
 MOST_LOSSES = 4
 Entry = dict[str, Any]
@@ -129,8 +131,7 @@ def measure_on_cluster(
     dask()
     machines = Machines(noise, run.settings.replicate)
     steps = Steps(run, machines, resume)
-    # No worker joins those of local:N.
-    grace = patience if local_workers(address) is None else 0
+    grace = patience if local_workers(address) is None else LOCAL_GRACE_SECONDS
     try:
         with scheduler_address(address) as scheduler:
             while steps.missing():

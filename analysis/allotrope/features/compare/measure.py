@@ -710,7 +710,7 @@ class Runner:
 
 
 def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
-    """Of a timeline's points at most TIMELINE_POINTS, the last among them, by quantity."""
+    """At most TIMELINE_POINTS of a timeline's points, the last among them, by quantity."""
     if not timeline:
         return None
     step = -(-len(timeline) // TIMELINE_POINTS)

@@ -276,7 +276,7 @@ def legend(comparison: Comparison, titles: Sequence[str] = COLUMNS) -> list[str]
 
 
 def _allocations_by_command(comparison: Comparison) -> list[str]:
-    """Of the first contender that has any; the others' are in the page and in JSON."""
+    """Those of the first contender that has any; the others' are in the page and in JSON."""
     for contender in comparison.contenders:
         if said := served.by_command(contender.served):
             return [f"Allocations by command, under {contender.allocator.spec}: {said}."]

@@ -393,7 +393,7 @@ def _stacked(title: str) -> Document:
 
 
 def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
-    """Of the simulated block sizes the first, direct-mapped."""
+    """The first of the simulated block sizes, direct-mapped."""
     block = runs[0]["caches"]["blocks"][0]["block"]
     for place, run in enumerate(runs):
         results, touches = _results(run, block, 1), _touches(run, block)

@@ -118,14 +118,20 @@ class SiteTable:
         head, data = self._consistent("sites")
         return head.live_bytes, [row[8] for row in SITE.iter_unpack(data)]
 
-    def live_by_size(self) -> list[float]:
-        """Bytes of live blocks of at most 2^n bytes and more than 2^(n-1)."""
+    def live_blocks(self) -> Any:
+        """An array of rows as struct sampled_block; `hidden` is the address inverted."""
         import numpy
 
         _, data = self._consistent("blocks")
         layout = [("hidden", "<u8"), ("site", "<u4"), ("_", "<u4"), ("bytes", "<u8")]
         blocks = numpy.frombuffer(data, dtype=[*layout, ("weight", "<f8"), ("born", "<u8")])
-        used = blocks[blocks["hidden"] != 0]
+        return blocks[blocks["hidden"] != 0]
+
+    def live_by_size(self) -> list[float]:
+        """Bytes of live blocks of at most 2^n bytes and more than 2^(n-1)."""
+        import numpy
+
+        used = self.live_blocks()
         sizes = numpy.maximum(used["bytes"], 1).astype(float)
         classes = numpy.clip(numpy.ceil(numpy.log2(sizes)).astype(int), 0, SIZE_CLASSES - 1)
         sums = numpy.bincount(classes, used["weight"] * used["bytes"], SIZE_CLASSES)

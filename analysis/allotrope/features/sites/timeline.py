@@ -44,7 +44,8 @@ class Part:
 
 
 class Timelines:
-    """Of all processes of a command. For `with`, round its run; nothing happens unless wanted."""
+    """The timelines of all processes of a command. For `with`, round its run; nothing happens
+    unless wanted."""
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted

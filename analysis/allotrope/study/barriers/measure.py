@@ -99,7 +99,7 @@ def measure_round(
 
 
 def _middle(runs: Sequence[Result]) -> Result:
-    """Of each phase the median. What was counted must be the same in all."""
+    """The median of each phase. What was counted must be the same in all."""
     failed = next((one for one in runs if "failure" in one), None)
     if failed is not None:
         return failed

@@ -645,7 +645,7 @@ def page_start_share(misses: Sequence[int], block: int = 32, page: int = 4096) -
 
 
 def misses_by_place(misses: Sequence[int], block: int = 32, page: int = 4096) -> list[int]:
-    """Of the sets to which each block of a page goes, together."""
+    """The misses by the place of a block in its page: all sets that serve the place together."""
     places = page // block
     return [sum(misses[place::places]) for place in range(places)]
 

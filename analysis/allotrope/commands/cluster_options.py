@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""The options of `allotrope compare --suite --cluster`, as one choice."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from ..features.cluster.machines import ANY_NOISE
+from ..statistics.replicates import LEAST_MACHINES
+from ..system.errors import UserError
+from .words import Function, Percent
+
+
+@dataclass(frozen=True)
+class ClusterChoice:
+    """Where a suite is measured, how much noise is borne there, on how many machines."""
+
+    address: str
+    noise: float
+    replicate: int
+
+
+class Noise(Percent):
+    """A share of 1, or `any`."""
+
+    name = "noise"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        return ANY_NOISE if value == "any" else super().convert(value, param, ctx)
+
+
+NOISE = 0.05
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "--cluster",
+        {
+            "metavar": "ADDRESS|local:N",
+            "help": "measure the suite's programs on the workers of this Dask scheduler, or of N "
+            "processes here",
+        },
+    ),
+    (
+        "--noise",
+        {
+            "type": Noise(),
+            "metavar": "PERCENT|any",
+            "help": "a machine of the cluster measures only if a program compared with itself "
+            f"there is the same within this (default: {NOISE:.0%}); any: that is not asked",
+        },
+    ),
+    (
+        "--replicate",
+        {
+            "type": click.IntRange(min=LEAST_MACHINES),
+            "metavar": "M",
+            "help": "measure each program on M machines of the cluster and pool their ratios; at "
+            f"least {LEAST_MACHINES}",
+        },
+    ),
+)
+
+
+def cluster_options(function: Function) -> Function:
+    """Gives the word `cluster`, a ClusterChoice or None, in place of the single options."""
+
+    @functools.wraps(function)
+    def with_choice(
+        *arguments: Any,
+        cluster: str | None,
+        noise: float | None,
+        replicate: int | None,
+        **options: Any,
+    ) -> Any:
+        choice = _choice(cluster, noise, replicate)
+        return function(*arguments, cluster=choice, **options)
+
+    for option, settings in reversed(OPTIONS):
+        with_choice = click.option(option, **settings)(with_choice)
+    return with_choice
+
+
+def _choice(
+    address: str | None, noise: float | None, replicate: int | None
+) -> ClusterChoice | None:
+    if address is not None:
+        return ClusterChoice(address, NOISE if noise is None else noise, replicate or 1)
+    for option, given in (("--noise", noise), ("--replicate", replicate)):
+        if given is not None:
+            raise UserError(f"{option} needs --cluster")
+    return None
