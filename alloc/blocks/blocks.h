@@ -151,7 +151,7 @@ size_t blocks_used_bytes(void);
 void blocks_retain(size_t bytes);
 
 /* Bytes that threads have taken to hand out since the process began, whatever was freed. Counted
- * only if the collector has may_collect. */
+ * only if the collector has may_collect. With a quarantine: that they have retired. */
 size_t blocks_taken_bytes(void);
 
 /* For a free that is ignored: the block stays the program's, but a collection does not follow what

@@ -12,6 +12,7 @@
 
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
+#include "alloc/blocks/quarantine.h"
 
 void blocks_lock(void)
 {
@@ -46,7 +47,8 @@ void blocks_retain(size_t bytes)
 
 size_t blocks_taken_bytes(void)
 {
-    return atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
+    return quarantine_on ? quarantine_retired_bytes()
+                         : atomic_load_explicit(&blocks_heap.taken_bytes, memory_order_relaxed);
 }
 
 /* The world is stopped: [whole list]. */

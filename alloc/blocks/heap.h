@@ -25,12 +25,15 @@
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       owning thread clears                 exchange, acquire
  *     slab_word.retired                 any thread sets; stopped: clears     one instruction
+ *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
+ *                                       clears
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
  *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
  *     suspects                          stopped: sets, clears;               fetch_and
  *                                       who frees the block clears
- *     old, seen                         stopped                              the collector's matter
+ *     old, seen                         stopped; of `old`, in quarantine:    the collector's matter
+ *                                       holder of `lock`
  *     slab.young                        any thread sets; stopped: clears     exchange
  *     slab.next_young                   who pushes the slab                  before the push
  *     blocks_heap.young                 any thread pushes;                   compare-exchange,
@@ -189,6 +192,7 @@ struct thread_heap {
     struct delay *delay;      /* of alloc/checked; stays when the thread ends */
     bool alive;               /* a thread has it */
     bool in_slow_path;        /* [one operation] */
+    size_t retired_bytes;     /* that quarantine.c has not counted yet */
 };
 
 /* The calling thread's. Before its first need it is one that is always empty, after thread_exit

@@ -264,8 +264,24 @@ static void free_fork_slab(struct slab *slab)
     drop_fork_slab(slab);
 }
 
+bool large_block_close(struct slab *slab)
+{
+    slab->is_closed = pages_guard(slab->base, slab->block_bytes);
+    return slab->is_closed;
+}
+
+/* False: the kernel refuses. */
+static bool open_block(struct slab *slab)
+{
+    if (slab->is_closed && pages_unguard(slab->base, slab->block_bytes))
+        slab->is_closed = false;
+    return !slab->is_closed;
+}
+
 void large_block_free_locked(struct slab *slab)
 {
+    if (slab->state != SLAB_MAPPING && !open_block(slab))
+        return; /* it is dead; the next sweep tries again */
     if (slab->is_of_fork) {
         free_fork_slab(slab);
         return;
@@ -379,11 +395,11 @@ static bool move_mapping(struct slab *slab, size_t bytes)
     return false;
 }
 
-static bool resize_mapping(struct slab *slab, size_t usable)
+static bool resize_mapping(struct slab *slab, size_t usable, bool may_move)
 {
     size_t granules = granules_for(usable);
     if (!resize_mapping_in_place(slab, granules * GRANULE_BYTES) &&
-        !move_mapping(slab, granules * GRANULE_BYTES))
+        (!may_move || !move_mapping(slab, granules * GRANULE_BYTES)))
         return false;
     ptrdiff_t change = (ptrdiff_t)granules - (ptrdiff_t)slab->granules;
     blocks_heap.mapped_granules += (size_t)change;
@@ -395,7 +411,7 @@ static bool resize_mapping(struct slab *slab, size_t usable)
 }
 
 /* In an operation. */
-static void *resize(struct slab *slab, size_t size)
+static void *resize(struct slab *slab, size_t size, bool may_move)
 {
     if (size > (size_t)PTRDIFF_MAX - GRANULE_BYTES)
         return NULL;
@@ -409,7 +425,7 @@ static void *resize(struct slab *slab, size_t size)
     lock_acquire(&blocks_heap.lock);
     bool resized;
     if (mapping)
-        resized = usable >= slab->block_bytes / 2 && resize_mapping(slab, usable);
+        resized = usable >= slab->block_bytes / 2 && resize_mapping(slab, usable, may_move);
     else
         resized = usable < mapping_from_now() && resize_run(slab, usable);
     blocks_heap.used_granules = blocks_heap.runs.used_granules;
@@ -421,14 +437,24 @@ static void *resize(struct slab *slab, size_t size)
     return block;
 }
 
-void *large_block_resize(struct slab *slab, size_t size)
+static void *resize_in_operation(struct slab *slab, size_t size, bool may_move)
 {
     void *block = NULL;
     if (operation_begin()) {
-        block = resize(slab, size);
+        block = resize(slab, size, may_move);
         operation_end();
     } else {
         frozen_end();
     }
     return block;
+}
+
+void *large_block_resize(struct slab *slab, size_t size)
+{
+    return resize_in_operation(slab, size, true);
+}
+
+bool large_block_resize_in_place(struct slab *slab, size_t size)
+{
+    return resize_in_operation(slab, size, false) != NULL;
 }

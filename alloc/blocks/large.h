@@ -20,7 +20,12 @@ void *large_block_alloc_frozen(size_t alignment, size_t size);
 void large_block_free(struct slab *slab, void *block);
 /* With the lock held. */
 void large_block_free_locked(struct slab *slab);
+/* With the lock held: takes contents and all access away, until the block's free gives the memory
+ * to others. False: the kernel refuses, and nothing has changed. */
+bool large_block_close(struct slab *slab);
 /* In place, or by moving its pages; NULL when neither is possible, or while the heap is frozen. */
 void *large_block_resize(struct slab *slab, size_t size);
+/* Without moving it. False: it cannot be, and nothing has changed. */
+bool large_block_resize_in_place(struct slab *slab, size_t size);
 
 #endif

@@ -12,11 +12,13 @@
  *     free      may be handed out
  *     remote    freed by another thread than the owning one, which has not taken the free yet
  *     mark      reached by the collection under way
- *     retired   freed by the program, which the heap ignored: what the block points to is not kept
+ *     retired   freed by the program, which the heap ignored, or keeps in quarantine: what the
+ *               block points to is not kept
  *     pinned    kept by every collection, reached or not
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)
- *     old       it has survived a collection (gc/cycle/generations.h)
+ *     old       it has survived a collection (gc/cycle/generations.h); in a quarantine without
+ *               collections: it has been retired for some time (quarantine.h)
  *     unborn    it was not live when the cycle under way began (gc/cycle/concurrent.h)
  *     seen      for the verifier of minor collections (gc/cycle/verify.h)
  *
@@ -112,6 +114,7 @@ struct slab {
     bool has_pins;                /* a block of it was pinned once */
     bool is_of_fork;              /* a large block, made while the heap was frozen: see large.c */
     bool is_listed;               /* of fork blocks: false for good if there was no memory */
+    bool is_closed;               /* a retired large block has no access: see quarantine.h */
     struct slab *next, *previous; /* by state; the second cache line begins here */
     size_t granules;
     /* What outlives the record's use: it may be on a remote free queue still. */

@@ -4,10 +4,6 @@
  */
 #include "alloc/checked/checked.h"
 
-#include <elf.h>
-#include <link.h>
-#include <sys/auxv.h>
-
 #include "alloc/blocks/large.h"
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/remote.h"
@@ -17,41 +13,11 @@
 #include "alloc/checked/guarded.h"
 #include "alloc/checked/sweep.h"
 #include "alloc/checked/zero_size.h"
+#include "alloc/own_text.h"
 #include "vm/pages.h"
 
 /* Small blocks are those whose slot, with the trailer, is of a size class. */
 static const size_t SMALLEST_LARGE = CLASS_LARGEST - TRAILER_BYTES + 1;
-
-/* Sites. */
-
-/* Where our own code lies; empty in a static program, whose code lies there too. */
-static uintptr_t own_start, own_bytes;
-
-/* By the library's own program headers. (The linker would export a symbol for the text's end.) */
-static void find_own_text(void)
-{
-    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
-    const ElfW(Phdr) *part = (const void *)(__ehdr_start + header->e_phoff);
-    const ElfW(Phdr) *end = part + header->e_phnum;
-    if (getauxval(AT_PHDR) == (uintptr_t)part)
-        return;
-    for (; part < end; part++)
-        if (part->p_type == PT_LOAD && (part->p_flags & PF_X)) {
-            own_start = (uintptr_t)__ehdr_start + part->p_vaddr;
-            own_bytes = part->p_memsz;
-        }
-}
-
-/* The program's return address. Functions of the shim may stand between, operator new or an
- * observer; they keep frame pointers. */
-static inline __attribute__((always_inline)) const void *caller(void)
-{
-    const uintptr_t *frame = __builtin_frame_address(0);
-    while (__builtin_expect(frame[1] - own_start < own_bytes, 0))
-        frame = (const uintptr_t *)frame[0];
-    return (const void *)frame[1];
-}
 
 /* Allocation. */
 
@@ -124,14 +90,14 @@ static inline __attribute__((always_inline)) void *alloc_as(size_t size, unsigne
 
 static void *checked_alloc(size_t size)
 {
-    return alloc_as(size, BY_MALLOC, caller());
+    return alloc_as(size, BY_MALLOC, caller_of_frame());
 }
 
 static void *checked_alloc_zeroed(size_t size)
 {
     if (size >= SMALLEST_LARGE)
-        return guarded_alloc(BLOCK_ALIGNMENT, size, BY_MALLOC, caller(), LARGE_ZERO);
-    void *block = alloc_as(size, BY_MALLOC, caller());
+        return guarded_alloc(BLOCK_ALIGNMENT, size, BY_MALLOC, caller_of_frame(), LARGE_ZERO);
+    void *block = alloc_as(size, BY_MALLOC, caller_of_frame());
     return block && size > 0 ? memset(block, 0, size) : block;
 }
 
@@ -151,7 +117,7 @@ static void *alloc_aligned_as(size_t alignment, size_t size, unsigned how, const
 
 static void *checked_alloc_aligned(size_t alignment, size_t size)
 {
-    return alloc_aligned_as(alignment, size, BY_MALLOC, caller());
+    return alloc_aligned_as(alignment, size, BY_MALLOC, caller_of_frame());
 }
 
 /* Free. */
@@ -274,7 +240,7 @@ static inline __attribute__((always_inline)) void free_as(struct freeing freeing
 
 static void checked_free(void *block)
 {
-    free_as((struct freeing){block, "free", caller(), UNKNOWN_SIZE, BY_MALLOC});
+    free_as((struct freeing){block, "free", caller_of_frame(), UNKNOWN_SIZE, BY_MALLOC});
 }
 
 /* Resizing. */
@@ -340,7 +306,7 @@ static void *move(const struct freeing *freeing, size_t old_size, size_t size, b
 
 static void *checked_resize(void *block, size_t size)
 {
-    struct freeing freeing = {block, "realloc", caller(), UNKNOWN_SIZE, BY_MALLOC};
+    struct freeing freeing = {block, "realloc", caller_of_frame(), UNKNOWN_SIZE, BY_MALLOC};
     struct slab *slab = slab_at(block);
     struct block_facts facts;
     if (zero_size_holds(block) && zero_size_is_live(block)) {
@@ -374,58 +340,60 @@ static void *checked_resize(void *block, size_t size)
 
 static void *create(size_t size)
 {
-    return alloc_as(size, BY_NEW, caller());
+    return alloc_as(size, BY_NEW, caller_of_frame());
 }
 
 static void *create_array(size_t size)
 {
-    return alloc_as(size, BY_NEW_ARRAY, caller());
+    return alloc_as(size, BY_NEW_ARRAY, caller_of_frame());
 }
 
 static void *create_aligned(size_t alignment, size_t size)
 {
-    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW, alignment), caller());
+    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW, alignment), caller_of_frame());
 }
 
 static void *create_array_aligned(size_t alignment, size_t size)
 {
-    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW_ARRAY, alignment), caller());
+    return alloc_aligned_as(alignment, size, how_aligned(BY_NEW_ARRAY, alignment),
+                            caller_of_frame());
 }
 
 static void destroy(void *block)
 {
-    free_as((struct freeing){block, "delete", caller(), UNKNOWN_SIZE, BY_NEW});
+    free_as((struct freeing){block, "delete", caller_of_frame(), UNKNOWN_SIZE, BY_NEW});
 }
 
 static void destroy_array(void *block)
 {
-    free_as((struct freeing){block, "delete[]", caller(), UNKNOWN_SIZE, BY_NEW_ARRAY});
+    free_as((struct freeing){block, "delete[]", caller_of_frame(), UNKNOWN_SIZE, BY_NEW_ARRAY});
 }
 
 static void destroy_sized(void *block, size_t size)
 {
-    free_as((struct freeing){block, "delete", caller(), size, BY_NEW});
+    free_as((struct freeing){block, "delete", caller_of_frame(), size, BY_NEW});
 }
 
 static void destroy_array_sized(void *block, size_t size)
 {
-    free_as((struct freeing){block, "delete[]", caller(), size, BY_NEW_ARRAY});
+    free_as((struct freeing){block, "delete[]", caller_of_frame(), size, BY_NEW_ARRAY});
 }
 
 static void destroy_aligned(void *block, size_t size, size_t alignment)
 {
-    free_as((struct freeing){block, "delete", caller(), size, how_aligned(BY_NEW, alignment)});
+    free_as(
+        (struct freeing){block, "delete", caller_of_frame(), size, how_aligned(BY_NEW, alignment)});
 }
 
 static void destroy_array_aligned(void *block, size_t size, size_t alignment)
 {
-    free_as(
-        (struct freeing){block, "delete[]", caller(), size, how_aligned(BY_NEW_ARRAY, alignment)});
+    free_as((struct freeing){block, "delete[]", caller_of_frame(), size,
+                             how_aligned(BY_NEW_ARRAY, alignment)});
 }
 
 static void free_sized_as(void *block, size_t size)
 {
-    free_as((struct freeing){block, "free_sized", caller(), size, BY_MALLOC});
+    free_as((struct freeing){block, "free_sized", caller_of_frame(), size, BY_MALLOC});
 }
 
 static void operators_end(void)
@@ -537,7 +505,7 @@ static void fence_first_block(void)
 static bool checked_init(const void *options)
 {
     const struct checked_options *chosen = options;
-    find_own_text();
+    own_text_find();
     trailer_init();
     report_init(chosen->on_error == ON_ERROR_REPORT, chosen->reports);
     checked_fill_most = round_up(chosen->fill_bytes, 16);

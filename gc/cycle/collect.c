@@ -24,6 +24,7 @@
 #include "gc/cycle/collect.h"
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
 #include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
@@ -220,6 +221,7 @@ static uint64_t sweep_unmarked(void)
         blocks_set_local_free_bits(false);
         return state.old_bytes;
     }
+    quarantine_end_ageing();
     if (generations_are_on())
         sweep_and_age(leaks_now(), state.minor, &state.swept);
     else
@@ -254,6 +256,8 @@ static void count_work(void)
     statistics->freed_blocks += state.swept.blocks;
     statistics->freed_bytes += state.swept.bytes;
     statistics->reclaimed_blocks += state.swept.blocks - state.swept.retired_blocks;
+    statistics->held_blocks = state.swept.held_blocks;
+    statistics->held_bytes = state.swept.held_bytes;
     statistics->suspected_blocks += state.swept.suspected_blocks;
     statistics->suspected_bytes += state.swept.suspect_bytes;
     statistics->suspects = state.swept.suspects;

@@ -42,6 +42,7 @@ struct collect_statistics {
     uint64_t freed_blocks, freed_bytes;
     uint64_t suspected_blocks, suspected_bytes; /* ever */
     uint64_t reclaimed_blocks;                  /* of the freed ones, not freed by the program */
+    uint64_t held_blocks, held_bytes;           /* at the last collection, see sweep.h */
     uint64_t suspects, newly_suspected;         /* after the last collection, by it */
     uint64_t pointed_to;                        /* times that a suspect was found again */
     uint64_t pinned_blocks;                     /* at the last collection */

@@ -5,6 +5,8 @@
  *     free=ignore     free does nothing but say so; collections free what was freed and cannot be
  *                     reached
  *     free=honour     frees at once
+ *     free=quarantine free overwrites the block and keeps it until a collection finds no pointer to
+ *                     it (quarantine.h)
  *     leaks=collect   what was not freed and cannot be reached is reclaimed, too
  *     leaks=auto      the same, when it has been found twice, and unless the program hides pointers
  *     leaks=keep      it is left alone; with free=honour there are no collections, and this is
@@ -32,20 +34,28 @@
  * without arguments). malloc_usable_size leaves that byte out. In larger ones only a word of the
  * roots keeps the block that ends there (mark.c).
  *
+ * In a quarantine leaks=auto keeps them: it is there for programs whose frees are wrong, and what
+ * they have not freed is theirs. A pin ends with the free, for the block waits anyway. Generations
+ * are refused there: their pace goes by what is handed out.
+ *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
  * asked for, since nothing else would ever give memory back; one line says so. They are too while
- * one collection after the other is given up, as long as a thread blocks every signal, say.
+ * one collection after the other is given up, as long as a thread blocks every signal, say. A
+ * quarantine is a delay then.
  */
 #include "gc/cycle/gc.h"
 
 #include <string.h>
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
+#include "alloc/own_text.h"
 #include "gc/cycle/collect.h"
 #include "gc/cycle/concurrent.h"
 #include "gc/cycle/generations.h"
 #include "gc/cycle/hiders.h"
 #include "gc/cycle/pace.h"
+#include "gc/cycle/quarantine.h"
 #include "gc/cycle/verify.h"
 #include "gc/cycle/watch.h"
 #include "gc/mark/mark.h"
@@ -57,7 +67,7 @@
 #include "vm/number.h"
 #include "vm/pages.h"
 
-enum gc_free { FREE_IGNORE, FREE_HONOUR };
+enum gc_free { FREE_IGNORE, FREE_HONOUR, FREE_QUARANTINE };
 enum gc_concurrent { CONCURRENT_OFF, CONCURRENT_ON };
 enum gc_verify { VERIFY_OFF, VERIFY_ON };
 enum gc_leaks { LEAKS_AUTO, LEAKS_COLLECT, LEAKS_KEEP, LEAKS_WATCH, LEAKS_REPORT };
@@ -93,7 +103,9 @@ static const enum sweep_leaks sweeps[] = {[LEAKS_AUTO] = SWEEP_SUSPECT,
 
 static const struct option_description options[] = {
     {"free", "what free does", KEYWORD_IN(0, struct gc_options, free),
-     .keywords = {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour"}, .initial = FREE_HONOUR},
+     .keywords =
+         {[FREE_IGNORE] = "ignore", [FREE_HONOUR] = "honour", [FREE_QUARANTINE] = "quarantine"},
+     .initial = FREE_HONOUR},
     {"leaks", "what becomes of blocks that cannot be reached and were not freed",
      KEYWORD_IN(0, struct gc_options, leaks),
      .keywords = {[LEAKS_AUTO] = "auto",
@@ -173,8 +185,15 @@ static void name_collection_options(struct message *message)
 static bool conflict(const void *values, struct message *why)
 {
     const struct gc_options *chosen = values;
+    const struct collection_options *collections = &chosen->collections;
+    if (chosen->free == FREE_QUARANTINE &&
+        (collections->generations > 1 || collections->concurrent == CONCURRENT_ON)) {
+        message_text(why, "free=quarantine has full collections in a stopped world only: neither "
+                          "generations=2 nor concurrent=on");
+        return true;
+    }
     bool keeps = chosen->leaks == LEAKS_KEEP || chosen->leaks == LEAKS_REPORT;
-    if (!keeps || chosen->free == FREE_IGNORE || !changes_collections(chosen))
+    if (!keeps || chosen->free != FREE_HONOUR || !changes_collections(chosen))
         return false;
     message_text(why, "with free=honour and leaks=keep or report no collection is ever due for ");
     name_collection_options(why);
@@ -185,6 +204,7 @@ static bool conflict(const void *values, struct message *why)
 static struct {
     _Atomic bool free_ignored;  /* now */
     _Atomic bool ignores_frees; /* as long as collections work */
+    bool quarantines;           /* from the start */
     bool collects;              /* from the start */
     bool watches, reports;
     _Atomic bool listens_again; /* see listen_again */
@@ -192,8 +212,9 @@ static struct {
     _Atomic uint64_t proofs;    /* uses of suspects */
     uint64_t every;
     _Atomic uint64_t allocations;
-    _Atomic bool free_looks;   /* a block is pinned, or counts_again */
+    _Atomic bool has_pins;
     _Atomic bool counts_again; /* live bits are late: [late live bit] (alloc/blocks/heap.h) */
+    _Atomic bool free_looks;   /* there are pins, a quarantine, or counts_again */
 } gc;
 
 static void set_free_ignored(void)
@@ -207,7 +228,7 @@ static void set_free_ignored(void)
 /* Nothing would come of it. */
 static bool needs_no_collections(void)
 {
-    return gc.keeps_leaks && !gc.ignores_frees;
+    return gc.keeps_leaks && !gc.ignores_frees && !gc.quarantines;
 }
 
 static bool run_collection(enum collect_cause cause, size_t requested)
@@ -223,6 +244,8 @@ static bool run_collection(enum collect_cause cause, size_t requested)
         reclaimed = collect(cause, requested);
     if (gc.ignores_frees)
         set_free_ignored();
+    if (gc.quarantines && quarantine_after_collection(reclaimed || collect_works()))
+        return true;
     return reclaimed;
 }
 
@@ -252,7 +275,8 @@ static enum growth may_grow(size_t alignment, size_t bytes, unsigned tries, bool
 {
     size_t used = blocks_used_bytes();
     bool due = tries == 0 && !exhausted && !needs_no_collections() &&
-               (pace_is_full(used, bytes) || pace_is_due(blocks_taken_bytes() + bytes));
+               (pace_is_full(used, bytes) ||
+                pace_is_due(blocks_taken_bytes() + (gc.quarantines ? 0 : bytes)));
     if ((due || exhausted) && !may_ever_fit(alignment, bytes))
         return REFUSE;
     if (due && collect_cycle_runs() && !pace_is_over_limit(used, bytes))
@@ -339,10 +363,22 @@ static bool need_sites(void)
     return allocator_needs_sites && allocator_needs_sites();
 }
 
+static void have_pins(void)
+{
+    atomic_store_explicit(&gc.has_pins, true, memory_order_relaxed);
+    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
+}
+
 static bool found_hider(void)
 {
-    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
+    have_pins();
     return need_sites();
+}
+
+static enum gc_leaks leaks_of(const struct gc_options *chosen)
+{
+    bool keeps = chosen->free == FREE_QUARANTINE && chosen->leaks == LEAKS_AUTO;
+    return keeps ? LEAKS_KEEP : chosen->leaks;
 }
 
 /* By another process. */
@@ -364,15 +400,34 @@ static void listen_again(void)
         stop_listen(asked);
 }
 
+/* Of free and of leaks. */
+static void init_meanings(bool quarantines, enum gc_leaks leaks)
+{
+    gc.quarantines = gc.free_looks = quarantines;
+    if (quarantines)
+        quarantine_init();
+    gc.reports = leaks == LEAKS_REPORT;
+    gc.keeps_leaks = leaks == LEAKS_KEEP || gc.reports;
+    gc.watches = leaks == LEAKS_WATCH;
+    collect_found_hider = found_hider;
+    collect_suspect_pointed_to = suspect_pointed_to;
+    if (gc.watches && watch_init())
+        need_sites();
+    if (gc.reports)
+        need_sites();
+}
+
 static bool init(const void *values)
 {
     const struct gc_options *chosen = values;
     const struct collection_options *collections = &chosen->collections;
-    bool ignored = chosen->free == FREE_IGNORE;
-    bool collects = ignored || chosen->leaks != LEAKS_KEEP;
+    bool ignored = chosen->free == FREE_IGNORE, quarantines = chosen->free == FREE_QUARANTINE;
+    enum gc_leaks leaks = leaks_of(chosen);
+    bool collects = ignored || quarantines || leaks != LEAKS_KEEP;
     struct pace_options pace = {
         .policy = collections->policy,
-        .frees = !ignored,
+        .frees = !ignored && !quarantines,
+        .quarantine = quarantines,
         .initial_bytes = collections->initial_bytes,
         .limit_bytes = collections->limit_bytes,
         .pause_goal_ns = collections->pause_ms * 1000000,
@@ -381,16 +436,8 @@ static bool init(const void *values)
     };
     pace_init(&pace);
     gc.collects = collects;
-    gc.reports = chosen->leaks == LEAKS_REPORT;
-    gc.keeps_leaks = chosen->leaks == LEAKS_KEEP || gc.reports;
-    gc.watches = chosen->leaks == LEAKS_WATCH;
-    collect_found_hider = found_hider;
-    collect_suspect_pointed_to = suspect_pointed_to;
-    if (gc.watches && watch_init())
-        need_sites();
-    if (gc.reports)
-        need_sites();
-    if (pace.policy == POLICY_AUTO && ignored)
+    init_meanings(quarantines, leaks);
+    if (pace.policy == POLICY_AUTO && !pace.frees)
         collector.may_collect = may_collect;
     bool verifies = collections->verify == VERIFY_ON;
     bool concurrent = collections->concurrent == CONCURRENT_ON && collections->generations > 1 &&
@@ -400,6 +447,8 @@ static bool init(const void *values)
     if (collections->generations > 1)
         collector.rows = verifies ? SLAB_SEEN_ROWS : concurrent ? SLAB_UNBORN_ROWS : SLAB_OLD_ROWS;
     collector.late_live_bits = ignored;
+    if (quarantines)
+        collector.rows = SLAB_OLD_ROWS;
     gc.every = collections->every;
     if (gc.every > 0)
         collector.before_allocation = count_allocation;
@@ -407,7 +456,7 @@ static bool init(const void *values)
         return false;
     struct collect_options collect = {.markers = (unsigned)collections->markers,
                                       .stack_bytes = collections->stack_bytes,
-                                      .leaks = sweeps[chosen->leaks],
+                                      .leaks = sweeps[leaks],
                                       .generations = collections->generations > 1,
                                       .dirty = collections->dirty,
                                       .verify = verifies,
@@ -416,7 +465,10 @@ static bool init(const void *values)
                                       .retires = ignored};
     if (collects && !collect_init(&collect)) {
         pace_without_clock();
-        report_unavailable();
+        if (quarantines)
+            quarantine_without_collections();
+        else
+            report_unavailable();
     } else if (gc.reports) {
         stop_listen(asked);
     }
@@ -445,7 +497,7 @@ static void gc_pin(const void *address)
     __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
     slab->has_pins = true;
     blocks_enter_young(slab); /* [pins-are-roots] */
-    atomic_store_explicit(&gc.free_looks, true, memory_order_relaxed);
+    have_pins();
 }
 
 static bool unpin(const void *block)
@@ -498,7 +550,7 @@ static void *gc_alloc_aligned(size_t alignment, size_t size)
 
 static inline bool was_pinned(const void *block)
 {
-    return __builtin_expect(atomic_load_explicit(&gc.free_looks, memory_order_relaxed), 0) &&
+    return __builtin_expect(atomic_load_explicit(&gc.has_pins, memory_order_relaxed), 0) &&
            unpin(block);
 }
 
@@ -511,9 +563,11 @@ static size_t gc_usable_size(const void *block)
 
 static __attribute__((noinline)) void free_looking(void *block)
 {
-    bool pinned = unpin(block);
+    bool pinned = was_pinned(block);
     /* When a block that the kernel may know is out of use cannot be seen: its free counts. */
-    if (gc.free_ignored && !pinned)
+    if (gc.quarantines)
+        quarantine_free(block, caller_of_frame());
+    else if (gc.free_ignored && !pinned)
         blocks_retire(block, "free");
     else if (gc.counts_again)
         blocks_free_by_slab(block);
@@ -554,7 +608,9 @@ static void *resize(void *block, size_t size, bool pinned)
 static void *gc_resize(void *block, size_t size)
 {
     bool pinned = was_pinned(block);
-    return carry_pin(pinned, block, resize(block, padded(size), pinned));
+    void *resized = gc.quarantines ? quarantine_realloc(block, padded(size), caller_of_frame())
+                                   : resize(block, padded(size), pinned);
+    return carry_pin(pinned, block, resized);
 }
 
 /* Without collections nothing else gives memory back: frees count from here on. */
@@ -562,6 +618,8 @@ static void gc_enter_sandbox(void)
 {
     if (!collect_never_again())
         return;
+    if (gc.quarantines)
+        quarantine_without_collections();
     pace_without_clock();
     gc.ignores_frees = false;
     set_free_ignored();
@@ -658,6 +716,16 @@ static void visit_generations(statistic_visitor *visit, void *argument,
     visit(argument, "gc_generations", "verified_stale", verify_counts().stale);
 }
 
+static void visit_quarantine(statistic_visitor *visit, void *argument,
+                             const struct collect_statistics *collections)
+{
+    visit(argument, "gc_quarantine", "retired_bytes", quarantine_retired_bytes());
+    visit(argument, "gc_quarantine", "held_blocks", collections->held_blocks);
+    visit(argument, "gc_quarantine", "held_bytes", collections->held_bytes);
+    visit(argument, "gc_quarantine", "released_by_age", quarantine_aged_blocks());
+    visit(argument, "gc_quarantine", "written_after_free", quarantine_written_blocks());
+}
+
 static void gc_statistics(statistic_visitor *visit, void *argument)
 {
     static const char *const causes[COLLECT_CAUSES] = {
@@ -705,6 +773,8 @@ static void gc_statistics(statistic_visitor *visit, void *argument)
     visit(argument, "gc_hidden", "pointed_to_again", statistics->pointed_to);
     visit(argument, "gc_hidden", "used_again", gc.proofs);
     visit(argument, "gc_hidden", "keeps_leaks", gc.keeps_leaks);
+    if (gc.quarantines)
+        visit_quarantine(visit, argument, statistics);
     for (unsigned i = 0; i < COLLECT_CAUSES; i++)
         visit(argument, "gc_causes", causes[i], statistics->causes[i]);
     for (unsigned i = 1; i < STOP_FAILURES; i++)

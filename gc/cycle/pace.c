@@ -14,6 +14,10 @@
  *                   has been handed out since the last one, wherever it lay. (The size of the heap
  *                   is no measure: what is free between live blocks is of the wrong sizes now and
  *                   then, and a heap that may grow each time it is grows for ever.)
+ *     free=quarantine
+ *                   What is retired takes memory that the program has given up. A collection is due
+ *                   when so much has been retired since the last one: the headroom again, but with
+ *                   bounds of its own, that are lower.
  *     free=honour   The program frees its blocks, and a collection finds what it leaked. It is due
  *                   when the heap has grown by the headroom to its goal, and the pause that is
  *                   to be expected is affordable: at most OVERHEAD_AFFORDABLE percent of the time
@@ -60,11 +64,16 @@
 static const size_t BOEHM_INITIAL_BYTES = (size_t)256 << 10;
 static const size_t AUTO_INITIAL_BYTES = (size_t)12 << 20;
 static const size_t HEADROOM_LEAST_BYTES = (size_t)8 << 20, HEADROOM_MOST_BYTES = (size_t)24 << 20;
+static const size_t QUARANTINE_LEAST_BYTES = (size_t)4 << 20,
+                    QUARANTINE_MOST_BYTES = (size_t)16 << 20;
 static const size_t LEAST_STEP_BYTES = (size_t)256 << 10;
 static const size_t AUTO_LEAST_STEP_BYTES = (size_t)2 << 20;
 
 /* Of the live bytes and the roots. */
 enum { HEADROOM_FIRST_PERCENT = 100, HEADROOM_LEAST_PERCENT = 60, HEADROOM_MOST_PERCENT = 120 };
+
+/* The same of a quarantine. */
+enum { QUARANTINE_LEAST_PERCENT = 25, QUARANTINE_MOST_PERCENT = 60 };
 
 /* Full collections after which minor ones are tried again. */
 enum { RETRY_MOST = 8 };
@@ -211,20 +220,35 @@ static bool may_defer(void)
     return pace.options.policy == POLICY_AUTO && pace.options.frees && !pace.options.initial_bytes;
 }
 
+struct bounds {
+    unsigned least_percent, first_percent, most_percent;
+    size_t least_bytes, first_bytes, most_bytes;
+};
+
+static struct bounds headroom_bounds(void)
+{
+    if (pace.options.quarantine)
+        return (struct bounds){QUARANTINE_LEAST_PERCENT, QUARANTINE_LEAST_PERCENT,
+                               QUARANTINE_MOST_PERCENT,  QUARANTINE_LEAST_BYTES,
+                               QUARANTINE_LEAST_BYTES,   QUARANTINE_MOST_BYTES};
+    return (struct bounds){HEADROOM_LEAST_PERCENT, HEADROOM_FIRST_PERCENT, HEADROOM_MOST_PERCENT,
+                           HEADROOM_LEAST_BYTES,   AUTO_INITIAL_BYTES,     HEADROOM_MOST_BYTES};
+}
+
 void pace_init(const struct pace_options *options)
 {
     pace.options = *options;
-    pace.headroom_percent =
-        options->limit_bytes > 0 ? HEADROOM_LEAST_PERCENT : HEADROOM_FIRST_PERCENT;
+    struct bounds bounds = headroom_bounds();
+    pace.headroom_percent = options->limit_bytes > 0 ? bounds.least_percent : bounds.first_percent;
     pace.least_headroom = options->initial_bytes     ? options->initial_bytes
-                          : options->limit_bytes > 0 ? HEADROOM_LEAST_BYTES
-                                                     : AUTO_INITIAL_BYTES;
+                          : options->limit_bytes > 0 ? bounds.least_bytes
+                                                     : bounds.first_bytes;
     pace.nursery = NURSERY_FIRST_BYTES;
     size_t group = control_group_limit();
     pace.cgroup_bytes = group - group / 8;
     size_t initial = options->initial_bytes;
     if (initial == 0)
-        initial = options->policy == POLICY_BOEHM ? BOEHM_INITIAL_BYTES : AUTO_INITIAL_BYTES;
+        initial = options->policy == POLICY_BOEHM ? BOEHM_INITIAL_BYTES : bounds.first_bytes;
     set_goal(counts_allocated() ? SIZE_MAX / 2 : initial, 0, 0, 0);
     pace.headroom = counts_allocated() ? initial : 0;
     set(&pace.due, counts_allocated() ? initial : SIZE_MAX);
@@ -286,10 +310,16 @@ static unsigned overhead_percent(const struct pace_report *report)
     return (unsigned)(100 * pace.smoothed_pause / (pace.smoothed_pause + pace.smoothed_run + 1));
 }
 
+static size_t within(size_t value, size_t least, size_t most)
+{
+    return value > most ? most : value < least ? least : value;
+}
+
 static void adapt(unsigned overhead)
 {
     if (pace.options.limit_bytes > 0)
         return;
+    struct bounds bounds = headroom_bounds();
     unsigned percent = pace.headroom_percent;
     size_t headroom = pace.least_headroom;
     if (overhead > OVERHEAD_HIGH) {
@@ -299,13 +329,9 @@ static void adapt(unsigned overhead)
         percent -= percent / 8;
         headroom -= headroom / 4;
     }
-    pace.headroom_percent = percent > HEADROOM_MOST_PERCENT    ? HEADROOM_MOST_PERCENT
-                            : percent < HEADROOM_LEAST_PERCENT ? HEADROOM_LEAST_PERCENT
-                                                               : percent;
+    pace.headroom_percent = (unsigned)within(percent, bounds.least_percent, bounds.most_percent);
     if (pace.options.initial_bytes == 0)
-        pace.least_headroom = headroom > HEADROOM_MOST_BYTES    ? HEADROOM_MOST_BYTES
-                              : headroom < HEADROOM_LEAST_BYTES ? HEADROOM_LEAST_BYTES
-                                                                : headroom;
+        pace.least_headroom = within(headroom, bounds.least_bytes, bounds.most_bytes);
 }
 
 static void set_by_study(const struct pace_report *report)
@@ -314,11 +340,6 @@ static void set_by_study(const struct pace_report *report)
     if (report->freed < goal / 4)
         goal += goal / 2;
     set_goal(goal, report->used, report->requested, LEAST_STEP_BYTES);
-}
-
-static size_t within(size_t value, size_t least, size_t most)
-{
-    return value > most ? most : value < least ? least : value;
 }
 
 static size_t nursery(void)

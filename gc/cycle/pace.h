@@ -14,6 +14,8 @@ enum pace_policy { POLICY_AUTO, POLICY_BOEHM };
 struct pace_options {
     enum pace_policy policy;
     bool frees;             /* the program's frees count: collections only find what it leaked */
+    bool quarantine;        /* they wait for a collection: bytes that are allocated are, in all that
+                             * follows, bytes that are retired */
     size_t initial_bytes;   /* 0: the policy's own */
     size_t limit_bytes;     /* 0: none */
     uint64_t pause_goal_ns; /* 0: none */

@@ -5,6 +5,7 @@
 #include "gc/cycle/sweep.h"
 
 #include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
 #include "gc/world/recorder.h"
 #include "vm/granule_map.h"
 
@@ -49,6 +50,17 @@ static uint64_t sweep_suspects(const struct sweep *sweep, const struct slab *sla
     return left;
 }
 
+/* Counts the freed blocks that something points to still, and looks at those that nothing does. */
+static void look_at_quarantined(const struct sweep *sweep, const struct slab *slab, size_t index,
+                                uint64_t was_live, uint64_t kept)
+{
+    uint64_t retired = was_live & slab->words[index].retired, released = retired & ~kept;
+    sweep->result->held_blocks += count_bits(retired & kept);
+    sweep->result->held_bytes += count_bits(retired & kept) * slab->block_bytes;
+    if (released)
+        quarantine_look(slab, index, released);
+}
+
 /* Returns the blocks that are freed. Of most words few blocks are dead and none is a suspect: what
  * is counted, and what it takes, is left out then. */
 static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
@@ -58,6 +70,8 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     uint64_t *suspects = slab_suspects(slab, index);
     uint64_t kept = slab->has_pins ? word->mark | *slab_pinned(slab, index) : word->mark;
     uint64_t dead = was_live & ~kept, known = *suspects & was_live;
+    if (quarantine_on)
+        look_at_quarantined(sweep, slab, index, was_live, kept);
     if (!(dead | *suspects))
         return 0;
     uint64_t stay = spared(sweep->leaks, dead & ~word->retired, known), freed = dead & ~stay;

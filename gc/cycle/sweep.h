@@ -32,6 +32,7 @@ enum sweep_leaks { SWEEP_RECLAIM, SWEEP_SUSPECT, SWEEP_WATCH, SWEEP_KEEP };
 struct sweep_result {
     uint64_t blocks, bytes;                   /* freed */
     uint64_t retired_blocks;                  /* of these */
+    uint64_t held_blocks, held_bytes;         /* retired, and something points to them */
     uint64_t suspected_blocks, suspect_bytes; /* newly suspected */
     uint64_t suspects;                        /* there are now */
     uint64_t pointed_to;                      /* suspects that something points to again */

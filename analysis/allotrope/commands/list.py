@@ -30,12 +30,8 @@ def list_allocators(as_json: bool) -> None:
         _show(missing, width, 0)
     listed = catalogue["allocators"] if catalogue else []
     if listed:
-        _show(
-            "ALLOCATOR[:OPTION[,OPTION]...]; an option is a preset or KEY=VALUE; in brackets: the "
-            "default",
-            width,
-            0,
-        )
+        _show("ALLOCATOR[:OPTION[,OPTION]...]", width, 0)
+        _show("an option is a preset or KEY=VALUE; in brackets: the default", width, 0)
     for place, own in enumerate(listed):
         usual = " [the default]" if place == 0 else ""
         _show(f"{own['name']:<12}{own['title']}{usual}", width, 12)

@@ -106,6 +106,7 @@ MINORS = [  # each minor collection is checked by a full one, and malloc_trim ha
         "gc:free=honour,leaks=collect,generations=2,concurrent=on,verify=on",
     ),
 ]
+QUARANTINE = Under("quarantine", LIBRARY, "gc:free=quarantine,leaks=collect,every=40")
 WITHOUT_DIRTY_BITS = Under(
     "minors-none", LIBRARY, "gc:free=ignore,leaks=collect,generations=2,verify=on,dirty=none"
 )
@@ -138,7 +139,7 @@ GIVEN_UP_SLOWLY = {"blocks-all"}
 WITHOUT_STATISTICS = {"hidden-from-user"}
 
 
-@pytest.mark.parametrize("under", COLLECTORS[:2] + MINORS, ids=str)
+@pytest.mark.parametrize("under", [*COLLECTORS[:2], *MINORS, QUARANTINE], ids=str)
 @pytest.mark.parametrize("program, case", CASES)
 def test_no_pointer_is_lost_and_collections_are_done(
     program: str, case: str, under: Under, tmp_path: Path
@@ -182,6 +183,7 @@ def run_hider(
         "gc:free=ignore",
         "gc:free=ignore,leaks=collect",
         "gc:free=ignore,leaks=keep",
+        "gc:free=quarantine",
         "gc:leaks=watch",
     ],
 )

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * quarantine.c: see quarantine.h.
+ *
+ * Ageing has a bit for each block, in the row that is of old blocks where there are generations.
+ * What is retired and has the bit was retired before the last time, and is freed; what is retired
+ * and has none gets it. The free goes by the remote bits, as any thread's: free bits are written by
+ * the owning thread or in a stopped world alone.
+ */
+#include "alloc/blocks/quarantine.h"
+
+#include <string.h>
+
+#include "alloc/blocks/large.h"
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/remote.h"
+#include "vm/freeze.h"
+#include "vm/pages.h"
+
+/* A thread counts what it retires by such steps. */
+enum { COUNTED_BYTES = 64 << 10 };
+/* Nothing is freed by its age before so much was retired after it; frees look when there is so
+ * much. */
+enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
+
+bool quarantine_on;
+
+static struct {
+    _Atomic size_t retired_bytes;
+    _Atomic bool ages;
+    _Atomic size_t aged_at; /* retired_bytes, the last time */
+    /* The rest is guarded by the heap's lock. */
+    bool has_ages;   /* the bits are of the last time */
+    bool freed_some; /* this time */
+    struct quarantine_written written[MOST_WRITTEN];
+    size_t noted;
+    _Atomic uint64_t written_blocks, aged_blocks;
+} quarantine;
+
+size_t quarantine_retired_bytes(void)
+{
+    return atomic_load_explicit(&quarantine.retired_bytes, memory_order_relaxed);
+}
+
+uint64_t quarantine_written_blocks(void)
+{
+    return atomic_load_explicit(&quarantine.written_blocks, memory_order_relaxed);
+}
+
+uint64_t quarantine_aged_blocks(void)
+{
+    return atomic_load_explicit(&quarantine.aged_blocks, memory_order_relaxed);
+}
+
+static struct slab_word *word_of(struct slab *slab, size_t index)
+{
+    return &slab->words[index / SLAB_WORD_BLOCKS];
+}
+
+static bool is_retired(struct slab *slab, size_t index)
+{
+    return (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_RELAXED) & slab_bit(index)) !=
+           0;
+}
+
+/* False: it was retired already, perhaps by another thread just now. */
+static bool set_retired(struct slab *slab, size_t index)
+{
+    uint64_t before =
+        __atomic_fetch_or(&word_of(slab, index)->retired, slab_bit(index), __ATOMIC_RELEASE);
+    return (before & slab_bit(index)) == 0;
+}
+
+static bool retire_small(struct slab *slab, size_t index, void *block)
+{
+    memset(block, QUARANTINE_FILL, slab->block_bytes);
+    return set_retired(slab, index);
+}
+
+static void overwrite_large(struct slab *slab)
+{
+    if (!pages_discard(slab->base, slab->block_bytes))
+        memset(slab->base, QUARANTINE_FILL, slab->block_bytes);
+}
+
+/* While the heap is frozen the kernel copies the page tables: the child would find a block closed
+ * that is not retired there. */
+static bool retire_large(struct slab *slab, void *block)
+{
+    if (!lock_enter(&blocks_heap.lock)) {
+        overwrite_large(slab);
+        bool first = set_retired(slab, 0);
+        frozen_end();
+        return first;
+    }
+    bool live = slab->base == block && slab_is_large(slab) && slab_live(slab, 0) != 0;
+    bool first = live && set_retired(slab, 0);
+    if (first && !large_block_close(slab))
+        overwrite_large(slab);
+    lock_release(&blocks_heap.lock);
+    return first;
+}
+
+static void age_after_free(void);
+
+/* A thread heap outlives its thread, and what it has not counted is counted by the next. */
+static void count_retired(size_t bytes)
+{
+    if (thread_heap->alive) {
+        bytes += thread_heap->retired_bytes;
+        thread_heap->retired_bytes = bytes < COUNTED_BYTES ? bytes : 0;
+        if (bytes < COUNTED_BYTES)
+            return;
+    }
+    atomic_fetch_add_explicit(&quarantine.retired_bytes, bytes, memory_order_relaxed);
+    if (atomic_load_explicit(&quarantine.ages, memory_order_relaxed))
+        age_after_free();
+}
+
+/* The block stays in a register until its bit is set, so no collection frees it before. */
+static bool retire(struct slab *slab, size_t index, void *block)
+{
+    size_t bytes = slab->block_bytes;
+    bool first = slab_is_large(slab) ? retire_large(slab, block) : retire_small(slab, index, block);
+    keep_in_register(block);
+    if (first)
+        count_retired(bytes);
+    return first;
+}
+
+bool quarantine_block(void *block, const char *function)
+{
+    struct slab *slab = slab_of_block(block, function);
+    if (!slab)
+        return true;
+    size_t index = live_index(slab, block, function);
+    return !is_retired(slab, index) && retire(slab, index, block);
+}
+
+void *quarantine_resize(void *block, size_t size, bool *twice)
+{
+    *twice = false;
+    struct slab *slab = slab_of_block(block, "realloc");
+    if (!slab)
+        return NULL;
+    size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
+    if (is_retired(slab, index)) {
+        *twice = true;
+        return NULL;
+    }
+    if (size <= usable && size > usable / 2)
+        return block;
+    bool grows_large = slab_is_large(slab) && size > usable && size <= (size_t)PTRDIFF_MAX;
+    if (grows_large && large_block_resize_in_place(slab, size))
+        return block;
+    void *moved = grows_large ? large_block_alloc_to_grow(size) : NULL;
+    if (!moved)
+        moved = blocks_alloc(size);
+    if (!moved)
+        return size <= usable ? block : NULL;
+    memcpy(moved, block, usable < size ? usable : size);
+    *twice = !retire(slab, index, block);
+    return moved;
+}
+
+/* Where the fill of a small block has changed; its size: nowhere. */
+static size_t find_written(const char *block, size_t bytes)
+{
+    const uint64_t fill = UINT64_C(0x0101010101010101) * QUARANTINE_FILL;
+    size_t at = 0;
+    while (at < bytes && *(const uint64_t *)(const void *)(block + at) == fill)
+        at += sizeof fill;
+    while (at < bytes && block[at] == (char)QUARANTINE_FILL)
+        at++;
+    return at;
+}
+
+void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
+{
+    if (slab_is_large(slab))
+        return;
+    for (; blocks; blocks &= blocks - 1) {
+        const char *block =
+            slab_block(slab, word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks));
+        size_t offset = find_written(block, slab->block_bytes);
+        if (offset == slab->block_bytes)
+            continue;
+        atomic_fetch_add_explicit(&quarantine.written_blocks, 1, memory_order_relaxed);
+        if (quarantine.noted < MOST_WRITTEN)
+            quarantine.written[quarantine.noted++] =
+                (struct quarantine_written){block, slab->block_bytes, offset};
+    }
+}
+
+size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
+{
+    lock_acquire(&blocks_heap.lock);
+    size_t count = quarantine.noted;
+    memcpy(written, quarantine.written, count * sizeof *written);
+    quarantine.noted = 0;
+    lock_release(&blocks_heap.lock);
+    return count;
+}
+
+/* Whoever frees one of them again, while its bit is cleared here, frees a live block. */
+static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
+{
+    quarantine_look(slab, word, blocks);
+    atomic_fetch_add_explicit(&quarantine.aged_blocks, count_bits(blocks), memory_order_relaxed);
+    quarantine.freed_some = true;
+    __atomic_fetch_and(&slab->words[word].retired, ~blocks, __ATOMIC_RELAXED);
+    if (slab_is_large(slab)) {
+        slab_set_free(&slab->words[0], 1);
+        large_block_free_locked(slab);
+        return;
+    }
+    for (; blocks; blocks &= blocks - 1) {
+        size_t index = word * SLAB_WORD_BLOCKS + (size_t)__builtin_ctzl(blocks);
+        push_remote_free(slab, slab_block(slab, index), index);
+    }
+}
+
+static void age_slab(void *unused, struct slab *slab)
+{
+    (void)unused;
+    for (size_t i = 0, words = slab_words(slab); i < words; i++) {
+        const struct slab_word *word = &slab->words[i];
+        uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
+        uint64_t *ages = slab_old(slab, i), aged = quarantine.has_ages ? retired & *ages : 0;
+        *ages = retired & ~aged;
+        if (aged)
+            free_aged(slab, i, aged);
+    }
+}
+
+static size_t retired_since(void)
+{
+    return quarantine_retired_bytes() -
+           atomic_load_explicit(&quarantine.aged_at, memory_order_relaxed);
+}
+
+/* With the lock. */
+static bool age(void)
+{
+    quarantine.freed_some = false;
+    if (retired_since() < LEAST_AGE_BYTES)
+        return false;
+    atomic_store_explicit(&quarantine.aged_at, quarantine_retired_bytes(), memory_order_relaxed);
+    blocks_each_slab(age_slab, NULL);
+    quarantine.has_ages = true;
+    while (runs_give_back_some(&blocks_heap.runs) > 0)
+        ;
+    return quarantine.freed_some;
+}
+
+void quarantine_begin_ageing(void)
+{
+    atomic_store_explicit(&quarantine.ages, true, memory_order_relaxed);
+}
+
+void quarantine_end_ageing(void)
+{
+    atomic_store_explicit(&quarantine.ages, false, memory_order_relaxed);
+    quarantine.has_ages = false;
+}
+
+bool quarantine_age(void)
+{
+    quarantine_begin_ageing();
+    lock_acquire(&blocks_heap.lock);
+    bool freed = age();
+    lock_release(&blocks_heap.lock);
+    return freed;
+}
+
+/* Else a program that frees much and allocates nothing would have all of it retired at once, and
+ * none of it aged, when it needs memory. */
+static void age_after_free(void)
+{
+    if (retired_since() < AGE_BYTES)
+        return;
+    if (!lock_enter(&blocks_heap.lock)) {
+        frozen_end();
+        return;
+    }
+    if (retired_since() >= AGE_BYTES)
+        age();
+    lock_release(&blocks_heap.lock);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * quarantine.c: see quarantine.h.
+ *
+ * A second free ends the process: who frees twice has lost count of who owns what. A write after a
+ * free is told and no more, since it has met a block that is nobody's. It is found when the block
+ * is released, which may be long after it. The sites of frees are in a table by address, in which
+ * later frees overwrite earlier ones, so one may be unknown.
+ */
+#include "gc/cycle/quarantine.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "alloc/blocks/blocks.h"
+#include "alloc/blocks/quarantine.h"
+#include "alloc/own_text.h"
+#include "gc/cycle/block_sites.h"
+
+enum { PLACE_BITS = 16, MOST_REPORTED = 64 };
+
+static struct {
+    struct block_sites frees;
+    _Atomic bool is_said, rest_is_counted;
+    _Atomic unsigned reported;
+    _Atomic uint64_t written_before; /* this number was found up to the last report */
+} quarantine;
+
+void quarantine_init(void)
+{
+    own_text_find();
+    block_sites_init(&quarantine.frees, PLACE_BITS);
+    quarantine_on = true;
+}
+
+static void begin_report(struct message *message, const char *function, const void *address,
+                         const char *fault)
+{
+    message_begin(message);
+    message_text(message, function);
+    message_text(message, "(");
+    message_pointer(message, address);
+    message_text(message, "): ");
+    message_text(message, fault);
+}
+
+static void add_block(struct message *message, const void *block, size_t bytes)
+{
+    message_text(message, "block of ");
+    message_decimal(message, bytes);
+    message_text(message, " bytes at ");
+    message_pointer(message, block);
+}
+
+static void add_first_free(struct message *message, const void *block)
+{
+    message_text(message, "\n  freed at ");
+    message_site(message, block_sites_of(&quarantine.frees, block));
+}
+
+static __attribute__((noinline, cold)) void freed_twice(const char *function, const void *block,
+                                                        const void *site)
+{
+    struct message message;
+    begin_report(&message, function, block, "freed twice: ");
+    add_block(&message, block, blocks_usable_size(block));
+    message_text(&message, ", called at ");
+    message_site(&message, (uintptr_t)site);
+    add_first_free(&message, block);
+    message_send(&message);
+    abort();
+}
+
+void quarantine_free(void *block, const void *site)
+{
+    if (!quarantine_block(block, "free"))
+        freed_twice("free", block, site);
+    block_sites_note(&quarantine.frees, block, site);
+}
+
+void *quarantine_realloc(void *block, size_t size, const void *site)
+{
+    bool twice;
+    void *resized = quarantine_resize(block, size, &twice);
+    if (twice)
+        freed_twice("realloc", block, site);
+    if (resized != block)
+        block_sites_note(&quarantine.frees, block, site);
+    return resized;
+}
+
+static void say_written(const struct quarantine_written *written)
+{
+    const char *block = written->block;
+    struct message message;
+    begin_report(&message, "quarantine", block + written->offset, "written after its free: ");
+    if (written->offset > 0) {
+        message_decimal(&message, written->offset);
+        message_text(&message, written->offset == 1 ? " byte into a " : " bytes into a ");
+    }
+    add_block(&message, block, written->bytes);
+    add_first_free(&message, block);
+    message_send(&message);
+}
+
+static void say_not_all_is_told(void)
+{
+    struct message message;
+    message_begin(&message);
+    message_text(&message,
+                 "gc: further blocks that were written after their free are only counted");
+    message_send(&message);
+}
+
+static void say_all_written(void)
+{
+    uint64_t found = quarantine_written_blocks();
+    if (atomic_exchange(&quarantine.written_before, found) == found)
+        return;
+    struct quarantine_written written[MOST_WRITTEN];
+    size_t count = quarantine_take_written(written), i;
+    for (i = 0; i < count && atomic_fetch_add(&quarantine.reported, 1) < MOST_REPORTED; i++)
+        say_written(&written[i]);
+    bool all = i == count && count < MOST_WRITTEN;
+    if (!all && !atomic_exchange(&quarantine.rest_is_counted, true))
+        say_not_all_is_told();
+}
+
+void quarantine_without_collections(void)
+{
+    quarantine_begin_ageing();
+    if (atomic_exchange(&quarantine.is_said, true))
+        return;
+    struct message message;
+    message_begin(&message);
+    message_text(
+        &message,
+        "gc: no collections (/proc cannot be read, a sandbox, threads that do not stop, or "
+        "no memory): what is freed is handed out again after a delay, whatever points to "
+        "it");
+    message_send(&message);
+}
+
+bool quarantine_after_collection(bool works)
+{
+    bool freed = false;
+    if (!works) {
+        quarantine_without_collections();
+        freed = quarantine_age();
+    }
+    say_all_written();
+    return freed;
+}
