@@ -4,10 +4,11 @@
  *
  * Which leaks are direct is found by marking, twice:
  *
- *     forwards     Each leak without a mark becomes a leader, and what it reaches is marked. A
- * later leader may reach an earlier one, never the other way round: what an earlier one reaches has
- * a mark, and is none. backwards    The marks are taken away. The leaders are taken from the last
- * to the first, and one without a mark is direct: no other reaches it. What it reaches is marked.
+ * - Forwards. Each leak without a mark becomes a leader, and what it reaches is marked. A later
+ *   leader may reach an earlier one, never the other way round: what an earlier one reaches has a
+ *   mark, and is none.
+ * - Backwards. The marks are taken away. The leaders are taken from the last to the first, and one
+ *   without a mark is direct: no other reaches it. What it reaches is marked.
  *
  * So each leak hangs on a direct one, and no direct one on another. memcheck's definitely and
  * indirectly lost blocks are the same.
