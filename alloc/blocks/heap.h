@@ -48,13 +48,19 @@
  *       reciprocal, capacity, zero,
  *       class_index, few_words
  *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
- *                                                                            stopped
+ *                                                                            stopped, and by who
+ *                                                                            frees a block
+ *     slab.is_closed, is_listed         holder of `lock`                     not atomic
+ *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
+ *                                       heap
  *     slab.queued                       any thread sets                      exchange, seq_cst
  *                                       owning thread clears, which has      store, seq_cst
  *                                       taken the slab from a queue
  *     slab.next_queued                  who pushes the slab                  before the push
  *     thread_heap.alive                 its thread; when the heap thaws,     not atomic
  *                                       whoever thaws it, with `lock`
+ *     thread_heap.in_slow_path,         its thread                           not atomic
+ *       delay, retired_bytes
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
  *                                       owning thread takes all              exchange, acquire

@@ -62,8 +62,8 @@ static void look_at_quarantined(const struct sweep *sweep, const struct slab *sl
         quarantine_look(slab, index, released);
 }
 
-/* Returns the blocks that are freed. `kept`: reached, or pinned. In most words no block is dead and
- * none is a suspect: the sweep then reads on. */
+/* Returns the blocks that are freed. kept: reached or pinned; stay: dead, and not freed. Most words
+ * have no suspect and few dead blocks, so each step is left out that has nothing to do. */
 static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
                            uint64_t was_live)
 {

@@ -28,7 +28,8 @@ enum stop_failure {
     STOP_DONE,
     STOP_NO_THREAD_LIST, /* /proc cannot be read */
     STOP_NO_SIGNAL,      /* the kernel refuses to queue it */
-    STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk */
+    STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk or
+                          * its vfork child */
     STOP_TOO_MANY,       /* threads */
     STOP_FAILURES
 };
