@@ -112,10 +112,10 @@
  *                      sweep frees these. All others are ignored: blocks_retire asks the free bit.
  *                      When frees count again, all take the slow path (blocks_free_by_slab), but
  *                      that of realloc, which has asked both bits before.
- *     A suspect's live bit may be written back, too. It is not free then. The fast path frees it
- *     without a report, and the next block there has its suspect bit. A collection may take a
- *     pointer to that block for a proof that pointers are hidden, and leaks are kept from there on;
- *     or it frees that block when it finds it dead for the first time.
+ *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
+ *     then frees it without a report, and the next block there has its suspect bit. A pointer to
+ *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
+ *     collection frees that block when it finds it dead for the first time.
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it

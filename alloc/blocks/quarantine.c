@@ -210,7 +210,8 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
 }
 
 /* A thread that frees one of them for a second time just now, between the change of its retired bit
- * and that of its remote bit, is not told so: it retires a block that becomes free. */
+ * and that of its remote bit, is not told so: it retires a block that becomes free, against
+ * one-retires. */
 static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
 {
     quarantine_look(slab, word, blocks);
