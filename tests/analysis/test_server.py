@@ -123,6 +123,7 @@ class TestWhatIsMeasured:
             *("-a", "glibc", "-a", "blocks", "--server", server),
             *("--load", f"{client} burn 2 && {PYTHON} -c 'for i in range(10**7): pass'"),
             *("--metric", "requests=([0-9]+) requests", "--metric", "lag:less=lag ([0-9.,]+) ms"),
+            environment={"COLUMNS": "200"},
         )
         assert done.returncode == 0, done.stderr
         assert [one["name"] for one in document["server"]["metrics"]] == ["requests", "lag"]

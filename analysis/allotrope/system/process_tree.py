@@ -17,6 +17,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat, counted behind the command's name.
 STATE, PARENT, MINOR, CHILD_MINOR, MAJOR, CHILD_MAJOR = 0, 1, 7, 8, 9, 10
 USER, SYSTEM, CHILD_USER, CHILD_SYSTEM = 11, 12, 13, 14
+STARTED = 19  # ticks since the machine's start
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,14 @@ def descendants(root: int) -> list[int]:
             found += pids
             waiting += pids
     return found
+
+
+def age_seconds(pid: int) -> float:
+    """How long ago the process was made. Raises ProcessLookupError when it is gone."""
+    fields = _stat(pid)
+    if not fields:
+        raise ProcessLookupError(pid)
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - fields[STARTED] / TICKS
 
 
 def tree_usage(root: int) -> TreeUsage:
