@@ -579,3 +579,18 @@ class TestLooks:
                 click = {"type": kind, "x": x + 9, "y": y, "button": "left", "clickCount": count}
                 browser.cdp("Input.dispatchMouseEvent", **click)
         browser.wait_until(lambda: browser.run(ask) == [first, last])
+
+
+def test_what_is_inlined_of_the_cxx_library_is_not_the_place() -> None:
+    """Debugging information may name it without its namespace."""
+    headers = "/usr/include/c++/12/bits"
+    machinery = [
+        symbols.Place("allocate", f"{headers}/new_allocator.h", 137, "/program", 1),
+        symbols.Place("basic_string", f"{headers}/basic_string.h", 600, "/program", 1),
+    ]
+    own = symbols.Place("fill", "/src/program.cc", 7, "/program", 1)
+    nothing = Tally()
+    site = Site((Frame(1, machinery), Frame(2, [own])), nothing, nothing, nothing)
+    assert site.allocates_at() is own
+    alone = Site((Frame(1, machinery),), nothing, nothing, nothing)
+    assert alone.allocates_at() is machinery[0]

@@ -18,6 +18,8 @@ from ...system.symbols import Place, Symbols
 MOMENTS = ("peak", "exit", "total")
 # The C++ library's own machinery between the program and malloc says little about where.
 LIBRARY_NAMES = ("operator new", "_Znwm", "_Znam", "std::", "__gnu_cxx::", "void std::")
+# Where its headers lie: what is inlined from there is named without `std::`, `allocate` say.
+LIBRARY_HEADERS = "/include/c++/"
 # Who calls main is of no interest.
 START_NAMES = ("__libc_start_", "_start")
 
@@ -56,8 +58,11 @@ class Site:
     def allocates_at(self) -> Place:
         """The innermost place that is the program's rather than the C++ library's."""
         places = self.places()
-        own = (place for place in places if not place.name.startswith(LIBRARY_NAMES))
-        return next(own, places[0])
+        return next((place for place in places if not _is_of_library(place)), places[0])
+
+
+def _is_of_library(place: Place) -> bool:
+    return place.name.startswith(LIBRARY_NAMES) or LIBRARY_HEADERS in (place.file or "")
 
 
 @dataclass(frozen=True)
