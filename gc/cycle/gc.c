@@ -402,7 +402,8 @@ static void listen_again(void)
 /* Of free and of leaks. */
 static void init_meanings(bool quarantines, enum gc_leaks leaks)
 {
-    gc.quarantines = gc.free_looks = quarantines;
+    gc.quarantines = quarantines;
+    gc.free_looks = quarantines;
     if (quarantines)
         quarantine_init();
     gc.reports = leaks == LEAKS_REPORT;
