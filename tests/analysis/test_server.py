@@ -135,7 +135,8 @@ class TestWhatIsMeasured:
             assert result["metric:lag"]["median"] == 1234.5
             assert result["memory_timeline"]["bytes"] and result["memory_end_bytes"]["median"] > 0
         assert "CPU µs/request" in done.stdout
-        assert "heap peak: what the heap took from the system" in done.stdout
+        # The server is ended by a signal and writes no statistics: neither column nor legend.
+        assert "heap peak" not in done.stdout
         said = done.stdout[done.stdout.index("What the load said") :].splitlines()
         assert said[1].split() == ["figure", "allocator", "median", "ratio", "verdict"]
         assert said[2].split() == ["lag", "glibc", "1,234", "baseline", "–"]
