@@ -18,7 +18,8 @@
  *     asking      reads the frozen heap, without its lock
  *
  * Two things go on as ever: fast paths, which change nothing but what belongs to the thread, and
- * remote frees of `blocks`, which are one atomic instruction each (alloc/blocks/heap.h, [frozen]).
+ * in `blocks` changes of one instruction each, such as remote frees (alloc/blocks/heap.h,
+ * [frozen]).
  *
  * An *operation* is what must be over before the heap is frozen. There are two kinds:
  *

@@ -24,7 +24,7 @@
  *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       owning thread clears                 exchange, acquire
- *     slab_word.retired                 any thread sets; stopped: clears     fetch_or; one thread: or
+ *     slab_word.retired                 any thread sets; stopped: clears     fetch_or; or, if alone
  *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
  *                                       clears
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
@@ -48,13 +48,19 @@
  *       reciprocal, capacity, zero,
  *       class_index, few_words
  *     slab.has_pins                     any thread sets; new: with `lock`    not atomic; read
- *                                                                            stopped
+ *                                                                            stopped, and by who
+ *                                                                            frees a block
+ *     slab.is_closed, is_listed         holder of `lock`                     not atomic
+ *     slab.is_of_fork                   who makes the slab, in a frozen      not atomic
+ *                                       heap
  *     slab.queued                       any thread sets                      exchange, seq_cst
  *                                       owning thread clears, which has      store, seq_cst
  *                                       taken the slab from a queue
  *     slab.next_queued                  who pushes the slab                  before the push
  *     thread_heap.alive                 its thread; when the heap thaws,     not atomic
  *                                       whoever thaws it, with `lock`
+ *     thread_heap.in_slow_path,         its thread                           not atomic
+ *       delay, retired_bytes
  *     a remote free queue               any thread pushes                    compare-exchange,
  *                                                                            release
  *                                       owning thread takes all              exchange, acquire
@@ -76,7 +82,8 @@
  *     remote for a few instructions, and looks like the program's. Its address is in a register
  *     of the thread. A collection finds it there and keeps the block. A large block that its
  *     thread frees is on its way until the thread has the lock, which it may wait for while a
- *     collection holds it.
+ *     collection holds it. So is a block whose free is ignored or put into quarantine, until its
+ *     retired bit is set: the collection keeps it, and follows what is in it.
  *     A block that the owning thread has just taken from the remote bits looks the same, but no
  *     register need hold its address. A sweep may set its free bit first; the thread then sets a
  *     bit that is set. Nobody hands the block out between, because only the owning thread could.
@@ -88,30 +95,41 @@
  *     free block keeps nothing, and no block of the list is swept.
  *
  * [late live bit]
- *     A thread that is stopped between the load and the store of a word of live bits writes back
- *     the live bits that a sweep has cleared in the word. Harmless: the word belongs to one slab,
- *     and so to one writer. The swept block is free and nobody has its address, so nobody frees
- *     it. Its live bit is set anyway before the block is handed out. All but the fast path asks
- *     for the free bit too (block_is_live), if there is a collector: without one nobody but the
- *     owning thread clears a live bit. What is left of it when the slab is given up is
- *     cleared for the next slab there (enter_live_bits), or costs the detection of a wrong
- *     pointer. If the block was a suspect, which is not free, its next use is not
- *     reported, and the next block there inherits the suspect bit.
- *     A collector that ignores frees leaves the live bits of all that it sweeps (late_live_bits):
- *     clearing them took a third of the sweep, in a stopped world. It asks the free bit of whatever
- *     the program frees (blocks_retire). When frees count again the fast path would take a late bit
- *     for a live block, so they do not use it (blocks_free_by_slab).
+ *     A live bit is late if it is set and its block is free. There are two kinds.
+ *     Written back: a thread is stopped between the load and the store of a word of live bits. A
+ *     sweep clears bits of the word. The thread then stores them as they were.
+ *     Left: a collector that ignores frees does not clear the live bits of what it sweeps
+ *     (late_live_bits). Clearing them took a third of the sweep, in a stopped world.
+ *     Why a late bit does no harm:
+ *         malloc       sets the bit anyway, before it hands the block out.
+ *         the slab     has the word of bits to itself, so one writer does. The next slab there
+ *                      begins with clear bits (enter_live_bits).
+ *         slow free    asks the free bit too (block_is_live). Without a collector it need not: then
+ *                      nobody but the owning thread clears a live bit.
+ *         fast free    asks the live bit alone. But nobody has the address of a swept block, so
+ *                      nobody frees it. Only a wrong pointer to it is not detected.
+ *                      Where bits are left, only frees of pinned blocks take the fast path, and no
+ *                      sweep frees these. All others are ignored: blocks_retire asks the free bit.
+ *                      When frees count again, all take the slow path (blocks_free_by_slab), but
+ *                      that of realloc, which has asked both bits before.
+ *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
+ *     then frees it without a report, and the next block there has its suspect bit. A pointer to
+ *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a
+ *     collection frees that block when it finds it dead for the first time.
  *
  * [suspects are live]
  *     A suspect is the program's like any other block, but for its live bit. So nobody hands it
- *     out. free and realloc of it take the slow path, which finds the suspect bit. Its live bit is
- *     not set again while it is a suspect, since only handing it out does that.
+ *     out. free and realloc of it take the slow path, which finds the suspect bit. Only malloc sets
+ *     live bits, so that of a suspect stays clear, unless it is a [late live bit].
  *
  * [no stopped holder]
  *     The collector takes `lock` before it stops the threads. So in a stopped world what the lock
  *     guards is whole, the shape of slabs included (base, block_bytes, granules, reciprocal,
  *     capacity). A thread that reads a shape without the lock owns the slab, or has a live block
  *     of it, which keeps it. A thread with neither: [NULL is always allowed].
+ *     A stopped thread may hold common_lock, or the locks of metadata and window. The collector
+ *     takes no lock in a stopped world (gc/world/collection.h, no-lock-while-stopped). The holder
+ *     of common_lock stands for an owning thread, and is stopped as one.
  *
  * [NULL is always allowed]
  *     An entry of fast_table.bins that is not NULL is a bin of the thread heap that owns the
@@ -150,8 +168,10 @@
  * [frozen]
  *     During a fork the heap is frozen (vm/freeze.h): what `lock` guards stays as it is, and no
  *     thread is inside an operation: malloc's slow path, thread_exit, the part of trim that has the
- *     lock. Three things go on: the fast paths, rebinning by the owning thread, which then gives no
- *     slab back, and remote frees, which set bits of other threads' slabs and push to their queues.
+ *     lock. Four things go on: the fast paths; rebinning by the owning thread, which then gives no
+ *     slab back; remote frees, which set bits of other threads' slabs and push to their queues; and
+ *     single instructions that set or clear retired, suspect and pinned bits. (A pin also pushes
+ *     its slab to the young ones; forget_young is for that.)
  *     So the child finds every word above as a stopped world would, and every local free list
  *     whole. It builds the remote free queues anew from the bits (abandon_in_child), since a
  *     thread that it does not have may have set `queued` and not pushed.

@@ -2,10 +2,18 @@
  *
  * quarantine.c: see quarantine.h.
  *
- * Ageing has a bit for each block, in the row that is of old blocks where there are generations.
- * What is retired and has the bit was retired before the last time, and is freed; what is retired
- * and has none gets it. The free goes by the remote bits, as any thread's: free bits are written by
- * the owning thread or in a stopped world alone.
+ * Ageing has a bit for each block, the age bit. It is in the row of the old bits, which are not
+ * needed: a quarantine has no generations.
+ *
+ *     retired, no age bit     retired since the last time: gets the bit
+ *     retired, age bit        retired before the last time: released
+ *
+ * A small block is released by its remote bit, as any thread frees. Its free bit is written only by
+ * the owning thread, or in a stopped world. The retired bit is cleared first. So whoever gets the
+ * block finds it not retired, and can free it.
+ *
+ * Who writes: `ages` and the counters, any thread, atomically; all else, the holder of the heap's
+ * lock.
  */
 #include "alloc/blocks/quarantine.h"
 
@@ -19,8 +27,7 @@
 
 /* A thread counts what it retires by such steps. */
 enum { COUNTED_BYTES = 64 << 10 };
-/* Nothing is freed by its age before so much was retired after it; frees look when there is so
- * much. */
+/* What must have been retired since the last time: at least, and when a free releases. */
 enum { LEAST_AGE_BYTES = 1 << 20, AGE_BYTES = 4 << 20 };
 
 bool quarantine_on;
@@ -30,7 +37,7 @@ static struct {
     _Atomic bool ages;
     _Atomic size_t aged_at; /* retired_bytes, the last time */
     /* The rest is guarded by the heap's lock. */
-    bool has_ages;   /* the bits are of the last time */
+    bool has_ages;   /* the age bits tell of the last time */
     bool freed_some; /* this time */
     struct quarantine_written written[MOST_WRITTEN];
     size_t noted;
@@ -83,8 +90,8 @@ static void overwrite_large(struct slab *slab)
         memset(slab->base, QUARANTINE_FILL, slab->block_bytes);
 }
 
-/* While the heap is frozen the kernel copies the page tables: the child would find a block closed
- * that is not retired there. */
+/* [closed-with-lock]. While the heap is frozen the kernel copies the page tables: the child might
+ * find a block closed that is not retired there. */
 static bool retire_large(struct slab *slab, void *block)
 {
     if (!lock_enter(&blocks_heap.lock)) {
@@ -202,7 +209,9 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
     return count;
 }
 
-/* Whoever frees one of them again, while its bit is cleared here, frees a live block. */
+/* A thread that frees one of them for a second time just now, between the change of its retired bit
+ * and that of its remote bit, is not told so: it retires a block that becomes free, against
+ * one-retires. */
 static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
 {
     quarantine_look(slab, word, blocks);

@@ -1,27 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * quarantine.h: blocks that the program has freed and that nobody gets before no pointer to them
- * is seen: the heap's part of gc:free=quarantine.
+ * quarantine.h: the heap's part of gc:free=quarantine. A block that the program frees waits. It is
+ * handed out again only after a collection has met no pointer to it.
  *
- *     the program's --free--> retired, overwritten --no pointer is left--> looked at --> free
+ *     the program's --free--> retired, filled --a collection meets no pointer--> released: free
  *
- * free overwrites a block and sets its retired bit, out of band: nothing in a freed block leads
- * anywhere, neither for the program nor for the heap. A collection marks a retired block that it
- * meets a pointer to, does not follow it, and sweeps the others, which are looked at first: one
- * whose fill has changed was written after its free. A large block loses its pages and all access
- * instead of being filled, where the kernel has that.
+ * free overwrites a block and sets its retired bit. The bit lies in the slab's record, so a freed
+ * block leads nowhere, neither for the program nor for the heap. A collection marks a retired block
+ * that it meets a pointer to, and does not follow it. Its sweep releases the other retired blocks.
+ * Before that it looks at their fill: a block whose fill has changed was written after its free.
+ * A large block loses its pages instead, and all access to them where the kernel has that.
  *
- * Where there are no collections blocks *age* instead: whenever so much has been retired, those are
- * freed that had been retired before the last time. That is a delay and no protection.
+ * Where there are no collections blocks *age* instead. From time to time, when enough has been
+ * retired, those blocks are released that were retired before the last time. That is a delay and no
+ * protection.
+ *
+ * A thread may be stopped anywhere in free. What a collection finds then:
+ *
+ *     before the retired bit   the program's block, perhaps half filled. Its address is in a
+ *                              register: [on its way] (heap.h). It is kept, and followed.
+ *     behind it                a retired block. The thread does not touch it any more, so it may be
+ *                              released, even handed out again, before the thread goes on.
+ *     a large block            either of the two, since the thread has the heap's lock in between
+ *     in frees by age          nothing: they hold the heap's lock
  *
  * Invariants
  *   retired-is-filled   The retired bit of a small block is set when all of it is filled. So the
  *                       child of a fork, which may find a block half filled that another thread was
  *                       freeing, keeps it as the program's.
- *   closed-with-lock    A large block is retired and closed with the heap's lock: no fork and
- *                       no ageing comes between.
+ *   closed-with-lock    A large block is closed, which is to take its access away, by a holder of
+ *                       the heap's lock that has just retired it. So no fork, no collection and no
+ *                       ageing comes between. In a frozen heap it is retired without the lock, and
+ *                       is not closed.
  *   one-retires         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed.
+ *   open-when-free      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet
  * them), and Erdos, Ainsworth and Jones, "MineSweeper", ASPLOS 2022 (contents are overwritten, so
@@ -42,19 +55,19 @@ enum { QUARANTINE_FILL = 0xDF };
 /* Needs SLAB_OLD_ROWS, and no generations. */
 extern bool quarantine_on __attribute__((visibility("hidden")));
 
-/* Retires a block of the program's. A pointer that is none is reported as free would. False: the
- * block is retired already. */
+/* Retires a block of the program's. What is no block is reported as free would. False: the block is
+ * retired already. */
 bool quarantine_block(void *block, const char *function);
 
-/* realloc: a block that moves leaves a retired one behind, and none moves by page tables, since the
- * next mapping might get its place. *twice: the block is retired already. */
+/* realloc. A block that moves is copied, and the old one is retired. None moves by page tables,
+ * since the next mapping might get the old addresses. *twice: the block is retired already. */
 void *quarantine_resize(void *block, size_t size, bool *twice);
 
-/* Bytes that were retired since the process began; what threads have not counted yet is missing. */
+/* Bytes that were retired since the process began, but for what threads have not counted yet. */
 size_t quarantine_retired_bytes(void);
 
-/* Retired blocks of a word of a slab are about to be free: looks at their fill. Needs blocks_lock;
- * threads may run. */
+/* Looks at the fill of retired blocks of a word of a slab, which are about to be released. Needs
+ * blocks_lock; threads may run. */
 void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks);
 
 /* A block that was written to after its free, `offset` bytes from its start. */
@@ -69,15 +82,16 @@ enum { MOST_WRITTEN = 16 };
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
 uint64_t quarantine_written_blocks(void);
 
-/* From now on blocks age, until a collection succeeds: frees too see to it. Any thread. */
+/* From now on blocks age, until a collection succeeds. Frees look whether it is time. Any thread.
+ */
 void quarantine_begin_ageing(void);
-/* Instead of a collection, in an operation (vm/freeze.h): frees what has aged, if enough was
- * retired since the last time. True: some was freed. No lock is held. */
+/* Instead of a collection, in an operation (vm/freeze.h): releases what has aged, if enough was
+ * retired since the last time. True: some was released. No lock is held. */
 bool quarantine_age(void);
 uint64_t quarantine_aged_blocks(void);
 
-/* A collection has freed blocks, which may be handed out and freed again: their bits are no ages
- * any more. Needs blocks_lock. */
+/* A collection releases blocks. They may be handed out and retired again, so a bit no longer tells
+ * a block's age. Needs blocks_lock. */
 void quarantine_end_ageing(void);
 
 #endif

@@ -11,9 +11,10 @@
  *
  *     free      may be handed out
  *     remote    freed by another thread than the owning one, which has not taken the free yet
- *     mark      reached by the collection under way
- *     retired   freed by the program, which the heap ignored, or keeps in quarantine: what the
- *               block points to is not kept
+ *     mark      reached by the collection under way. Of a block that is not live it is set from
+ *               the start, so that no marker looks into the block
+ *     retired   the program has freed the block. The heap has ignored the free, or keeps the block
+ *               in quarantine: what the block points to is not kept
  *     pinned    kept by every collection, reached or not
  *     suspect   a collection found the block dead and left it, its live bit cleared: it is the
  *               program's still if the program hides pointers (gc/cycle/sweep.c)
@@ -36,6 +37,22 @@
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1
  *     a suspect                           0      0      0    suspect is 1
+ *
+ * The last two may have other bits besides. What a full collection does with them (gc/mark/mark.c,
+ * gc/cycle/sweep.c):
+ *
+ *     bits of a live block    root?  followed?          if nothing points to it
+ *     none                    no     if it is reached   by enum sweep_leaks (gc/cycle/sweep.h)
+ *     retired                 no     no                 freed
+ *     pinned                  yes    yes                stays
+ *     retired, pinned         no     no                 stays: pinned after its free, a mistake
+ *     suspect                 no     if it is reached   by enum sweep_leaks; it stays a suspect
+ *                                                       also when it is reached, until its free
+ *     suspect, retired        no     no                 freed: a suspect whose free was ignored
+ *     suspect, pinned         yes    yes                stays
+ *
+ * No free block is retired or a suspect: whoever sets its free bit clears these. (There are two
+ * exceptions for suspects: a few instructions in take_remote_frees, and a [late live bit].)
  *
  * A slab's states:
  *
@@ -247,9 +264,10 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
     __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
 }
 
-/* No bit comes back, since bits are cleared in a stopped world only and this is a [single
- * instruction]. alone: no other thread can change the word. Elsewhere a bit might be lost, and the
- * block would be a leak: where leaks are kept nothing would free it. */
+/* Where frees are ignored. No bit comes back, since bits are cleared in a stopped world only and
+ * this is a [single instruction]. alone: no other thread can change the word. Elsewhere a bit might
+ * be lost, and the block would be a leak: where leaks are kept nothing would free it. (A
+ * quarantine, which also clears bits while threads run, changes them in quarantine.c.) */
 static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {
     if (alone)

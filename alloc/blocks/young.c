@@ -37,6 +37,8 @@
 #include "alloc/blocks/records.h"
 #include "alloc/blocks/remote.h"
 
+/* Or a quarantine, which uses the row for the ages of blocks. Its list of young slabs is made and
+ * never read. */
 static bool has_generations(void)
 {
     return blocks_heap.rows >= SLAB_OLD_ROWS;

@@ -17,7 +17,8 @@
  * Invariant
  *   local-is-free       In a stopped world the blocks in threads' local free lists have their free
  *                       bits set: from `begin` until `sweep` or `abandon` clears the bits again. A
- *                       thread that was stopped finds its lists and their bits as it left them.
+ *                       thread that was stopped finds its lists and their bits as it left them. The
+ *                       lists can be walked: [whole list] (alloc/blocks/heap.h).
  *
  * A thread that waited for another's collection does not begin its own: `finished` tells.
  */
@@ -109,7 +110,7 @@ static void next_mapping(bool has_stack)
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack && state.part != FIRST_STOP);
 }
 
-/* Whatever the cycle has marked is cleared by the next, which is full. */
+/* Whatever the cycle has marked is cleared by the next collection: [given-up-is-full]. */
 static void give_up_cycle(void)
 {
     if (concurrent_runs())
@@ -428,7 +429,7 @@ static bool run_part(void)
     return reclaimed;
 }
 
-/* Another thread has begun a cycle since the collection was found to be due. */
+/* Whether another thread has begun a cycle since the collection was found to be due. */
 static bool is_too_early(enum collect_cause cause)
 {
     return cause == CAUSE_FULL && concurrent_runs() && !concurrent_is_to_stop();

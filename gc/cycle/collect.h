@@ -21,7 +21,7 @@ enum collect_cause {
     CAUSE_EVERY,     /* every=N */
     CAUSE_ASKED,     /* by malloc_trim, or a test */
     CAUSE_VERIFY,    /* a minor one before one that was asked for, see collect_to_verify */
-    CAUSE_CYCLE,     /* the same of a cycle: a stop of it, the first or the last */
+    CAUSE_CYCLE,     /* the first or the last stop of a cycle before one that was asked for */
     CAUSE_LEAKS,     /* to find the leaks */
     COLLECT_CAUSES
 };

@@ -16,7 +16,8 @@
  *
  * A slice holds the collector's lock and the heap's, so no slab comes, goes or changes its shape in
  * it, no block is unmapped by the heap, and no other slice or collection runs. Between two slices
- * all of that happens. All signals are blocked in it, for a handler might fork.
+ * slabs may do so, and blocks may be unmapped. All signals are blocked in a slice, for a handler
+ * might fork.
  *
  * Why nothing is lost: at the last stop every marked block was followed after its pages were
  * cleaned for the last time, or lies on a page that is dirty, and is followed again. So what a
@@ -35,7 +36,9 @@
  *   born-marked
  *       A block that is not live when the cycle begins is marked from then on (slices.c), and so
  *       is every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
- *       followed for that. What the program puts into it is on a dirty page.
+ *       followed for that. What the program puts into it is on a dirty page. A block that was live
+ *       when the cycle began, and that is freed and handed out again in it, is marked as any other:
+ *       the word that leads to it is a root, or was written and is on a dirty page.
  *   given-up-is-full
  *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
  *       written, when the program asks for a collection or memory runs out, before a sandbox, and

@@ -15,33 +15,32 @@
  *     leaks=report    it is left alone, and told when somebody asks, and at exit (leaks.h)
  *
  * Hidden pointers. A program that computes pointers from something else loses live blocks to a
- * collector. Known hiders are recognised (hiders.h). The proof for any other program is a dead
- * block that it frees or resizes: the sweep makes suspects of what it finds dead for the first time
- * (sweep.h). Where there is proof the process keeps
- * its leaks from then on, and one line says so. An explicit leaks=collect makes no suspects and
- * asks for no proof.
+ * collector. Known hiders are recognised (hiders.h). Of any other program a proof is needed: it
+ * frees or resizes a block that was found dead. So the sweep makes suspects of what it finds dead
+ * for the first time (sweep.h). Once there is a proof the process keeps its leaks, and one line
+ * says so. An explicit leaks=collect makes no suspects and asks for no proof.
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * That a block is freed twice cannot be seen, since it never was. But the block is retired: it
- * is kept as long as something points to it, and its contents are not scanned.
- * Else a list that the program frees at one end and extends at the other (node's buffers) would be
- * kept from the first stale pointer into it on, for ever. With free=ignore realloc too
- * leaves the old block to the collector: a second pointer to it, the bug that such a heap forgives,
- * stays good. Only large blocks move with their pages.
+ * A second free is not noticed: the first has not freed the block. But a free retires the block. A
+ * retired block is kept as long as something points to it, and its contents are not scanned. Else a
+ * list that the program frees at one end and extends at the other (node's buffers) would be kept
+ * from the first stale pointer into it on, for ever. With free=ignore realloc, too, retires the old
+ * block. A second pointer to it stays good: that is the bug that such a heap forgives. Only large
+ * blocks move with their pages.
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for. A program may keep only the
  * address behind a small header, and the header may be all that the block holds (php's functions
  * without arguments). malloc_usable_size leaves that byte out. In larger ones only a word of the
  * roots keeps the block that ends there (mark.c).
  *
- * In a quarantine leaks=auto keeps them: it is there for programs whose frees are wrong, and what
- * they have not freed is theirs. A pin ends with the free, for the block waits anyway. Generations
- * are refused there: their pace goes by what is handed out.
+ * In a quarantine leaks=auto keeps leaks. The quarantine is there for programs whose frees are
+ * wrong, and what they have not freed is theirs. A pin ends with the free, for the block waits
+ * anyway. Generations are refused there: their pace goes by what is handed out.
  *
  * Where the collector cannot work (no /proc, no memory for it) frees are honoured whatever was
- * asked for, since nothing else would ever give memory back; one line says so. They are too while
- * one collection after the other is given up, as long as a thread blocks every signal, say. A
- * quarantine is a delay then.
+ * asked for, since nothing else would ever give memory back; one line says so. The same holds while
+ * one collection after the other is given up: when a thread blocks every signal, say. In a
+ * quarantine freed blocks wait for a delay then, and no longer (quarantine.h).
  */
 #include "gc/cycle/gc.h"
 
@@ -225,7 +224,7 @@ static void set_free_ignored(void)
     gc.free_ignored = ignored;
 }
 
-/* Nothing would come of it. */
+/* Nothing would come of one. */
 static bool needs_no_collections(void)
 {
     return gc.keeps_leaks && !gc.ignores_frees && !gc.quarantines;
@@ -403,7 +402,8 @@ static void listen_again(void)
 /* Of free and of leaks. */
 static void init_meanings(bool quarantines, enum gc_leaks leaks)
 {
-    gc.quarantines = gc.free_looks = quarantines;
+    gc.quarantines = quarantines;
+    gc.free_looks = quarantines;
     if (quarantines)
         quarantine_init();
     gc.reports = leaks == LEAKS_REPORT;
@@ -575,7 +575,8 @@ static __attribute__((noinline)) void free_looking(void *block)
         blocks_free(block);
 }
 
-/* In this order: when frees begin to count, free_looks is set before. */
+/* Reads in this order, since set_free_ignored sets free_looks before it clears free_ignored: who
+ * finds that frees count finds that the fast path must not be used ([late live bit]). */
 static void gc_free(void *block)
 {
     bool ignored = gc.free_ignored;

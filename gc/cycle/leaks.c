@@ -4,14 +4,19 @@
  *
  * Which leaks are direct is found by marking, twice:
  *
- * - Forwards. Each leak without a mark becomes a leader, and what it reaches is marked. A later
- *   leader may reach an earlier one, never the other way round: what an earlier one reaches has a
- *   mark, and is none.
- * - Backwards. The marks are taken away. The leaders are taken from the last to the first, and one
- *   without a mark is direct: no other reaches it. What it reaches is marked.
+ * Forwards. Each leak without a mark becomes a leader, and what it reaches is marked. So each leak
+ * is a leader, or a leader reaches it. A later leader may reach an earlier one, but no earlier one
+ * a later one: what an earlier one reaches has a mark already, and does not become a leader.
+ *
+ * Backwards. The marks of all leaks are cleared. The leaders are taken from the last to the first.
+ * One without a mark is direct: no later leader reaches it, and no earlier one can. What it reaches
+ * is marked.
  *
  * So each leak hangs on a direct one, and no direct one on another. memcheck's definitely and
  * indirectly lost blocks are the same.
+ *
+ * The world is stopped, so both walks over the slabs find the same leaks. Blocks that the program
+ * has freed (retired) are no leaks, and lead nowhere.
  */
 #include "gc/cycle/leaks.h"
 

@@ -3,9 +3,11 @@
  * quarantine.c: see quarantine.h.
  *
  * A second free ends the process: who frees twice has lost count of who owns what. A write after a
- * free is told and no more, since it has met a block that is nobody's. It is found when the block
- * is released, which may be long after it. The sites of frees are in a table by address, in which
- * later frees overwrite earlier ones, so one may be unknown.
+ * free is reported, and the process goes on: the block was nobody's. The write is found when the
+ * block is released, which may be long after it. The sites of frees are in a table by address
+ * (block_sites.h). Later frees overwrite earlier ones there, so a site may be unknown. free notes
+ * the site after the block is retired, so when the block is released at once the site may be noted
+ * too late for a report, or over that of the next free.
  */
 #include "gc/cycle/quarantine.h"
 
@@ -23,7 +25,7 @@ static struct {
     struct block_sites frees;
     _Atomic bool is_said, rest_is_counted;
     _Atomic unsigned reported;
-    _Atomic uint64_t written_before; /* this number was found up to the last report */
+    _Atomic uint64_t written_before; /* how many were found up to the last report */
 } quarantine;
 
 void quarantine_init(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * quarantine.h: free=quarantine, as far as it is no matter of the heap's
- * (alloc/blocks/quarantine.h): what is said of misuses, and when there are no collections.
+ * quarantine.h: free=quarantine: the messages about misuse, and what happens where there are no
+ * collections. The blocks themselves are the heap's matter (alloc/blocks/quarantine.h).
  */
 #ifndef ALLOTROPE_GC_CYCLE_QUARANTINE_H
 #define ALLOTROPE_GC_CYCLE_QUARANTINE_H
@@ -16,11 +16,11 @@ void quarantine_init(void);
 void quarantine_free(void *block, const void *site);
 void *quarantine_realloc(void *block, size_t size, const void *site);
 
-/* After a collection. works: it, or those to come, can release blocks; else they are freed by their
- * age, which is said once. True: some were freed. No lock is held. */
+/* After a collection, with no lock held. works: it has released blocks, or later ones will; else
+ * blocks are released by their age, which a message says once. True: some were, by their age. */
 bool quarantine_after_collection(bool works);
 
-/* There are none, now or for good. */
+/* There are no collections, now or for good: blocks age from here on. */
 void quarantine_without_collections(void);
 
 #endif

@@ -38,7 +38,8 @@ static uint64_t spared(enum sweep_leaks leaks, uint64_t leaked, uint64_t suspect
     }
 }
 
-/* Returns the suspects of a word after the sweep. */
+/* Counts a word's suspects. known: those before the sweep; found: those of them that were reached;
+ * left: those after it, which are returned. */
 static uint64_t sweep_suspects(const struct sweep *sweep, const struct slab *slab, uint64_t known,
                                uint64_t found, uint64_t left)
 {
@@ -61,8 +62,8 @@ static void look_at_quarantined(const struct sweep *sweep, const struct slab *sl
         quarantine_look(slab, index, released);
 }
 
-/* Returns the blocks that are freed. Of most words few blocks are dead and none is a suspect: what
- * is counted, and what it takes, is left out then. */
+/* Returns the blocks that are freed. kept: reached or pinned; stay: dead, and not freed. Most words
+ * have no suspect and few dead blocks, so each step is left out that has nothing to do. */
 static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t index,
                            uint64_t was_live)
 {

@@ -2,18 +2,22 @@
  *
  * sweep.h: frees what was not marked.
  *
- * A sweep changes bits only, a few dozen words for each slab, and touches no block: it is so short
- * that it is done while the world is stopped (figures in docs/measurements/gc.md), and the free
- * bits are exact when it runs on. Where frees are ignored it leaves the live bits of what it frees:
- * nobody asks them ([late live bit], alloc/blocks/heap.h). What is costly is deferred: each thread
- * finds out which of its slabs have become available or empty when it next needs one of their
- * class, and a large dead block goes back to the kernel after the world runs again.
+ * A sweep changes bits only, a few dozen words for each slab. It touches no block, but in a
+ * quarantine, where it reads the small blocks that it releases (alloc/blocks/quarantine.h). So it
+ * is short, and is done while the world is stopped (figures in docs/measurements/gc.md). When the
+ * world runs again the free bits are exact. Three things are put off:
  *
- * A block without a mark is dead, unless the program hides its pointers. Whether it does is not
- * known until it uses the block. So a dead block that the program has not freed becomes a suspect
- * (slab.h) first: it stays as it is, but its live bit is cleared, so that the next function of
- * malloc's that is handed the block takes its slow path and tells the collector. What becomes of
- * suspects is the collector's choice:
+ *     live bits               Where frees are ignored, those of freed blocks stay set: [late live
+ *                             bit] (alloc/blocks/heap.h).
+ *     a slab's list           A thread finds out which of its slabs have become available or empty
+ *                             when it next needs one of their class.
+ *     a large dead block      goes back to the kernel after the world runs again.
+ *
+ * A live block without a mark is dead, unless the program hides its pointers. Whether it does is
+ * not known until it uses the block. So a dead block that the program has not freed becomes a
+ * suspect (slab.h) first. A suspect stays as it is, but its live bit is cleared. So the next
+ * function of malloc's that is handed the block takes its slow path, and tells the collector. What
+ * becomes of suspects is the collector's choice ("retired": the program has freed the block):
  *
  *     enum sweep_leaks      dead and retired   dead for the first time   a suspect, dead again
  *     RECLAIM               freed              freed                     freed

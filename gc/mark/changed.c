@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * changed.c: what has changed of blocks that were followed: old ones in a minor collection, marked
- * ones in a cycle. The caller knows which pages were written.
+ * changed.c: follows blocks again whose contents may have changed: in a minor collection the old
+ * blocks, in a cycle those with a mark. Both are called old here. The caller knows which pages were
+ * written. Retired blocks are not followed, here as everywhere.
  *
  * Invariant
- *   edges-overlap     Of a block on a dirty page the words are read that lie across an edge of the
- *                     page, too: the half on the dirty one may be what has changed.
+ *   edges-overlap     Of a block on a dirty page, words that lie across an edge of the page are
+ *                     read, too: the half that lies on the dirty page may have changed.
  */
 #include "gc/mark/drain.h"
 #include "gc/mark/mark.h"

@@ -30,8 +30,9 @@
  *
  * Invariants while markers run
  *   stopped-bits      The world is stopped, so which blocks are live does not change: `free`,
- *                     `remote` and `retired` of a slab are only read. In a slice of a cycle they
- *                     change; see slices.c.
+ *                     `remote` and `retired` of a slab are only read. Blocks in local free lists
+ *                     are free here (local-is-free, gc/cycle/collect.c). In a slice of a cycle the
+ *                     bits change, and such blocks look live; see slices.c.
  *   marks-only-grow   A mark bit goes from 0 to 1, and the marker that changed it scans the
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
@@ -111,7 +112,7 @@ void mark_add_to_bounds(const struct slab *slab)
     mark.high = end > mark.high ? end : mark.high;
 }
 
-/* A block that is not live has a mark that is set: nobody scans it. */
+/* The mark bit of a block that is not live is set: no marker looks into it. */
 void mark_clear_marks(void *unused, struct slab *slab)
 {
     (void)unused;

@@ -33,7 +33,8 @@ void mark_prepare(void);
 /* In the child of a fork, which has none of them. */
 void mark_forget_helpers(void);
 
-/* Clears all marks and makes ready. What is not live by now, by the bits, is marked by nothing. */
+/* Clears the marks of all live blocks, and makes ready. The mark bits of all other blocks are set:
+ * no marker looks into these. */
 void mark_begin(void);
 
 /* Before the first minor collection, once. False: without memory. */
@@ -47,9 +48,9 @@ bool mark_was_young(uintptr_t address);
  */
 void mark_begin_minor(void);
 
-/* What the blocks in a range of pages point to, of which an earlier marking has marked and followed
- * all, is marked sooner or later: of the old ones in a minor collection, of those with a mark in a
- * cycle. Returns how many bytes of them there are. After the roots. */
+/* Follows again the blocks on a range of pages that were written: in a minor collection the old
+ * ones, in a cycle those with a mark. What they point to is marked sooner or later. Returns how
+ * many bytes of such blocks there are. After the roots. */
 uint64_t mark_changed(uintptr_t start, uintptr_t end);
 /* After the last of them. */
 void mark_changed_done(void);
@@ -70,8 +71,8 @@ bool mark_some(size_t work);
 size_t mark_work_of_slice(void);
 /* The world is stopped again, roots and mark_changed follow. */
 void mark_end_cycle(void);
-/* After the roots, in place of mark_changed, what is left of all others: blocks whose pages are not
- * tracked. */
+/* After the roots and mark_changed: follows again the blocks whose pages are not tracked, and those
+ * that slices have not read to their ends. */
 void mark_untracked(void);
 /* While roots are visited: whether they are only noted. Pages of blocks that cannot be touched are
  * known by the first mapping. */
@@ -81,7 +82,8 @@ void mark_defer_roots(bool defer);
 void mark_skip_unreadable(bool only_resident);
 bool mark_skips_unreadable(void);
 
-/* Whether suspects count that the roots point to, from here on to their start. */
+/* Whether a suspect is noted (struct mark_result) when a word of the roots, from here on, points to
+ * its start. */
 void mark_tell_suspects(bool tell);
 
 /* Everything that the words in [start, end) may point to is marked sooner or later. Pointers to

@@ -74,6 +74,8 @@ struct marker {
     _Atomic uint32_t running; /* a helper: cleared by the kernel when it has ended */
 };
 
+/* Who writes: the thread that has stopped the world, or has the slice (one-collection,
+ * gc/world/collection.h). While several markers run, nobody, but for what they share. */
 extern struct marking {
     unsigned most_markers;
     size_t most_stack_bytes;

@@ -3,20 +3,29 @@
  * slices.c: a cycle's marking (gc/cycle/concurrent.h): slices beside the program, and what the
  * stopped world does before and after them.
  *
+ * Threads run during a slice, and change free, remote and retired bits. A slice goes by the mark
+ * bits. A block without a mark was live when the cycle began: the slice marks and follows it. If
+ * the block has been freed since, its mark does no harm: the sweep asks the free bit. Too much may
+ * be kept then. If a thread writes a word while the slice reads it, the word's page is dirty.
+ *
  * Invariants
  *   locked-shapes     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
- *                     it. Between two slices they may: the stack's words are mere addresses, whose
- *                     slab is looked up when they are taken. Blocks of a page or more wait in
- *                     `pending`, and are looked up again when the world is stopped.
+ *                     it. Between two slices they may. The words on the mark stack stay right: they
+ *                     are mere addresses, whose slab is looked up when they are taken. The blocks
+ *                     in `pending` are looked up again when the world is stopped.
  *   read-by-copy      A slice reads a block of a page or more through /proc/self/mem, since the
  *                     program may unmap or protect a part of it at any moment. What cannot be
- *                     copied is dirty, and left to the stopped world.
+ *                     copied is entered as dirty, and the stopped world reads it.
  *   boundary-marks-both
- *                     A word that means one past the end of a block in a stopped world, where the
- *                     block that begins there is free, may have meant that block in a slice, and
- *                     the page of the word is clean. So what ends at a boundary is marked, too, if
- *                     the block that begins there was marked and is now free (mark_end_cycle), was
- *                     not live at the cycle's beginning, or begins a granule.
+ *                     Where two blocks meet, an address is the end of the one and the start of the
+ *                     other. A marker takes it for the start, if a live block begins there, and
+ *                     else for the end (mark.c). In a cycle the block that begins there may be live
+ *                     when a slice takes the word, and free at the last stop, where the word means
+ *                     the end. Nobody reads the word again, if its page is clean. So the block that
+ *                     ends there is marked, too, if the one that begins there
+ *                         was marked and is free now       by mark_end_cycle
+ *                         was not live at the beginning    by drain_some (may_mean_end)
+ *                         begins a granule                 by drain_some (may_mean_end)
  */
 #include "gc/mark/slices.h"
 
@@ -191,7 +200,8 @@ static bool may_mean_end(const struct referent *referent, bool had_mark)
             (!is_live(referent) || (referent->bytes > MARK_PADDED_BYTES && is_unborn(referent))));
 }
 
-/* As drain, until there is nothing left or enough is done. What is in the queue then is marked. */
+/* As drain, until there is nothing left or enough is done. It ends with an empty queue: words that
+ * were taken from the stack are not forgotten. */
 static __attribute__((noinline)) void drain_some(struct marker *marker, size_t work)
 {
     const struct scan scan = {mark.bounds, NULL};
@@ -249,7 +259,7 @@ bool mark_some(size_t work)
 
 /* The world is stopped. */
 
-/* What is free by now and had been marked: a word may have meant the block before it. */
+/* Of blocks that were marked and are free now: [boundary-marks-both]. */
 static void push_ends(const struct slab *slab, size_t word, uint64_t freed)
 {
     struct marker *marker = &mark.markers[0];

@@ -35,13 +35,15 @@
  * Code that the process has generated or changed may have addresses in its instructions, at any
  * byte: HotSpot's inline caches hold the only pointers to their records there.
  *
- * Of a stack only the part in use is scanned: from the stack pointer, less the red zone of 128
- * bytes that code may use below it, to the end of the mapping. So it must be one thread's own stack
- * and nothing else: the kernel's [stack], or a mapping with a guard below it and the thread's
- * control block in it; one thread is in it, and that is not on its alternate signal stack, which
- * may lie among the frames of the stack proper. Any other is scanned whole, dead coroutines and
- * all; so are all but the first once the program has given a thread memory for a stack
- * (roots_stacks_are_given): below that may lie its data, in the same mapping.
+ * Of a stack only the part in use is scanned, to the end of the mapping. It begins with the frame
+ * of the stop's signal, which holds the registers; or, if that lies elsewhere, with the red zone,
+ * 128 bytes below the stack pointer that code may use. For that the mapping must be one
+ * thread's own stack and nothing else: the kernel's [stack], or a mapping with a guard below it and
+ * the thread's control block in it. Just one thread is in it. That thread is not on its alternate
+ * signal stack, which may lie among the frames of the stack proper. Any other mapping is scanned
+ * whole, with dead coroutines and with what the signal has put there. So are all stacks but the
+ * first thread's once the program has given a thread memory for a stack (roots_stacks_are_given):
+ * below that may lie its data, in the same mapping.
  */
 #include "gc/world/roots.h"
 

@@ -603,7 +603,7 @@ static bool signal_added(bool waiting_too)
 /* What is to be done about a thread that has not answered. */
 enum outlook {
     ANSWERS,  /* it does, when the kernel lets it */
-    DOUBTFUL, /* it may block the signal, or wait for a disk or a tracer */
+    DOUBTFUL, /* it may block the signal, or wait for a disk, a tracer or its vfork child */
     NEVER,    /* it will never run the program's code again, or never did */
 };
 

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * stop.h: stops every other thread of the process, and lets them go on; see stop.c.
+ *
+ * A thread is stopped while it waits in the handler of our signal. The kernel has put its registers
+ * on its stack, or on its alternate signal stack, where they are roots. A thread may be stopped
+ * between any two of its instructions, in a handler of the program's, and in a system call, which
+ * goes on afterwards. One that is being born is waited for: it answers when it unblocks signals.
+ * One that is ending is left out once it runs no code of the program any more.
  */
 #ifndef ALLOTROPE_GC_WORLD_STOP_H
 #define ALLOTROPE_GC_WORLD_STOP_H
@@ -22,7 +28,8 @@ enum stop_failure {
     STOP_DONE,
     STOP_NO_THREAD_LIST, /* /proc cannot be read */
     STOP_NO_SIGNAL,      /* the kernel refuses to queue it */
-    STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk */
+    STOP_TIMEOUT,        /* a thread does not answer: it blocks every signal, or waits for a disk or
+                          * its vfork child */
     STOP_TOO_MANY,       /* threads */
     STOP_FAILURES
 };

@@ -137,11 +137,11 @@ static size_t next_site(size_t before)
 {
     const struct leak_tally *tallies = leak_report.tallies;
     size_t next = leak_report.count;
+    uint64_t most = before < leak_report.count ? size_of(&tallies[before]) : UINT64_MAX;
     for (size_t i = 0; i < leak_report.count; i++) {
         uint64_t size = size_of(&tallies[i]);
         bool is_leak = tallies[i].direct_blocks + tallies[i].indirect_blocks > 0;
-        bool comes_behind = before == leak_report.count || size < size_of(&tallies[before]) ||
-                            (size == size_of(&tallies[before]) && i > before);
+        bool comes_behind = size < most || (size == most && i > before);
         if (is_leak && comes_behind &&
             (next == leak_report.count || size > size_of(&tallies[next])))
             next = i;

@@ -55,6 +55,14 @@ static void report_unwritable(const char *name, const char *variable, bool opene
     message_send(&message);
 }
 
+/* Half a report misleads its reader. Only a regular file can be cut to nothing; devices and pipes
+ * stay. */
+static void remove_half(long file, const char *name)
+{
+    if (!syscall_failed(file) && !syscall_failed(SYSCALL_2(SYS_ftruncate, file, 0)))
+        SYSCALL_1(SYS_unlink, name);
+}
+
 bool output_is_standard_error(const char *pattern)
 {
     return !*pattern || strcmp(pattern, "-") == 0;
@@ -73,8 +81,10 @@ void output_write(const char *pattern, const char *variable, bool write(int file
     if (expand_name(pattern, name))
         file =
             SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (syscall_failed(file) || !write((int)file, ends_in_json(name)))
+    if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
         report_unwritable(name, variable, !syscall_failed(file));
+        remove_half(file, name);
+    }
     if (!syscall_failed(file))
         SYSCALL_1(SYS_close, file);
 }

@@ -130,6 +130,7 @@ SERVED_ROW = closed(
         "command": {"type": "string"},
         "allocator": {"type": "string"},
         "object": MAYBE_TEXT,
+        "unseen": {"enum": ["killed", "outlives", None]},
         "in_reach": {"type": ["boolean", "null"]},
         "processes": {"type": "integer", "minimum": 1},
         "cpu_seconds": NUMBER,

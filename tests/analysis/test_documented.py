@@ -90,3 +90,15 @@ def test_events_lifetimes_and_replay_are_documented(
         assert lacking(documents, keys(json.loads(done.stdout))) == []
         header = real.run(*word, "--csv=-", recording).stdout.splitlines()[0]
         assert lacking(documents, iter(header.split(","))) == []
+
+
+def test_a_difference_is_documented(real: Command, tmp_path: Path, documents: str) -> None:
+    line = ["compare", "-a", "glibc", "-a", "bsd", "--rounds=9", "--warmup=0", "--json=c.json"]
+    assert real.run(*line, "--", "true", cwd=tmp_path).returncode == 0
+    pair = ["--from=c.json", "--against=c.json", "--fail-if=bsd.cpu > 1000"]
+    done = real.run("compare", *pair, "--json=-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout)
+    assert written["changes"] and written["conditions"]
+    assert f"`{written['schema']}`" in documents
+    assert lacking(documents, keys(written)) == []

@@ -9,7 +9,7 @@ import pytest
 from allotrope.output.files import Outputs, as_csv, as_json, replace_file, write_file
 from allotrope.system.errors import UserError
 from conftest import Command
-from under import HANG, PYTHON, SOURCE
+from under import BUILD, HANG, PYTHON, SOURCE
 
 
 def test_files_are_written_before_anything_is_shown(
@@ -128,6 +128,31 @@ class TestWhatCannotBeWritten:
         assert real.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run -a blocks --stats=full/a.json -- true",
+        "run -a blocks --stats=full/a -- true",
+        "run -a glibc --latency=full/a -- true",
+        "events -o full/a.ale -- true",
+        "record -o full/a.alt -- true",
+    ],
+)
+def test_a_full_disk_gets_no_empty_file(real: Command, tmp_path: Path, words: str) -> None:
+    """What the library and the recorders write themselves."""
+    (tmp_path / "full").mkdir()
+    fill = "mount -t tmpfs -o size=4k none full && { head -c 8192 /dev/zero >full/filler; true; }"
+    alone = ["unshare", "-m", "sh", "-c"]
+    if subprocess.run([*alone, fill], cwd=tmp_path, capture_output=True).returncode != 0:
+        pytest.skip("no file system may be mounted here")
+    if words.startswith("record") and not (BUILD / "trace" / "allotrope-trace-record").exists():
+        pytest.skip("the recorder is not built")
+    line = [*alone, f'{fill}; "$@"; ls -A full', "sh", *real.line(*words.split())]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
+    assert "full/a" in done.stderr and "allotrope: " in done.stderr
+    assert done.stdout.split() == ["filler"]
+
+
 def test_compare_shows_its_table_though_the_page_cannot_be_written(
     real: Command, tmp_path: Path
 ) -> None:
@@ -137,24 +162,25 @@ def test_compare_shows_its_table_though_the_page_cannot_be_written(
     assert f"cannot write {FULL}: No space left on device" in done.stderr
     assert (tmp_path / "json").exists()
 
-    @pytest.mark.parametrize(
-        "words",
-        [
-            "compare --rounds 2 -a glibc --html {full} -- true",
-            "lifetimes --html {full} run.ale",
-            "replay -a glibc --rounds 1 --html {full} run.ale",
-            "locality -a glibc --html {full} -- true",
-            "simulate pages --csv {full} run.alt",
-            "vm table --rounds 1 --json {full}",
-        ],
-    )
-    def test_every_word_shows_what_it_could_not_write(
-        self, real: Command, tmp_path: Path, words: str
-    ) -> None:
-        if "run.ale" in words:
-            assert real.run("events", "-o", "run.ale", "--", "ls", cwd=tmp_path).returncode == 0
-        if "run.alt" in words:
-            assert real.run("record", "-o", "run.alt", "--", "true", cwd=tmp_path).returncode == 0
-        done = real.run(*words.format(full=FULL).split(), cwd=tmp_path)
-        assert done.returncode == 2 and f"cannot write {FULL}" in done.stderr
-        assert len(done.stdout.splitlines()) > 2
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare --rounds 2 -a glibc --html {full} -- true",
+        "lifetimes --html {full} run.ale",
+        "replay -a glibc --rounds 1 --html {full} run.ale",
+        "locality -a glibc --html {full} -- true",
+        "simulate pages --csv {full} run.alt",
+        "vm table --rounds 1 --json {full}",
+    ],
+)
+def test_every_word_shows_what_it_could_not_write(
+    real: Command, tmp_path: Path, words: str
+) -> None:
+    if "run.ale" in words:
+        assert real.run("events", "-o", "run.ale", "--", "ls", cwd=tmp_path).returncode == 0
+    if "run.alt" in words:
+        assert real.run("record", "-o", "run.alt", "--", "true", cwd=tmp_path).returncode == 0
+    done = real.run(*words.format(full=FULL).split(), cwd=tmp_path)
+    assert done.returncode == 2 and f"cannot write {FULL}" in done.stderr
+    assert len(done.stdout.splitlines()) > 2

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from allotrope.features.compare.difference import (
     change_of,
+    changes,
     check_pair,
     difference_lines,
     difference_rows,
@@ -52,6 +53,7 @@ def document(cpu: tuple[float, float, float], rounds: int = 11, **more: Any) -> 
         )
     return {
         "schema": "allotrope.compare/1",
+        "date": "2026-11-23T00:00:00Z",
         "baseline": "glibc",
         "rounds": rounds,
         "command": ["x"],
@@ -155,6 +157,10 @@ class TestConditions:
                 check_quantities([condition], ["glibc", "blocks"], "glibc", server=False)
 
 
+def rows_of(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
+    return difference_rows(changes(before, after))
+
+
 class TestDifference:
     def test_quotient_spans_what_both_intervals_allow(self) -> None:
         before, after = (quantity(1, ratio) for ratio in ((0.9, 1.0, 1.1), (1.8, 2.0, 2.2)))
@@ -163,25 +169,25 @@ class TestDifference:
         assert quotient(None, after, "ratio") is None
 
     def test_rows_say_less_and_more(self) -> None:
-        rows = difference_rows(document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92)))
+        rows = rows_of(document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92)))
         cpu = next(row for row in rows if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[4].startswith("0.820 [0.804, 0.836]") and cpu[5] == "better"
 
     def test_a_range_of_few_rounds_decides_nothing(self) -> None:
         few = document((1.1, 1.11, 1.12), rounds=8)
-        rows = difference_rows(few, document((0.9, 0.91, 0.92)))
+        rows = rows_of(few, document((0.9, 0.91, 0.92)))
         assert {row[5] for row in rows[1:]} == {"not decided"}
 
     def test_the_threshold_is_the_later_comparisons(self) -> None:
         pair = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92), threshold=0.5)
-        cpu = next(row for row in difference_rows(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
+        cpu = next(row for row in rows_of(*pair) if row[:2] == ["blocks:x=1.5", "CPU"])
         assert cpu[5] == "same"
         assert "by more than 50%." in difference_lines(pair[1], [])[0]
 
     def test_what_was_not_served_has_no_verdict(self) -> None:
         before, after = document((1.1, 1.11, 1.12)), document((0.9, 0.91, 0.92))
         before["results"][1]["status"] = "out-of-reach"
-        rows = difference_rows(before, after)
+        rows = rows_of(before, after)
         assert {row[5] for row in rows[1:] if row[0] != "glibc"} == {""}
         assert any(
             "out-of-reach in the earlier comparison" in one for one in check_pair(before, after)
@@ -211,6 +217,30 @@ class TestDifference:
         assert done.returncode == 2 and "--against needs --from" in done.stderr
         done = real.run(*line, "--rounds", "3")
         assert done.returncode == 2 and "leave out --rounds" in done.stderr
+
+    def test_as_json(self, real: Command, tmp_path: Path) -> None:
+        for name, cpu in (("old", (0.98, 1.0, 1.02)), ("new", (1.3, 1.31, 1.32))):
+            (tmp_path / f"{name}.json").write_text(json.dumps(document(cpu)))
+        line = ["compare", "--from", "new.json", "--fail-if", "any.cpu > 1.2", "--json"]
+        done = real.run(*line, "-", "--against", "old.json", cwd=tmp_path)
+        assert done.returncode == 3 and "1.310 [1.275, 1.347]  worse" in done.stderr
+        found = json.loads(done.stdout)
+        assert found["schema"] == "allotrope.difference/1"
+        assert (found["before"]["file"], found["after"]["file"]) == ("old.json", "new.json")
+        cpu = [one for one in found["changes"] if one["quantity"] == "cpu_seconds"]
+        assert [(one["spec"], one["of"]) for one in cpu] == [
+            ("glibc", "figure"),
+            ("blocks:x=1.5", "ratio"),
+        ]
+        assert cpu[1]["change"] == pytest.approx(1.31) and cpu[1]["verdict"] == "worse"
+        assert cpu[1]["change_low"] == pytest.approx(1.3 / 1.02)
+        assert [(one["spec"], one["met"]) for one in found["conditions"]] == [
+            ("blocks:x=1.5", True)
+        ]
+        done = real.run(*line, "old.json", "--against", "old.json", cwd=tmp_path)
+        assert done.returncode == 2 and "--json: old.json is already read" in done.stderr
+        done = real.run(*line, "-", cwd=tmp_path)
+        assert done.returncode == 2 and "needs --against" in done.stderr
 
 
 class TestBuilds:

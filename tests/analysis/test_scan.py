@@ -2,6 +2,7 @@
 """`compare --vary` and `compare --shell`: parameter scans and shell strings."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ def test_what_cannot_be_meant_is_refused(texts: list[str], said: str) -> None:
 def test_a_parameter_that_stands_nowhere_is_refused() -> None:
     with pytest.raises(UserError, match="no {size} where size could stand"):
         programs(["true", "size"], {"size": ["1"]}, {})
+
+
+def test_one_round_is_no_rounds(real: Command, tmp_path: Path) -> None:
+    words = ["--rounds", "1", "--warmup", "0", "-a", "glibc", "-a", "bsd", "--html", "page"]
+    done = real.run("compare", *words, "--vary", "n=1", "--", "true", "{n}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 program × 2 allocators × 1 round: 4 runs, " in done.stderr
+    said = done.stdout + done.stderr + (tmp_path / "page").read_text()
+    assert "1 program, 1 round asked for, " in said
+    assert re.findall(r"\b1 (?:rounds|programs|allocators|runs)\b", said) == []
 
 
 def test_a_scan_runs_here_and_is_written_as_a_suite(real: Command, tmp_path: Path) -> None:

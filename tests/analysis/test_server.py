@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -123,6 +123,7 @@ class TestWhatIsMeasured:
             *("-a", "glibc", "-a", "blocks", "--server", server),
             *("--load", f"{client} burn 2 && {PYTHON} -c 'for i in range(10**7): pass'"),
             *("--metric", "requests=([0-9]+) requests", "--metric", "lag:less=lag ([0-9.,]+) ms"),
+            environment={"COLUMNS": "200"},
         )
         assert done.returncode == 0, done.stderr
         assert [one["name"] for one in document["server"]["metrics"]] == ["requests", "lag"]
@@ -241,6 +242,22 @@ class TestFaults:
         assert max(result["memory_timeline"]["seconds"]) > 1
         assert result["memory_end_bytes"]["median"] > 2 << 20
         assert result["tree_peak_bytes"]["median"] >= result["memory_end_bytes"]["median"]
+
+    def test_what_starts_the_server_does_not_stand_in_its_place(
+        self, trial: Trial, tmp_path: Path
+    ) -> None:
+        """The shell uses more CPU in all, but serves nobody."""
+        starter = tmp_path / "start"
+        busy = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+        starter.write_text(f"#!/bin/sh\n{busy}\n{trial.server} & wait\n".replace("{port}", "$1"))
+        starter.chmod(0o755)
+        started = replace(trial, server=f"{starter} {{port}}")
+        done, document = started.compare("CLIENT burn 1")
+        assert done.returncode == 0, done.stderr
+        rows = document["results"][0]["served"]["rows"]
+        assert rows[0]["command"].startswith("python") and rows[0]["cpu_seconds"] > 0.19
+        shell = next(one for one in rows if not one["command"].startswith("python"))
+        assert shell["cpu_seconds"] < 0.1
 
     def test_server_ends_with_a_killed_comparison(
         self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None

@@ -15,6 +15,7 @@ from allotrope.statistics.intervals import confidence_of_looks, look_rounds, rou
 from allotrope.system import serving
 from allotrope.system.allocators import PEERS, Allocator, choose, glibc
 from allotrope.system.launch import Launch, launch
+from allotrope.system.process_tree import TreeUsage, Window
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
 from under import BUILD, HANG, await_that
@@ -248,6 +249,27 @@ class TestTree:
         found = [(process.pid, process.serving.allocations) for process in watcher.processes]
         assert found == [(2, 30), (3, 20), (2, None)]
 
+    def test_what_was_not_looked_at_has_a_name_and_a_reason(self) -> None:
+        """Of a process that is killed in the middle of its exit nothing is told any more."""
+        killed = subprocess.Popen(["sleep", "600"])
+        try:
+            await_that(lambda: serving.command_of(killed.pid) == "sleep")
+            with Watcher() as watcher:
+                watcher.take(f"exec {killed.pid}")
+                watcher.take(f"exec {os.getpid()}")
+                killed.kill()
+                killed.wait()
+        finally:
+            killed.kill()
+            killed.wait()
+        found = [(process.command, process.unseen) for process in watcher.processes]
+        assert found[0] == ("sleep", "killed") and found[1][1] == "outlives"
+        mine = [row("glibc", 1, "sh"), *watcher.processes[:1]]
+        said = served.by_command(served.account(mine, glibc()))
+        assert said == (
+            "sh 10, sleep not counted (it was killed, and gone before it was looked at)"
+        )
+
     def test_threads_are_no_processes(self) -> None:
         script = "import threading\nfor _ in range(5): threading.Thread(target=print).start()"
         assert len(watch(["/usr/bin/python3", "-I", "-S", "-c", script])) == 1
@@ -299,6 +321,23 @@ class TestAccount:
         assert found["cpu_share"] == pytest.approx(0.1 / 5.1) and found["allocations"] == 20
         found = served.account([row("blocks", 5, "sh"), row("static", 0.1, "go")], mine)
         assert not served.is_out_of_reach(found)
+
+    def test_of_a_server_the_load_decides(self) -> None:
+        """A script starts the server and goes on beside it; others come and go within the load,
+        before it and after it."""
+        processes = [row("static", 9, "start"), row("blocks", 3, "server"), row("static", 5, "old")]
+        processes += [row("blocks", 0.2, "worker"), row("static", 7, "late")]
+        for pid, process in enumerate(processes, start=1):
+            process.pid = pid
+        times = (30.0, 30.0, 5.0, 15.0, 25.0)
+        for process, ended in zip(processes, times):
+            process.ended = ended
+        before = TreeUsage(0, 0, 0, 0, 2, {1: 8.9, 2: 0.5})
+        after = TreeUsage(0, 0, 0, 0, 2, {1: 8.9, 2: 2.5})
+        found = served.account(processes, choose("blocks"), Window(10, 20, before, after))
+        assert found is not None and found["in_reach"] and found["cpu_share"] == 1
+        used = {one["command"]: one["cpu_seconds"] for one in found["rows"]}
+        assert used == {"server": 2.0, "worker": 0.2, "start": 0.0, "old": 0.0, "late": 0.0}
 
     def test_counts_of_different_commands_are_not_mixed(self) -> None:
         processes = [row("blocks", 5, "gawk"), row("blocks", 1, "sh"), row("static", 0.1, "go")]

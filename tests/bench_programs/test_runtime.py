@@ -346,7 +346,7 @@ COMMON = ("heap", "scavenge", "verify", "remembered_set", "policy")
 INTERPRETER = ("image", "compile", "main")
 # What the kernel's dirty pages need of the native wing.
 NATIVE = [
-    *(f"vm/kernel/{name}.c" for name in ("dirty", "kept", "process")),
+    *(f"vm/kernel/{name}.c" for name in ("dirty", "kept", "maps", "process")),
     *(f"vm/{name}.c" for name in ("pages", "metadata", "private_memory", "lock", "message")),
     *(f"vm/{name}.c" for name in ("granule_map", "window", "freeze", "fork_chain", "deferred")),
 ]

@@ -216,7 +216,7 @@ def test_damage_is_told_with_its_place(command: Command, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["lifetimes", "/nowhere"], "/nowhere: No such file"),
+        (["lifetimes", "/nowhere"], "/nowhere: no such file"),
         (["lifetimes", "/dev/null"], "/dev/null"),
         (["replay", "/etc/passwd"], "/etc/passwd"),
         (["events", "-o", "-", "--", "true"], "goes to a file"),
@@ -335,3 +335,29 @@ def test_lifetimes_of_a_trace_are_in_instructions(command: Command, tmp_path: Pa
     assert len(lives.objects) > 0
     curve = survival(lives, "clock")
     assert curve.share_at(0) <= 1 and curve.never_freed <= curve.share_at(1e12)
+
+
+@pytest.mark.parametrize("word", ["lifetimes", "replay"])
+@pytest.mark.parametrize(
+    "name, wrong, remedy",
+    [
+        ("missing.ale", "missing.ale: no such file", "events -o missing.ale"),
+        ("two words", "'two words': no such file", "events -o 'two words'"),
+        ("", "'': no such file", "events -o run.ale"),
+        ("text", "text: this is neither a recording of `allotrope events`", "events -o run.ale"),
+        ("short", "short: this is neither a recording of `allotrope events`", "events -o run.ale"),
+        ("empty", "empty: the file is empty", "events -o run.ale"),
+        ("folder", "folder: this is a folder", "events -o run.ale"),
+    ],
+)
+def test_a_bad_file_name_is_told_with_the_remedy(
+    real: Command, tmp_path: Path, word: str, name: str, wrong: str, remedy: str
+) -> None:
+    (tmp_path / "text").write_text("what somebody wrote, and long enough for a header\n" * 9)
+    (tmp_path / "short").write_text("hello\n")
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    done = real.run(word, name, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"allotrope: {wrong}" in done.stderr
+    assert f"`allotrope {remedy} -- CMD` makes a recording" in done.stderr

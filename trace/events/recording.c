@@ -18,6 +18,7 @@
 
 #include "trace/base/array.h"
 #include "trace/base/json.h"
+#include "trace/base/remove_empty.h"
 #include "trace/events/record_state.h"
 
 enum { CHUNK_BYTES = 16 * EVENT_BUFFER_BYTES };
@@ -256,6 +257,8 @@ void recording_end(struct events_recorder *recorder, struct recording *recording
         fail(recorder, recording);
     if (recording->pidfd >= 0)
         close(recording->pidfd);
+    if (recording->name)
+        remove_empty(recording->name);
     free(recording->name);
     free(recording->program);
     free(recording->replaced);

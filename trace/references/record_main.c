@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "trace/base/json.h"
+#include "trace/base/remove_empty.h"
 #include "trace/format/writer.h"
 #include "trace/references/raw.h"
 #include "trace/references/record_options.h"
@@ -204,7 +205,9 @@ static int consume(struct record_options *options)
         fprintf(stderr, "allotrope: %s: %s\n", name, strerror(errno));
         return EXIT_FAILED;
     }
-    return record(options, fd);
+    int status = record(options, fd);
+    remove_empty(name);
+    return status;
 }
 
 /* Whether a child that has ended, and is not yet waited for, is a consumer. The others are
@@ -305,5 +308,8 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     }
     forward_signals();
-    return record(&options, fd);
+    int status = record(&options, fd);
+    if (!to_stdout)
+        remove_empty(options.output);
+    return status;
 }

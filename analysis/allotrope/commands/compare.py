@@ -14,7 +14,9 @@ from ..features.cluster.suite import measure_on_cluster
 from ..features.compare import output as compare_output
 from ..features.compare.difference import (
     change_of,
+    changes,
     check_pair,
+    difference_document,
     difference_lines,
     difference_rows,
 )
@@ -45,7 +47,7 @@ from ..features.suite.measure import (
 )
 from ..features.suite.page import suite_page
 from ..features.suite.scan import read_varied, scan
-from ..output.files import Files, Outputs, made_from, read_json
+from ..output.files import Files, Outputs, as_json, made_from, read_json
 from ..output.page import Page, render
 from ..output.terminal import print_in_parts, print_line, print_table, print_wrapped, say, terminal
 from ..statistics.intervals import (
@@ -206,7 +208,8 @@ WRITTEN = {
 @click.option(
     "--against",
     metavar="FILE",
-    help="with --from: how that differs from this earlier comparison, which --json wrote",
+    help="with --from: how that differs from this earlier comparison, which --json wrote; --json "
+    "writes the difference",
 )
 @click.pass_context
 def compare_allocators(
@@ -248,7 +251,7 @@ def compare_allocators(
     """
     gate = [parse_condition(text) for text in conditions]
     if source is not None:
-        return show_again(context, source, against, gate, files["--html"])
+        return show_again(context, source, against, gate, files)
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
@@ -297,13 +300,13 @@ def show_again(
     source: str,
     against: str | None,
     gate: Sequence[Condition],
-    html_file: str | None,
+    files: Files,
 ) -> int:
     """What the file of an earlier comparison says: its page, its difference, its gate."""
     if gate or against is not None:
-        return judge_again(context, source, against, gate)
+        return judge_again(context, source, against, gate, files)
     only_draws(context, "html_file", "--html FILE")
-    return draw_again(source, html_file)
+    return draw_again(source, files["--html"])
 
 
 def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Condition] = ()) -> int:
@@ -332,36 +335,63 @@ def gate_status(judgements: Sequence[Judgement]) -> int:
 
 
 def judge_again(
-    context: click.Context, source: str, against: str | None, gate: Sequence[Condition]
+    context: click.Context,
+    source: str,
+    against: str | None,
+    gate: Sequence[Condition],
+    files: Files,
 ) -> int:
     """A document that --json wrote, and perhaps an earlier one, on the terminal."""
+    fitting = {"source", "against", "conditions"}
+    if against is not None:
+        fitting.add("json_file")
     for name, written in given_options(context).items():
-        if name not in ("source", "against", "conditions"):
+        if name == "json_file" and name not in fitting:
+            raise UserError(f"{written} writes a difference, so beside --from it needs --against")
+        if name not in fitting:
             raise UserError(f"--from judges what was measured before; leave out {written}")
+    if against is not None:
+        return show_difference(source, against, gate, files["--json"])
     after = read_comparison(source)
-    before = read_comparison(against) if against is not None else None
-    with made_from(*filter(None, (source, against))):
-        return gate_status(show_judgements(gate, after, before))
-
-
-def show_judgements(
-    gate: Sequence[Condition], after: dict[str, Any], before: dict[str, Any] | None
-) -> Sequence[Judgement]:
-    rounds = min(after["rounds"], before["rounds"] if before else after["rounds"])
-    check_conditions(gate, [one["spec"] for one in after["results"]], rounds)
-    console = terminal()
-    if before is not None:
-        notes = check_pair(before, after)
-        rows = difference_rows(before, after)
-        print_table(console, rows, left=(0, 1, 5), styles=[""] * len(rows[1:]))
-        for line in difference_lines(after, notes):
-            print_wrapped(console, line)
-        judgements = judge(gate, after, change_of(before, after))
-    else:
+    with made_from(source):
+        _check_gate_again(gate, after, after["rounds"])
         judgements = judge(gate, after)
+    _show_gate(terminal(), judgements)
+    return gate_status(judgements)
+
+
+def show_difference(
+    source: str, against: str, gate: Sequence[Condition], json_file: str | None
+) -> int:
+    outputs = Outputs({"--json": json_file}, [source, against])
+    after, before = read_comparison(source), read_comparison(against)
+    with made_from(source, against):
+        _check_gate_again(gate, after, min(before["rounds"], after["rounds"]))
+        notes = check_pair(before, after)
+        found = changes(before, after)
+        judgements = judge(gate, after, change_of(before, after))
+        pair = (against, before), (source, after)
+        document = difference_document(*pair, found, notes, judgements)
+        rows, lines = difference_rows(found), difference_lines(after, notes)
+
+    def show() -> None:
+        console = terminal(stderr=outputs.takes_stdout)
+        print_table(console, rows, left=(0, 1, 5), styles=[""] * len(rows[1:]))
+        for line in lines:
+            print_wrapped(console, line)
+        _show_gate(console, judgements)
+
+    outputs.write({"--json": lambda: as_json(document)}, show)
+    return gate_status(judgements)
+
+
+def _check_gate_again(gate: Sequence[Condition], after: dict[str, Any], rounds: int) -> None:
+    check_conditions(gate, [one["spec"] for one in after["results"]], rounds)
+
+
+def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
     for line in gate_lines(judgements):
         print_wrapped(console, line)
-    return judgements
 
 
 def read_comparison(file: str) -> dict[str, Any]:
@@ -643,8 +673,7 @@ def show_results(
     judgements = judge(gate, document)
     if judgements:
         print_line(console, "")
-    for line in gate_lines(judgements):
-        print_wrapped(console, line)
+    _show_gate(console, judgements)
 
 
 def exit_status(comparison: Comparison) -> int:

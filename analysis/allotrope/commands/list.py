@@ -30,8 +30,12 @@ def list_allocators(as_json: bool) -> None:
         _show(missing, width, 0)
     listed = catalogue["allocators"] if catalogue else []
     if listed:
-        _show("ALLOCATOR[:OPTION[,OPTION]...]", width, 0)
-        _show("an option is a preset or KEY=VALUE; in brackets: the default", width, 0)
+        _show(
+            "ALLOCATOR[:OPTION[,OPTION]...], an option a preset or KEY=VALUE; "
+            "in brackets: the default",
+            width,
+            0,
+        )
     for place, own in enumerate(listed):
         usual = " [the default]" if place == 0 else ""
         _show(f"{own['name']:<12}{own['title']}{usual}", width, 12)
@@ -52,7 +56,8 @@ def list_allocators(as_json: bool) -> None:
 
 
 def _show(line: str, width: int, indent: int) -> None:
-    for part in wrap(line, width, " " * indent):
+    """The line, folded; what follows is indented, by no more than leaves room for words."""
+    for part in wrap(line, width, " " * min(indent, width // 2)):
         click.echo(part)
 
 

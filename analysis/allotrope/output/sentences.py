@@ -25,3 +25,14 @@ class Sentence:
 def enumerate_names(names: Sequence[str]) -> str:
     """a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """1 round, 2 rounds."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def too_few_rounds(count: int) -> str:
+    """That they have no interval."""
+    does = "does" if count == 1 else "do"
+    return f"{counted(count, 'round')} {does} not tell chance from difference"

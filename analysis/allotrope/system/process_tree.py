@@ -9,13 +9,15 @@ its parent's account, so that the difference of two readings misses nothing.
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Mapping
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Of /proc/PID/stat, counted behind the command's name.
 STATE, PARENT, MINOR, CHILD_MINOR, MAJOR, CHILD_MAJOR = 0, 1, 7, 8, 9, 10
 USER, SYSTEM, CHILD_USER, CHILD_SYSTEM = 11, 12, 13, 14
+STARTED = 19  # ticks since the machine's start
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class TreeUsage:
     minor_faults: int
     major_faults: int
     processes: int
+    by_process: Mapping[int, float] = field(default_factory=dict)  # CPU seconds, its own
 
     def since(self, before: "TreeUsage") -> "TreeUsage":
         return TreeUsage(
@@ -53,10 +56,19 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def age_seconds(pid: int) -> float:
+    """How long ago the process was made. Raises ProcessLookupError when it is gone."""
+    fields = _stat(pid)
+    if not fields:
+        raise ProcessLookupError(pid)
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - fields[STARTED] / TICKS
+
+
 def tree_usage(root: int) -> TreeUsage:
     """What the descendants of `root` have used; what it waited for itself counts as theirs."""
     user = system = 0.0
     minor = major = 0
+    by_process: dict[int, float] = {}
     pids = descendants(root)
     for pid in pids:
         fields = _stat(pid)
@@ -70,6 +82,7 @@ def tree_usage(root: int) -> TreeUsage:
             )
         elif exact is not None:
             own_user = exact
+        by_process[pid] = own_user + own_system
         user += own_user + fields[CHILD_USER] / TICKS
         system += own_system + fields[CHILD_SYSTEM] / TICKS
         minor += fields[MINOR] + fields[CHILD_MINOR]
@@ -80,7 +93,26 @@ def tree_usage(root: int) -> TreeUsage:
         system += fields[CHILD_SYSTEM] / TICKS
         minor += fields[CHILD_MINOR]
         major += fields[CHILD_MAJOR]
-    return TreeUsage(user, system, minor, major, len(pids))
+    return TreeUsage(user, system, minor, major, len(pids), by_process)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a tree's life, between two readings."""
+
+    began: float  # by CLOCK_MONOTONIC
+    ended: float
+    before: TreeUsage
+    after: TreeUsage
+
+    def cpu_seconds(self, pid: int, at_end: float, ended: float | None) -> float:
+        """What a process used within it. at_end: its CPU time when it ended; ended: when that was,
+        None where nobody saw it."""
+        known = self.after.by_process.get(pid)
+        if known is None:
+            seen = ended is not None and self.began <= ended <= self.ended
+            known = at_end if seen else 0.0
+        return max(0.0, known - self.before.by_process.get(pid, 0.0))
 
 
 def _stat(pid: int) -> list[int]:

@@ -19,6 +19,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator
@@ -242,6 +243,10 @@ def _exports(elf: "ELFFile", name: str) -> bool:
 
 # Every process of a run
 
+# Why a process was not looked at when it ended: it was killed and gone before that, or it goes on
+# when the run is over.
+KILLED, OUTLIVES = "killed", "outlives"
+
 
 @dataclass
 class Process:
@@ -255,6 +260,8 @@ class Process:
     inherited: int = 0  # what its parent had counted when it was made; 0 since an exec
     was_born: bool = False  # its birth was told
     has_execed: bool = False
+    ended: float | None = None  # when its end was told, by CLOCK_MONOTONIC
+    unseen: str | None = None  # why nobody looked at its end: KILLED or OUTLIVES
     # At its end, where that was asked for: anonymous memory without the first stack, and how much
     # of it lies in our heap.
     anonymous_bytes: int = 0
@@ -281,6 +288,9 @@ class Watcher:
         """The launcher has ended or never begun."""
         self.launchers.close()
         self.thread.join()
+        for process in self.processes:
+            if process.ended is None:
+                process.unseen = OUTLIVES if os.path.exists(f"/proc/{process.pid}") else KILLED
 
     def _listen(self) -> None:
         with self.ours, self.ours.makefile("r") as lines:
@@ -300,6 +310,7 @@ class Watcher:
         elif event == "exec":
             process = self._process(numbers[0])
             process.has_execed, process.inherited = True, 0
+            process.command = command_of(numbers[0])
         elif event == "fork":
             self._note_birth(*numbers)
         elif event == "exit":
@@ -319,6 +330,7 @@ class Watcher:
         process = self._process(pid)
         process.was_born = True
         if not process.has_execed:
+            process.command = process.command or command_of(parent)
             process.inherited = look(parent).allocations or 0
             self._settle_count(process)
 
@@ -329,6 +341,7 @@ class Watcher:
 
     def _note_end(self, pid: int, thread: int) -> None:
         process = self._process(pid)
+        process.ended = time.monotonic()
         process.command = command_of(thread)
         process.cpu_seconds = _cpu_seconds(thread)
         process.serving = look(thread)

@@ -9,16 +9,18 @@ the other's high to the one's high over the other's low: it covers at least what
 together (Bonferroni), and is wide rather than wrong.
 """
 
+from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.units import format_bytes, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, Estimate
 from ...statistics.verdicts import THRESHOLD, Outcome, judge
 from ...system.errors import UserError
-from .gate import UNFIT, Condition, unfit_result
+from .gate import UNFIT, Condition, Judgement, unfit_result
 from .recommendation import cpu_quantity, memory_quantity
 
 Document = Mapping[str, Any]
+SCHEMA = "allotrope.difference/1"
 
 
 def check_pair(before: Document, after: Document) -> list[str]:
@@ -101,30 +103,101 @@ def _seconds(value: float) -> str:
     return f"{format_seconds(value)} s" if value >= 1e-3 else f"{1e6 * value:.4g} µs"
 
 
-def difference_rows(before: Document, after: Document) -> list[list[str]]:
-    """A table, header first: a row for each allocator and quantity that both have."""
+@dataclass(frozen=True)
+class Change:
+    """Of one allocator in one quantity, which both comparisons have."""
+
+    spec: str
+    quantity: str  # its key
+    name: str  # of the quantity, for people
+    of_ratio: bool  # the ratio to the baseline is compared; else, for the baseline, its figure
+    before: float  # the medians
+    after: float
+    change: Estimate | None  # after over before; None: there are no ratios
+    verdict: Outcome | None  # None: nothing can be judged
+    write: Callable[[float], str]  # a figure of the quantity, for people
+
+
+def changes(before: Document, after: Document) -> list[Change]:
+    """Allocator by allocator, in the later comparison's order."""
     base = after["baseline"]
     old, new = _by_spec(before), _by_spec(after)
-    few, threshold = _are_few(before, after), after.get("threshold") or THRESHOLD
+    few, threshold = _are_few(before, after), threshold_of(after)
     metrics = (after.get("server") or {}).get("metrics", ())
     rising = {f"metric:{one['name']}" for one in metrics if one["more_is_better"]}
-    rows = [["allocator", "quantity", "before", "after", "change", "verdict"]]
+    found = []
     for result in after["results"]:
         spec = result["spec"]
+        unfit = any(unfit_result(results, (spec, base)) for results in (old, new))
         for name, key, write in _quantities(after):
             pair = (old.get(spec, {}).get(key), result.get(key))
             if pair[0] is None or pair[1] is None:
                 continue
             ratio = quotient(*pair, "" if spec == base else "ratio")
-            cells = [write(one["median"]) for one in pair]
-            change = format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
-            verdict = "" if ratio is None else judge(ratio, threshold, key in rising)
-            if verdict and few:
-                verdict = Outcome.NOT_DECIDED
-            if any(unfit_result(results, (spec, base)) for results in (old, new)):
-                verdict = ""
-            rows.append([spec, name, *cells, change, verdict])
+            verdict = None
+            if ratio is not None and not unfit:
+                verdict = Outcome.NOT_DECIDED if few else judge(ratio, threshold, key in rising)
+            medians = pair[0]["median"], pair[1]["median"]
+            found.append(Change(spec, key, name, spec != base, *medians, ratio, verdict, write))
+    return found
+
+
+def threshold_of(after: Document) -> float:
+    """The later comparison's counts."""
+    return float(after.get("threshold") or THRESHOLD)
+
+
+def difference_rows(found: Sequence[Change]) -> list[list[str]]:
+    """A table, header first: a row for each change."""
+    rows = [["allocator", "quantity", "before", "after", "change", "verdict"]]
+    for one in found:
+        ratio = one.change
+        change = format_ratio(ratio.median, ratio.low, ratio.high) if ratio else "–"
+        figures = (one.write(one.before), one.write(one.after))
+        rows.append([one.spec, one.name, *figures, change, one.verdict or ""])
     return rows
+
+
+def difference_document(
+    before: tuple[str, Document],
+    after: tuple[str, Document],
+    found: Sequence[Change],
+    notes: Sequence[str],
+    judgements: Sequence[Judgement],
+) -> dict[str, Any]:
+    """docs/compare-format.md. before, after: each the file's name and what it holds."""
+    return {
+        "schema": SCHEMA,
+        "before": _source(*before),
+        "after": _source(*after),
+        "baseline": after[1]["baseline"],
+        "threshold": threshold_of(after[1]),
+        "notes": list(notes),
+        "changes": [_as_entry(one) for one in found],
+        "conditions": [
+            {"condition": one.condition, "spec": one.spec, "met": one.met, "said": one.line}
+            for one in judgements
+        ],
+    }
+
+
+def _source(file: str, document: Document) -> dict[str, Any]:
+    return {"file": file, **{key: document[key] for key in ("date", "command", "rounds")}}
+
+
+def _as_entry(one: Change) -> dict[str, Any]:
+    low, high = (one.change.low, one.change.high) if one.change else (None, None)
+    return {
+        "spec": one.spec,
+        "quantity": one.quantity,
+        "of": "ratio" if one.of_ratio else "figure",
+        "before": one.before,
+        "after": one.after,
+        "change": one.change and one.change.median,
+        "change_low": low,
+        "change_high": high,
+        "verdict": one.verdict,
+    }
 
 
 def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
@@ -133,7 +206,7 @@ def difference_lines(after: Document, notes: Sequence[str]) -> list[str]:
         f"change: of the ratio to {base}, after over before, so that machine and day cancel; of "
         f"{base} itself: of its figure. The interval is from the lowest to the highest that both "
         f"intervals allow; better or worse is what it shows to be so by more than "
-        f"{100 * (after.get('threshold') or THRESHOLD):.2g}%.",
+        f"{100 * threshold_of(after):.2g}%.",
         *notes,
     ]
 

@@ -188,6 +188,8 @@ def _interval(condition: Condition, summary: Mapping[str, Any] | None) -> Estima
 
 @dataclass(frozen=True)
 class Judgement:
+    condition: str  # as it was given
+    spec: str  # the allocator that it was judged for
     met: bool | None  # None: not decided
     line: str
 
@@ -209,7 +211,7 @@ def judge(
             unfit = unfit_result(results, (spec, document["baseline"]))
             if unfit is not None:
                 line = f"{given.text}: {unfit}, so nothing was measured, which is a failure"
-                judgements.append(Judgement(True, line))
+                judgements.append(Judgement(given.text, spec, True, line))
                 continue
             interval = (
                 interval_of(condition, spec, key)
@@ -232,10 +234,12 @@ def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None
 def _judgement(condition: Condition, spec: str, key: str, interval: Estimate | None) -> Judgement:
     who = f" ({spec})" if condition.subject.startswith(f"{ANY}.") else ""
     if interval is None:
-        return Judgement(True, f"{condition.text}{who}: there are no figures, which is a failure")
+        line = f"{condition.text}{who}: there are no figures, which is a failure"
+        return Judgement(condition.text, spec, True, line)
     met = condition.meets(interval)
     words = {True: "yes, failed", False: "no", None: "not decided; more --rounds would tell"}[met]
-    return Judgement(met, f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}")
+    line = f"{condition.text}{who}: {words}: {_figure(condition, key, interval)}"
+    return Judgement(condition.text, spec, met, line)
 
 
 def _figure(condition: Condition, key: str, interval: Estimate) -> str:

@@ -498,12 +498,13 @@ class Runner:
         with Watcher() as watcher:
             run = self._run(contender.allocator, "who serves", settings, watcher=watcher)
         if self._ended_well(run):
-            self._note_served(contender, watcher)
+            self._note_served(contender, watcher, run)
         else:
             contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
 
-    def _note_served(self, contender: Contender, watcher: Watcher) -> None:
-        contender.served = served.account(watcher.processes, contender.allocator)
+    def _note_served(self, contender: Contender, watcher: Watcher, run: Run) -> None:
+        window = run.window if isinstance(run, ServerRun) else None
+        contender.served = served.account(watcher.processes, contender.allocator, window)
         if not proc_is_mounted():
             contender.served, contender.served_missing = None, "for /proc is not mounted"
         if watcher.forbidden:
@@ -539,7 +540,7 @@ class Runner:
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
         if contender.served_missing is None:
-            self._note_served(contender, watcher)
+            self._note_served(contender, watcher, run)
         for file in [*accounts.iterdir(), *places.iterdir()]:
             file.unlink()
 

@@ -16,7 +16,13 @@ larger than what was asked for, and sizes rounded up.
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
-from ...output.sentences import LEAK_SHARE, NOTICEABLE_BYTES, Sentence, enumerate_names
+from ...output.sentences import (
+    LEAK_SHARE,
+    NOTICEABLE_BYTES,
+    Sentence,
+    enumerate_names,
+    too_few_rounds,
+)
 from ...output.units import format_bytes, format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
@@ -276,9 +282,8 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
     summary = evidence.results[evidence.baseline]["cpu_seconds"]
     if summary["interval"] == RANGE:
         count = sum(value is not None for value in summary["rounds"])
-        rounds = "1 round does" if count == 1 else f"{count} rounds do"
         needed = f"it takes {LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
-        return _undecided(f"{rounds} not tell chance from difference; {needed}")
+        return _undecided(f"{too_few_rounds(count)}; {needed}")
     return None
 
 

@@ -2,8 +2,9 @@
 """Who really served the processes of a contender's run ("served" of docs/compare-format.md).
 
 A contender is *in reach* of a process when its allocator serves it. The processes of one command
-that are served alike are one row. The main row is the one that used most CPU: where the contender
-is not in its reach, the contender's figures are somebody else's, and carry no verdict.
+that are served alike are one row. The main row is the one that used most CPU, of a server under the
+load: what starts it (a script, pyenv's shell) is not what serves. Where the contender is not in the
+main row's reach, the contender's figures are somebody else's, and carry no verdict.
 """
 
 import os
@@ -11,13 +12,19 @@ from typing import Any, Mapping, Sequence
 
 from ...output.sentences import enumerate_names
 from ...system.allocators import Allocator
-from ...system.serving import Process, Serving
+from ...system.process_tree import Window
+from ...system.serving import KILLED, OUTLIVES, Process, Serving
 
 MOST_ROWS = 20
 MOST_NAMED = 4
 MOST_COUNTED = 8
 NO_ACCOUNT = "it did not serve the process that used most CPU"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
+# Why nobody looked at a process when it ended.
+UNSEEN = {
+    KILLED: "it was killed, and gone before it was looked at",
+    OUTLIVES: "it still ran when the command had ended",
+}
 
 
 def is_served_by(serving: Serving, allocator: Allocator) -> bool:
@@ -29,18 +36,21 @@ def is_served_by(serving: Serving, allocator: Allocator) -> bool:
     return serving.object is not None and os.path.realpath(serving.object) == library
 
 
-def account(processes: Sequence[Process], allocator: Allocator) -> dict[str, Any] | None:
-    """None when nothing was seen."""
-    rows: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+def account(
+    processes: Sequence[Process], allocator: Allocator, window: Window | None = None
+) -> dict[str, Any] | None:
+    """None when nothing was seen. window: CPU time counts within it alone."""
+    rows: dict[tuple[str | None, ...], dict[str, Any]] = {}
     for process in processes:
         serving = process.serving
-        key = process.command, serving.allocator, serving.object
+        key = process.command, serving.allocator, serving.object, process.unseen
         row = rows.setdefault(
             key,
             {
                 "command": process.command,
                 "allocator": serving.allocator,
                 "object": serving.object,
+                "unseen": process.unseen,
                 "in_reach": is_served_by(serving, allocator) if serving.is_known else None,
                 "processes": 0,
                 "cpu_seconds": 0.0,
@@ -48,7 +58,7 @@ def account(processes: Sequence[Process], allocator: Allocator) -> dict[str, Any
             },
         )
         row["processes"] += 1
-        row["cpu_seconds"] += process.cpu_seconds
+        row["cpu_seconds"] += _cpu_seconds(process, window)
         if serving.allocations is not None:
             row["allocations"] = (row["allocations"] or 0) + serving.allocations
     if not rows:
@@ -66,6 +76,12 @@ def account(processes: Sequence[Process], allocator: Allocator) -> dict[str, Any
     }
 
 
+def _cpu_seconds(process: Process, window: Window | None) -> float:
+    if window is None:
+        return process.cpu_seconds
+    return window.cpu_seconds(process.pid, process.cpu_seconds, process.ended)
+
+
 def is_out_of_reach(served: Mapping[str, Any] | None) -> bool:
     """Known to be."""
     return served is not None and served["in_reach"] is False
@@ -73,6 +89,8 @@ def is_out_of_reach(served: Mapping[str, Any] | None) -> bool:
 
 def who(row: Mapping[str, Any]) -> str:
     """Who serves a row, for a table."""
+    if row.get("unseen") is not None:
+        return f"unknown: {UNSEEN[row['unseen']]}"
     return WORDS.get(row["allocator"], str(row["allocator"]))
 
 
@@ -87,6 +105,8 @@ def cell(served: Mapping[str, Any] | None) -> str:
         return "–"
     main = served["rows"][0]
     count = main["allocations"]
+    if main.get("unseen") is not None:
+        return WORDS["unknown"]
     return who(main) if count is None else f"{who(main)} ({short_count(count)})"
 
 
@@ -106,7 +126,7 @@ def _counted(row: Mapping[str, Any]) -> str:
     words = str(row["command"]) + (" not counted" if count is None else f" {short_count(count)}")
     if row["processes"] > 1:
         words += f" in {row['processes']} processes"
-    whose = "static" if row["allocator"] == "static" else who(row)
+    whose = "static" if row["allocator"] == "static" else who(row).removeprefix("unknown: ")
     return words if row["in_reach"] else f"{words} ({whose})"
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...system.errors import UserError
 from ...system.native import ask
 from ...system.places import PLACES
+from ...system.recordings import need_recording
 from ...system.symbols import Symbols
 
 NEVER = np.iinfo(np.uint64).max
@@ -79,6 +80,7 @@ class Lives:
 
 def read_lives(path: str | Path) -> Lives:
     """Reads a recording (run.ale) or a trace (run.alt). Raises UserError when it is neither."""
+    need_recording(path)
     answer = ask(PLACES.events, "lives", path)
     line, _, rest = answer.output.partition(b"\n")
     if not line:

@@ -17,6 +17,7 @@ from ...system.errors import UserError
 from ...system.launch import Launch, launch
 from ...system.native import ask, last_line, without_name
 from ...system.places import PLACES, built
+from ...system.recordings import need_recording
 
 SCHEMA = "allotrope.replay/1"
 COLLECTOR = "gc"
@@ -27,6 +28,7 @@ Document = dict[str, Any]
 def make_operations(recording: str, operations: Path) -> tuple[Document, str | None]:
     """Writes what the player takes. Returns the recording's facts, and a warning where it is
     damaged."""
+    need_recording(recording)
     answer = ask(PLACES.events, "operations", recording, operations)
     if not answer.output:
         raise UserError(answer.message or f"{recording}: cannot be read", max(answer.status, 1))

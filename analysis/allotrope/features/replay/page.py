@@ -17,7 +17,7 @@ from ...output.page import (
     symbol,
 )
 from ...output.plots import WASTE_TITLES, legend, stacked_bars, stacked_layout
-from ...output.sentences import Sentence, enumerate_names
+from ...output.sentences import Sentence, counted, enumerate_names, too_few_rounds
 from ...output.units import MEBIBYTE, format_bytes, format_nanoseconds
 from ...statistics.intervals import JUDGED_CONFIDENCE, LEAST_JUDGED_ROUNDS, estimate_ratio
 from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
@@ -36,7 +36,7 @@ def replay_page(document: Document) -> Page:
         title="One program's allocations under every allocator",
         command=recorded_command(document),
         subtitle=f"Replay of {document['file']}: {document['objects']:,} objects, at most "
-        f"{format_bytes(document['most_live_bytes'])} live; {document['rounds']} rounds",
+        f"{format_bytes(document['most_live_bytes'])} live; {counted(document['rounds'], 'round')}",
         advice=advice(document, played),
         sections=[
             Section("Time against memory", figures=[trade_off(played)] if played else []),
@@ -69,7 +69,7 @@ def _on_speed(fastest: Document, others: list[Document]) -> Sentence:
     rounds = len(fastest["cpu_seconds_rounds"])
     if not tells_chance(rounds, LEAST_JUDGED_ROUNDS):
         text = (
-            f"{rounds} rounds do not tell chance from difference; it takes {LEAST_JUDGED_ROUNDS} "
+            f"{too_few_rounds(rounds)}; it takes {LEAST_JUDGED_ROUNDS} "
             f"(--rounds). Least processor time: {took}."
         )
         return Sentence("undecided", "Not decided", text)

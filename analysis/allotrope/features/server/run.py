@@ -24,7 +24,7 @@ from ...system.children import signal_name
 from ...system.launch import Launch, Run, Running, launch
 from ...system.native import last_line
 from ...system.places import own_programs
-from ...system.process_tree import tree_usage
+from ...system.process_tree import Window, tree_usage
 from ...system.scratch import scratch_folder
 from ...system.serving import Watcher
 from .metrics import REQUESTS, Metric, read_metrics
@@ -54,6 +54,7 @@ class ServerRun(Run):
     metrics: Mapping[str, float] = field(default_factory=dict)
     known: Sequence[Metric] = ()  # what the metrics are
     timeline: Sequence[tuple[float, float]] = ()  # seconds since the load began, bytes
+    window: Window | None = None  # the load's time
 
     @property
     def problem(self) -> str | None:
@@ -94,8 +95,7 @@ class Surroundings:
 @dataclass
 class _Loaded:
     usage: dict[str, Any]
-    began: float
-    ended: float
+    window: Window
     metrics: Mapping[str, float]
     known: Sequence[Metric]
 
@@ -160,9 +160,10 @@ def _result(
     known = {one.name: getattr(run, one.name) for one in fields(Run)} if run else _NEVER_RAN
     if loaded is None:
         return ServerRun(**known, trouble=trouble, start_seconds=ready)
+    window = loaded.window
     memory = read_samples(samples)
-    during = [size for at, size in memory if loaded.began <= at <= loaded.ended]
-    known |= loaded.usage | {"wall_seconds": loaded.ended - loaded.began}
+    during = [size for at, size in memory if window.began <= at <= window.ended]
+    known |= loaded.usage | {"wall_seconds": window.ended - window.began}
     if memory:
         known |= {"tree_peak_bytes": max(size for _, size in memory)}
         known |= {"tree_peak_method": "pss-sampled"}
@@ -174,7 +175,8 @@ def _result(
         memory_end_bytes=during[-1] if during else None,
         metrics=loaded.metrics,
         known=loaded.known,
-        timeline=_thin([(at - loaded.began, size) for at, size in memory]),
+        timeline=_thin([(at - window.began, size) for at, size in memory]),
+        window=window,
     )
 
 
@@ -335,4 +337,4 @@ def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running)
         key: getattr(used, key)
         for key in ("user_seconds", "system_seconds", "minor_faults", "major_faults")
     }
-    return _Loaded(usage, began, ended, figures, known)
+    return _Loaded(usage, Window(began, ended, before, after), figures, known)

@@ -16,7 +16,7 @@ from typing import Any, Iterator
 
 from ...system.counters import Published, find_published, why_unreadable
 from ...system.errors import UserError
-from ...system.process_tree import descendants
+from ...system.process_tree import age_seconds, descendants
 
 PUBLISHED = "site_table/1"
 HEAD = struct.Struct("<QQQQQQQddQQ")
@@ -24,6 +24,7 @@ SITE = struct.Struct("<QQIIQdddddddd")
 BLOCK = struct.Struct("<QIIQdQ")
 MOST_FRAMES, ATTEMPTS = 64, 5
 SIZE_CLASSES = 48  # by powers of two
+STARTS_WITHIN = 5.0  # seconds from a process's making until it keeps its sites, on a busy machine
 
 
 class Unreadable(Exception):
@@ -198,11 +199,14 @@ def find_table(pid: int) -> SiteTable | None:
 def need_table(pid: int, what: str = "--pid", start: str = "allotrope sites -- CMD") -> SiteTable:
     """Of the process, or of the one that it has started: a shell's $! is the command's process, not
     the program's. Raises UserError for what speaks against it. what: was told the process; start:
-    how one is started whose table can be read."""
+    how one is started whose table can be read. A young process may have none yet: waits for it."""
     if not Path(f"/proc/{pid}").is_dir():
         raise UserError(f"{what}: there is no process {pid}")
     try:
-        table = find_table(pid) or _table_below(pid, what)
+        while (table := find_table(pid) or _table_below(pid, what)) is None:
+            if age_seconds(pid) > STARTS_WITHIN:
+                break
+            time.sleep(0.05)
     except PermissionError:
         raise UserError(f"{what}: {why_unreadable(pid)}") from None
     except OSError:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from ...output.files import replace_file
+from ...output.sentences import counted
 from ...system.allocators import Allocator, package_version
 from ...system.errors import UserError
 from ...system.launch import Run
@@ -297,8 +298,9 @@ def _measure(
         _save_state(run)
     begun = [part for part in run.parts if part.is_in()]
     announce(
-        f"{len(begun)} programs × {len(run.settings.allocators)} allocators × "
-        f"{run.settings.rounds} rounds: {run.steps_left()} runs, "
+        f"{counted(len(begun), 'program')} × "
+        f"{counted(len(run.settings.allocators), 'allocator')} × "
+        f"{counted(run.settings.rounds, 'round')}: {counted(run.steps_left(), 'run')}, "
         f"about {duration(run.seconds_left())}"
     )
     for part in begun:

@@ -6,7 +6,7 @@ import functools
 from typing import Any, Mapping, Sequence
 
 from ...output import files
-from ...output.sentences import Sentence, enumerate_names
+from ...output.sentences import Sentence, counted, enumerate_names, too_few_rounds
 from ...output.units import format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
@@ -279,7 +279,7 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
         return [Sentence("undecided", "Not decided", _why_no_mean(document, evidence.baseline))]
     if not has_interval(baseline):
         text = (
-            f"{baseline['rounds']} rounds do not tell chance from difference; it takes "
+            f"{too_few_rounds(baseline['rounds'])}; it takes "
             f"{LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
         )
         return [Sentence("undecided", "Not decided", text)]
@@ -289,8 +289,8 @@ def _choice(document: Document, evidence: SuiteEvidence) -> list[Sentence]:
         text = " ".join(whys) or f"only {evidence.baseline} was measured."
         return [Sentence("undecided", "Not decided", text)]
     note = (
-        f"geometric means over {baseline['programs']} programs; no program need behave like the "
-        "mean, so look at yours below."
+        f"geometric means over {counted(baseline['programs'], 'program')}; no program need behave "
+        "like the mean, so look at yours below."
     )
     return [*choose(evidence), *by_the_clock(evidence), Sentence("note", "What this is", note)]
 

@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from ...output.page import Figure, Page, Section, Table, plain
 from ...output.plots import interval_bar, legend, ratio_layout
+from ...output.sentences import counted
 from ...output.units import format_ratio
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS
 from ..compare.page import machine_section, spread_word, summary_table
@@ -22,11 +23,10 @@ TITLES = {
 
 
 def suite_page(document: Document) -> Page:
-    counted = len(document["programs"])
     return Page(
         title=f"Allocators compared: {document['title']}",
-        subtitle=f"{document['date']}, {counted} program{'' if counted == 1 else 's'}, "
-        f"{document['rounds']} rounds asked for, ratios to {document['baseline']}",
+        subtitle=f"{document['date']}, {counted(len(document['programs']), 'program')}, "
+        f"{counted(document['rounds'], 'round')} asked for, ratios to {document['baseline']}",
         advice=recommend_suite(document),
         sections=[
             _means_section(document),

@@ -7,6 +7,7 @@ from typing import Any, Sequence
 from rich.console import Console
 
 from ...output.terminal import print_line, print_table, print_wrapped
+from ...output.sentences import counted
 from ...output.units import format_coverage, format_nanoseconds
 from .measure import ADD, LESS_THAN_A_TIMER, Document, figure, median_ns
 from .paper import TABLE_1, Machine
@@ -150,7 +151,7 @@ def how(document: Document) -> str:
     cpu = machine["cpu"] or "unknown processor"
     spread = format_coverage(document["coverage"])
     interval = "range" if document["interval"] == "range" else f"interval ({spread})"
-    rounds = "1 round" if document["rounds"] == 1 else f"{document['rounds']} rounds"
+    rounds = counted(document["rounds"], "round")
     return (
         f"{cpu}, {machine['usable_cpus']} processors, Linux {machine['kernel']}; load average "
         f"{min(loads)} to {max(loads)}; medians of {rounds}, and their "
