@@ -74,6 +74,12 @@ struct allocator_operators {
  * and allocates nothing. */
 typedef void leak_visitor(void *argument, const void *block, bool is_direct);
 
+enum leaks_found {
+    LEAKS_UNKNOWN, /* it cannot be found out now, and nothing was visited */
+    LEAKS_FOUND,
+    LEAKS_LATER, /* nothing was visited, since somebody would have been waited for */
+};
+
 struct allocator {
     const char *name;   /* "bsd" */
     const char *preset; /* "default" or "classic" */
@@ -188,9 +194,9 @@ struct allocator {
     /* Whether find_leaks will be called. After init. */
     bool (*reports_leaks)(void);
     /* Visits the blocks that the program has not freed and cannot reach. One call at a time, under
-     * a lock of a rank below RANK_COLLECTOR. False: it cannot be found out now, and nothing was
-     * visited. Called only where reports_leaks() is true. */
-    bool (*find_leaks)(leak_visitor *visit, void *argument);
+     * a lock of a rank below RANK_COLLECTOR. may_wait: false in a signal handler, for whose thread
+     * others may wait. Called only where reports_leaks() is true. */
+    enum leaks_found (*find_leaks)(leak_visitor *visit, void *argument, bool may_wait);
     /* How many waits of the calling thread have ended in EINTR because of the allocator alone. A
      * call before and one after a wait tell whether to restart it. */
     uint32_t (*ended_waits)(void);

@@ -34,6 +34,10 @@
 /* See added-below. A lock that is in the chain already stays where it is. It is never taken out. */
 void fork_chain_add(struct lock *lock);
 
+/* For a signal handler: whether it has interrupted an operation of its thread (own-operation), or
+ * what holds a lock of the chain. */
+bool fork_chain_is_interrupted(void);
+
 /* In the thread that forks, before it does. */
 void fork_chain_prepare(void);
 /* After it, in the parent. */

@@ -99,6 +99,17 @@ static inline bool lock_enter(struct lock *lock)
     return true;
 }
 
+/* Takes a lock that nobody holds, and waits for none. */
+static inline bool lock_try(struct lock *lock)
+{
+    uintptr_t expected = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, current_thread(),
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    lock_note_acquired(lock);
+    return true;
+}
+
 /* Takes a lock. Waits for the end of a fork. The thread that forks takes again what it holds: its
  * fork handlers may look in from outside. */
 static inline void lock_acquire(struct lock *lock)

@@ -24,7 +24,7 @@
  *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
  *                                       owning thread clears                 exchange, acquire
- *     slab_word.retired                 any thread sets; stopped: clears     one instruction
+ *     slab_word.retired                 any thread sets; stopped: clears     fetch_or; or, if alone
  *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
  *                                       clears
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter

@@ -264,13 +264,16 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
     __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
 }
 
-/* Where frees are ignored. Any thread, and not atomic: of two that change a word at once one may
- * lose its bit, which costs no more than a block that is scanned. No bit comes back, since bits are
- * cleared in a stopped world only and this is a [single instruction]. (A quarantine, which also
- * clears bits while threads run, changes them by atomic instructions: quarantine.c.) */
-static inline void slab_set_retired(struct slab_word *word, uint64_t bits)
+/* Where frees are ignored. No bit comes back, since bits are cleared in a stopped world only and
+ * this is a [single instruction]. alone: no other thread can change the word. Elsewhere a bit might
+ * be lost, and the block would be a leak: where leaks are kept nothing would free it. (A
+ * quarantine, which also clears bits while threads run, changes them in quarantine.c.) */
+static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {
-    __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
+    if (alone)
+        __asm__ volatile("orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
+    else
+        __asm__ volatile("lock orq %1, %0" : "+m"(word->retired) : "r"(bits) : "cc");
 }
 
 #endif

@@ -435,19 +435,17 @@ static bool is_too_early(enum collect_cause cause)
     return cause == CAUSE_FULL && concurrent_runs() && !concurrent_is_to_stop();
 }
 
-bool collect(enum collect_cause cause, size_t requested)
+static bool is_possible(size_t requested)
 {
-    uint64_t finished = atomic_load(&state.finished);
-    if (!collection_is_possible(&state.driver)) {
-        pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), requested);
-        return false;
-    }
-    lock_acquire(&state.lock);
-    bool done = atomic_load(&state.finished) != finished && cause < CAUSE_ASKED;
-    if (done || is_too_early(cause)) {
-        lock_release(&state.lock); /* another thread has just done it */
-        return done;
-    }
+    if (collection_is_possible(&state.driver))
+        return true;
+    pace_given_up(blocks_used_bytes(), blocks_taken_bytes(), requested);
+    return false;
+}
+
+/* With the collector's lock. */
+static bool collect_locked(enum collect_cause cause, size_t requested)
+{
     mark_prepare();
     blocks_lock();
     state.cause = cause;
@@ -458,16 +456,38 @@ bool collect(enum collect_cause cause, size_t requested)
     if (reclaimed)
         atomic_fetch_add(&state.finished, 1);
     blocks_unlock();
+    return reclaimed;
+}
+
+bool collect(enum collect_cause cause, size_t requested)
+{
+    uint64_t finished = atomic_load(&state.finished);
+    if (!is_possible(requested))
+        return false;
+    lock_acquire(&state.lock);
+    bool done = atomic_load(&state.finished) != finished && cause < CAUSE_ASKED;
+    bool reclaimed = done; /* another thread has just done it */
+    if (!done && !is_too_early(cause))
+        reclaimed = collect_locked(cause, requested);
     lock_release(&state.lock);
     return reclaimed;
 }
 
-bool collect_find_leaks(leak_visitor *visit, void *argument)
+/* Who must not wait has all signals blocked: the holder of the lock might wait for its stop. */
+enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
+    if (!is_possible(0))
+        return LEAKS_UNKNOWN;
+    if (may_wait)
+        lock_acquire(&state.lock);
+    else if (!lock_try(&state.lock))
+        return LEAKS_LATER;
     state.leak_visitor = visit;
     state.leak_argument = argument;
     state.leaks_are_found = false;
-    return collect(CAUSE_LEAKS, 0) && state.leaks_are_found;
+    bool found = collect_locked(CAUSE_LEAKS, 0) && state.leaks_are_found;
+    lock_release(&state.lock);
+    return found ? LEAKS_FOUND : LEAKS_UNKNOWN;
 }
 
 bool collect_cycle_runs(void)

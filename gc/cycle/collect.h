@@ -71,8 +71,8 @@ void collect_keep_leaks(void);
 bool collect(enum collect_cause cause, size_t requested);
 
 /* A full collection that visits what is dead before it reclaims anything; one call at a time.
- * False: it was given up, and nothing was visited. */
-bool collect_find_leaks(leak_visitor *visit, void *argument);
+ * may_wait: for the collection of another thread; see struct allocator. */
+enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait);
 
 /* Whether a cycle is under way. Any thread. */
 bool collect_cycle_runs(void);

@@ -644,9 +644,13 @@ static bool gc_reports_leaks(void)
     return gc.reports && collect_is_available();
 }
 
-static bool gc_find_leaks(leak_visitor *visit, void *argument)
+/* A collection as any other: it may have found what was written after its free. */
+static enum leaks_found gc_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
-    return collect_find_leaks(visit, argument);
+    enum leaks_found found = collect_find_leaks(visit, argument, may_wait);
+    if (gc.quarantines && found == LEAKS_FOUND && may_wait)
+        quarantine_after_collection(true);
+    return found;
 }
 
 static void gc_fork_child(void)

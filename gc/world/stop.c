@@ -190,7 +190,7 @@ static void copy_code(uintptr_t start, unsigned char *copy, size_t bytes, uintpt
         return;
     }
     struct iovec to = {copy, bytes}, from = {(void *)start, bytes};
-    SYSCALL_6(SYS_process_vm_readv, stop.process, &to, 1, &from, 1, 0);
+    SYSCALL_6(SYS_process_vm_readv, SYSCALL_0(SYS_getpid), &to, 1, &from, 1, 0);
 }
 
 static bool is_system_call(const unsigned char *instruction)

@@ -58,14 +58,16 @@ static void count_leak(void *table, const void *block, bool is_direct)
         count(&leak_report.unknown, 0, is_direct);
 }
 
-bool leaks_find(const struct site_table *table, const struct allocator *allocator)
+void leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait)
 {
     uint64_t asked = atomic_load(&leak_report.asked);
+    enum leaks_found found = LEAKS_UNKNOWN;
     leak_report.unknown = (struct leak_tally){0};
-    leak_report.was_found =
-        make_room(table->site_count) && allocator->find_leaks(count_leak, (void *)(uintptr_t)table);
-    atomic_store(&leak_report.answered, asked);
-    return leak_report.was_found;
+    if (make_room(table->site_count))
+        found = allocator->find_leaks(count_leak, (void *)(uintptr_t)table, may_wait);
+    leak_report.was_found = found == LEAKS_FOUND;
+    if (found != LEAKS_LATER)
+        atomic_store(&leak_report.answered, asked);
 }
 
 struct leak_tally leaks_of_site(size_t site)

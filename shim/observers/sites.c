@@ -223,7 +223,7 @@ static __attribute__((noinline)) void answer_leaks(void)
         return;
     }
     if (leaks_are_asked_for())
-        leaks_find(&sites.table, sites.configuration->allocator);
+        leaks_find(&sites.table, sites.configuration->allocator, true);
     lock_release(&sites.lock);
 }
 
@@ -231,6 +231,17 @@ static inline void answer_if_asked(void)
 {
     if (leaks_are_asked_for())
         answer_leaks();
+}
+
+/* As answer_leaks, without a wait: whoever has a lock may wait for this thread, which the
+ * collector cannot stop in its handler. Who asks sends the signal again. A handler of the program's
+ * may wait here that has interrupted malloc. */
+static void answer_at_once(void)
+{
+    if (!leaks_are_asked_for() || fork_chain_is_interrupted() || !lock_try(&sites.lock))
+        return;
+    leaks_find(&sites.table, sites.configuration->allocator, false);
+    lock_release(&sites.lock);
 }
 
 /* In a signal handler. A thread that is in a system call of ours, or of the kernel's code for us (a
@@ -241,7 +252,7 @@ static void asked_by_signal(uintptr_t rip)
     bool is_ours = rip - (uintptr_t)own_text.start < (size_t)(own_text.end - own_text.start);
     bool is_kernels = rip - sites.kernel_code < KERNEL_CODE_BYTES;
     if (own_text.start && !is_ours && !is_kernels)
-        answer_if_asked();
+        answer_at_once();
 }
 
 /* In the place of alloc: what refuses sets errno (allocator.h). */
@@ -551,7 +562,7 @@ static void write_at_exit(void)
 {
     lock_acquire(&sites.lock);
     if (sites.reports_leaks)
-        leaks_find(&sites.table, sites.configuration->allocator);
+        leaks_find(&sites.table, sites.configuration->allocator, true);
     if (sites.is_asked_for)
         output_write(sites.destination, "ALLOTROPE_SITES", write_to);
     else

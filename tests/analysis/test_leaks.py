@@ -291,6 +291,52 @@ def test_a_running_process_is_asked_and_growth_is_shown(real: Command, tmp_path:
     assert "7 blocks" in " ".join(server.end().split())
 
 
+READER = (
+    PROLOGUE
+    + r"""
+#include <sys/mman.h>
+#include <sys/syscall.h>
+int main(void)
+{
+    static const unsigned char call[] = {0xB8, SYS_read, 0, 0, 0, 0x0F, 0x05, 0xC3};
+    size_t page = 4096;
+    unsigned char *code = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *start = code + page - 6; /* mov $0, %eax; syscall; ret */
+    long (*read_a_byte)(int, void *, size_t) = (long (*)(int, void *, size_t))start;
+    char byte;
+    memcpy(start, call, sizeof call);
+    memset(malloc(500), 1, 500);
+    scrub();
+    puts("waits");
+    fflush(stdout);
+    return read_a_byte(0, &byte, 1) != 1;
+}
+"""
+)
+
+
+def test_a_wait_whose_system_call_lies_across_two_pages_is_asked(
+    real: Command, tmp_path: Path
+) -> None:
+    """Its code is read as where protection keys may forbid it. No collection came before."""
+    command = real.start(
+        "leaks",
+        "--",
+        build(tmp_path, READER),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert command.stdout.readline() == "waits\n"
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    file = tmp_path / "report.json"
+    done = real.run("leaks", f"--json={file}", children.read_text().split()[0])
+    assert done.returncode == 0, done.stderr
+    command.communicate("x", timeout=HANG)
+    assert command.returncode == 0
+
+
 POINTED = (
     PROLOGUE
     + r"""

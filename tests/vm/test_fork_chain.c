@@ -88,12 +88,28 @@ static void test_the_child_repairs_before_it_resets(void **state)
     assert_int_equal(status, 0);
 }
 
+static void test_what_a_handler_has_interrupted_is_told(void **state)
+{
+    (void)state;
+    assert_false(fork_chain_is_interrupted());
+    for (int i = 0; i < LOCKS; i++) {
+        lock_acquire(all[i]);
+        assert_true(fork_chain_is_interrupted());
+        lock_release(all[i]);
+    }
+    assert_true(operation_begin());
+    assert_true(fork_chain_is_interrupted());
+    operation_end();
+    assert_false(fork_chain_is_interrupted());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_parent_takes_each_lock_once_and_gives_it_back),
         cmocka_unit_test(test_a_handler_between_may_take_what_is_held),
         cmocka_unit_test(test_the_child_repairs_before_it_resets),
+        cmocka_unit_test(test_what_a_handler_has_interrupted_is_told),
     };
     return cmocka_run_group_tests(tests, add_all, NULL);
 }

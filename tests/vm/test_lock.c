@@ -124,6 +124,25 @@ static void test_ranks_are_taken_upwards_only(void **state)
     assert_aborts(release_unheld, NULL, "check failed: held[lock->rank] > 0 (lock.c:");
 }
 
+static void *try_to_take(void *unused)
+{
+    return lock_try(&lock) ? &lock : unused;
+}
+
+static void test_a_lock_that_is_held_is_not_waited_for(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *taken;
+    assert_true(lock_try(&lock));
+    assert_int_equal(pthread_create(&thread, NULL, try_to_take, NULL), 0);
+    pthread_join(thread, &taken);
+    assert_null(taken);
+    assert_false(lock_try(&lock));
+    lock_release(&lock);
+    assert_int_equal(lock.state, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_that_waits_for_itself_is_told),
         cmocka_unit_test(test_a_forked_child_resets_what_its_parent_held),
         cmocka_unit_test(test_ranks_are_taken_upwards_only),
+        cmocka_unit_test(test_a_lock_that_is_held_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,36 @@ static void test_a_pinned_block_stays_without_a_mark(void **state)
 }
 
 /* The next block that lies there has not been freed by the program. */
+enum { RETIRERS = 2, RETIRES = 300000 };
+static _Atomic unsigned lost_bits;
+
+/* One block again and again. The pauses are for the other thread's change of the word to end. */
+static void *retire_again_and_again(void *block)
+{
+    uint64_t bit;
+    struct slab_word *word = word_of(block, &bit);
+    for (int i = 0; i < RETIRES; i++) {
+        blocks_retire(block, "free");
+        for (int pause = 0; pause < 3; pause++)
+            __builtin_ia32_pause();
+        if (!(__atomic_fetch_and(&word->retired, ~bit, __ATOMIC_SEQ_CST) & bit))
+            lost_bits++;
+    }
+    return NULL;
+}
+
+static void test_threads_retire_neighbours_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[RETIRERS];
+    lost_bits = 0;
+    for (int i = 0; i < RETIRERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, retire_again_and_again, blocks[i]), 0);
+    for (int i = 0; i < RETIRERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(lost_bits, 0);
+}
+
 static void test_a_dead_block_is_no_longer_retired(void **state)
 {
     (void)state;
@@ -368,6 +398,7 @@ int main(void)
         TEST(test_what_another_thread_has_freed_is_not_freed_again),
         TEST(test_a_pinned_block_stays_without_a_mark),
         TEST(test_a_dead_block_is_no_longer_retired),
+        TEST(test_threads_retire_neighbours_at_once),
         TEST(test_a_dead_block_is_suspected_first_and_freed_when_it_is_dead_again),
         TEST(test_what_the_program_has_freed_is_never_suspected),
         TEST(test_watching_keeps_suspects),
