@@ -574,8 +574,8 @@ def test_the_signal_that_killed_a_part_of_ours_is_named(
     program.parent.mkdir(exist_ok=True)
     program.write_text("#!/bin/sh\nprintf '{\"a'\nkill -KILL $$\n")
     program.chmod(0o755)
-    for name in ("a.alt", "a.ale"):
-        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "a.alt").write_bytes(b"")
+    (tmp_path / "a.ale").write_bytes(b"\x89ALEVENT")
     done = Command(tmp_path).run(*words.split(), cwd=tmp_path)
     assert done.returncode == 137, done.stderr
     assert f"allotrope: {program.name} was killed by SIGKILL\n" in done.stderr
