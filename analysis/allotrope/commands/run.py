@@ -70,7 +70,8 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     if latency is not None:
         environment["ALLOTROPE_LATENCY"] = from_anywhere(latency)
     reports = {"--stats": stats, "--latency": latency}
-    # What the program has to find at its end is looked for now. A device is what it is.
+    # The program writes these at its end; a folder that is missing is told now. Devices are not
+    # looked at.
     need_writable({name: file for name, file in reports.items() if file and file[:5] != "/dev/"})
     # Python ignores these, and what is ignored stays so in the program.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

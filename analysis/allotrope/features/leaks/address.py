@@ -90,7 +90,7 @@ class Memory:
                     pagemap.seek(first // PAGE * WORD)
                     flags = self.np.frombuffer(pagemap.read(count * WORD), "<u8")
                     used = self.np.flatnonzero(flags & self.np.uint64(PRESENT_OR_SWAPPED))
-                    yield from self.runs(first, used, f"{name or 'a mapping'}")
+                    yield from self.runs(first, used, name or "a mapping")
 
     def runs(self, first: int, used: Any, name: str) -> Iterator[tuple[int, Any, str]]:
         breaks = self.np.flatnonzero(self.np.diff(used) != 1) + 1
