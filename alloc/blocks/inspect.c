@@ -145,7 +145,9 @@ static bool bits_are_valid(const struct slab *slab)
 
 static bool live_bits_are_valid(const struct slab *slab)
 {
-    for (size_t i = 0; !blocks_has_late_live_bits() && i < slab->capacity; i++)
+    if (blocks_has_late_live_bits())
+        return true;
+    for (size_t i = 0; i < slab->capacity; i++)
         if ((slab_free(&slab->words[i / SLAB_WORD_BLOCKS]) & slab_bit(i)) &&
             unit_is_live(fast_table_unit(slab_block(slab, i))))
             return false;
