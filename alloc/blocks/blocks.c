@@ -76,8 +76,9 @@ void *blocks_resize(void *block, size_t size)
     struct slab *slab = slab_of_block(block, "realloc");
     if (!slab)
         return NULL;
-    size_t usable = slab->block_bytes;
-    live_index(slab, block, "realloc");
+    size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
+    if (blocks_heap.collector)
+        clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     bool large = slab_is_large(slab);
     if (size <= usable && size > usable / 2 && !large)
         return block;

@@ -158,6 +158,10 @@ size_t blocks_taken_bytes(void);
  * is in it. A pointer that is not a live block is reported, as free would. */
 void blocks_retire(const void *block, const char *function);
 
+/* For a realloc that leaves a block where it is: the program uses it, so it is not retired any
+ * more. blocks_resize does so itself. */
+void blocks_unretire(const void *block);
+
 /* Where the heap keeps its own state: addresses of blocks that are no use of them. */
 void blocks_state(const void **start, size_t *bytes);
 

@@ -125,3 +125,11 @@ void blocks_retire(const void *block, const char *function)
     slab_set_retired(&slab->words[index / SLAB_WORD_BLOCKS], slab_bit(index), alone);
     keep_in_register(block);
 }
+
+void blocks_unretire(const void *block)
+{
+    struct slab *slab = slab_at(block);
+    size_t index;
+    if (slab && find_live(slab, block, &index))
+        clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
+}

@@ -23,10 +23,12 @@
  *                                       of a large block: who frees it
  *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
- *                                       owning thread clears                 exchange, acquire
- *     slab_word.retired                 any thread sets; stopped: clears     fetch_or; or, if alone
- *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
- *                                       clears
+ *                                       owning thread clears                 fetch_and, release
+ *     slab_word.retired                 any thread sets;                     fetch_or; or, if alone
+ *                                       stopped: clears; so do the owning    fetch_and, release
+ *                                       thread that takes a remote free,
+ *                                       and who frees or resizes the block
+ *                                       where frees count
  *     slab_word.mark, unborn            stopped; a slice of a cycle, and     the collector's matter
  *                                       new slabs, with `lock`
  *     pins                              any thread; stopped: sets            fetch_or, fetch_and
@@ -84,10 +86,14 @@
  *     thread frees is on its way until the thread has the lock, which it may wait for while a
  *     collection holds it. So is a block whose free is ignored or put into quarantine, until its
  *     retired bit is set: the collection keeps it, and follows what is in it.
- *     A block that the owning thread has just taken from the remote bits looks the same, but no
- *     register need hold its address. A sweep may set its free bit first; the thread then sets a
- *     bit that is set. Nobody hands the block out between, because only the owning thread could.
- *     Or the sweep makes it a suspect; the thread clears that bit after it has set the free bit.
+ *
+ * [remote until free]
+ *     The owning thread takes a remote free in this order: it clears the block's live, suspect and
+ *     retired bits, sets its free bit, and clears its remote bit. So the block never looks like the
+ *     program's in between, also to a collection and to the child of a fork, and whoever finds the
+ *     remote bit clear finds the retired bit clear. While both bits are set the block is free. Only
+ *     the owning thread hands it out, which goes on first; in the child, whoever adopts the slab
+ *     takes the remote frees before.
  *
  * [whole list]
  *     A local free list is whole between any two instructions. While the world is stopped the
@@ -108,10 +114,10 @@
  *                      nobody but the owning thread clears a live bit.
  *         fast free    asks the live bit alone. But nobody has the address of a swept block, so
  *                      nobody frees it. Only a wrong pointer to it is not detected.
- *                      Where bits are left, only frees of pinned blocks take the fast path, and no
- *                      sweep frees these. All others are ignored: blocks_retire asks the free bit.
- *                      When frees count again, all take the slow path (blocks_free_by_slab), but
- *                      that of realloc, which has asked both bits before.
+ *                      Where bits are left, no free takes the fast path but that of realloc, which
+ *                      has asked both bits before. What is ignored goes to blocks_retire, what
+ *                      counts (a pinned block's, or when frees count again) to
+ *                      blocks_free_by_slab. Both ask the free bit.
  *     A suspect's live bit may be written back, too, though a suspect is not free. The fast path
  *     then frees it without a report, and the next block there has its suspect bit. A pointer to
  *     that block may pass for a proof that pointers are hidden; leaks are kept from there on. Or a

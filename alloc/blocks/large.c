@@ -281,7 +281,7 @@ static bool open_block(struct slab *slab)
 void large_block_free_locked(struct slab *slab)
 {
     if (slab->state != SLAB_MAPPING && !open_block(slab))
-        return; /* it is dead; blocks_swept tries again, after the next collection */
+        return; /* it is dead; blocks_swept tries again, or the next ageing (quarantine.c) */
     if (slab->is_of_fork) {
         free_fork_slab(slab);
         return;

@@ -33,6 +33,15 @@ static inline void clear_suspects(struct slab *slab, size_t word, uint64_t block
         __atomic_fetch_and(suspects, ~blocks, __ATOMIC_RELAXED);
 }
 
+/* Blocks of a word are freed for good, or used again. Only where there is a collector: elsewhere
+ * the word may hold something else (alloc/checked). */
+static inline void clear_retired(struct slab *slab, size_t word, uint64_t blocks)
+{
+    uint64_t *retired = &slab->words[word].retired;
+    if (__builtin_expect((__atomic_load_n(retired, __ATOMIC_RELAXED) & blocks) != 0, 0))
+        __atomic_fetch_and(retired, ~blocks, __ATOMIC_RELEASE);
+}
+
 /* The program uses a block whose live bit is clear: reports a suspect to the collector, aborts for
  * anything else. */
 void expect_suspect(const char *function, const void *block) __attribute__((noinline, cold));

@@ -7,10 +7,11 @@
  *
  *     retired, no age bit     retired since the last time: gets the bit
  *     retired, age bit        retired before the last time: released
+ *     retired, remote bit     released, and not free yet
  *
- * A small block is released by its remote bit, as any thread frees. Its free bit is written only by
- * the owning thread, or in a stopped world. The retired bit is cleared first. So whoever gets the
- * block finds it not retired, and can free it.
+ * A small block is released by its remote bit, as any thread frees. Its owning thread clears the
+ * retired bit when it makes the block free. So whoever gets the block finds it not retired, and can
+ * free it.
  *
  * Who writes: `ages` and the counters, any thread, atomically; all else, the holder of the heap's
  * lock.
@@ -64,10 +65,14 @@ static struct slab_word *word_of(struct slab *slab, size_t index)
     return &slab->words[index / SLAB_WORD_BLOCKS];
 }
 
-static bool is_retired(struct slab *slab, size_t index)
+/* The bit is read before what is asked next: [retired-until-free]. */
+static bool is_retired(struct slab *slab, const void *block)
 {
-    return (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_RELAXED) & slab_bit(index)) !=
-           0;
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    return exact && index < slab->capacity &&
+           (__atomic_load_n(&word_of(slab, index)->retired, __ATOMIC_ACQUIRE) & slab_bit(index)) !=
+               0;
 }
 
 /* False: it was retired already, perhaps by another thread just now. */
@@ -140,8 +145,7 @@ bool quarantine_block(void *block, const char *function)
     struct slab *slab = slab_of_block(block, function);
     if (!slab)
         return true;
-    size_t index = live_index(slab, block, function);
-    return !is_retired(slab, index) && retire(slab, index, block);
+    return !is_retired(slab, block) && retire(slab, live_index(slab, block, function), block);
 }
 
 void *quarantine_resize(void *block, size_t size, bool *twice)
@@ -150,11 +154,11 @@ void *quarantine_resize(void *block, size_t size, bool *twice)
     struct slab *slab = slab_of_block(block, "realloc");
     if (!slab)
         return NULL;
-    size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
-    if (is_retired(slab, index)) {
+    if (is_retired(slab, block)) {
         *twice = true;
         return NULL;
     }
+    size_t usable = slab->block_bytes, index = live_index(slab, block, "realloc");
     if (size <= usable && size > usable / 2)
         return block;
     bool grows_large = slab_is_large(slab) && size > usable && size <= (size_t)PTRDIFF_MAX;
@@ -209,18 +213,23 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
     return count;
 }
 
-/* A thread that frees one of them for a second time just now, between the change of its retired bit
- * and that of its remote bit, is not told so: it retires a block that becomes free, against
- * one-retires. */
+/* [retired-until-free]: a large block, which nobody else can free while the lock is held, is free
+ * before its retired bit is cleared. */
+static void free_aged_large(struct slab *slab)
+{
+    clear_suspects(slab, 0, 1);
+    slab_set_free(&slab->words[0], 1);
+    clear_retired(slab, 0, 1);
+    large_block_free_locked(slab);
+}
+
 static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
 {
     quarantine_look(slab, word, blocks);
     atomic_fetch_add_explicit(&quarantine.aged_blocks, count_bits(blocks), memory_order_relaxed);
     quarantine.freed_some = true;
-    __atomic_fetch_and(&slab->words[word].retired, ~blocks, __ATOMIC_RELAXED);
     if (slab_is_large(slab)) {
-        slab_set_free(&slab->words[0], 1);
-        large_block_free_locked(slab);
+        free_aged_large(slab);
         return;
     }
     for (; blocks; blocks &= blocks - 1) {
@@ -229,14 +238,25 @@ static void free_aged(struct slab *slab, size_t word, uint64_t blocks)
     }
 }
 
+/* The retired blocks of a word that are not released. The remote bits are read first: a block that
+ * its owning thread makes free meanwhile has one, or is not retired any more. */
+static uint64_t waiting_blocks(const struct slab_word *word)
+{
+    uint64_t remote = atomic_load_explicit(&word->remote, memory_order_acquire);
+    return __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE) & ~remote;
+}
+
 static void age_slab(void *unused, struct slab *slab)
 {
     (void)unused;
+    if (slab_is_large(slab) && (slab_free(&slab->words[0]) & 1)) {
+        large_block_free_locked(slab); /* the kernel has refused to open it */
+        return;
+    }
     for (size_t i = 0, words = slab_words(slab); i < words; i++) {
-        const struct slab_word *word = &slab->words[i];
-        uint64_t retired = __atomic_load_n(&word->retired, __ATOMIC_ACQUIRE);
-        uint64_t *ages = slab_old(slab, i), aged = quarantine.has_ages ? retired & *ages : 0;
-        *ages = retired & ~aged;
+        uint64_t waiting = waiting_blocks(&slab->words[i]);
+        uint64_t *ages = slab_old(slab, i), aged = quarantine.has_ages ? waiting & *ages : 0;
+        *ages = waiting & ~aged;
         if (aged)
             free_aged(slab, i, aged);
     }

@@ -22,7 +22,8 @@
  *     behind it                a retired block. The thread does not touch it any more, so it may be
  *                              released, even handed out again, before the thread goes on.
  *     a large block            either of the two, since the thread has the heap's lock in between
- *     in frees by age          nothing: they hold the heap's lock
+ *     in frees by age          nothing: they hold the heap's lock. Blocks that are released and not
+ *                              free yet have their remote bits, and are no collection's matter.
  *
  * Invariants
  *   retired-is-filled   The retired bit of a small block is set when all of it is filled. So the
@@ -34,6 +35,10 @@
  *                       is not closed.
  *   one-retires         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed.
+ *   retired-until-free  A block that is released by its age has its retired bit until it is free. A
+ *                       small block has the remote bit besides, until its owning thread makes it
+ *                       free: [remote until free] (heap.h). So a second free is told all the time.
+ *                       Who frees asks the retired bit first, and then whether the block is live.
  *   open-when-free      A closed block has access again before anybody gets it, or is unmapped.
  *
  * After Ainsworth and Jones, "MarkUs", S&P 2020 (freed blocks wait for a marking that does not meet

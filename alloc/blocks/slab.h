@@ -32,7 +32,8 @@
  *
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0      0
- *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken
+ *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken:
+ *                                                     [remote until free] (heap.h)
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1
@@ -51,8 +52,9 @@
  *     suspect, retired        no     no                 freed: a suspect whose free was ignored
  *     suspect, pinned         yes    yes                stays
  *
- * No free block is retired or a suspect: whoever sets its free bit clears these. (There are two
- * exceptions for suspects: a few instructions in take_remote_frees, and a [late live bit].)
+ * No free block is retired or a suspect: whoever frees it clears these before. (The exception is a
+ * suspect with a [late live bit].) A block that stayed retired when it is handed out again would
+ * not be followed, and what it points to would be lost.
  *
  * A slab's states:
  *
@@ -264,10 +266,10 @@ static inline void slab_clear_free(uint64_t *free, uint64_t bits)
     __asm__ volatile("andq %1, %0" : "+m"(*free) : "r"(~bits) : "cc");
 }
 
-/* Where frees are ignored. No bit comes back, since bits are cleared in a stopped world only and
- * this is a [single instruction]. alone: no other thread can change the word. Elsewhere a bit might
- * be lost, and the block would be a leak: where leaks are kept nothing would free it. (A
- * quarantine, which also clears bits while threads run, changes them in quarantine.c.) */
+/* Where frees are ignored. No bit comes back and none is lost: this is a [single instruction], and
+ * so is what clears bits. alone: no other thread can change the word. Elsewhere a bit might be
+ * lost, and the block would be a leak: where leaks are kept nothing would free it. (A quarantine
+ * asks what the bit was, so it sets it in quarantine.c.) */
 static inline void slab_set_retired(struct slab_word *word, uint64_t bits, bool alone)
 {
     if (alone)

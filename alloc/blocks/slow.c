@@ -215,6 +215,8 @@ void free_slowly(void *block)
     }
     index = live_index(slab, block, "free");
     clear_suspects(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
+    if (blocks_heap.collector)
+        clear_retired(slab, index / SLAB_WORD_BLOCKS, slab_bit(index));
     if (slab_is_large(slab))
         large_block_free(slab, block);
     else if (thread_heap_of(slab) == thread_heap)

@@ -21,11 +21,13 @@
  * says so. An explicit leaks=collect makes no suspects and asks for no proof.
  *
  * An ignored free still looks at its pointer: one that is not a block's start is reported as ever.
- * A second free is not noticed: the first has not freed the block. But a free retires the block. A
- * retired block is kept as long as something points to it, and its contents are not scanned. Else a
- * list that the program frees at one end and extends at the other (node's buffers) would be kept
- * from the first stale pointer into it on, for ever. With free=ignore realloc, too, retires the old
- * block. A second pointer to it stays good: that is the bug that such a heap forgives. Only large
+ * A second free is not noticed: the first has not freed the block. (Where it counts, since the
+ * block was pinned meanwhile or frees count again, it frees the block.) But a free retires the
+ * block. A retired block is kept as long as something points to it, and its contents are not
+ * scanned. Else a list that the program frees at one end and extends at the other (node's buffers)
+ * would be kept from the first stale pointer into it on, for ever. With free=ignore realloc, too,
+ * retires the old block. A second pointer to it stays good: that is the bug that such a heap
+ * forgives. So a retired block that realloc leaves in its place is the program's again. Only large
  * blocks move with their pages.
  *
  * Blocks of up to PADDED_BYTES are a byte longer than asked for. A program may keep only the
@@ -212,15 +214,16 @@ static struct {
     uint64_t every;
     _Atomic uint64_t allocations;
     _Atomic bool has_pins;
-    _Atomic bool counts_again; /* live bits are late: [late live bit] (alloc/blocks/heap.h) */
-    _Atomic bool free_looks;   /* there are pins, a quarantine, or counts_again */
+    /* There are pins, a quarantine, or live bits that are late where frees count again: [late live
+     * bit] (alloc/blocks/heap.h). */
+    _Atomic bool free_looks;
 } gc;
 
 static void set_free_ignored(void)
 {
     bool ignored = gc.ignores_frees && collect_works();
     if (gc.free_ignored && !ignored)
-        gc.counts_again = gc.free_looks = true;
+        gc.free_looks = true;
     gc.free_ignored = ignored;
 }
 
@@ -569,7 +572,7 @@ static __attribute__((noinline)) void free_looking(void *block)
         quarantine_free(block, caller_of_frame());
     else if (gc.free_ignored && !pinned)
         blocks_retire(block, "free");
-    else if (gc.counts_again)
+    else if (blocks_has_late_live_bits())
         blocks_free_by_slab(block);
     else
         blocks_free(block);
@@ -593,8 +596,10 @@ static void *resize(void *block, size_t size, bool pinned)
     if (!gc.free_ignored || pinned)
         return blocks_resize(block, size);
     size_t usable = blocks_usable_size(block);
-    if (size <= usable && size > usable / 2)
+    if (size <= usable && size > usable / 2) {
+        blocks_unretire(block);
         return block;
+    }
     struct slab *slab = blocks_slab_of(block);
     if (usable == 0 || (slab->capacity == 1 && size > usable))
         return blocks_resize(block, size); /* a bad pointer, which is reported; or by page tables */

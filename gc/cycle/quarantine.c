@@ -54,6 +54,13 @@ static void add_block(struct message *message, const void *block, size_t bytes)
     message_pointer(message, block);
 }
 
+/* Also of a block that is released already. */
+static size_t bytes_of(const void *block)
+{
+    const struct slab *slab = blocks_slab_of(block);
+    return slab ? slab->block_bytes : 0;
+}
+
 static void add_first_free(struct message *message, const void *block)
 {
     message_text(message, "\n  freed at ");
@@ -65,7 +72,7 @@ static __attribute__((noinline, cold)) void freed_twice(const char *function, co
 {
     struct message message;
     begin_report(&message, function, block, "freed twice: ");
-    add_block(&message, block, blocks_usable_size(block));
+    add_block(&message, block, bytes_of(block));
     message_text(&message, ", called at ");
     message_site(&message, (uintptr_t)site);
     add_first_free(&message, block);

@@ -368,6 +368,18 @@ static void test_of_a_suspect_the_live_bit_is_never_late(void **state)
     assert_true(is_alive(blocks[0]));
 }
 
+static bool is_retired(const void *block)
+{
+    uint64_t bit;
+    return (word_of(block, &bit)->retired & bit) != 0;
+}
+
+static void *free_by_slab_in_thread(void *block)
+{
+    blocks_free_by_slab(block);
+    return NULL;
+}
+
 static void free_late(void *unused)
 {
     (void)unused;
@@ -383,6 +395,43 @@ static void test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit(void **stat
     assert_aborts(free_late, NULL, "): not a live block (");
     blocks_free_by_slab(blocks[1]);
     assert_false(is_alive(blocks[1]));
+}
+
+/* Of each way: its own thread's, another's, and realloc's. */
+static void test_a_block_that_is_freed_for_good_is_no_longer_retired(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        blocks_retire(blocks[i], "free");
+    assert_true(is_retired(blocks[0]) && is_retired(blocks[1]) && is_retired(blocks[2]));
+    pthread_t thread;
+    blocks_free_by_slab(blocks[0]);
+    pthread_create(&thread, NULL, free_by_slab_in_thread, blocks[1]);
+    pthread_join(thread, NULL);
+    void *resized = blocks_resize(blocks[2], 10 * BLOCK_BYTES);
+    blocks_flush_thread();
+    sweep_every(BLOCKS + 1); /* what the other thread has freed is taken */
+    for (int i = 0; i < 3; i++) {
+        assert_false(is_alive(blocks[i]));
+        assert_false(is_retired(blocks[i]));
+        blocks[i] = resized;
+    }
+    assert_true(is_alive(resized));
+}
+
+/* Otherwise what the program puts into it would not be followed. */
+static void test_a_block_that_is_resized_in_place_is_no_longer_retired(void **state)
+{
+    (void)state;
+    blocks_retire(blocks[0], "free");
+    assert_ptr_equal(blocks_resize(blocks[0], BLOCK_BYTES - 1), blocks[0]);
+    assert_false(is_retired(blocks[0]));
+    enum { LARGE = 100000 };
+    char *large = blocks_alloc(LARGE);
+    blocks_retire(large, "free");
+    large = blocks_resize(large, 2 * LARGE);
+    assert_false(is_retired(large));
+    blocks_free(large);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, take_blocks, free_blocks)
@@ -407,6 +456,8 @@ int main(void)
         LATE(test_a_late_live_bit_is_of_a_block_that_is_free),
         LATE(test_of_a_suspect_the_live_bit_is_never_late),
         LATE(test_a_free_by_the_slab_is_not_misled_by_a_late_live_bit),
+        LATE(test_a_block_that_is_freed_for_good_is_no_longer_retired),
+        LATE(test_a_block_that_is_resized_in_place_is_no_longer_retired),
     };
     return cmocka_run_group_tests(tests, make_heap, NULL);
 }

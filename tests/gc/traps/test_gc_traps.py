@@ -84,6 +84,7 @@ CASES = [
     )
     for case in cases.split()
 ]
+FREED_AGAIN = "freed-again freed-again-elsewhere freed-again-pinned resized-again resized-in-place"
 HIDERS = "early late opened grown entries foreign returned frees shown"
 KNOWN_HIDERS = ["libfontconfig.so.1", "libswipl.so.9", "hiders_linked"]
 COLLECTORS = [  # what is dead is reclaimed when it is found for the first time
@@ -308,6 +309,12 @@ def test_a_thread_that_cannot_be_stopped_is_counted(tmp_path: Path) -> None:
     assert gc["gc_given_up"]["thread_does_not_stop"] == 1
     assert "gc_pauses" not in gc and gc["gc"]["pause_ns"] == 0
     assert gc["gc"]["given_up_ns"] >= 100_000_000  # which it has to answer
+
+
+@pytest.mark.parametrize("spec", ("gc:free=ignore", "gc:free=ignore,leaks=collect"))
+@pytest.mark.parametrize("case", FREED_AGAIN.split())
+def test_what_takes_the_place_of_a_block_that_was_freed_again_is_live(case: str, spec: str) -> None:
+    run(Under("gc", LIBRARY, spec), "world", case)
 
 
 @pytest.mark.parametrize(

@@ -820,6 +820,144 @@ static void signal_descriptor(void)
     waiting_for(read_signal_descriptor);
 }
 
+/* Where frees are ignored a block may be freed again: when frees count, or because it was pinned
+ * since. What comes in its place is a live block, and what that points to is kept. */
+
+enum { AGAIN = 200, TAKEN = 4000 };
+static char *volatile again[AGAIN];
+
+static void *hear_nothing(void *unused)
+{
+    uint64_t all = ~UINT64_C(0);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof all);
+    stop = 1;
+    while (stop == 1)
+        usleep(100);
+    return unused;
+}
+
+static pthread_t start_giving_up(void)
+{
+    pthread_t deaf = start(hear_nothing);
+    while (stop == 0)
+        usleep(100);
+    for (int i = 0; i < 3; i++)
+        malloc_trim(0);
+    return deaf;
+}
+
+__attribute__((noinline)) static void free_first(void)
+{
+    for (int i = 0; i < AGAIN; i++)
+        again[i] = signed_block();
+    for (int i = 0; i < AGAIN; i++)
+        free(again[i]);
+}
+
+__attribute__((noinline)) static void put_behind(char *block, struct disguised *behind)
+{
+    void *only = signed_block();
+    *behind = disguise(only);
+    memcpy(block + 24, &only, sizeof only);
+}
+
+__attribute__((noinline)) static int take_their_places(bool taken[AGAIN])
+{
+    int count = 0;
+    for (int i = 0; i < TAKEN; i++) {
+        char *block = malloc(TRAP_BYTES);
+        for (int place = 0; place < AGAIN; place++)
+            if (block == again[place])
+                taken[place] = ++count > 0;
+    }
+    return count;
+}
+
+static void require_places_are_live(void)
+{
+    bool taken[AGAIN] = {false};
+    struct disguised behind[AGAIN];
+    require(take_their_places(taken) >= AGAIN / 2);
+    for (int i = 0; i < AGAIN; i++)
+        if (taken[i])
+            put_behind(again[i], &behind[i]);
+    collect();
+    require_collections();
+    for (int i = 0; i < AGAIN; i++)
+        require(!taken[i] || is_kept(behind[i]));
+}
+
+static void hear_again(pthread_t deaf)
+{
+    stop = 2;
+    pthread_join(deaf, NULL);
+}
+
+static void freed_again(void)
+{
+    free_first();
+    pthread_t deaf = start_giving_up();
+    for (int i = 0; i < AGAIN; i++)
+        free(again[i]);
+    hear_again(deaf);
+    require_places_are_live();
+}
+
+static void *free_again(void *unused)
+{
+    for (int i = 0; i < AGAIN; i++)
+        free(again[i]);
+    return unused;
+}
+
+static void freed_again_elsewhere(void)
+{
+    free_first();
+    pthread_t deaf = start_giving_up();
+    pthread_join(start(free_again), NULL);
+    hear_again(deaf);
+    require_places_are_live();
+}
+
+static void resized_again(void)
+{
+    free_first();
+    pthread_t deaf = start_giving_up();
+    for (int i = 0; i < AGAIN; i++)
+        require(realloc(again[i], 3 * TRAP_BYTES) != NULL);
+    hear_again(deaf);
+    require_places_are_live();
+}
+
+/* The program goes on with a block that stays where it is. */
+static void resized_in_place(void)
+{
+    struct disguised behind[AGAIN];
+    free_first();
+    for (int i = 0; i < AGAIN; i++) {
+        require(realloc(again[i], TRAP_BYTES - 8) == again[i]);
+        put_behind(again[i], &behind[i]);
+    }
+    collect();
+    require_collections();
+    for (int i = 0; i < AGAIN; i++)
+        require(is_kept(behind[i]));
+}
+
+static void freed_again_pinned(void)
+{
+    int ends[2], epoll = epoll_create1(0);
+    require(pipe(ends) == 0);
+    free_first();
+    for (int i = 0; i < AGAIN; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = again[i]};
+        require(epoll_ctl(epoll, EPOLL_CTL_ADD, dup(ends[0]), &event) == 0);
+    }
+    for (int i = 0; i < AGAIN; i++)
+        free(again[i]);
+    require_places_are_live();
+}
+
 int main(int count, char **arguments)
 {
     static const struct {
@@ -849,6 +987,11 @@ int main(int count, char **arguments)
         {"hidden-from-user", hidden_from_user},
         {"sandboxed-child", sandboxed_child},
         {"freed-in-sandbox", freed_in_sandbox},
+        {"freed-again", freed_again},
+        {"freed-again-elsewhere", freed_again_elsewhere},
+        {"freed-again-pinned", freed_again_pinned},
+        {"resized-again", resized_again},
+        {"resized-in-place", resized_in_place},
         {"guard-pages", guard_pages},
         {"dead-at-the-end", dead_at_the_end},
         {"forked-by-number", forked_by_number},

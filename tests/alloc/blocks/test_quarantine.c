@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * test_quarantine.c: blocks that are released by their age, by their bits: [retired-until-free]
+ * (alloc/blocks/quarantine.h).
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "alloc/blocks/lookup.h"
+#include "alloc/blocks/quarantine.h"
+#include "alloc/blocks/remote.h"
+#include "alloc/blocks/slabs.h"
+#include "tests/unit/unit.h"
+#include "vm/pages.h"
+
+enum { BYTES = 112, LARGE_BYTES = 300000, FILLER_BYTES = 1 << 20 };
+
+static enum growth grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
+{
+    (void)alignment, (void)bytes, (void)tries, (void)exhausted;
+    return GROW;
+}
+
+static const struct blocks_collector collector = {.may_grow = grow, .rows = SLAB_OLD_ROWS};
+
+/* Enough for the next ageing, which every block that is retired now takes part in. */
+static void retire_enough(void)
+{
+    for (int i = 0; i < 2; i++) {
+        void *filler = blocks_alloc(FILLER_BYTES);
+        assert_non_null(filler);
+        assert_true(quarantine_block(filler, "free"));
+    }
+}
+
+static void age_once(void)
+{
+    retire_enough();
+    quarantine_age();
+}
+
+static size_t index_in(const struct slab *slab, const void *block)
+{
+    bool exact;
+    size_t index = slab_index(slab, block, &exact);
+    assert_true(exact);
+    return index;
+}
+
+static bool is_set(uint64_t bits, const void *block)
+{
+    return (bits & slab_bit(index_in(slab_at(block), block))) != 0;
+}
+
+static struct slab_word *word_of(const void *block)
+{
+    struct slab *slab = slab_at(block);
+    return &slab->words[index_in(slab, block) / SLAB_WORD_BLOCKS];
+}
+
+/* A block that is released, and that the owning thread has not taken back. */
+static void *aged_block(void)
+{
+    void *block = blocks_alloc(BYTES);
+    assert_true(quarantine_block(block, "free"));
+    age_once();
+    assert_false(is_set(word_of(block)->remote, block));
+    age_once();
+    assert_true(is_set(word_of(block)->remote, block));
+    return block;
+}
+
+static void test_a_block_is_retired_until_it_is_free(void **state)
+{
+    (void)state;
+    void *block = aged_block();
+    struct slab_word *word = word_of(block);
+    assert_true(is_set(word->retired, block));
+    take_remote_frees(slab_at(block));
+    assert_true(is_set(word->free, block));
+    assert_false(is_set(word->retired, block));
+    assert_false(is_set(word->remote, block));
+    rebin_queued(thread_heap);
+    assert_true(blocks_is_valid());
+}
+
+static void test_a_second_free_is_told_until_the_block_is_free(void **state)
+{
+    (void)state;
+    bool twice;
+    void *block = aged_block();
+    assert_false(quarantine_block(block, "free"));
+    assert_null(quarantine_resize(block, BYTES, &twice));
+    assert_true(twice);
+    rebin_queued(thread_heap);
+}
+
+static void test_a_released_block_does_not_age_again(void **state)
+{
+    (void)state;
+    void *block = aged_block();
+    uint64_t retired = quarantine_aged_blocks();
+    for (int i = 0; i < 3; i++)
+        age_once();
+    assert_true(quarantine_aged_blocks() > retired); /* the fillers */
+    assert_true(is_set(word_of(block)->remote, block));
+    rebin_queued(thread_heap);
+    take_remote_frees(slab_at(block));
+    assert_false(is_set(word_of(block)->retired, block));
+}
+
+static size_t address_space_bytes(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * PAGE_BYTES;
+}
+
+/* The kernel maps nothing. */
+static void age_without_memory(void)
+{
+    struct rlimit limit, tight;
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    tight = (struct rlimit){address_space_bytes(), limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    quarantine_age();
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+/* Of what is not mapped the guard cannot be taken, and without memory nothing else takes its place.
+ * What the kernel has refused once is tried again. */
+static void test_a_large_block_that_cannot_be_opened_is_released_later(void **state)
+{
+    (void)state;
+    char *block = blocks_alloc(LARGE_BYTES);
+    struct slab *slab = slab_at(block);
+    size_t bytes = slab->block_bytes;
+    assert_true(quarantine_block(block, "free"));
+    assert_true(slab->is_closed);
+    age_once();
+    retire_enough();
+    assert_int_equal(munmap(block, bytes), 0);
+    age_without_memory();
+    assert_true(slab_at(block) == slab && slab->base == block && slab->is_closed);
+    assert_true(is_set(slab->words[0].free, block));
+    assert_false(is_set(slab->words[0].retired, block));
+    age_once();
+    assert_true(slab_at(block) != slab || slab->base != block || !slab->is_closed);
+    assert_true(blocks_is_valid());
+}
+
+static int start(void **state)
+{
+    (void)state;
+    quarantine_on = true;
+    return blocks_init(25, &collector) && blocks_alloc(1) ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_block_is_retired_until_it_is_free),
+        cmocka_unit_test(test_a_second_free_is_told_until_the_block_is_free),
+        cmocka_unit_test(test_a_released_block_does_not_age_again),
+        cmocka_unit_test(test_a_large_block_that_cannot_be_opened_is_released_later),
+    };
+    return cmocka_run_group_tests_name("quarantine", tests, start, NULL);
+}
