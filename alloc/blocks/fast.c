@@ -54,11 +54,6 @@ void *blocks_alloc(size_t size)
     return alloc_fast(size);
 }
 
-static inline bool is_own(const struct bin *bin)
-{
-    return (size_t)((const char *)bin - (const char *)thread_heap->bins) < sizeof thread_heap->bins;
-}
-
 void blocks_free(void *block)
 {
     size_t unit = fast_table_unit(block), granule = unit / UNITS_PER_GRANULE;

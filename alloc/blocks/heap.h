@@ -234,6 +234,12 @@ static inline struct bin *bin_of_size(struct thread_heap *heap, size_t size)
     return (struct bin *)((char *)heap->bins + bin_offsets[(size + 15) / 16]);
 }
 
+/* Whether it is a bin of the calling thread's; NULL is none. */
+static inline bool is_own(const struct bin *bin)
+{
+    return (size_t)((const char *)bin - (const char *)thread_heap->bins) < sizeof thread_heap->bins;
+}
+
 /* Whose a slab is. For a thread that is not its owning one it may be another's already. */
 static inline struct thread_heap *thread_heap_of(const struct slab *slab)
 {

@@ -219,11 +219,6 @@ static __attribute__((noinline)) void free_found(const struct freeing *freeing)
     }
 }
 
-static inline bool is_own(const struct bin *bin)
-{
-    return (size_t)((const char *)bin - (const char *)thread_heap->bins) < sizeof thread_heap->bins;
-}
-
 static inline __attribute__((always_inline)) void free_as(struct freeing freeing)
 {
     size_t unit = fast_table_unit(freeing.block), granule = unit / UNITS_PER_GRANULE;

@@ -28,12 +28,16 @@ void clear_trailers(const struct slab *slab, bool zero)
     clear(trailer_of(slab->base, slab->granules * GRANULE_BYTES));
 }
 
+/* Any other thread's record may be changed, and another's, at any moment: so the table is asked
+ * first. A slab of this thread's that is queued is not looked at: [NULL is always allowed]. */
 bool is_whole_before_granule(const char *block)
 {
     const char *end = block - TRAILER_BYTES;
-    const struct slab *slab = slab_at(end);
-    if (!slab || thread_heap_of(slab) != thread_heap || slab_is_large(slab))
+    size_t granule = fast_table_unit(end) / UNITS_PER_GRANULE;
+    if (!fast_table_covers(granule) ||
+        !is_own(atomic_load_explicit(&fast_table.bins[granule], memory_order_relaxed)))
         return true;
+    const struct slab *slab = slab_at(end);
     bool exact;
     size_t index = slab_index(slab, end, &exact);
     if (index >= slab->capacity) /* a remainder: zero from the slab's making on */

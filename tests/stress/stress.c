@@ -45,13 +45,26 @@ static const struct allocator *heap, *calls;
 
 #include "vm/fork_chain.h"
 
+static void choose(const struct option_description *table, void *options, const char *key,
+                   const char *keyword)
+{
+    for (; table->key[0]; table++)
+        for (uint64_t i = 0; strcmp(table->key, key) == 0 && table->keywords[i][0]; i++)
+            if (strcmp(table->keywords[i], keyword) == 0)
+                option_set(table, options, i);
+}
+
 static void open_heap(const struct allocator *allocator)
 {
     static struct configuration configuration;
     options_set_initial(allocator->options, configuration.options);
+    if (strcmp(allocator->name, "gc") == 0)
+        choose(allocator->options, configuration.options, "free", "quarantine");
     heap = calls = allocator;
     if (!heap->init(configuration.options))
         exit(2);
+    if (heap->enter_sandbox) /* no collections */
+        heap->enter_sandbox();
 }
 
 static pid_t heap_fork(void)
@@ -508,13 +521,14 @@ static void run(double seconds, uint64_t random)
 
 #ifdef STRESS_TABLE
 
-/* An allocator is made once in a process, so each has one of its own. The collector stays out: it
- * reads all memory, and a sanitizer's shadow is most of it. */
+/* An allocator is made once in a process, so each has one of its own. Of `gc` there is the
+ * quarantine whose blocks age. Collections stay out: they read all memory, and a sanitizer's shadow
+ * is most of it. */
 int main(void)
 {
     for (size_t i = 0; allocators[i]; i++) {
         int status = 0;
-        if (strcmp(allocators[i]->name, "gc") == 0)
+        if (strcmp(allocators[i]->name, "gc") == 0 && strcmp(allocators[i]->preset, "default") != 0)
             continue;
         pid_t child = fork();
         if (child == 0) {
