@@ -33,7 +33,7 @@ void clear_trailers(const struct slab *slab, bool zero)
 bool is_whole_before_granule(const char *block)
 {
     const char *end = block - TRAILER_BYTES;
-    size_t granule = fast_table_unit(end) / UNITS_PER_GRANULE;
+    size_t granule = fast_table_unit(block) / UNITS_PER_GRANULE - 1;
     if (!fast_table_covers(granule) ||
         !is_own(atomic_load_explicit(&fast_table.bins[granule], memory_order_relaxed)))
         return true;
