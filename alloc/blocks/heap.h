@@ -23,7 +23,8 @@
  *                                       of a large block: who frees it
  *                                       in a frozen heap
  *     slab_word.remote                  any thread sets                      fetch_or, release
- *                                       owning thread clears                 exchange, acquire
+ *                                       owning thread clears                 load, acquire;
+ *                                                                            fetch_and, release
  *     slab_word.retired                 any thread sets; stopped: clears     fetch_or; or, if alone
  *                                       in quarantine: holder of `lock`      fetch_or, fetch_and
  *                                       clears
@@ -84,10 +85,13 @@
  *     thread frees is on its way until the thread has the lock, which it may wait for while a
  *     collection holds it. So is a block whose free is ignored or put into quarantine, until its
  *     retired bit is set: the collection keeps it, and follows what is in it.
- *     A block that the owning thread has just taken from the remote bits looks the same, but no
- *     register need hold its address. A sweep may set its free bit first; the thread then sets a
- *     bit that is set. Nobody hands the block out between, because only the owning thread could.
- *     Or the sweep makes it a suspect; the thread clears that bit after it has set the free bit.
+ *
+ * [free before remote]
+ *     The owning thread makes a free block of a remote one in this order: it clears the live bit,
+ *     sets the free bit, clears the remote bit. So the block never looks like the program's, whose
+ *     registers need not hold its address any more. Nobody hands the block out while both bits are
+ *     set: only the owning thread could. Where that thread stopped for good, in a fork's child,
+ *     both stay set until another adopts the slab and takes its remote frees.
  *
  * [whole list]
  *     A local free list is whole between any two instructions. While the world is stopped the

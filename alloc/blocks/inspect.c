@@ -130,14 +130,14 @@ struct validity {
     size_t granules, large_blocks, large_bytes;
 };
 
+/* A block may be both free and remote: [free before remote]. */
 static bool bits_are_valid(const struct slab *slab)
 {
     size_t words = slab_words(slab);
     for (size_t i = 0; i < words; i++) {
         const struct slab_word *word = &slab->words[i];
         uint64_t mask = slab_word_mask(slab, i), free = slab_free(word);
-        if ((free & ~mask) || (word->remote & ~mask) || (free & word->remote) ||
-            (free & word->retired))
+        if ((free & ~mask) || (word->remote & ~mask) || (free & word->retired))
             return false;
     }
     return true;

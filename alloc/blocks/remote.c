@@ -13,7 +13,7 @@
  *     push to the queue ------------------>  take the queue
  *                                            queued: false
  *                                            fast_table.bins: its bin again
- *                                            remote bits: exchange 0; set them in the free bits
+ *                                            remote bits: set them in the free bits; clear them
  *
  * There is one entry in the queue for any number of frees, and one bit for a block, so a block that
  * two threads free is found.
@@ -59,18 +59,16 @@ void push_remote_free(struct slab *slab, void *block, size_t index)
     }
 }
 
-/* [on its way]: from the exchange to the change of the free bits. A sweep that comes between makes
- * suspects of the blocks. */
+/* [free before remote]: frees that come meanwhile stay remote. */
 void take_remote_frees(struct slab *slab)
 {
     size_t words = slab_words(slab);
-    for (size_t i = 0; i < words; i++)
-        if (atomic_load_explicit(&slab->words[i].remote, memory_order_relaxed)) {
-            uint64_t blocks =
-                atomic_exchange_explicit(&slab->words[i].remote, 0, memory_order_acquire);
-            blocks_clear_live(slab, i, blocks, false);
-            slab_set_free(&slab->words[i], blocks);
-            if (blocks_heap.collector)
-                clear_suspects(slab, i, blocks);
-        }
+    for (size_t i = 0; i < words; i++) {
+        uint64_t blocks = atomic_load_explicit(&slab->words[i].remote, memory_order_acquire);
+        if (!blocks)
+            continue;
+        blocks_clear_live(slab, i, blocks, false);
+        slab_set_free(&slab->words[i], blocks);
+        atomic_fetch_and_explicit(&slab->words[i].remote, ~blocks, memory_order_release);
+    }
 }

@@ -33,6 +33,7 @@
  *     a block that is                    free  remote  live
  *     free in its slab                    1      0      0
  *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken
+ *     being taken by its owning thread    1      1      0    [free before remote] (heap.h)
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1
@@ -51,8 +52,8 @@
  *     suspect, retired        no     no                 freed: a suspect whose free was ignored
  *     suspect, pinned         yes    yes                stays
  *
- * No free block is retired or a suspect: whoever sets its free bit clears these. (There are two
- * exceptions for suspects: a few instructions in take_remote_frees, and a [late live bit].)
+ * No free block is retired or a suspect: whoever sets its free bit clears these. (A suspect
+ * with a [late live bit] is an exception.)
  *
  * A slab's states:
  *
