@@ -473,11 +473,16 @@ bool collect(enum collect_cause cause, size_t requested)
     return reclaimed;
 }
 
+static enum leaks_found why_unknown(void)
+{
+    return collection_is_put_off(&state.driver) ? LEAKS_LATER : LEAKS_UNKNOWN;
+}
+
 /* Who must not wait has all signals blocked: the holder of the lock might wait for its stop. */
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
     if (!is_possible(0))
-        return LEAKS_UNKNOWN;
+        return why_unknown();
     if (may_wait)
         lock_acquire(&state.lock);
     else if (!lock_try(&state.lock))
@@ -487,7 +492,7 @@ enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool ma
     state.leaks_are_found = false;
     bool found = collect_locked(CAUSE_LEAKS, 0) && state.leaks_are_found;
     lock_release(&state.lock);
-    return found ? LEAKS_FOUND : LEAKS_UNKNOWN;
+    return found ? LEAKS_FOUND : why_unknown();
 }
 
 bool collect_cycle_runs(void)
