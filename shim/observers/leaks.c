@@ -180,7 +180,7 @@ static size_t next_site(size_t before)
 
 static struct leak_tally all_leaks(void)
 {
-    struct leak_tally all = leak_report.unknown;
+    struct leak_tally all = {0};
     for (size_t i = 0; i < leak_report.count; i++) {
         const struct leak_tally *tally = &leak_report.tallies[i];
         all.direct_blocks += tally->direct_blocks;
@@ -191,21 +191,39 @@ static struct leak_tally all_leaks(void)
     return all;
 }
 
+/* There was no memory to keep what is known of them. */
+static void tell_unknown(void)
+{
+    uint64_t blocks = leak_report.unknown.direct_blocks + leak_report.unknown.indirect_blocks;
+    if (blocks == 0)
+        return;
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "leaks: ");
+    message_decimal(&message, blocks);
+    message_text(&message, blocks == 1 ? " block" : " blocks");
+    message_text(&message, " of unknown size, allocated at unknown places");
+    message_send(&message);
+}
+
 void leaks_tell(const struct site_table *table)
 {
     struct message message;
-    struct leak_tally all = all_leaks();
-    if (leak_report.was_found && all.direct_blocks == 0)
-        return;
-    message_begin(&message);
     if (!leak_report.was_found) {
-        message_text(&message, "leaks: not known: there was no collection");
+        message_begin(&message);
+        message_text(&message,
+                     "leaks: not known: there was no collection, or no memory to list them");
         message_send(&message);
         return;
     }
-    message_text(&message, "leaks: ");
-    write_tally(&message, &all);
-    message_send(&message);
+    struct leak_tally all = all_leaks();
+    if (all.direct_blocks + all.indirect_blocks > 0) {
+        message_begin(&message);
+        message_text(&message, "leaks: ");
+        write_tally(&message, &all);
+        message_send(&message);
+    }
+    tell_unknown();
     size_t site = leak_report.count;
     for (unsigned told = 0; told < MOST_TOLD; told++) {
         site = next_site(site);

@@ -485,6 +485,29 @@ def test_a_thread_with_a_small_alternate_stack_leaves_the_answer_to_another(
     assert command.returncode == 0
 
 
+def test_a_long_list_is_lost_whole(real: Command, tmp_path: Path) -> None:
+    """Its blocks fill the heap up to where the heap's own records lie: addresses of those keep none
+    of them."""
+    source = (
+        PROLOGUE
+        + r"""
+static __attribute__((noinline)) void lose_list(void)
+{
+    struct node *volatile head = NULL;
+    for (int i = 0; i < 300000; i++) {
+        struct node *one = malloc(sizeof *one);
+        one->next = head;
+        head = one;
+    }
+    head = NULL;
+}
+int main(void) { lose_list(); scrub(); return 0; }
+"""
+    )
+    document = report(real, tmp_path, [build(tmp_path, source)])
+    assert (document["direct"]["blocks"], document["indirect"]["blocks"]) == (1, 299999)
+
+
 def test_blocks_of_no_bytes_are_leaks(real: Command, tmp_path: Path) -> None:
     source = (
         PROLOGUE
