@@ -77,7 +77,8 @@ typedef void leak_visitor(void *argument, const void *block, bool is_direct);
 enum leaks_found {
     LEAKS_UNKNOWN, /* it cannot be found out now, and nothing was visited */
     LEAKS_FOUND,
-    LEAKS_LATER, /* nothing was visited, since somebody would have been waited for */
+    LEAKS_LATER, /* nor now, but perhaps at the next call: somebody would have been waited for, or
+                  * this is a vfork child, or a thread is in execve */
 };
 
 struct allocator {

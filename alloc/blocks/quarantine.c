@@ -198,8 +198,9 @@ void quarantine_look(const struct slab *slab, size_t word, uint64_t blocks)
             continue;
         atomic_fetch_add_explicit(&quarantine.written_blocks, 1, memory_order_relaxed);
         if (quarantine.noted < MOST_WRITTEN)
-            quarantine.written[quarantine.noted++] =
+            quarantine.written[quarantine.noted] =
                 (struct quarantine_written){block, slab->block_bytes, offset};
+        quarantine.noted++;
     }
 }
 
@@ -207,7 +208,8 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
 {
     lock_acquire(&blocks_heap.lock);
     size_t count = quarantine.noted;
-    memcpy(written, quarantine.written, count * sizeof *written);
+    size_t known = count < MOST_WRITTEN ? count : MOST_WRITTEN;
+    memcpy(written, quarantine.written, known * sizeof *written);
     quarantine.noted = 0;
     lock_release(&blocks_heap.lock);
     return count;

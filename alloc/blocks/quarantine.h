@@ -82,8 +82,8 @@ struct quarantine_written {
 };
 enum { MOST_WRITTEN = 16 };
 
-/* Takes what was found since the last call, and returns how many; beyond MOST_WRITTEN they are only
- * counted. */
+/* Takes what was found since the last call. Returns how many blocks that were: of more than
+ * MOST_WRITTEN the first MOST_WRITTEN are told. */
 size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN]);
 uint64_t quarantine_written_blocks(void);
 

@@ -34,6 +34,7 @@
  *     free in its slab                    1      0      0
  *     freed by another thread             0      1    1, or 0 of a suspect; until it is taken:
  *                                                     [remote until free] (heap.h)
+ *     being taken by its owning thread    1      1      0    [remote until free]
  *     in a thread's local free list       0      0      0    free is 1 while the world is stopped
  *     on its way between these            0      0    0 or 1 [on its way] (heap.h)
  *     the program's                       0      0      1

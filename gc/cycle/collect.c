@@ -34,6 +34,7 @@
 #include "gc/cycle/verify.h"
 #include "gc/mark/mark.h"
 #include "vm/fork_chain.h"
+#include "vm/granule_map.h"
 #include "vm/lock.h"
 #include "vm/metadata.h"
 
@@ -68,15 +69,25 @@ static struct {
 bool (*collect_found_hider)(void);
 void (*collect_suspect_pointed_to)(const void *block, size_t bytes);
 
-/* In order of address: which of the two comes first is the linker's choice. */
+static void exclude(struct excluded_range excluded[], size_t count, struct excluded_range range)
+{
+    for (; count > 0 && (uintptr_t)excluded[count - 1].start > (uintptr_t)range.start; count--)
+        excluded[count] = excluded[count - 1];
+    excluded[count] = range;
+}
+
+/* What leads to records of the heap. A record may lie right behind a block: its address would keep
+ * that block. In order of address, which is the linker's choice. */
 static void exclude_records(struct excluded_range excluded[EXCLUDED_RANGES])
 {
-    struct excluded_range heap, records;
+    struct excluded_range heap, records, map;
     blocks_state(&heap.start, &heap.bytes);
     metadata_first_extent(&records.start, &records.bytes);
-    bool heap_first = (uintptr_t)heap.start < (uintptr_t)records.start;
-    excluded[0] = heap_first ? heap : records;
-    excluded[1] = heap_first ? records : heap;
+    map.start = granule_map_first_leaf;
+    map.bytes = sizeof(granule_map_entry) << GRANULE_MAP_LEAF_BITS;
+    exclude(excluded, 0, heap);
+    exclude(excluded, 1, records);
+    exclude(excluded, 2, map);
 }
 
 /* What the program has freed is not its any more: a hider's neither. */
@@ -473,11 +484,16 @@ bool collect(enum collect_cause cause, size_t requested)
     return reclaimed;
 }
 
+static enum leaks_found why_unknown(void)
+{
+    return collection_is_put_off(&state.driver) ? LEAKS_LATER : LEAKS_UNKNOWN;
+}
+
 /* Who must not wait has all signals blocked: the holder of the lock might wait for its stop. */
 enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool may_wait)
 {
     if (!is_possible(0))
-        return LEAKS_UNKNOWN;
+        return why_unknown();
     if (may_wait)
         lock_acquire(&state.lock);
     else if (!lock_try(&state.lock))
@@ -487,7 +503,7 @@ enum leaks_found collect_find_leaks(leak_visitor *visit, void *argument, bool ma
     state.leaks_are_found = false;
     bool found = collect_locked(CAUSE_LEAKS, 0) && state.leaks_are_found;
     lock_release(&state.lock);
-    return found ? LEAKS_FOUND : LEAKS_UNKNOWN;
+    return found ? LEAKS_FOUND : why_unknown();
 }
 
 bool collect_cycle_runs(void)

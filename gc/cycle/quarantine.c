@@ -128,10 +128,10 @@ static void say_all_written(void)
         return;
     struct quarantine_written written[MOST_WRITTEN];
     size_t count = quarantine_take_written(written), i;
-    for (i = 0; i < count && atomic_fetch_add(&quarantine.reported, 1) < MOST_REPORTED; i++)
+    size_t known = count < MOST_WRITTEN ? count : MOST_WRITTEN;
+    for (i = 0; i < known && atomic_fetch_add(&quarantine.reported, 1) < MOST_REPORTED; i++)
         say_written(&written[i]);
-    bool all = i == count && count < MOST_WRITTEN;
-    if (!all && !atomic_exchange(&quarantine.rest_is_counted, true))
+    if (i < count && !atomic_exchange(&quarantine.rest_is_counted, true))
         say_not_all_is_told();
 }
 

@@ -227,6 +227,13 @@ bool collection_is_allowed(const struct collection_driver *driver)
     return driver->available && is_own_process(driver) && atomic_load(&driver->execs) == 0;
 }
 
+bool collection_is_put_off(const struct collection_driver *driver)
+{
+    if (!driver->available)
+        return false;
+    return is_own_process(driver) ? atomic_load(&driver->execs) > 0 : *driver->own_memory != 0;
+}
+
 bool collection_is_possible(struct collection_driver *driver)
 {
     if (collection_is_allowed(driver))

@@ -114,6 +114,10 @@ bool collection_init(struct collection_driver *driver, const struct collector *c
  * counted. */
 bool collection_is_possible(struct collection_driver *driver);
 
+/* Whether there is none now, but may be one later in this memory: during an execve, which may fail,
+ * and in a vfork child, whose parent goes on with the memory. */
+bool collection_is_put_off(const struct collection_driver *driver);
+
 /* Around an execve of the calling thread; see struct allocator. A thread that is in execve no
  * longer runs the handler of a stop, and the signal would stay and kill the program that comes. So
  * no collection is under way when before_exec returns, and none begins before after_exec.

@@ -21,7 +21,7 @@ struct excluded_range {
     const void *start;
     size_t bytes;
 };
-enum { EXCLUDED_RANGES = 2 };
+enum { EXCLUDED_RANGES = 3 };
 
 /* Who is handed the roots. */
 struct root_visitor {

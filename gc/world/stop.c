@@ -37,7 +37,8 @@
  *                 is stopped, or runs no code of the program.
  *
  * The handler runs on whatever stack the kernel chose. It takes at most 512 bytes of it beside the
- * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these.
+ * kernel's frame, as docs/gc.md promises: so no buffers there, and no calls but these. An answer to
+ * a request takes more (ANSWER_STACK_BYTES): where an alternate stack lacks that, there is none.
  *
  * Threads that were in a system call when they were last stopped are sent their signal after all
  * others. The signal wakes them, and where processors are few the woken thread takes the stopper's.
@@ -88,6 +89,7 @@ enum {
     ASK_CODE = -23118,  /* as analysis/allotrope/features/leaks/ask.py sends it */
     MAX_THREADS = 65536,
     INDEX_BITS = 20,
+    ANSWER_STACK_BYTES = 1024, /* twice what was measured: docs/leaks.md */
 };
 
 /* How long a thread may take to answer, and how soon the kernel is asked what it does. One that
@@ -377,7 +379,8 @@ static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
     const int64_t longest = INT64_C(1) << 32; /* seconds; a longer wait may end late */
     int64_t now[2];
     struct iovec own = {now, sizeof now}, program = {left.time, sizeof now};
-    if (SYSCALL_6(SYS_process_vm_readv, stop.process, &own, 1, &program, 1, 0) != sizeof now ||
+    long process = SYSCALL_0(SYS_getpid);
+    if (SYSCALL_6(SYS_process_vm_readv, process, &own, 1, &program, 1, 0) != sizeof now ||
         now[0] < 0 || now[0] > longest || now[1] < 0 || now[1] >= left.units)
         return true;
     if (left.has_slack)
@@ -386,7 +389,7 @@ static bool count_stop_as_waited(struct time_left left, uint64_t stopped_ns)
     units = units > 0 ? units : 0;
     now[0] = units / left.units;
     now[1] = units % left.units;
-    SYSCALL_6(SYS_process_vm_writev, stop.process, &own, 1, &program, 1, 0);
+    SYSCALL_6(SYS_process_vm_writev, process, &own, 1, &program, 1, 0);
     return units > 0;
 }
 
@@ -455,21 +458,53 @@ static void wait_for_resume(struct frame *frame, uint64_t cookie)
 
 static void (*on_request)(uintptr_t rip);
 
-/* As after a stop the wait goes on. */
-static void answer_request(ucontext_t *context)
+/* A wait that a stop or an answer interrupts. */
+struct interrupted_wait {
+    struct time_left left;
+    uint64_t begun_ns; /* of the interruption; where time is left */
+};
+
+static struct interrupted_wait interrupt_wait(const ucontext_t *context)
 {
-    if (!is_in_call(context))
+    struct interrupted_wait wait = {.left = time_left(context->uc_mcontext.gregs)};
+    wait.begun_ns = wait.left.time ? monotonic_ns() : 0;
+    return wait;
+}
+
+static void continue_wait(const struct interrupted_wait *wait, ucontext_t *context)
+{
+    bool is_over =
+        wait->left.time && !count_stop_as_waited(wait->left, monotonic_ns() - wait->begun_ns);
+    if (is_over && wait->left.is_sleep)
+        end_sleep(context->uc_mcontext.gregs);
+    else
+        restart_interrupted_call(context);
+}
+
+/* Whether an alternate stack that the handler runs on has room for an answer. */
+static bool has_room_for_answer(const ucontext_t *context)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t left = here - (uintptr_t)context->uc_stack.ss_sp;
+    return context->uc_stack.ss_flags & SS_DISABLE || left >= context->uc_stack.ss_size ||
+           left >= ANSWER_STACK_BYTES;
+}
+
+static __attribute__((noinline)) void answer_request(ucontext_t *context)
+{
+    if (!on_request || !is_in_call(context))
         return;
-    on_request((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
-    restart_interrupted_call(context);
+    struct interrupted_wait wait = interrupt_wait(context);
+    if (has_room_for_answer(context))
+        on_request((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
+    continue_wait(&wait, context);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *interrupted)
 {
     ucontext_t *context = interrupted;
     if (info->si_code == ASK_CODE) {
-        if (on_request)
-            answer_request(context);
+        answer_request(context);
         return;
     }
     if (info->si_code != STOP_CODE) {
@@ -480,15 +515,9 @@ static void on_signal(int signal, siginfo_t *info, void *interrupted)
     doorbell_enter_collector(); /* left by the return from the signal */
     struct frame frame = {
         .context = context, .thread_pointer = current_thread(), .gs_base = gs_base()};
-    greg_t *registers = context->uc_mcontext.gregs;
-    struct time_left left = time_left(registers);
-    uint64_t begun = left.time ? monotonic_ns() : 0;
+    struct interrupted_wait wait = interrupt_wait(context);
     wait_for_resume(&frame, (uint64_t)info->si_value.sival_ptr);
-    bool is_over = left.time && !count_stop_as_waited(left, monotonic_ns() - begun);
-    if (is_over && left.is_sleep)
-        end_sleep(registers);
-    else
-        restart_interrupted_call(context);
+    continue_wait(&wait, context);
 }
 
 /* In the thread that stops the others. */

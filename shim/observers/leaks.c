@@ -19,23 +19,36 @@ static size_t room; /* of tallies */
 
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
+static void unmap(struct leak_tally *tallies, size_t count)
+{
+    if (tallies)
+        pages_unmap(tallies, round_up(count * sizeof *tallies, PAGE_BYTES));
+}
+
+/* The last report stays as it is. */
 static bool make_room(size_t count)
 {
-    if (count > room) {
-        size_t bytes = round_up(2 * count * sizeof(struct leak_tally), PAGE_BYTES);
-        struct leak_tally *tallies = pages_map(bytes, PAGE_BYTES);
-        if (!tallies)
-            return false;
-        if (leak_report.tallies)
-            pages_unmap(leak_report.tallies,
-                        round_up(room * sizeof(struct leak_tally), PAGE_BYTES));
-        leak_report.tallies = tallies;
-        room = 2 * count;
-    }
-    if (count > 0)
-        memset(leak_report.tallies, 0, count * sizeof(struct leak_tally));
-    leak_report.count = count;
+    if (count <= room)
+        return true;
+    struct leak_tally *old = leak_report.tallies;
+    struct leak_tally *tallies =
+        pages_map(round_up(2 * count * sizeof *tallies, PAGE_BYTES), PAGE_BYTES);
+    if (!tallies)
+        return false;
+    if (leak_report.count > 0)
+        memcpy(tallies, old, leak_report.count * sizeof *tallies);
+    leak_report.tallies = tallies;
+    unmap(old, room);
+    room = 2 * count;
     return true;
+}
+
+static void clear_tallies(size_t count)
+{
+    if (count > 0)
+        memset(leak_report.tallies, 0, count * sizeof *leak_report.tallies);
+    leak_report.count = count;
+    leak_report.unknown = (struct leak_tally){0};
 }
 
 static void count(struct leak_tally *tally, uint64_t bytes, bool is_direct)
@@ -49,25 +62,41 @@ static void count(struct leak_tally *tally, uint64_t bytes, bool is_direct)
     }
 }
 
-static void count_leak(void *table, const void *block, bool is_direct)
+/* One search. Until the first leak is visited it is not known whether it is put off, and the last
+ * report may be read still. */
+struct search {
+    const struct site_table *table;
+    bool has_begun;
+};
+
+static void count_leak(void *argument, const void *block, bool is_direct)
 {
-    const struct sampled_block *known = site_table_find(table, block);
+    struct search *search = argument;
+    if (!search->has_begun)
+        clear_tallies(search->table->site_count);
+    search->has_begun = true;
+    const struct sampled_block *known = site_table_find(search->table, block);
     if (known && known->site < leak_report.count)
         count(&leak_report.tallies[known->site], known->bytes, is_direct);
     else
         count(&leak_report.unknown, 0, is_direct);
 }
 
-void leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait)
+bool leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait)
 {
     uint64_t asked = atomic_load(&leak_report.asked);
     enum leaks_found found = LEAKS_UNKNOWN;
-    leak_report.unknown = (struct leak_tally){0};
-    if (make_room(table->site_count))
-        found = allocator->find_leaks(count_leak, (void *)(uintptr_t)table, may_wait);
+    struct search search = {.table = table};
+    bool has_room = make_room(table->site_count);
+    if (has_room)
+        found = allocator->find_leaks(count_leak, &search, may_wait);
+    if (found == LEAKS_LATER)
+        return false;
+    if (!search.has_begun)
+        clear_tallies(has_room ? table->site_count : 0);
     leak_report.was_found = found == LEAKS_FOUND;
-    if (found != LEAKS_LATER)
-        atomic_store(&leak_report.answered, asked);
+    atomic_store(&leak_report.answered, asked);
+    return true;
 }
 
 struct leak_tally leaks_of_site(size_t site)
@@ -151,7 +180,7 @@ static size_t next_site(size_t before)
 
 static struct leak_tally all_leaks(void)
 {
-    struct leak_tally all = leak_report.unknown;
+    struct leak_tally all = {0};
     for (size_t i = 0; i < leak_report.count; i++) {
         const struct leak_tally *tally = &leak_report.tallies[i];
         all.direct_blocks += tally->direct_blocks;
@@ -162,21 +191,39 @@ static struct leak_tally all_leaks(void)
     return all;
 }
 
+/* There was no memory to keep what is known of them. */
+static void tell_unknown(void)
+{
+    uint64_t blocks = leak_report.unknown.direct_blocks + leak_report.unknown.indirect_blocks;
+    if (blocks == 0)
+        return;
+    struct message message;
+    message_begin(&message);
+    message_text(&message, "leaks: ");
+    message_decimal(&message, blocks);
+    message_text(&message, blocks == 1 ? " block" : " blocks");
+    message_text(&message, " of unknown size, allocated at unknown places");
+    message_send(&message);
+}
+
 void leaks_tell(const struct site_table *table)
 {
     struct message message;
-    struct leak_tally all = all_leaks();
-    if (leak_report.was_found && all.direct_blocks == 0)
-        return;
-    message_begin(&message);
     if (!leak_report.was_found) {
-        message_text(&message, "leaks: not known: there was no collection");
+        message_begin(&message);
+        message_text(&message,
+                     "leaks: not known: there was no collection, or no memory to list them");
         message_send(&message);
         return;
     }
-    message_text(&message, "leaks: ");
-    write_tally(&message, &all);
-    message_send(&message);
+    struct leak_tally all = all_leaks();
+    if (all.direct_blocks + all.indirect_blocks > 0) {
+        message_begin(&message);
+        message_text(&message, "leaks: ");
+        write_tally(&message, &all);
+        message_send(&message);
+    }
+    tell_unknown();
     size_t site = leak_report.count;
     for (unsigned told = 0; told < MOST_TOLD; told++) {
         site = next_site(site);

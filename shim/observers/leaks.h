@@ -39,9 +39,9 @@ _Static_assert(sizeof(struct leak_tally) == 32 && offsetof(struct leak_report, t
 
 extern struct leak_report leak_report;
 
-/* Finds the leaks; `was_found` tells whether. may_wait: see find_leaks (alloc/allocator.h); where
- * it would have waited nobody is answered. */
-void leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait);
+/* Finds the leaks; `was_found` tells whether. may_wait: see find_leaks (alloc/allocator.h). False:
+ * put off (LEAKS_LATER): nobody is answered, and the last report stays. */
+bool leaks_find(const struct site_table *table, const struct allocator *allocator, bool may_wait);
 
 /* Any thread. */
 static inline bool leaks_are_asked_for(void)

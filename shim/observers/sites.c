@@ -561,8 +561,8 @@ static bool write_to(int file, bool json)
 static void write_at_exit(void)
 {
     lock_acquire(&sites.lock);
-    if (sites.reports_leaks)
-        leaks_find(&sites.table, sites.configuration->allocator, true);
+    if (sites.reports_leaks && !leaks_find(&sites.table, sites.configuration->allocator, true))
+        leak_report.was_found = 0;
     if (sites.is_asked_for)
         output_write(sites.destination, "ALLOTROPE_SITES", write_to);
     else

@@ -12,6 +12,7 @@
 #include "shim/configuration/environment.h"
 #include "vm/number.h"
 #include "vm/message.h"
+#include "vm/pages.h"
 #include "vm/syscall.h"
 
 char output_passed_to[OUTPUT_PASSED_TO_BYTES];
@@ -52,14 +53,17 @@ static void report_unwritable(const char *name, const char *variable, bool opene
     message_text(&message, variable);
     message_text(&message,
                  opened ? " names a file with room for it" : " names a file that can be created");
+    if (opened && pages_are_in_sandbox())
+        message_text(&message, "; half a report is left there");
     message_send(&message);
 }
 
 /* Half a report misleads its reader. Only a regular file can be cut to nothing; devices and pipes
- * stay. */
+ * stay. A sandbox that lets files be written may still end the process for either call. */
 static void remove_half(long file, const char *name)
 {
-    if (!syscall_failed(file) && !syscall_failed(SYSCALL_2(SYS_ftruncate, file, 0)))
+    if (!syscall_failed(file) && !pages_are_in_sandbox() &&
+        !syscall_failed(SYSCALL_2(SYS_ftruncate, file, 0)))
         SYSCALL_1(SYS_unlink, name);
 }
 

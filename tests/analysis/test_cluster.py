@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import jsonschema
 import pytest
@@ -190,6 +190,27 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.end()
 
 
+class Case(NamedTuple):
+    """A suite, its figures without a cluster, and a cluster."""
+
+    real: Command
+    suite_file: Path
+    one_machine: dict[str, Any]
+    cluster: Cluster
+    folder: Path
+
+
+@pytest.fixture
+def case(
+    real: Command,
+    suite_file: Path,
+    one_machine: dict[str, Any],
+    cluster: Cluster,
+    tmp_path: Path,
+) -> Case:
+    return Case(real, suite_file, one_machine, cluster, tmp_path)
+
+
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + HANG
     while not holds():
@@ -272,16 +293,10 @@ class TestFigures:
         assert not (tmp_path / "state").exists()
         assert done.stderr.count("worker tcp://") == 2
 
-    def test_a_killed_worker_loses_and_doubles_nothing(
-        self,
-        real: Command,
-        suite_file: Path,
-        one_machine: dict[str, Any],
-        cluster: Cluster,
-        tmp_path: Path,
-    ) -> None:
+    def test_a_killed_worker_loses_and_doubles_nothing(self, case: Case) -> None:
         """Its program is measured anew by the other worker. What the killed one has begun ends with
         it, even where it hangs, as a stopped process does: it would keep the host's slot."""
+        real, suite_file, one_machine, cluster, tmp_path = case
         cluster.start_worker()
         started = begin(real, suite_file, tmp_path, cluster)
         victim = cluster.workers[0]
@@ -313,14 +328,8 @@ class TestFigures:
         assert deterministic(read(tmp_path)) == one_machine
         assert "tcp://10.213." in done.stderr
 
-    def test_a_lost_scheduler_costs_what_was_under_way(
-        self,
-        real: Command,
-        suite_file: Path,
-        one_machine: dict[str, Any],
-        cluster: Cluster,
-        tmp_path: Path,
-    ) -> None:
+    def test_a_lost_scheduler_costs_what_was_under_way(self, case: Case) -> None:
+        real, suite_file, one_machine, cluster, tmp_path = case
         cluster.start_worker()
         started = begin(real, suite_file, tmp_path, cluster)
         wait_until(lambda: bool(kept_in(tmp_path)), started)
@@ -369,15 +378,9 @@ class TestMachines:
         assert "was measured on" not in done.stderr and kept_in(tmp_path) == {}
         assert not (tmp_path / "json").exists()
 
-    def test_every_program_on_three_machines(
-        self,
-        real: Command,
-        suite_file: Path,
-        one_machine: dict[str, Any],
-        cluster: Cluster,
-        tmp_path: Path,
-    ) -> None:
+    def test_every_program_on_three_machines(self, case: Case) -> None:
         """A worker is killed meanwhile, and another starts on its machine."""
+        real, suite_file, one_machine, cluster, tmp_path = case
         need_hostnames()
         hosts = ["alpha", "beta", "gamma"]
         for host in hosts:

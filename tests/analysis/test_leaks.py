@@ -5,12 +5,15 @@ what is still reachable is none."""
 import gzip
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
 from conftest import Command
 from under import HANG, LIBRARY, plain_environment
+
+from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
 
 # A frame of a function that has ended may hold a stale pointer: it is written over.
 PROLOGUE = r"""
@@ -291,6 +294,21 @@ def test_a_running_process_is_asked_and_growth_is_shown(real: Command, tmp_path:
     assert "7 blocks" in " ".join(server.end().split())
 
 
+def start(real: Command, folder: Path, source: str) -> tuple[Any, int]:
+    """A process that runs under `leaks`, as that command and its number."""
+    command = real.start(
+        "leaks",
+        "--",
+        build(folder, source),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    command.stdout.readline()
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    return command, int(children.read_text().split()[0])
+
+
 READER = (
     PROLOGUE
     + r"""
@@ -320,18 +338,9 @@ def test_a_wait_whose_system_call_lies_across_two_pages_is_asked(
     real: Command, tmp_path: Path
 ) -> None:
     """Its code is read as where protection keys may forbid it. No collection came before."""
-    command = real.start(
-        "leaks",
-        "--",
-        build(tmp_path, READER),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert command.stdout.readline() == "waits\n"
-    children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    command, pid = start(real, tmp_path, READER)
     file = tmp_path / "report.json"
-    done = real.run("leaks", f"--json={file}", children.read_text().split()[0])
+    done = real.run("leaks", f"--json={file}", str(pid))
     assert done.returncode == 0, done.stderr
     command.communicate("x", timeout=HANG)
     assert command.returncode == 0
@@ -383,6 +392,143 @@ def test_who_points_to_a_block(real: Command, tmp_path: Path) -> None:
     done = real.run("leaks", "--address", "0x10", pid)
     assert "no live block" in done.stdout
     command.communicate(timeout=HANG)
+
+
+VFORK = (
+    PROLOGUE
+    + r"""
+static __attribute__((noinline)) void lose(void) { memset(malloc(500), 1, 500); }
+int main(void)
+{
+    char byte;
+    lose();
+    scrub();
+    if (vfork() == 0) {
+        write(1, "child\n", 6);
+        read(0, &byte, 1);
+        free(malloc(100));
+        write(1, "freed\n", 6);
+        read(0, &byte, 1);
+        _exit(0);
+    }
+    return read(0, &byte, 1) != 1;
+}
+"""
+)
+
+
+def words_of_report(pid: int) -> tuple[int, ...]:
+    """struct leak_report: asked and answered come first."""
+    table = need_reporter(pid)
+    address = table.published.counters[PUBLISHED]
+    return tuple(REPORT.unpack(table.read(address, REPORT.size)))
+
+
+def test_a_vfork_child_leaves_the_answer_to_its_parent(real: Command, tmp_path: Path) -> None:
+    """It allocates in its parent's memory, where the request is, and can make no collection."""
+    command, pid = start(real, tmp_path, VFORK)
+    file = tmp_path / "report.json"
+    asker = real.start("leaks", f"--json={file}", str(pid), stderr=subprocess.PIPE)
+    while words_of_report(pid)[0] == 0:
+        time.sleep(0.01)
+    command.stdin.write("x")
+    command.stdin.flush()
+    assert command.stdout.readline() == "freed\n"
+    assert words_of_report(pid)[:2] == (1, 0)
+    command.stdin.write("x")
+    command.stdin.flush()
+    _, said = asker.communicate(timeout=HANG)
+    assert asker.returncode == 0, said
+    document = json.loads(file.read_text())
+    assert (document["not_known_of"], document["direct"]["bytes"]) == (0, 500)
+    command.communicate("x", timeout=HANG)
+    assert command.returncode == 0
+
+
+SMALL_STACK = (
+    PROLOGUE
+    + r"""
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+static void *wait_without(void *unused) { for (;;) pause(); return unused; }
+int main(void)
+{
+    size_t least = getauxval(AT_MINSIGSTKSZ) + 512, page = 4096;
+    char *guard = mmap(NULL, 17 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = guard + page, .ss_size = least};
+    struct pollfd input = {0, POLLIN, 0};
+    pthread_t thread;
+    if (mprotect(guard + page, 16 * page, PROT_READ | PROT_WRITE) != 0) return 8;
+    if (sigaltstack(&stack, NULL) != 0) return 9;
+    pthread_create(&thread, NULL, wait_without, NULL);
+    memset(malloc(500), 1, 500);
+    scrub();
+    puts("waits");
+    fflush(stdout);
+    return poll(&input, 1, -1) != 1;
+}
+"""
+)
+
+
+def test_a_thread_with_a_small_alternate_stack_leaves_the_answer_to_another(
+    real: Command, tmp_path: Path
+) -> None:
+    """What suffices for a stop (docs/gc.md) may not for an answer."""
+    command, pid = start(real, tmp_path, SMALL_STACK)
+    file = tmp_path / "report.json"
+    done = real.run("leaks", f"--json={file}", str(pid))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(file.read_text())["direct"] == {"blocks": 1, "bytes": 500}
+    command.communicate("x", timeout=HANG)
+    assert command.returncode == 0
+
+
+def test_a_long_list_is_lost_whole(real: Command, tmp_path: Path) -> None:
+    """Its blocks fill the heap up to where the heap's own records lie: addresses of those keep none
+    of them."""
+    source = (
+        PROLOGUE
+        + r"""
+static __attribute__((noinline)) void lose_list(void)
+{
+    struct node *volatile head = NULL;
+    for (int i = 0; i < 300000; i++) {
+        struct node *one = malloc(sizeof *one);
+        one->next = head;
+        head = one;
+    }
+    head = NULL;
+}
+int main(void) { lose_list(); scrub(); return 0; }
+"""
+    )
+    document = report(real, tmp_path, [build(tmp_path, source)])
+    assert (document["direct"]["blocks"], document["indirect"]["blocks"]) == (1, 299999)
+
+
+def test_blocks_of_no_bytes_are_leaks(real: Command, tmp_path: Path) -> None:
+    source = (
+        PROLOGUE
+        + r"""
+static __attribute__((noinline)) void lose(void)
+{
+    for (int i = 0; i < 3; i++) {
+        void *volatile lost = malloc(0); /* MALLOC */
+        lost = calloc(0, 8); /* CALLOC */
+        lost = aligned_alloc(64, 0); /* ALIGNED */
+        lost = NULL;
+    }
+}
+int main(void) { lose(); scrub(); return 0; }
+"""
+    )
+    document = report(real, tmp_path, [build(tmp_path, source)])
+    found = by_line(document, "source.c")
+    lines = [lines_of(source, mark).pop() for mark in ("/* MALLOC", "/* CALLOC", "/* ALIGNED")]
+    assert found == {line: (3, 0, 0, 0) for line in lines}
+    assert document["unknown_blocks"] == 0
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ if fault == "dies":
     sys.exit("no licence")
 if fault == "background" and os.fork():
     os._exit(0)
+if fault == "exits":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 if fault == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if fault == "family" and os.fork() == 0:
@@ -141,6 +143,24 @@ class TestWhatIsMeasured:
         assert said[1].split() == ["figure", "allocator", "median", "ratio", "verdict"]
         assert said[2].split() == ["lag", "glibc", "1,234", "baseline", "–"]
         assert said[3].split() == "lag blocks 1,234 1.000 [1.000, 1.000] not decided".split()
+
+    def test_a_server_that_exits_tells_of_its_heap(
+        self, real: Command, tmp_path: Path, programs: tuple[str, str], nothing_left: None
+    ) -> None:
+        server, client = programs
+        done, document = compare(
+            real,
+            tmp_path,
+            *("-a", "glibc", "-a", "blocks", "--server", f"{server} exits"),
+            *("--load", f"{client} hello 1"),
+            environment={"COLUMNS": "200"},
+        )
+        assert done.returncode == 0, done.stderr
+        assert document["results"][1]["heap"]["mapped_peak_bytes"] > 0
+        said = " ".join(done.stdout.split())
+        assert "heap peak: what the heap took from the system, its own tables" in said
+        header = next(line for line in done.stdout.splitlines() if "served by" in line)
+        assert "heap peak" in header
 
     def test_setup_and_cleanup_surround_each_start(self, trial: Trial, tmp_path: Path) -> None:
         log = tmp_path / "log"

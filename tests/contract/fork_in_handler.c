@@ -16,6 +16,7 @@
 #include <ucontext.h>
 
 #include "tests/contract/contract.h"
+#include "tests/unit/single_step.h"
 
 enum { STEPS = 1500, STRIDE = 7, BLOCKS = 40, THREADS = 2, SECONDS = 600 };
 enum { TRAP_FLAG = 0x100 };

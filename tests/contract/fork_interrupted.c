@@ -17,6 +17,7 @@
 #include <ucontext.h>
 
 #include "tests/contract/contract.h"
+#include "tests/unit/single_step.h"
 
 /* Every instruction but of what was put off until fork is over, which may be long. */
 enum { FORKS = 6, STRIDE = 6, STEPS = 2500, KEPT = 64, THREADS = 2, TRAP_FLAG = 0x100 };

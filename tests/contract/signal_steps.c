@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "tests/contract/contract.h"
+#include "tests/unit/single_step.h"
 
 /* The first slow path of a class is not longer; a whole collection would be. */
 enum { STEPS = 4000, BLOCKS = 40, SIZE = 1900, SECONDS = 600 };

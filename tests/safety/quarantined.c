@@ -401,16 +401,27 @@ static void test_pinned(void)
 
 /* Misuse: standard error tells. */
 
-static void test_written(void)
+static void write_to_freed(int count)
 {
     struct disguised places[LOST];
-    for (int i = 0; i < LOST; i++)
+    for (int i = 0; i < count; i++)
         places[i] = freed_block();
-    for (int i = 0; i < LOST; i++)
+    for (int i = 0; i < count; i++)
         ((char *)reveal(places[i]))[33] = 'w';
     clean_stack();
     malloc_trim(0);
     malloc_trim(0);
+}
+
+static void test_written(void)
+{
+    write_to_freed(LOST);
+}
+
+/* As many as one collection notes (MOST_WRITTEN). */
+static void test_written_16(void)
+{
+    write_to_freed(16);
 }
 
 static __attribute__((noinline)) void free_first(void *block)
@@ -667,6 +678,7 @@ static const struct {
     {"pinned", test_pinned},
     {"bounded", test_bounded},
     {"written", test_written},
+    {"written-16", test_written_16},
     {"freed-twice", test_freed_twice},
     {"freed-twice-elsewhere", test_freed_twice_elsewhere},
     {"freed-twice-large", test_freed_twice_large},

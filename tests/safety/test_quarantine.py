@@ -109,6 +109,15 @@ def test_write_after_a_free_is_told_when_the_block_is_released(under: Under) -> 
     assert 16 <= len(told) <= 50
 
 
+@pytest.mark.parametrize("name", ("written", "written-16"))
+def test_that_some_are_only_counted_is_said_if_some_are(name: str, tmp_path: Path) -> None:
+    result, statistics = DEFAULT.run_counted([str(QUARANTINED), name], tmp_path)
+    told = result.stderr.count("written after its free: ")
+    counted = statistics["gc_quarantine"]["written_after_free"]
+    assert 10 < told <= counted
+    assert ("are only counted" in result.stderr) == (told < counted)
+
+
 @pytest.mark.parametrize("name", WITHOUT_COLLECTIONS)
 def test_without_collections_it_is_a_delay_and_says_so(name: str) -> None:
     result = run(QUARANTINED, name)

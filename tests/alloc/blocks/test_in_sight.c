@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "alloc/blocks/blocks.h"
-#include "alloc/blocks/slab.h"
 #include "tests/unit/allocator_unit.h"
 
 static const uintptr_t mask = UINT64_C(0x5555555555555555);
@@ -108,48 +107,6 @@ static void test_a_large_block_freed_by_two_threads_at_once_is_found(void **stat
     assert_aborts(free_large_in_two_threads, NULL, "): not a live block (freed twice");
 }
 
-enum { BYTES = 1000, BLOCKS = 1000 };
-
-static void *all[BLOCKS];
-
-/* But for one of each slab, which stays so. */
-static void *free_most(void *unused)
-{
-    (void)unused;
-    for (size_t i = 0; i < BLOCKS; i++)
-        if (i % 16 > 0)
-            blocks_free(all[i]);
-    blocks_thread_exit();
-    return NULL;
-}
-
-static uint64_t *suspects_of(const void *block, uint64_t *bit)
-{
-    struct slab *slab = blocks_slab_of(block);
-    bool exact;
-    size_t index = slab_index(slab, block, &exact);
-    *bit = slab_bit(index);
-    return slab_suspects(slab, index / SLAB_WORD_BLOCKS);
-}
-
-/* The bit is set here as a sweep sets it that comes between the owning thread's two steps. */
-static void test_a_block_freed_by_another_thread_is_no_suspect_when_it_is_used_again(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < BLOCKS; i++)
-        all[i] = blocks_alloc(BYTES);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, free_most, NULL), 0);
-    pthread_join(thread, NULL);
-    const void *block = all[BLOCKS / 2 + 1];
-    uint64_t bit, *suspects = suspects_of(block, &bit);
-    *suspects |= bit;
-    for (size_t i = 0; i < 2 * BLOCKS && blocks_usable_size(block) < BYTES; i++)
-        blocks_alloc(BYTES);
-    assert_true(blocks_usable_size(block) >= BYTES);
-    assert_int_equal(*suspects & bit, 0);
-}
-
 static enum growth always_grow(size_t alignment, size_t bytes, unsigned tries, bool exhausted)
 {
     (void)alignment;
@@ -170,7 +127,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_block_is_in_sight_while_its_free_waits),
         cmocka_unit_test(test_a_large_block_freed_by_two_threads_at_once_is_found),
-        cmocka_unit_test(test_a_block_freed_by_another_thread_is_no_suspect_when_it_is_used_again),
     };
     return cmocka_run_group_tests_name("in sight", tests, start, NULL);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * test_remote.c: frees of blocks of other threads' slabs: [bit before queue], [queue is a hint]
- * (alloc/blocks/heap.h), and that none is lost.
+ * (alloc/blocks/heap.h), and that none is lost or looks like the program's between.
  */
 #include <pthread.h>
+#include <signal.h>
 
 #include "alloc/blocks/lookup.h"
 #include "alloc/blocks/remote.h"
 #include "alloc/blocks/slabs.h"
+#include "tests/unit/single_step.h"
 #include "tests/unit/unit.h"
 
 enum { BYTES = 112, BLOCKS = 40 };
@@ -101,6 +103,40 @@ static void test_taking_makes_free_blocks_of_what_was_freed(void **state)
     rebin_queued(thread_heap);
     assert_false(slab->queued);
     assert_non_null(bin_at(blocks[1]));
+}
+
+static struct slab *watched;
+static const void *watched_block;
+static size_t steps, seen_live;
+
+/* As a collection that stops the thread here sees the block. */
+static void look(int number)
+{
+    (void)number;
+    bool exact;
+    size_t index = slab_index(watched, watched_block, &exact);
+    steps++;
+    seen_live += (slab_live(watched, index / SLAB_WORD_BLOCKS) & slab_bit(index)) != 0;
+}
+
+static void test_a_block_that_is_being_taken_never_looks_like_the_programs(void **state)
+{
+    (void)state;
+    const struct sigaction action = {.sa_handler = look};
+    void *blocks[BLOCKS];
+    watched = alloc_in_one_slab(blocks);
+    watched_block = blocks[BLOCKS / 2];
+    free_remotely(watched, blocks[BLOCKS / 2]);
+    assert_ptr_equal(take_remote_queue(&thread_heap->remote_queue), watched);
+    assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+    step(true);
+    take_remote_frees(watched);
+    step(false);
+    assert_true(is_free(watched, watched_block));
+    assert_in_range(steps, 20, SIZE_MAX);
+    assert_int_equal(seen_live, 0);
+    push_to_owner(watched);
+    rebin_queued(thread_heap);
 }
 
 /* What comes while the owning thread is between `queued` and the bits is queued again. */
@@ -234,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_frees_queues_the_slab_once),
         cmocka_unit_test(test_taking_makes_free_blocks_of_what_was_freed),
+        cmocka_unit_test(test_a_block_that_is_being_taken_never_looks_like_the_programs),
         cmocka_unit_test(test_a_free_behind_the_taking_of_the_queue_queues_again),
         cmocka_unit_test(test_the_slab_queued_last_is_taken_first),
         cmocka_unit_test(test_an_abandoned_slab_goes_to_the_heaps_queue),

@@ -644,6 +644,8 @@ static void test_what_is_not_read_in_slices_is_dirty(void **state)
 
 int main(void)
 {
+    if (UNDER_SANITIZER)
+        return 77; /* as in tests/gc/world/test_collection.c */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cycle_frees_what_was_dead_when_it_began),
         cmocka_unit_test(test_what_is_reached_survives),

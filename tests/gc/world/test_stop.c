@@ -329,32 +329,66 @@ static void stop_for(uint64_t time_ns)
     assert_int_equal(failure, STOP_DONE);
 }
 
-/* False: the wait was over before it was stopped. */
-static bool stop_during(enum timed_wait wait)
+static uint64_t answer_ns;
+static _Atomic unsigned answers;
+
+static void answer(uintptr_t rip)
+{
+    (void)rip;
+    uint64_t begun = monotonic_ns();
+    while (monotonic_ns() - begun < answer_ns)
+        ;
+    answers++;
+}
+
+/* As another process asks (stop_listen). */
+static void ask_for(uint64_t time_ns)
+{
+    enum { STOP_SIGNAL = 33, ASK_CODE = -23118 };
+    siginfo_t info = {.si_signo = STOP_SIGNAL, .si_code = ASK_CODE};
+    answer_ns = time_ns;
+    assert_true(stop_listen(answer));
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), waiter, STOP_SIGNAL, &info);
+}
+
+/* False: the wait was over before it was interrupted. */
+static bool interrupt_during(enum timed_wait wait, void (*interrupt)(uint64_t time_ns))
 {
     uint64_t units = wait == SELECT ? 1000 : 1000000; /* of the second field, in a millisecond */
     asked = left = (struct timespec){.tv_nsec = (long)(WAIT_MS * units)};
+    unsigned before = answers;
     waiter = 0;
     waited = false;
     assert_int_equal(pthread_create(&threads[0], NULL, wait_for_a_time, (void *)(size_t)wait), 0);
     while (!waited && (waiter == 0 || !waits_in(timed_calls[wait])))
         sched_yield();
     bool was_in_time = !waited;
-    stop_for(WAIT_MS * UINT64_C(1000000));
+    interrupt(WAIT_MS * UINT64_C(1000000));
     pthread_join(threads[0], NULL);
-    return was_in_time;
+    return was_in_time && (interrupt != ask_for || answers != before);
 }
 
-static void test_the_time_of_a_stop_is_taken_off_a_wait(void **state)
+static void nothing_is_left_after(void (*interrupt)(uint64_t time_ns))
 {
-    (void)state;
     for (int wait = 0; wait < TIMED_WAITS; wait++) {
-        while (!stop_during((enum timed_wait)wait))
+        while (!interrupt_during((enum timed_wait)wait, interrupt))
             ;
         assert_int_equal(results[0], 0);
         assert_int_equal(left.tv_sec, 0);
         assert_int_equal(left.tv_nsec, 0);
     }
+}
+
+static void test_the_time_of_a_stop_is_taken_off_a_wait(void **state)
+{
+    (void)state;
+    nothing_is_left_after(stop_for);
+}
+
+static void test_the_time_of_an_answer_is_taken_off_a_wait(void **state)
+{
+    (void)state;
+    nothing_is_left_after(ask_for);
 }
 
 /* A thread that does not answer. */
@@ -472,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_come_and_go_are_no_obstacle),
         cmocka_unit_test(test_waits_without_a_limit_go_on),
         cmocka_unit_test(test_the_time_of_a_stop_is_taken_off_a_wait),
+        cmocka_unit_test(test_the_time_of_an_answer_is_taken_off_a_wait),
         WITH_COUNTING(test_where_one_does_not_stop_all_go_on),
         cmocka_unit_test(test_one_without_a_processor_is_waited_for),
     };

@@ -5,8 +5,13 @@
 #include "shim/reports/output.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "tests/shim/reports/report_file.h"
+#include "vm/pages.h"
 
 static char directory[] = "/tmp/allotrope-test-XXXXXX";
 
@@ -111,6 +116,38 @@ static void write_where_nothing_can_be(void *unused)
     output_write(in_directory("unwritable"), "ALLOTROPE_TEST", fail_to_write);
 }
 
+/* A filter that kills on what the heap needs not, and a report does not either. */
+static void fail_in_sandbox(void *unused)
+{
+    (void)unused;
+    enum { CALLS = 2 };
+    static const uint32_t calls[CALLS] = {SYS_ftruncate, SYS_unlink};
+    struct sock_filter filter[2 * CALLS + 2] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (size_t i = 0; i < CALLS; i++) {
+        filter[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        filter[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    }
+    filter[2 * CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(CHILD_CANNOT_TELL);
+    pages_enter_sandbox(); /* as the shim does then (kernel.c) */
+    output_write(in_directory("sandboxed"), "ALLOTROPE_TEST", fail_to_write);
+}
+
+static void test_a_failure_in_a_sandbox_ends_nothing(void **state)
+{
+    (void)state;
+    struct ending ending = run_child(fail_in_sandbox, NULL);
+    if (ending.exit_status == CHILD_CANNOT_TELL)
+        skip();
+    assert_int_equal(ending.signal, 0);
+    assert_int_equal(ending.exit_status, 0);
+    assert_non_null(strstr(ending.errors, "half a report is left there"));
+}
+
 static void test_standard_error_gets_the_table(void **state)
 {
     (void)state;
@@ -169,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_nothing_and_a_dash_are_standard_error),
         cmocka_unit_test(test_standard_error_gets_the_table),
         cmocka_unit_test(test_a_failure_is_one_line),
+        cmocka_unit_test(test_a_failure_in_a_sandbox_ends_nothing),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from ...output.units import format_bytes
-from ...system.counters import heap_range, mapped_memory
+from ...system.counters import heap_range
 from ...system.symbols import Place
 from ..sites.measure import Site, with_names
 from ..sites.output import callers
@@ -66,8 +66,9 @@ class Memory:
     def holders_of(self, targets: list[int]) -> Iterator[Holder]:
         """Of blocks, in order of address: the words that point to their start or inside them."""
         starts, ends = self.starts[targets], self.ends[targets]
-        stacks = stack_pointers(self.table.pid)
-        for start, words, name in self.pages():
+        areas = areas_of(self.table.pid)
+        stacks = stack_pointers(self.table.pid, areas)
+        for start, words, name in self.pages(areas):
             index = self.np.searchsorted(starts, words, "right") - 1
             hits = self.np.flatnonzero((index >= 0) & (words < ends[self.np.maximum(index, 0)]))
             for hit in hits.tolist():
@@ -77,20 +78,18 @@ class Memory:
                 if block is not None or (is_root and not is_below_stack(at, stacks)):
                     yield Holder(at, targets[int(index[hit])], block, name)
 
-    def pages(self) -> Iterator[tuple[int, Any, str]]:
+    def pages(self, areas: "list[Area]") -> Iterator[tuple[int, Any, str]]:
         """Runs of pages that the process has written or read, as words."""
-        pid = self.table.pid
-        writable = writable_mappings(pid)
-        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-            for addresses, name, resident in mapped_memory(pid, "Rss"):
-                if addresses.start not in writable or (resident == 0 and name):
+        with open(f"/proc/{self.table.pid}/pagemap", "rb", buffering=0) as pagemap:
+            for area in areas:
+                if not area.is_writable:
                     continue
-                for first in range(addresses.start, addresses.stop, CHUNK_PAGES * PAGE):
-                    count = min(CHUNK_PAGES, (addresses.stop - first) // PAGE)
+                for first in range(area.addresses.start, area.addresses.stop, CHUNK_PAGES * PAGE):
+                    count = min(CHUNK_PAGES, (area.addresses.stop - first) // PAGE)
                     pagemap.seek(first // PAGE * WORD)
                     flags = self.np.frombuffer(pagemap.read(count * WORD), "<u8")
                     used = self.np.flatnonzero(flags & self.np.uint64(PRESENT_OR_SWAPPED))
-                    yield from self.runs(first, used, name or "a mapping")
+                    yield from self.runs(first, used, area.name or "a mapping")
 
     def runs(self, first: int, used: Any, name: str) -> Iterator[tuple[int, Any, str]]:
         breaks = self.np.flatnonzero(self.np.diff(used) != 1) + 1
@@ -104,15 +103,27 @@ class Memory:
                 yield start, self.np.frombuffer(data, "<u8"), name
 
 
-def writable_mappings(pid: int) -> set[int]:
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    return {int(line.split("-")[0], 16) for line in lines if line.split()[1].startswith("rw")}
+@dataclass(frozen=True)
+class Area:
+    """A line of /proc/PID/maps."""
+
+    addresses: range
+    is_writable: bool
+    name: str  # empty: none
 
 
-def stack_pointers(pid: int) -> list[tuple[int, int]]:
+def areas_of(pid: int) -> list[Area]:
+    areas = []
+    for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+        words = line.split(None, 5)
+        addresses = range(*(int(word, 16) for word in words[0].split("-")))
+        name = words[5].strip() if len(words) == 6 else ""
+        areas.append(Area(addresses, words[1].startswith("rw"), name))
+    return areas
+
+
+def stack_pointers(pid: int, areas: list[Area]) -> list[tuple[int, int]]:
     """Of threads that wait: where the mapping of the stack begins, and the stack pointer."""
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    ranges = [tuple(int(one, 16) for one in line.split()[0].split("-")) for line in lines]
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -120,7 +131,7 @@ def stack_pointers(pid: int) -> list[tuple[int, int]]:
         except OSError:
             continue
         pointer = int(words[-2], 16) if len(words) > 2 else 0
-        found += [(start, pointer) for start, end in ranges if start <= pointer < end]
+        found += [(area.addresses.start, pointer) for area in areas if pointer in area.addresses]
     return found
 
 

@@ -8,6 +8,7 @@ the collector's stops with a code of its own, and answers from its handler; the 
 """
 
 import ctypes
+import itertools
 import os
 import struct
 import time
@@ -68,34 +69,37 @@ def waiting(pid: int) -> Iterator[float]:
     """While the process does not answer: seconds gone, and PATIENCE_SECONDS or more but once."""
     began = time.monotonic()
     nudged, told = began - NUDGE_SECONDS + FIRST_NUDGE_SECONDS, False
+    turns = itertools.count()
     while True:
         gone = time.monotonic() - began
         yield gone if not told else 0.0
         told = told or gone >= PATIENCE_SECONDS
         if time.monotonic() - nudged >= NUDGE_SECONDS:
-            nudge(pid)
+            nudge(pid, next(turns))
             nudged = time.monotonic()
         time.sleep(0.005)
 
 
-def nudge(pid: int) -> None:
-    """Sends the signal to a thread that waits, if the process has the handler."""
+def nudge(pid: int, turn: int) -> None:
+    """Sends the signal to a thread that waits, each turn to the next: one that has too little stack
+    does not answer."""
     try:
-        for task in sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda one: int(one.name)):
-            fields = dict(
-                line.split(":\t", 1)
-                for line in (task / "status").read_text().splitlines()
-                if ":\t" in line
-            )
-            catches = int(fields["SigCgt"], 16) & ~int(fields["SigBlk"], 16)
-            if fields["State"].startswith("S") and catches >> (STOP_SIGNAL - 1) & 1:
-                info = ctypes.create_string_buffer(SIGINFO.pack(STOP_SIGNAL, 0, ASK_CODE), 128)
-                ctypes.CDLL(None).syscall(
-                    SYS_RT_TGSIGQUEUEINFO, pid, int(task.name), STOP_SIGNAL, info
-                )
-                return
+        tasks = sorted(int(one) for one in os.listdir(f"/proc/{pid}/task"))
+        waiting = [task for task in tasks if may_answer(pid, task)]
     except (OSError, KeyError, ValueError):
         return  # a thread, or all of it, has ended
+    if waiting:
+        info = ctypes.create_string_buffer(SIGINFO.pack(STOP_SIGNAL, 0, ASK_CODE), 128)
+        task = waiting[turn % len(waiting)]
+        ctypes.CDLL(None).syscall(SYS_RT_TGSIGQUEUEINFO, pid, task, STOP_SIGNAL, info)
+
+
+def may_answer(pid: int, task: int) -> bool:
+    """Whether a thread waits, and has the handler."""
+    lines = Path(f"/proc/{pid}/task/{task}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    catches = int(fields["SigCgt"], 16) & ~int(fields["SigBlk"], 16)
+    return fields["State"].startswith("S") and bool(catches >> (STOP_SIGNAL - 1) & 1)
 
 
 def read_report(table: SiteTable, address: int) -> dict[str, Any]:
