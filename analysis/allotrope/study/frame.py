@@ -98,9 +98,27 @@ def question(asked: Asked, more: Mapping[str, Any]) -> dict[str, Any]:
 def measure(study: Study, folder: Path, asked: Asked, announce: Announce) -> Path:
     """The study in the folder; returns the file of what was measured."""
     store = Store(folder, schema_of(study))
-    # What is not said on resuming is as it was.
-    was = store.begun() if asked.resume else {}
-    settled = Asked(
+    with store.held(asked.resume):
+        settled = _settled(study, asked, store.begun() if asked.resume else {})
+        need_modules("the study", *MODULES)
+        more, opened = study.begin(settled, announce)
+        changes = store.begin(question(settled, more), asked.resume)
+        try:
+            for change in changes:
+                announce(change)
+            replace_file(folder / FILE, _measured(opened(store), settled))
+        except KeyboardInterrupt:
+            announce(f"allotrope: interrupted; --resume --out {folder} continues")
+            raise
+        except Exception:
+            store.take_back()
+            raise
+    return folder / FILE
+
+
+def _settled(study: Study, asked: Asked, was: Mapping[str, Any]) -> Asked:
+    """What is not said on resuming is as it was."""
+    return Asked(
         asked.quick,
         asked.rounds or was.get("rounds") or study.rounds(asked.quick),
         asked.only or tuple(was.get("only", ())),
@@ -108,22 +126,14 @@ def measure(study: Study, folder: Path, asked: Asked, announce: Announce) -> Pat
         asked.report_only,
         {key: value or was.get(key) or value for key, value in asked.more.items()},
     )
-    need_modules("the study", *MODULES)
-    more, opened = study.begin(settled, announce)
-    changes = store.begin(question(settled, more), asked.resume)
-    with store.lock():
-        for change in changes:
-            announce(change)
-        work = opened(store)
-        try:
-            work.gather() if asked.report_only else work.run()
-        except KeyboardInterrupt:
-            announce(f"allotrope: interrupted; --resume --out {folder} continues")
-            raise
+
+
+def _measured(work: Work[Any], asked: Asked) -> str:
+    """The file of what was measured."""
+    work.gather() if asked.report_only else work.run()
     if reason := work.nothing():
         raise UserError(reason, 1)
-    replace_file(folder / FILE, work.measurements())
-    return folder / FILE
+    return work.measurements()
 
 
 def draw(study: Study, measurements: Path, folder: Path) -> tuple[Report, Path]:

@@ -6,15 +6,20 @@
 
 A step's fingerprint names all that its result depends on: command, allocator, the files of both.
 A result with another fingerprint is not used; that step is measured anew.
+
+The folder itself is locked (held()), not a file in it: study.json is replaced by another file when
+something else is asked, and a lock on the old one would hold nobody back.
 """
 
+import contextlib
 import fcntl
 import functools
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from ..output.files import replace_file
 from ..system.errors import UserError
@@ -61,21 +66,54 @@ class Store:
 
     def __init__(self, folder: Path, schema: str) -> None:
         self.folder, self.schema = folder, schema
+        self._file = folder / "study.json"
+        self._begun = False  # here, now
+        self._before: str | None = None  # what begin() replaced
+
+    @contextlib.contextmanager
+    def held(self, resume: bool) -> Iterator[None]:
+        """Keeps a second study out of the folder. Makes the folder, unless it is to be resumed, and
+        removes it again where nothing was put into it."""
+        made = not resume and not self.folder.exists()
+        if resume and not self._file.exists():
+            raise UserError(f"--resume: {self.folder} holds no study; leave out --resume")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileExistsError, NotADirectoryError):
+            raise UserError(f"--out: {self.folder} holds something else; name another") from None
+        except OSError as error:
+            raise UserError(f"--out: cannot write {self.folder}: {error.strerror}") from None
+        try:
+            self._lock(lock)
+            yield
+        finally:
+            if made:
+                with contextlib.suppress(OSError):
+                    self.folder.rmdir()
+            os.close(lock)
+
+    def _lock(self, folder: int) -> None:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(folder), os.stat(self.folder)):
+                return  # nobody has removed it meanwhile
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        raise UserError(f"another study is at work in {self.folder}; wait for its end")
 
     def begun(self) -> dict[str, Any]:
         """The study in the folder, empty when there is none."""
-        return self.study() if (self.folder / "study.json").exists() else {}
+        return self.study() if self._file.exists() else {}
 
     def begin(self, question: Mapping[str, Any], resume: bool) -> list[str]:
-        """Takes possession of the folder, or goes on in it; returns what is asked otherwise than
+        """Writes down what is asked, which take_back() undoes; returns what is asked otherwise than
         when the study was begun."""
-        file = self.folder / "study.json"
-        if not file.exists():
-            if resume:
-                raise UserError(f"--resume: {self.folder} holds no study; leave out --resume")
+        if not self._file.exists():
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise UserError(f"--out: {self.folder} holds something else; name another")
-            replace_file(file, json.dumps({"schema": self.schema, **question}, indent=1) + "\n")
+            self._begun = True
+            self._ask({"schema": self.schema, **question})
             return []
         if not resume:
             raise UserError(
@@ -102,16 +140,26 @@ class Store:
             )
         changed = [key for key in ASKED if key in question and was.get(key) != question[key]]
         if changed:
-            now = was | {key: question[key] for key in changed}
-            replace_file(file, json.dumps(now, indent=1) + "\n")
+            self._before = self._file.read_text()
+            self._ask(was | {key: question[key] for key in changed})
         return [
             f"{key}: begun with {_said(key, was[key])}, now {_said(key, question[key])}"
             for key in changed
             if key in was
         ]
 
+    def take_back(self) -> None:
+        """What was asked has failed: the study is what it was before begin()."""
+        if self._before is not None:
+            replace_file(self._file, self._before)
+        elif self._begun and not (self.folder / "steps").exists():
+            self._file.unlink(missing_ok=True)
+
+    def _ask(self, study: Mapping[str, Any]) -> None:
+        replace_file(self._file, json.dumps(study, indent=1) + "\n")
+
     def study(self) -> dict[str, Any]:
-        file = self.folder / "study.json"
+        file = self._file
         try:
             was: dict[str, Any] = json.loads(file.read_text())
         except (OSError, ValueError):
@@ -124,26 +172,26 @@ class Store:
         safe = step.name.replace("/", "_").replace(":", "-").replace(",", "+")
         return self.folder / "steps" / step.kind / f"{safe}.json"
 
-    def lock(self) -> IO[str]:
-        """Keeps a second study out of the folder until what is returned is closed."""
-        file = (self.folder / "study.json").open()
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another study is at work in {self.folder}; wait for its end"
-            ) from None
-        return file
-
     def get(self, step: Step, as_it_is: bool = False) -> Any | None:
         """The step's result, None when it has not been measured, or in other circumstances; of
         whatever circumstances with `as_it_is`."""
+        saved = self._saved(step)
+        if saved is None:
+            return None
+        return saved["result"] if as_it_is or saved["fingerprint"] == step.fingerprint() else None
+
+    def damaged(self, step: Step) -> Path | None:
+        """The step's file where there is one that holds no result: the step is measured again."""
+        path = self.path(step)
+        return path if path.exists() and self._saved(step) is None else None
+
+    def _saved(self, step: Step) -> dict[str, Any] | None:
         try:
             saved = json.loads(self.path(step).read_text())
         except (OSError, ValueError):
             return None
-        same = saved.get("fingerprint") == step.fingerprint()
-        return saved["result"] if same or as_it_is else None
+        whole = isinstance(saved, dict) and {"fingerprint", "result"} <= saved.keys()
+        return saved if whole else None
 
     def put(self, step: Step, result: Any, seconds: float) -> None:
         saved = {"fingerprint": step.fingerprint(), "seconds": round(seconds, 3), "result": result}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Generic, Protocol, Sequence, TypeVar
 
 from ..features.suite.measure import duration
+from ..system.errors import UserError
 from ..system.scratch import scratch_folder
 from .store import Step, Store
 
@@ -73,7 +74,8 @@ class Work(ABC, Generic[Planned]):
         for planned in known:
             found = self.store.get(planned.step, as_it_is=True)
             if found is not None:
-                self.keep(planned, found)
+                self._keep_stored(planned, found)
+        self._tell_damaged(known, "it is left out; without --report-only it is measured again")
         if outdated := self._outdated(known):
             self.announce(
                 f"{outdated} results are of other programs, allocators or simulators "
@@ -93,6 +95,7 @@ class Work(ABC, Generic[Planned]):
                 + (f", {len(todo) - len(waiting)} done before" if len(waiting) < len(todo) else "")
                 + f"; about {duration(self._left(waiting))}"
             )
+            self._tell_damaged(waiting, "it is measured again")
             if outdated := self._outdated(waiting):
                 self.announce(
                     f"{outdated} were measured with other programs, allocators or "
@@ -121,6 +124,21 @@ class Work(ABC, Generic[Planned]):
             for one in known
         )
 
+    def _tell_damaged(self, known: Sequence[Planned], becomes: str) -> None:
+        for one in known:
+            if file := self.store.damaged(one.step):
+                self.announce(f"{file} is damaged: {becomes}")
+
+    def _keep_stored(self, planned: Planned, found: Any) -> None:
+        """A file may have been changed by others."""
+        try:
+            self.keep(planned, found)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{self.store.path(planned.step)} is damaged: {type(error).__name__} {error}; "
+                "remove it: --resume measures it again"
+            ) from None
+
     def _left(self, waiting: Sequence[Planned]) -> float:
         seconds = 0.0
         for one in waiting:
@@ -133,7 +151,7 @@ class Work(ABC, Generic[Planned]):
         if planned in waiting:
             left = duration(self._left(waiting))
             self.announce(f"{planned.step.kind} · {planned.step.name}; about {left} left")
-        found = self.once(planned, lambda: self.measure(planned, folder))
-        if planned in waiting:
             waiting.remove(planned)
-        self.keep(planned, found)
+            self.keep(planned, self.once(planned, lambda: self.measure(planned, folder)))
+        else:
+            self._keep_stored(planned, self.store.get(planned.step))
