@@ -18,7 +18,9 @@
 #include "analysis/simulate/lackey_text.h"
 #include "analysis/simulate/region_map.h"
 #include "trace/base/array.h"
+#include "trace/base/file_limit.h"
 #include "trace/format/reader.h"
+#include "trace/protocol/reference_ring.h"
 #include "trace/references/stream_reader.h"
 
 _Static_assert(sizeof(struct reference) == sizeof(struct trace_reference) &&
@@ -142,6 +144,9 @@ struct reference_source *reference_source_start(const char *tools, char *const *
     if (!source)
         return refuse(NULL, command[0], "memory is short", error);
     source->file = -1;
+    const char *limit = file_limit_refuses(REFERENCE_RING_BYTES);
+    if (limit)
+        return refuse(source, "the recorder", limit, error);
     source->stream = trace_stream_start(tools, environment, NULL, command);
     if (!source->stream)
         return refuse(source, "the recorder", strerror(errno), error);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "shim/configuration/environment.h"
 #include "vm/number.h"
@@ -67,6 +68,70 @@ static void remove_half(long file, const char *name)
         SYSCALL_1(SYS_unlink, name);
 }
 
+/* ".NAME.PID.new" in the folder of `name`, which tells processes apart that write to one name.
+ * False when it grows too long. */
+static bool name_beside(const char *name, char *beside)
+{
+    static const char end[] = ".new";
+    char digits[DECIMAL_BYTES];
+    size_t count = write_decimal(digits, (uint64_t)SYSCALL_0(SYS_getpid));
+    size_t length = strlen(name), base = length;
+    if (length + count + sizeof end + 2 > OUTPUT_NAME_BYTES)
+        return false;
+    while (base > 0 && name[base - 1] != '/')
+        base--;
+    memcpy(beside, name, base);
+    beside[base] = '.';
+    memcpy(beside + base + 1, name + base, length - base);
+    beside[length + 1] = '.';
+    memcpy(beside + length + 2, digits, count);
+    memcpy(beside + length + 2 + count, end, sizeof end);
+    return true;
+}
+
+/* Whether an older report stands there, which a new one must not spoil. An empty file is none:
+ * somebody may have it open and wait for the report. A link stays a link. */
+static bool has_older_report(const char *name, struct stat *older)
+{
+    return !pages_are_in_sandbox() && !syscall_failed(SYSCALL_2(SYS_lstat, name, older)) &&
+           S_ISREG(older->st_mode) && older->st_size > 0;
+}
+
+/* Replaces the older report in one step. False when it must be written in place: the folder takes
+ * no other file, or does not let this one be replaced. */
+static bool replace_older(const char *name, mode_t mode, const char *variable,
+                          bool write(int file, bool json))
+{
+    char beside[OUTPUT_NAME_BYTES];
+    if (!name_beside(name, beside))
+        return false;
+    long file = SYSCALL_4(SYS_openat, AT_FDCWD, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                          mode & 0777);
+    if (syscall_failed(file))
+        return false;
+    SYSCALL_2(SYS_fchmod, file, mode & 07777); /* the umask does not hold for what stood there */
+    bool written = write((int)file, ends_in_json(name));
+    SYSCALL_1(SYS_close, file);
+    bool renamed = written && !syscall_failed(SYSCALL_2(SYS_rename, beside, name));
+    if (!renamed)
+        SYSCALL_1(SYS_unlink, beside);
+    if (!written)
+        report_unwritable(name, variable, true);
+    return renamed || !written;
+}
+
+static void write_in_place(const char *name, const char *variable, bool write(int file, bool json))
+{
+    long file =
+        SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
+        report_unwritable(name, variable, !syscall_failed(file));
+        remove_half(file, name);
+    }
+    if (!syscall_failed(file))
+        SYSCALL_1(SYS_close, file);
+}
+
 bool output_is_standard_error(const char *pattern)
 {
     return !*pattern || strcmp(pattern, "-") == 0;
@@ -81,16 +146,12 @@ void output_write(const char *pattern, const char *variable, bool write(int file
         return;
     }
     char name[OUTPUT_NAME_BYTES];
-    long file = -1;
-    if (expand_name(pattern, name))
-        file =
-            SYSCALL_4(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (syscall_failed(file) || !write((int)file, ends_in_json(name))) {
-        report_unwritable(name, variable, !syscall_failed(file));
-        remove_half(file, name);
-    }
-    if (!syscall_failed(file))
-        SYSCALL_1(SYS_close, file);
+    struct stat older;
+    if (!expand_name(pattern, name))
+        report_unwritable(name, variable, false);
+    else if (!has_older_report(name, &older) ||
+             !replace_older(name, older.st_mode, variable, write))
+        write_in_place(name, variable, write);
 }
 
 void output_begin(struct emitter *emitter, int file, bool json, const char *schema,

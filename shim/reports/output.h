@@ -21,7 +21,9 @@ bool output_is_standard_error(const char *pattern);
 
 /* Creates the file that `pattern` names and has `write` fill it. Each "%p" in the pattern becomes
  * the process id; a name that ends in ".json" asks for JSON. "" or "-" is standard error, if that
- * is still the program's, and asks for a table. A failure is reported in one line, with the
+ * is still the program's, and asks for a table. A report that stands there is replaced by a whole
+ * one in one step, where the folder allows it and the program is in no sandbox: else, and where
+ * nothing stands there, it is written in place. A failure is reported in one line, with the
  * environment variable that holds the pattern. */
 void output_write(const char *pattern, const char *variable, bool write(int file, bool json));
 

@@ -128,6 +128,7 @@ class TestWhatCannotBeWritten:
         assert real.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("older", ["", "older"])
 @pytest.mark.parametrize(
     "words",
     [
@@ -138,19 +139,25 @@ class TestWhatCannotBeWritten:
         "record -o full/a.alt -- true",
     ],
 )
-def test_a_full_disk_gets_no_empty_file(real: Command, tmp_path: Path, words: str) -> None:
+def test_a_full_disk_gets_no_empty_file_and_keeps_the_older(
+    real: Command, tmp_path: Path, words: str, older: str
+) -> None:
     """What the library and the recorders write themselves."""
     (tmp_path / "full").mkdir()
-    fill = "mount -t tmpfs -o size=4k none full && { head -c 8192 /dev/zero >full/filler; true; }"
+    name = words[words.index("full/") :].split()[0]
+    fill = "mount -t tmpfs -o size=8k none full || exit 1; "
+    fill += f"printf '{older}' >{name}; " if older else ""
+    fill += "head -c 16384 /dev/zero >full/filler; true"
     alone = ["unshare", "-m", "sh", "-c"]
     if subprocess.run([*alone, fill], cwd=tmp_path, capture_output=True).returncode != 0:
         pytest.skip("no file system may be mounted here")
     if words.startswith("record") and not (BUILD / "trace" / "allotrope-trace-record").exists():
         pytest.skip("the recorder is not built")
-    line = [*alone, f'{fill}; "$@"; ls -A full', "sh", *real.line(*words.split())]
+    script = f'{fill}; "$@"; rm full/filler; ls -A full; cat {name} 2>/dev/null'
+    line = [*alone, script, "sh", *real.line(*words.split())]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
     assert "full/a" in done.stderr and "allotrope: " in done.stderr
-    assert done.stdout.split() == ["filler"]
+    assert done.stdout.split() == ([Path(name).name, older] if older else [])
 
 
 def test_compare_shows_its_table_though_the_page_cannot_be_written(

@@ -28,6 +28,11 @@ LIBRARY = BUILD / ".libs" / "liballotrope.so"
 
 GROWING = "BEGIN { for (j = 0; j < 10; j++) { for (i = 0; i < 10000; i++) x[i] = i j; delete x } }"
 
+READER_ENDED = (
+    "allotrope: the reader of the recording ended; the recording stops there, and the program "
+    "with it\n"
+)
+
 pytestmark = pytest.mark.skipif(not RECORDER.exists(), reason="the recorder is not built")
 
 
@@ -467,6 +472,24 @@ def test_a_trace_that_is_not_whole_does_not_say_that_it_is(
     assert told.returncode == 1 and "it was cut short" in told.stderr
 
 
+def test_a_trace_that_is_not_whole_does_not_replace_an_older_one(
+    broken_recorder: Path, tmp_path: Path
+) -> None:
+    trace, part = tmp_path / "run.alt", tmp_path / "run.alt.part"
+    assert record(trace, "/bin/true") == 0
+    older = trace.read_bytes()
+    line = [RECORDER, "-o", trace, "-t", broken_recorder, "-e", "BROKEN_RECORDER=killed"]
+    done = subprocess.run([*line, "--", "true"], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 137 and trace.read_bytes() == older
+    assert f"{trace} is as it was; the recording, as far as it goes, is in {part}" in done.stderr
+    told = subprocess.run([TRACER, "info", part], capture_output=True, text=True)
+    assert told.returncode == 1 and "it was cut short" in told.stderr
+    part.unlink()
+    assert record(trace, "/bin/echo") == 0
+    assert trace.read_bytes() != older and references_of(trace)[1] is None
+    assert not part.exists()
+
+
 @pytest.mark.parametrize(
     ("way", "said"), [("damaged", "stream is damaged"), ("killed", "the recorder was killed")]
 )
@@ -643,18 +666,56 @@ def test_what_the_program_says_does_not_end_up_in_the_pipe() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["record", "-o", "-", "--", str(PROGRAMS / "sorting")],
+        ["record", "-o", "-", "--plain", "--", str(PROGRAMS / "sorting")],
         ["trace", "dump", "TRACE"],
         ["trace", "cut", "--count", "1000000", "-o", "-", "TRACE"],
     ],
 )
-def test_a_closed_pipe_ends_it_silently(real: Command, ringing: Path, words: list[str]) -> None:
+def test_a_closed_pipe_ends_it(real: Command, ringing: Path, words: list[str]) -> None:
+    """A recording that ends with its reader says so: its program ended too."""
     line = [str(ringing) if word == "TRACE" else word for word in words]
     with real.start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        assert "Broken pipe" not in process.stderr.read()
+        said = READER_ENDED if words[0] == "record" else ""
+        assert process.stderr.read() == said
     assert process.returncode == 128 + signal.SIGPIPE or process.returncode == -signal.SIGPIPE
+
+
+def test_a_fifo_whose_reader_ended_ends_the_recording_with_a_line(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    line = [RECORDER, "-o", fifo, "-t", TOOLS, "--", PROGRAMS / "sorting", "1000000"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as recorder:
+        with fifo.open("rb") as reader:
+            reader.read(100)
+        assert recorder.stderr is not None and recorder.stderr.read().decode() == READER_ENDED
+    assert recorder.returncode == 128 + signal.SIGPIPE and fifo.is_fifo()
+
+
+@pytest.mark.parametrize("output", ["run.alt", "run-%p.alt"])
+def test_a_limit_on_files_is_named(output: str, tmp_path: Path) -> None:
+    """By the recorder itself, before it runs the program or replaces a trace."""
+    (tmp_path / output).write_text("older")
+    line = f"ulimit -f 20; exec {RECORDER} -o {output} -t {TOOLS} -- echo heard"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=HANG
+    )
+    assert done.returncode == 125 and done.stdout == ""
+    assert "files may have 20 KiB here (ulimit -f)" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["older"]
+
+
+@pytest.mark.parametrize("words", [["record", "-o", "run.alt"], ["events", "-o", "run-%p.ale"]])
+def test_a_recorded_program_heeds_its_signals(
+    real: Command, words: list[str], tmp_path: Path
+) -> None:
+    """What Python or a recorder ignores would stay ignored in the program."""
+    shown = r"$(sed -n 's/^SigIgn:\t//p' /proc/self/status)"
+    done = real.run(*words, "--", "sh", "-c", f"echo {shown}", cwd=tmp_path)
+    assert done.returncode == 0
+    assert int(done.stdout, 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1) == 0
 
 
 def test_more_behind_a_traces_end_is_told(ringing: Path, tmp_path: Path) -> None:

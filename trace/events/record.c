@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trace/base/file_limit.h"
+#include "trace/base/write_all.h"
 #include "trace/events/record_state.h"
 
 enum { SHORT_SLEEP_MS = 1, LONG_SLEEP_MS = 16 };
@@ -175,10 +177,16 @@ int events_record(const struct events_record_options *options)
     static struct events_recorder recorder;
     pid_t self = getpid();
     recorder.options = options;
+    const char *limit = file_limit_refuses(EVENT_POOL_BYTES);
+    if (limit) {
+        fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", limit);
+        return 1;
+    }
     if (!make_pool(&recorder)) {
         report("%s: cannot be shared: %s", "memory for events", errno);
         return 1;
     }
+    write_without_signals();
     recorder.child = fork();
     if (recorder.child == 0)
         become_command(&recorder, self);

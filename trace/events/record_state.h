@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "trace/base/output_file.h"
 #include "trace/events/record.h"
 #include "trace/events/writer.h"
 #include "trace/protocol/event_pool.h"
@@ -30,7 +31,7 @@ struct recording {
     bool on;
     pid_t pid;
     int pidfd; /* -1: it has ended */
-    int fd;
+    struct output_file file;
     char *name;
     char *program;
     char *replaced; /* JSON strings, comma-separated: the programs before it */

@@ -18,7 +18,6 @@
 
 #include "trace/base/array.h"
 #include "trace/base/json.h"
-#include "trace/base/remove_empty.h"
 #include "trace/events/record_state.h"
 
 enum { CHUNK_BYTES = 16 * EVENT_BUFFER_BYTES };
@@ -145,10 +144,11 @@ static bool empty(int fd)
 static void begin_file(struct events_recorder *recorder, struct recording *recording)
 {
     char *description = describe(recorder, recording);
-    if (!description || !empty(recording->fd))
+    if (!description || !empty(recording->file.fd))
         recording->writer = NULL;
     else
-        recording->writer = event_writer_open(recording->fd, description, recorder->options->level);
+        recording->writer =
+            event_writer_open(recording->file.fd, description, recorder->options->level);
     free(description);
     if (!recording->writer)
         fail(recorder, recording);
@@ -157,7 +157,7 @@ static void begin_file(struct events_recorder *recorder, struct recording *recor
 static struct recording *join(struct events_recorder *recorder, uint32_t place, pid_t pid)
 {
     struct recording *recording = &recorder->recordings[place];
-    *recording = (struct recording){.on = true, .pid = pid, .fd = -1, .pidfd = -1};
+    *recording = (struct recording){.on = true, .pid = pid, .file.fd = -1, .pidfd = -1};
     recording->program = quote(recorder->pool->process[place].program);
     return recording;
 }
@@ -168,11 +168,8 @@ void recording_begin(struct events_recorder *recorder, uint32_t place, pid_t pid
     recording->replaced = strdup("");
     recording->name = name_for(recorder->options->output, pid);
     recording->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    recording->fd = recording->name
-                        ? open(recording->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-                        : -1;
     recorder->files++;
-    if (recording->fd < 0)
+    if (!recording->name || output_file_open(&recording->file, recording->name) < 0)
         fail(recorder, recording);
     else
         begin_file(recorder, recording);
@@ -185,7 +182,7 @@ void recording_take_over(struct events_recorder *recorder, uint32_t place, struc
     if (asprintf(&list, "%s%s%s", before->replaced, *before->replaced ? ", " : "",
                  before->program) < 0)
         list = NULL;
-    recording->fd = before->fd;
+    recording->file = before->file;
     recording->name = before->name;
     recording->pidfd = before->pidfd;
     recording->replaced = list ? list : strdup("");
@@ -243,22 +240,22 @@ void recording_end(struct events_recorder *recorder, struct recording *recording
 {
     for (uint32_t i = 0; i < recording->thread_count; i++)
         flush(recorder, recording, i);
+    uint64_t bytes = 0;
     if (recording->writer) {
         char *end = describe_end(recorder, recording);
         if (event_writer_close(recording->writer, end ? end : "{}") < 0)
             fail(recorder, recording);
         free(end);
-        uint64_t bytes = (uint64_t)lseek(recording->fd, 0, SEEK_CUR);
-        if (!recording->failed && !recorder->options->quiet)
-            fprintf(stderr, "allotrope: %s: the events of %s, %" PRIu64 " bytes\n", recording->name,
-                    recording->program, bytes);
+        bytes = (uint64_t)lseek(recording->file.fd, 0, SEEK_CUR);
+        recording->file.worth = recording->failed ? OUTPUT_CUT : OUTPUT_WHOLE;
     }
-    if (recording->fd >= 0 && close(recording->fd) < 0)
+    if (output_file_close(&recording->file) < 0)
         fail(recorder, recording);
+    if (!recording->failed && !recorder->options->quiet)
+        fprintf(stderr, "allotrope: %s: the events of %s, %" PRIu64 " bytes\n", recording->name,
+                recording->program, bytes);
     if (recording->pidfd >= 0)
         close(recording->pidfd);
-    if (recording->name)
-        remove_empty(recording->name);
     free(recording->name);
     free(recording->program);
     free(recording->replaced);

@@ -3,12 +3,13 @@
  * cut.c: the first part of a trace, as a trace.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/base/output_file.h"
 #include "trace/format/copy.h"
 #include "trace/inspect/inspect.h"
 
@@ -26,12 +27,13 @@ static int read_whole(struct trace_reader *reader, struct trace_totals *whole)
 
 int inspect_cut(struct trace_reader *reader, const char *output, uint64_t count)
 {
-    int fd =
-        strcmp(output, "-") == 0 ? STDOUT_FILENO : open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    struct output_file file = {.fd = STDOUT_FILENO};
+    bool opened = strcmp(output, "-") == 0 || output_file_open(&file, output) == 0;
     struct trace_writer *writer =
-        fd < 0 ? NULL : trace_writer_open(fd, trace_reader_description(reader), 1);
+        opened ? trace_writer_open(file.fd, trace_reader_description(reader), 1) : NULL;
     if (!writer) {
         fprintf(stderr, "allotrope: %s: %s\n", output, strerror(errno));
+        output_file_close(&file);
         return -2;
     }
     int error;
@@ -46,6 +48,9 @@ int inspect_cut(struct trace_reader *reader, const char *output, uint64_t count)
         trace_writer_whole(writer, &whole);
     int written = status == 0 ? trace_writer_close(writer) : trace_writer_abandon(writer);
     if (written < 0 && error == 0)
+        error = errno;
+    file.worth = status == 0 && error == 0 ? OUTPUT_WHOLE : OUTPUT_CUT;
+    if (output_file_close(&file) < 0 && error == 0)
         error = errno;
     if (error != 0) {
         fprintf(stderr, "allotrope: %s: %s\n", output, strerror(error));

@@ -19,16 +19,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trace/base/file_limit.h"
 #include "trace/base/json.h"
-#include "trace/base/remove_empty.h"
+#include "trace/base/output_file.h"
+#include "trace/base/write_all.h"
 #include "trace/format/writer.h"
+#include "trace/protocol/reference_ring.h"
 #include "trace/references/raw.h"
 #include "trace/references/record_options.h"
 #include "trace/references/stream.h"
 #include "trace/references/trace_sink.h"
 
 static volatile pid_t recorder;
-static bool nobody_reads; /* the pipe that the trace goes to */
+static bool reader_ended; /* of the pipe that the trace goes to */
 
 /* A signal from the terminal has reached the program as well; one sent to us has not. */
 static void forward_signal(int number, siginfo_t *information, void *context)
@@ -44,7 +47,7 @@ static void forward_signals(void)
     const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    write_without_signals();
 }
 
 static void show_progress(const struct trace_writer *writer)
@@ -60,18 +63,22 @@ static void show_progress(const struct trace_writer *writer)
     fflush(stderr);
 }
 
-/* Who closes a pipe has seen enough of the trace and is not told. */
+/* Who closes a pipe may have seen enough of the trace, or have died: both end the program. */
 static bool incomplete(const char *output, const char *reason)
 {
-    nobody_reads = errno == EPIPE;
-    if (!nobody_reads)
+    reader_ended = errno == EPIPE;
+    if (reader_ended)
+        fprintf(stderr,
+                "allotrope: the reader of the recording ended; the recording stops there, and the "
+                "program with it\n");
+    else
         fprintf(stderr, "allotrope: %s: %s\n", output, reason);
     return false;
 }
 
 static int failed_status(void)
 {
-    return nobody_reads ? 128 + SIGPIPE : EXIT_FAILED;
+    return reader_ended ? 128 + SIGPIPE : EXIT_FAILED;
 }
 
 /* Takes the whole stream. Returns false, having said why, when the trace is not complete. */
@@ -117,9 +124,30 @@ static void explain_end(const struct trace_stream *stream, const struct record_o
                 options->command[0]);
 }
 
-static int record(const struct record_options *options, int fd)
+/* Takes what the recorder sends until its end. Returns the program's status, or our own. */
+static int record_stream(const struct record_options *options, struct output_file *file,
+                         struct trace_writer *writer, struct raw_decoder *decoder,
+                         struct trace_stream *stream)
 {
-    struct trace_writer *writer = trace_writer_open(fd, options->description, options->level);
+    recorder = trace_stream_pid(stream);
+    bool complete = take_stream(stream, decoder, writer, options);
+    if (!complete)
+        trace_stream_stop(stream);
+    bool whole = complete && trace_stream_finished(stream);
+    int status = trace_stream_status(stream);
+    if (complete && options->ring_fd < 0)
+        explain_end(stream, options);
+    trace_stream_close(stream);
+    int written = whole ? trace_writer_close(writer) : trace_writer_abandon(writer);
+    if (written < 0 && complete)
+        complete = incomplete(options->output, strerror(errno));
+    file->worth = whole && complete ? OUTPUT_WHOLE : OUTPUT_CUT;
+    return complete ? exit_code(status) : failed_status();
+}
+
+static int record(const struct record_options *options, struct output_file *file)
+{
+    struct trace_writer *writer = trace_writer_open(file->fd, options->description, options->level);
     if (!writer) {
         incomplete(options->output, strerror(errno));
         return failed_status();
@@ -131,20 +159,20 @@ static int record(const struct record_options *options, int fd)
         fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
-    recorder = trace_stream_pid(stream);
-    bool complete = take_stream(stream, decoder, writer, options);
-    if (!complete)
-        trace_stream_stop(stream);
-    bool whole = complete && trace_stream_finished(stream);
-    int status = trace_stream_status(stream);
-    if (complete && options->ring_fd < 0)
-        explain_end(stream, options);
-    trace_stream_close(stream);
+    int status = record_stream(options, file, writer, decoder, stream);
     raw_close(decoder);
-    int written = whole ? trace_writer_close(writer) : trace_writer_abandon(writer);
-    if (written < 0 && complete)
-        complete = incomplete(options->output, strerror(errno));
-    return complete ? exit_code(status) : failed_status();
+    return status;
+}
+
+/* Records, and puts the file into its place. */
+static int record_to(const struct record_options *options, struct output_file *file)
+{
+    int status = record(options, file);
+    if (output_file_close(file) < 0) {
+        incomplete(options->output, strerror(errno));
+        return failed_status();
+    }
+    return status;
 }
 
 /* The name with the process id in the place of %p, and a number behind it when there is such a
@@ -185,7 +213,7 @@ static const char *describe_image(const struct record_options *options)
 static int consume(struct record_options *options)
 {
     char name[PATH_MAX];
-    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ, SIGTSTP};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_IGN);
     for (int fd = 3; fd < (int)sysconf(_SC_OPEN_MAX) && fd < 4096; fd++)
@@ -205,9 +233,8 @@ static int consume(struct record_options *options)
         fprintf(stderr, "allotrope: %s: %s\n", name, strerror(errno));
         return EXIT_FAILED;
     }
-    int status = record(options, fd);
-    remove_empty(name);
-    return status;
+    struct output_file file = {.fd = fd, .name = name};
+    return record_to(options, &file);
 }
 
 /* Whether a child that has ended, and is not yet waited for, is a consumer. The others are
@@ -287,29 +314,35 @@ static int follow(struct record_options *options)
     return status < 0 ? EXIT_FAILED : exit_code(status);
 }
 
+/* The trace's file; standard output becomes standard error where the trace goes there: what the
+ * program says goes where it does not end up in the trace. Returns 0, or -1 with errno. */
+static int open_output(struct output_file *file, const char *output)
+{
+    if (strcmp(output, "-") != 0)
+        return output_file_open(file, output);
+    *file = (struct output_file){.fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)};
+    return file->fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? -1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct record_options options = record_options_parse(argc, argv);
     if (options.ring_fd >= 0)
         return consume(&options);
+    const char *limit = file_limit_refuses(REFERENCE_RING_BYTES);
+    if (limit) {
+        fprintf(stderr, "allotrope: the recorder cannot be started: %s\n", limit);
+        return EXIT_FAILED;
+    }
     if (strstr(options.output, "%p")) {
         forward_signals();
         return follow(&options);
     }
-    int fd = STDOUT_FILENO;
-    bool to_stdout = strcmp(options.output, "-") == 0;
-    if (!to_stdout)
-        fd = open(options.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    else
-        fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    /* What the program says goes where it does not end up in the trace. */
-    if (fd < 0 || (to_stdout && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)) {
+    struct output_file file;
+    if (open_output(&file, options.output) < 0) {
         fprintf(stderr, "allotrope: %s: %s\n", options.output, strerror(errno));
         return EXIT_FAILED;
     }
     forward_signals();
-    int status = record(&options, fd);
-    if (!to_stdout)
-        remove_empty(options.output);
-    return status;
+    return record_to(&options, &file);
 }

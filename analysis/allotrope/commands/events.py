@@ -12,6 +12,7 @@ import click
 
 from ..features.events.record import recording_line
 from ..output.files import need_writable
+from ..system.children import heed_signals
 from ..system.errors import UserError
 from ..system.machine import need_proc
 from .words import allocator_option, frames_option, level_option, takes_command
@@ -50,4 +51,5 @@ def events(output: str, spec: str, level: int, frames: int, command: tuple[str, 
     check_output(output)
     line = recording_line(output, command, spec, level, frames)
     sys.stdout.flush()
+    heed_signals()
     os.execv(line[0], line)

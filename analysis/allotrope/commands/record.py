@@ -13,6 +13,7 @@ import click
 from ..features.trace.record import recorder_line
 from ..output.files import need_writable
 from ..system import allocators
+from ..system.children import heed_signals
 from ..system.machine import need_proc
 from .words import allocator_option, level_option, takes_command
 
@@ -50,4 +51,5 @@ def record(
         for name in allocators.OWN_VARIABLES:
             os.environ.pop(name, None)
     sys.stdout.flush()
+    heed_signals()
     os.execv(line[0], line)

@@ -3,12 +3,12 @@
 
 import errno
 import os
-import signal
 
 import click
 
 from ..output.files import need_writable
 from ..system import allocators
+from ..system.children import heed_signals
 from ..system.errors import UserError
 from ..system.executables import STATUS_CANNOT_EXECUTE, find_program, need_preloadable
 from .words import Word, allocator_option, takes_command
@@ -73,9 +73,7 @@ def run(spec: str, stats: str | None, latency: str | None, command: tuple[str, .
     # The program writes these at its end; a folder that is missing is told now. Devices are not
     # looked at.
     need_writable({name: file for name, file in reports.items() if file and file[:5] != "/dev/"})
-    # Python ignores these, and what is ignored stays so in the program.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    heed_signals()
     try:
         os.execve(program, command, environment)
     except OSError as error:

@@ -28,6 +28,12 @@ def ends_with_us() -> Callable[[], None]:
     return begin
 
 
+def heed_signals() -> None:
+    """Before we become another program: Python ignores these, and what is ignored stays so."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV for 11; the number itself for a real-time signal."""
     try:

@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "tests/shim/reports/report_file.h"
@@ -89,6 +90,120 @@ static void test_a_report_replaces_the_file_that_was_there(void **state)
     assert_string_not_equal(text_of("again"), "");
     output_write(in_directory("again"), "ALLOTROPE_TEST", write_nothing);
     assert_string_equal(text_of("again"), "");
+}
+
+/* How many files there are whose names begin so, hidden ones as well. */
+static int count_files(const char *begin)
+{
+    int count = 0;
+    DIR *files = opendir(directory);
+    const struct dirent *file;
+    while (files && (file = readdir(files)))
+        count += strncmp(file->d_name + (file->d_name[0] == '.'), begin, strlen(begin)) == 0;
+    if (files)
+        closedir(files);
+    return count;
+}
+
+static ino_t file_at(const char *name)
+{
+    struct stat status;
+    return stat(in_directory(name), &status) == 0 ? status.st_ino : 0;
+}
+
+static void write_again(const char *name, bool write(int file, bool json))
+{
+    output_write(in_directory(name), "ALLOTROPE_TEST", write);
+}
+
+static bool write_half_and_fail(int file, bool json)
+{
+    return write_head(file, json) && ftruncate(file, 5) == 0 && fail_to_write(file, json);
+}
+
+static void fail_over_an_older_report(void *unused)
+{
+    (void)unused;
+    write_again("older", write_half_and_fail);
+}
+
+static void test_a_report_that_does_not_fit_leaves_the_older_one(void **state)
+{
+    (void)state;
+    write_again("older", write_head);
+    chmod(in_directory("older"), 0640);
+    ino_t before = file_at("older");
+    struct ending ending = run_child(fail_over_an_older_report, NULL);
+    assert_non_null(strstr(ending.errors, "older\": the disk is full"));
+    assert_int_equal(file_at("older"), before);
+    assert_memory_equal(text_of("older"), "schema     ", 11);
+    assert_int_equal(count_files("older"), 1);
+}
+
+/* Who has the older one open goes on reading it. */
+static void test_a_report_replaces_an_older_one_in_one_step(void **state)
+{
+    (void)state;
+    struct stat status;
+    write_again("step", write_head);
+    chmod(in_directory("step"), 0640);
+    int older = open(in_directory("step"), O_RDONLY);
+    write_again("step", write_nothing);
+    assert_string_equal(text_of("step"), "");
+    assert_memory_equal(report_file_text(older), "schema     ", 11);
+    assert_int_equal(stat(in_directory("step"), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0640);
+    assert_int_equal(count_files("step"), 1);
+}
+
+/* A link stays, and what it points to is written in place; so is a file in a folder that takes no
+ * other, and an empty one, which somebody may have open who waits for the report. */
+static void test_what_is_no_report_of_before_is_written_in_place(void **state)
+{
+    (void)state;
+    struct stat status;
+    write_again("target", write_head);
+    ino_t target = file_at("target");
+    assert_int_equal(symlink("target", in_directory("link")), 0);
+    write_again("link", write_nothing);
+    assert_int_equal(lstat(in_directory("link"), &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_string_equal(text_of("target"), "");
+    write_again("target", write_head);
+    assert_int_equal(file_at("target"), target);
+}
+
+static void write_where_no_other_file_may_be(void *unused)
+{
+    (void)unused;
+    if (setgid(65534) < 0 || setuid(65534) < 0)
+        _exit(CHILD_CANNOT_TELL);
+    write_again("mine", write_nothing);
+}
+
+static void test_a_folder_that_takes_no_other_file_is_no_obstacle(void **state)
+{
+    (void)state;
+    write_again("mine", write_head);
+    chmod(in_directory("mine"), 0666);
+    chmod(directory, 0755);
+    struct ending ending = run_child(write_where_no_other_file_may_be, NULL);
+    if (ending.exit_status == CHILD_CANNOT_TELL)
+        skip();
+    assert_string_equal(ending.errors, "");
+    assert_string_equal(text_of("mine"), "");
+    /* Now a folder whose files only their owners may replace. */
+    char protected = '0';
+    int setting = open("/proc/sys/fs/protected_regular", O_RDONLY);
+    if (setting >= 0 && read(setting, &protected, 1) == 1 && protected == '0') {
+        write_again("mine", write_head);
+        chmod(directory, 01777);
+        ending = run_child(write_where_no_other_file_may_be, NULL);
+        assert_string_equal(ending.errors, "");
+        assert_string_equal(text_of("mine"), "");
+    }
+    close(setting);
+    assert_int_equal(count_files("mine"), 1);
 }
 
 static void test_nothing_and_a_dash_are_standard_error(void **state)
@@ -203,6 +318,10 @@ int main(void)
         cmocka_unit_test(test_a_name_that_ends_in_json_asks_for_json),
         cmocka_unit_test(test_the_process_id_stands_in_the_name),
         cmocka_unit_test(test_a_report_replaces_the_file_that_was_there),
+        cmocka_unit_test(test_a_report_that_does_not_fit_leaves_the_older_one),
+        cmocka_unit_test(test_a_report_replaces_an_older_one_in_one_step),
+        cmocka_unit_test(test_what_is_no_report_of_before_is_written_in_place),
+        cmocka_unit_test(test_a_folder_that_takes_no_other_file_is_no_obstacle),
         cmocka_unit_test(test_nothing_and_a_dash_are_standard_error),
         cmocka_unit_test(test_standard_error_gets_the_table),
         cmocka_unit_test(test_a_failure_is_one_line),
