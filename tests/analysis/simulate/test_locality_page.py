@@ -131,6 +131,21 @@ def test_allocators_are_compared_by_counts(measured: Measured) -> None:
     assert "per million" not in words and "rate" not in words
 
 
+def test_a_tlb_table_reaches_as_far_as_the_largest_run(measured: Measured) -> None:
+    """One whose pages all fit early does not cut the rows of one that goes on missing."""
+    document = with_a_chatterer(measured)
+    quiet, chatty = (run["tlb"] for run in document["runs"])
+    for whole in chatty["fully_associative"]:
+        whole["curve"][-1]["blocks"] *= 8
+    for runs in (document["runs"], document["runs"][::-1]):
+        drawn = locality_page(document | {"runs": runs})
+        tables = {table.caption: table for part in drawn.sections for table in part.tables}
+        for name in ("fully associative", "4 ways"):
+            rows = tables[f"Misses of TLBs, {name}, pages of 4 KiB"].rows
+            last = int(rows[-1][0].replace(",", ""))
+            assert last >= 4 * quiet["fully_associative"][0]["curve"][-1]["blocks"], name
+
+
 def test_a_rate_is_told_of_one_run_alone(measured: Measured) -> None:
     only = measured.document | {"runs": measured.document["runs"][:1]}
     drawn = locality_page(only)

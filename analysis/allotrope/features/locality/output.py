@@ -16,6 +16,7 @@ from .simulate import (
     THREADED,
     Document,
     associativities,
+    every_result_of,
     faults_with,
     filter_text,
     is_range,
@@ -67,7 +68,8 @@ def tlb_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
         title = f"Misses of TLBs, fully associative, {pages}"
         yield title, _miss_table("entries", runs, "tlb", page, fully)
         ways = associativities(runs[0]["tlb"], page)[-1]
-        columns = zip(*(results_of(run["tlb"], page, ways) for run in runs))
+        most = max(len(results_of(run["tlb"], page, ways)) for run in runs)
+        columns = zip(*(every_result_of(run["tlb"], page, ways)[:most] for run in runs))
         rows = ((f"{row[0]['sets'] * ways:,}", _misses(row)) for row in columns)
         title = f"Misses of TLBs, {kind_of(ways)}, {pages}"
         yield title, _miss_table("entries", runs, "tlb", page, rows)

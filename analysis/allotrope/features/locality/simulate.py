@@ -132,10 +132,14 @@ def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
     return table
 
 
+def every_result_of(document: Document, block: int, ways: int) -> list[Document]:
+    return [one for one in document["results"] if (one["block"], one["ways"]) == (block, ways)]
+
+
 def results_of(document: Document, block: int, ways: int) -> list[Document]:
     """Of one block or page size and associativity, by size; of TLBs up to the size from which on
     one that is fully associative misses first touches alone."""
-    found = [one for one in document["results"] if (one["block"], one["ways"]) == (block, ways)]
+    found = every_result_of(document, block, ways)
     if "fully_associative" not in document:
         return found
     most = max(tlb_entries(document, block)[-1], 4 * found[0]["sets"] * ways)
