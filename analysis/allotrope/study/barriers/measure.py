@@ -30,7 +30,7 @@ from .plan import (
 
 Result = dict[str, Any]
 # So much longer than estimated may a run take before it is given up; at least so many seconds. The
-# estimate is a mean of barriers; cards of 16 bytes take four times as much in destroy-100, and a
+# estimate is a mean of barriers; cards of 16 bytes take five times as much in destroy-100, and a
 # machine with six others takes three times as much again.
 PATIENCE, LEAST_PATIENCE = 60.0, 120.0
 COLLECTED = re.compile(r"Collected : (\d+)")

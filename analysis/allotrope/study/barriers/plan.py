@@ -67,7 +67,7 @@ WORKLOADS = (
         substitute=True,
     ),
     Workload("json", "JSON", ("kernel.st", "json.st"), ("young=524288",), 0.6),
-    Workload("destroy-100", "Destroy, 100 times", DESTROY, LARGE, 25, large=True),
+    Workload("destroy-100", "Destroy, 100 times", DESTROY, LARGE, 20, large=True),
     Workload(
         "interactive-100",
         "Interactive substitute, 100 times",
@@ -176,7 +176,7 @@ def steps(extent: Extent, orders: Sequence[str]) -> Iterator[Planned]:
         order = orders[number % len(orders)]
         depends = {"loops": [file_digest(str(loop(barrier, order))) for barrier in LOOPS]}
         name = f"round {number + 1}"
-        yield Planned(Step("loop", name, depends, 2), number=number, order=order)
+        yield Planned(Step("loop", name, depends, 4), number=number, order=order)
         vm = {"vm": file_digest(str(PLACES.vm)), "groups": list(VM_GROUPS)}
         yield Planned(Step("vm", name, vm, 3), number=number)
         for workload in extent.workloads():
