@@ -5,7 +5,7 @@ benchmark of the paper itself (printed.py). What was not measured, or not printe
 Times are given round by round, in any unit that is the same for all of them, so that a ratio of the
 same round can be taken, whatever else it is made of. A round in which the run failed has None."""
 
-from typing import Callable, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence
 
 from ...statistics.intervals import CONFIDENCE, Estimate, estimate
 
@@ -37,7 +37,7 @@ class Evidence(Protocol):
         """Traps by second of the running time without them."""
 
 
-def by_round(function: Callable[..., float | None], *series: Series | None) -> Series | None:
+def by_round(function: Callable[..., Any], *series: Series | None) -> Series | None:
     """`function` of the figures of each round. A round that lacks one of them has None; without any
     round there is None alone."""
     known = [one for one in series if one is not None]

@@ -62,7 +62,8 @@ def todays_break_even(one: Measured, cycles: float, clock: Series | None) -> Est
     checks, traps = one.checks(), one.trap_count()
     if not checks or not traps:
         return None
-    return estimate_of(by_round(lambda f: checks * cycles / (f * traps), clock))
+    needed = checks * cycles / traps
+    return estimate_of(by_round(lambda f: needed / f, clock))
 
 
 def break_even_table(results: Results) -> Sheet:
