@@ -6,6 +6,7 @@ from typing import Any, Iterator, Sequence
 
 from ...output.units import format_bytes
 from ...statistics.intervals import LEAST_ROUNDS, Estimate
+from ...statistics.verdicts import Verdict
 from ..claims import Claim
 from ..pictures import canvas, svg_of
 from ..sheets import ABSENT, Record, Sheet, count_cell, estimate_fields, number_cell, ratio_cell
@@ -18,7 +19,7 @@ from .rules import RULES, claim_number, indication_of, verdict_of
 
 PHASES = (*paper.PHASES, paper.TOTAL)
 SHOWN = (*paper.SCHEMES, KERNEL)  # in the tables that stand beside the paper's
-TOTALS = (*paper.SCHEMES[:5], "cards-512", *paper.SCHEMES[5:], KERNEL)  # cards by size
+TOTALS = (*paper.SCHEMES[:4], "cards-512", *paper.SCHEMES[4:], KERNEL)  # cards by size
 ROW_THEN, ROW_NOW = "1993", "today"
 PHASE_COLOURS = dict(zip(paper.PHASES, ("#b9b6ac", "#0b62b8", "#b8470b", "#0d7a4f")))
 
@@ -175,11 +176,11 @@ def phases_table(one: Measured, name: str, before: str, schemes: Sequence[str]) 
 
 
 KERNEL_IS = (
-    " kernel is today's real one. Its roots and other have in them that the kernel walks the page "
-    "tables of all that is old, once to tell what was written and once to note it clean; dirty "
-    "has its pages for nothing. So where the old part is large and little of it is written, these "
-    "percentages are of the walk, not of roots. Other of pages has in it that the collector "
-    "unprotects each page that it writes to, one call a page, and protects them again."
+    " kernel is today's real one. Twice a scavenge the kernel walks the page tables of all that is "
+    "old: to tell what was written, and to note it clean. Both walks count as other (measured "
+    "before 2026-11-23: the first one as roots). dirty has its pages for nothing, so these "
+    "percentages are of the walks. Other of pages has in it that the collector unprotects each "
+    "page that it writes to, one call a page, and protects them again."
 )
 
 
@@ -266,6 +267,9 @@ def matrix(results: Results) -> Sheet:
         leanings = [indication_of(asked, one) for one in evidence]
         names = [*(f"{name} 1993" for name in PRINTED), *(one.name for one in workloads)]
         cells = [f"indication {one}" if one else said for said, one in zip(verdicts, leanings)]
+        for place in range(len(PRINTED)):
+            if verdicts[place] == Verdict.NOT_MEASURED:
+                cells[place] = asked.unprinted
         rows.append([f"{asked.number}. {asked.text}", *cells])
         for name, verdict, leaning in zip(names, verdicts, leanings, strict=True):
             known = {"rule": asked.number, "workload": name}
