@@ -121,8 +121,8 @@ def limits(results: Results) -> list[str]:
         repeat = " These repeat, so the intervals know less of what layout does than they seem to."
     found = [
         f"{rounds} rounds{wanted}; {load}. Each round runs every barrier once, in one of {orders} "
-        f"link order{'s' if orders != 1 else ''}.{repeat} Time is elapsed, as in the paper, so what "
-        "others take of the processor is in it.",
+        f"link order{'s' if orders != 1 else ''}.{repeat} Time is elapsed, as in the paper, so "
+        "what others take of the processor is in it.",
         "Destroy is written anew: its sizes are ours, chosen so that its tree has the paper's 2 MB "
         "and its collections and store checks come out as the paper's. Interactive is a "
         "substitute: another program on another image, with a fifth of the paper's traps; its "
