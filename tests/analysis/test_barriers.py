@@ -359,6 +359,15 @@ def test_counts_that_differ_are_not_shown() -> None:
     assert one.checks() is None
 
 
+def test_orders_that_repeat_are_said() -> None:
+    results = made_up(AS_IN_1993)
+    assert not any("which repeat" in line for line in make_report(results).limits)
+    for number, each in enumerate(results.rounds["destroy"]):
+        each["order"] = f"-order{number % 3 + 1}"
+    results.rounds = {"destroy": results.rounds["destroy"]}
+    assert any("30 rounds have 3 link orders" in line for line in make_report(results).limits)
+
+
 # What cannot be had by subtraction
 
 

@@ -338,12 +338,106 @@ def test_instructions_outside_stores_are_equal_to_the_last_one(
         assert 3 * stores < inside < 10 * stores
 
 
+# Link orders.
+
+COMMON = ("heap", "scavenge", "verify", "remembered_set", "policy")
+INTERPRETER = ("image", "compile", "main")
+OBJECTS = RUNTIME / "objects"
+COMMON_OBJECTS = [OBJECTS / f"{name}.o" for name in (*COMMON, *INTERPRETER)]
+ORDERS = range(1, 31)
+LINKED = (1, 2)  # of which the programs are looked at
+
+
+def symbols(file: Path) -> set[tuple[str, int]]:
+    """Names with addresses of what is defined there; not what a policy may replace."""
+    nm = shutil.which("nm")
+    if nm is None:
+        pytest.skip("nm is missing")
+    done = run([nm, "--defined-only", str(file)])
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {(name, int(address, 16)) for address, kind, name in lines if kind in "bBdDrRtT"}
+
+
+def names(*files: Path) -> set[str]:
+    return {name for file in files for name, _ in symbols(file)}
+
+
+def ordered(barrier: str, number: int) -> Path:
+    """A program in a link order; `make` builds the first only, so others are linked now."""
+    program = RUNTIME / f"run-{barrier}{f'-order{number}' if number > 1 else ''}"
+    if not program.exists() and (BUILD / "Makefile").exists() and shutil.which("make"):
+        environment = {name: text for name, text in os.environ.items() if "MAKE" not in name}
+        command = ["make", "-s", str(program.relative_to(BUILD))]
+        subprocess.run(command, cwd=BUILD, env=environment, check=True, timeout=HANG)
+    return program
+
+
+def common_addresses(barrier: str, number: int) -> set[tuple[str, int]]:
+    """Of the mutator and all that is not of the policy."""
+    program = ordered(barrier, number)
+    if not program.exists():
+        pytest.skip(f"{program} is not built: run make")
+    common = names(*COMMON_OBJECTS, OBJECTS / f"{barrier}-interpret.o")
+    common -= names(OBJECTS / f"{barrier}-policy.o")
+    return {(name, address) for name, address in symbols(program) if name in common}
+
+
+@pytest.mark.parametrize("number", LINKED)
+@pytest.mark.parametrize("barrier", UNSEEN)
+def test_mutators_that_are_the_same_code_lie_at_the_same_addresses(
+    barrier: str, number: int
+) -> None:
+    """So that pages less oracle is what traps cost, and not where code and data lie."""
+    expected = common_addresses("oracle", number)
+    assert {"interpret", "scavenge", "heap", "image", "main"} <= {name for name, _ in expected}
+    assert len(expected) > 60
+    assert expected - common_addresses(barrier, number) == set()
+
+
+def test_a_link_order_moves_code_and_data() -> None:
+    """Within a page, most of what there is."""
+    first, other = (dict(common_addresses("oracle", number)) for number in LINKED)
+    moved = [name for name in first if first[name] % 4096 != other[name] % 4096]
+    assert len(moved) > 0.9 * len(first)
+
+
+def layout(awk: str, number: int, objects: list[str]) -> list[list[str]]:
+    """Each object, its gaps before it."""
+    command = [awk, "-v", f"order={number}", "-v", "pads=P", "-f", str(SOURCES / "layout.awk")]
+    done = run([*command, *objects])
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def gap(words: list[str], kind: str) -> int:
+    found = [re.fullmatch(rf"P/pad-{kind}-(\d+)\.o", word) for word in words]
+    return sum(int(one[1]) for one in found if one)
+
+
+def test_link_orders_are_thirty_and_the_same_in_every_awk() -> None:
+    awks = [
+        found for name in ("awk", "mawk", "gawk", "original-awk") if (found := shutil.which(name))
+    ]
+    objects = [f"{letter}.o" for letter in "abcdefghi"]
+    orders = []
+    for number in ORDERS:
+        found = [layout(awk, number, objects) for awk in awks]
+        assert all(one == found[0] for one in found)
+        orders.append(found[0])
+        assert sorted(words[-1] for words in found[0]) == objects
+    assert len({tuple(words[-1] for words in order) for order in orders}) == len(ORDERS)
+    for kind in ("code", "data"):
+        gaps = [gap(words, kind) for order in orders for words in order]
+        assert all(size % 16 == 0 and 0 <= size < 4096 for size in gaps)
+        assert len(set(gaps)) > 100  # of 256 sizes, drawn 270 times: about 167
+        assert 1700 < sum(gaps) / len(gaps) < 2400
+
+
 # Random mutators against a model, and all of the runtime under sanitizers.
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-pie", "-mno-red-zone", "-D_GNU_SOURCE", f"-I{SOURCE}"]
-COMMON = ("heap", "scavenge", "verify", "remembered_set", "policy")
-INTERPRETER = ("image", "compile", "main")
 # What the kernel's dirty pages need of the native wing.
 NATIVE = [
     *(f"vm/kernel/{name}.c" for name in ("dirty", "kept", "maps", "process")),

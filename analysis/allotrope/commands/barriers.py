@@ -26,8 +26,8 @@ def barriers(
     """Re-run Hosking and Moss's study of 1993: page traps against write barriers in software.
 
     DIR/study.html is the page, DIR/data/, DIR/results.json and DIR/study.md what is behind it, and
-    DIR/measurements.json what all of it is drawn from. The full study takes about an hour and needs
-    make runtime-orders once; it says beforehand how long.
+    DIR/measurements.json what all of it is drawn from. The full study takes more than an hour on a
+    quiet machine, hours on a busy one, and needs make runtime-orders once.
 
     \b
     allotrope study barriers --quick

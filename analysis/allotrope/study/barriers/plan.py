@@ -2,9 +2,11 @@
 """What is run under which write barriers, in which steps.
 
 A workload is a program of the small language with its sizes. All its figures are of one build: the
-barriers are separate binaries whose only difference is the store (docs/barriers.md). A round runs
-each once, in a link order that the next round changes, since where code and data lie changes what
-they cost; so a figure that stands out of its rounds is none of the link order alone.
+barriers are separate binaries whose only difference is the store (docs/barriers.md). Where code and
+data lie changes what they cost, by 10 to 20% in Destroy. So each round has a link order of its own,
+the same for all barriers: rounds are independent samples of it, and an interval contains what it
+does. Only where there are more rounds than orders do these repeat; then rounds are not independent,
+and repeated_orders says so.
 """
 
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ CHECK = "cards-1024"  # whose check is the paper's x: the same instructions for 
 # Callgrind follows no PAGEMAP_SCAN; the stores of pages and kernel are the same object code.
 COUNTED_LOOPS = (REMSETS, CHECK, PAGES)
 KINDS = ("integer_into_old", "old_into_old", "young_into_old", "young_into_young")
-ORDERS = ("", "-order2", "-order3")
+ORDERS = ("", *(f"-order{number}" for number in range(2, 31)))  # as runtime.am links them
 LARGE_ROUNDS = 3  # of a workload whose round takes minutes
 LOOP_MILLIONS = 50
 VM_GROUPS = ("table", "providers")
@@ -40,7 +42,7 @@ class Workload:
     title: str
     sources: Sequence[str]
     options: Sequence[str]
-    seconds: float  # of one run, about
+    seconds: float  # of one run on a quiet machine, the mean of all barriers
     paper: str | None = None  # the paper's benchmark
     substitute: bool = False  # stands for the paper's, is not it
     large: bool = False
@@ -65,7 +67,7 @@ WORKLOADS = (
         substitute=True,
     ),
     Workload("json", "JSON", ("kernel.st", "json.st"), ("young=524288",), 0.6),
-    Workload("destroy-100", "Destroy, 100 trees", DESTROY, LARGE, 5, large=True),
+    Workload("destroy-100", "Destroy, 100 trees", DESTROY, LARGE, 20, large=True),
     Workload(
         "interactive-100",
         "Interactive substitute, 100 times the iterations",
@@ -113,8 +115,8 @@ def program(barrier: str, order: str = "") -> Path:
     return runtime() / f"run-{barrier}{order}"
 
 
-def loop(barrier: str) -> Path:
-    return runtime() / f"loop-{barrier}"
+def loop(barrier: str, order: str = "") -> Path:
+    return runtime() / f"loop-{barrier}{order}"
 
 
 def check_programs(extent: Extent) -> Sequence[str]:
@@ -124,14 +126,32 @@ def check_programs(extent: Extent) -> Sequence[str]:
             "the study's programs are part of the source tree; run ./allotrope study barriers "
             "there, after make"
         )
-    there = [
-        order
-        for order in ORDERS
-        if all(program(barrier, order).exists() for barrier in extent.barriers())
-    ]
-    if len(there) < len(ORDERS) and not extent.quick:
+    there = [order for order in ORDERS if _has_order(extent, order)]
+    wanted = ORDERS[: extent.rounds]
+    if not extent.quick and any(order not in there for order in wanted):
         raise UserError("the other link orders are missing: run make runtime-orders")
     return there
+
+
+def _has_order(extent: Extent, order: str) -> bool:
+    programs = [program(barrier, order) for barrier in extent.barriers()]
+    return all(file.exists() for file in [*programs, *(loop(one, order) for one in LOOPS)])
+
+
+def repeated_orders(rounds: int, orders: int) -> str:
+    """What a reader must know of the link orders; empty where each round has its own. An interval
+    of repeated orders is too narrow: it does not know what other orders would do."""
+    if orders >= rounds:
+        return ""
+    if orders == 1:
+        return (
+            f"All {rounds} rounds have one link order: what differs may be layout alone. These are "
+            "indications; make runtime-orders links more."
+        )
+    return (
+        f"{rounds} rounds have {orders} link orders, which repeat: the intervals are too narrow "
+        "for what layout does."
+    )
 
 
 @dataclass(frozen=True)
@@ -147,20 +167,21 @@ class Planned:
 
 def steps(extent: Extent, orders: Sequence[str]) -> Iterator[Planned]:
     """What is counted first, for which the machine may be busy; then rounds of all workloads, one
-    after the other, so that what drifts hits all alike."""
+    after the other, so that what drifts hits all alike. Round n has link order n."""
     depends: dict[str, Any]
     for barrier in COUNTED_LOOPS:
         depends = {"loop": file_digest(str(loop(barrier)))}
         yield Planned(Step("instructions", barrier, depends, 4), barrier=barrier)
     for number in range(extent.rounds):
-        depends = {"loops": [file_digest(str(loop(barrier))) for barrier in LOOPS]}
+        order = orders[number % len(orders)]
+        depends = {"loops": [file_digest(str(loop(barrier, order))) for barrier in LOOPS]}
         name = f"round {number + 1}"
-        yield Planned(Step("loop", name, depends, 2), number=number)
+        yield Planned(Step("loop", name, depends, 4), number=number, order=order)
         vm = {"vm": file_digest(str(PLACES.vm)), "groups": list(VM_GROUPS)}
         yield Planned(Step("vm", name, vm, 3), number=number)
         for workload in extent.workloads():
             if number < workload.rounds(extent.rounds):
-                yield _round(workload, extent.barriers(), number, orders[number % len(orders)])
+                yield _round(workload, extent.barriers(), number, order)
 
 
 def _round(workload: Workload, barriers: Sequence[str], number: int, order: str) -> Planned:

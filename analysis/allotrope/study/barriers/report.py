@@ -17,7 +17,7 @@ from ..sheets import ratio_cell
 from . import paper
 from .evidence import by_round, estimate_of, ratios
 from .measurements import read_measurements
-from .plan import KERNEL, ORACLE, PAGES, REMSETS, SUMMARISED, WORKLOADS
+from .plan import KERNEL, ORACLE, PAGES, REMSETS, SUMMARISED, WORKLOADS, repeated_orders
 from .printed import PRINTED
 from .results import Measured, Results
 from .rules import (
@@ -116,12 +116,9 @@ def limits(results: Results) -> list[str]:
     quiet = bool(loads) and median(loads) <= QUIET_LOAD and rounds >= 30
     wanted = "" if quiet else " (30 and a quiet machine were wanted)"
     orders = len(results.orders())
-    repeat = ""
-    if orders < rounds:
-        repeat = " These repeat, so the intervals know less of what layout does than they seem to."
     found = [
         f"{rounds} rounds{wanted}; {load}. Each round runs every barrier once, in one of {orders} "
-        f"link order{'s' if orders != 1 else ''}.{repeat} Time is elapsed, as in the paper, so "
+        f"link order{'s' if orders != 1 else ''}. Time is elapsed, as in the paper, so "
         "what others take of the processor is in it.",
         "Destroy is written anew: its sizes are ours, chosen so that its tree has the paper's 2 MB "
         "and its collections and store checks come out as the paper's. Interactive is a "
@@ -135,6 +132,8 @@ def limits(results: Results) -> list[str]:
         "5a and 5b.",
         "Figures 2 and 3 have no values in print: only what the text says of them is judged.",
     ]
+    if said := repeated_orders(rounds, orders):
+        found.insert(1, said)
     found += _large(results) + _traps_undecided(results)
     return found + [f"Left out, since it failed: {line}." for line in results.left_out()]
 
@@ -145,7 +144,7 @@ def _large(results: Results) -> list[str]:
         return []
     return [
         f"{' and '.join(titles)}: three rounds, so their figures are indications. A hundred trees "
-        "are a hundred times the data; a hundred times the iterations are the same data for longer."
+        "are a hundred times the data; a hundred times the iterations are no more live data, but more garbage that is old."
     ]
 
 

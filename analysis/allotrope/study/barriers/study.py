@@ -12,7 +12,7 @@ from ..work import Announce, Work
 from . import measure
 from .measure import Result
 from .measurements import as_text, enter
-from .plan import Extent, Planned, check_programs, steps
+from .plan import Extent, Planned, check_programs, repeated_orders, steps
 from .report import report_from
 from .results import Results
 
@@ -54,6 +54,8 @@ class BarriersWork(Work[Planned]):
         return list(steps(self.extent, self.orders))
 
     def prepare(self, folder: Path) -> list[Planned]:
+        if said := repeated_orders(self.extent.rounds, len(self.orders)):
+            self.announce(said)
         return self.known_steps()
 
     def subjects(self) -> str:
@@ -66,7 +68,7 @@ class BarriersWork(Work[Planned]):
             return measure.measure_round(planned.workload, barriers, planned.number, order, folder)
         if planned.step.kind == "instructions":
             return measure.instructions(planned.barrier)
-        return measure.loops() if planned.step.kind == "loop" else measure.vm()
+        return measure.loops(planned.order) if planned.step.kind == "loop" else measure.vm()
 
     def keep(self, planned: Planned, found: Result) -> None:
         name = planned.workload.name if planned.workload else planned.barrier
