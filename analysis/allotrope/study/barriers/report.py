@@ -144,7 +144,8 @@ def _large(results: Results) -> list[str]:
         return []
     return [
         f"{' and '.join(titles)}: three rounds, so their figures are indications. A hundred trees "
-        "are a hundred times the data; a hundred times the iterations are no more live data, but more garbage that is old."
+        "are a hundred times the data; a hundred times the iterations are no more live data, but "
+        "more garbage that is old."
     ]
 
 
