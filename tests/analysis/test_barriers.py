@@ -544,10 +544,11 @@ def test_the_page_has_its_labels(study: tuple[Path, str]) -> None:
         "What should I use today?",
         "What gc&#39;s generations learn",
         "1993",
-        "in another paper",
+        "another paper",
     ):
         assert label in page or label.replace("&#39;", "'") in page, label
     assert "an indication, not a verdict" in page
+    assert "a picture" not in page  # nor of what today was not measured
     assert "https://" not in page and "http://" not in page.replace("http://www.w3.org/", "")
     text = (study[0] / "study.md").read_text()
     assert "| roots, 1993 |  | 19% | 542% | 153% | 64% | 58% | 93% | 138% | not measured |" in text

@@ -221,7 +221,7 @@ RULES = (
         "section 5; figures in another paper",
         "roots of pure cards of 4,096 bytes to those of summarised ones: above 1",
         _each(["scan-4096"], "cards-4096", "roots", MORE),
-        unprinted="in another paper",
+        unprinted="another paper",
     ),
     Rule(
         "4a",
