@@ -115,8 +115,8 @@ def _middle(runs: Sequence[Result]) -> Result:
 
 def loops(order: str) -> Result:
     """Nanoseconds of a store, the loop's included, by barrier and kind."""
-    words = {barrier: [loop(barrier, order), str(LOOP_MILLIONS)] for barrier in LOOPS}
-    return {barrier: run(words[barrier], LEAST_PATIENCE) for barrier in LOOPS}
+    stores = str(LOOP_MILLIONS)
+    return {one: run([loop(one, order), stores], LEAST_PATIENCE) for one in LOOPS}
 
 
 def instructions(barrier: str) -> Result:
