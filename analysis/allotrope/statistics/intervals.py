@@ -123,9 +123,15 @@ def look_rounds(first: int, most: int) -> Sequence[int]:
     return looks
 
 
+def confidence_of_each(count: int, confidence: float) -> float:
+    """The confidence of each of so many intervals, so that all together keep `confidence` (the
+    union bound)."""
+    return 1 - (1 - confidence) / count
+
+
 def confidence_of_looks(count: int, confidence: float = JUDGED_CONFIDENCE) -> float:
     """The confidence of each of so many looks, so that all together keep `confidence`."""
-    return 1 - (1 - confidence) / count
+    return confidence_of_each(count, confidence)
 
 
 def rounds_within(seconds: float) -> int:

@@ -63,8 +63,9 @@ def claims_chart(
 
 def _draw_row(plot: Any, height: float, claim: Claim, then: Claim, short: str) -> None:
     plot.text(-0.62, height, f"{claim.number}  {short}", fontsize=8, va="center")
-    _say(plot, 1.1, height, then.verdict, bool(then.medians()))
-    _say(plot, 1.3, height, claim.verdict, True)
+    known = str(then.verdict) if then.medians() else then.unprinted
+    _say(plot, 1.1, height, then.verdict, known)
+    _say(plot, 1.3, height, claim.verdict, str(claim.verdict))
     ends = _ends([*claim.parts, *then.parts])
     if ends is None:
         return
@@ -84,8 +85,7 @@ def _draw_row(plot: Any, height: float, claim: Claim, then: Claim, short: str) -
         _mark(plot, place, part, height - 0.14, "#0b62b8")
 
 
-def _say(plot: Any, x: float, height: float, verdict: Verdict, known: bool) -> None:
-    text = str(verdict) if known else "a picture"
+def _say(plot: Any, x: float, height: float, verdict: Verdict, text: str) -> None:
     plot.text(x, height, text, fontsize=8, color=COLOURS[verdict], va="center")
 
 

@@ -6,7 +6,9 @@ that the paper gives (ranges.py). A part is *in* when the interval lies within t
 printed, or past its end in the claim's direction: who needs 160% more where the paper says 30 to
 150 supports that more is needed. It is *out* when the two are disjoint, *short* when a claim "up to
 so much" is not reached and yet there is an effect, *open* when the interval reaches over an end, or
-the figure is missing or undefined (a ratio to nothing). What the parts say of the whole depends on
+the figure is missing or undefined (a ratio to nothing). It is open too when there were too few
+rounds for an interval, so that the ends are a range, or when something else keeps the figure from
+deciding anything (`few_rounds`, `undecided`). What the parts say of the whole depends on
 the claim's quantifier (statistics/verdicts.py).
 
 The rules are in each study's rules.py. They ask for evidence: the study's results, or what the
@@ -14,7 +16,7 @@ paper itself prints.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Sequence
 
 from ..statistics.intervals import Estimate
@@ -36,6 +38,8 @@ class Part:
     about: str
     measured: Measured
     wanted: Range
+    few_rounds: int = 0  # so few that the ends are their range: it indicates
+    undecided: str = ""  # why the figure decides nothing, wherever it lies
 
     @property
     def program(self) -> str:
@@ -56,6 +60,8 @@ class Part:
         interval = self.interval()
         if interval is None:
             return Standing.UNDEFINED if self.undefined else Standing.MISSING
+        if self.few_rounds or self.undecided:
+            return Standing.OPEN
         return standing(interval, self.wanted.accepted, self.wanted.effect)
 
     def distance(self) -> str:
@@ -85,11 +91,13 @@ class Part:
             if one.low == one.high:
                 return short_number(one.median)
             ends = f"{short_number(one.low)}, {short_number(one.high)}"
-            return f"{short_number(one.median)} [{ends}]"
+            kind = f"; range of {self.few_rounds}" if self.few_rounds else ""
+            return f"{short_number(one.median)} [{ends}{kind}]"
         return short_number(self.measured)
 
     def __str__(self) -> str:
-        return f"{self.about} {self.figure()}{self.distance()}"
+        why = f" ({self.undecided})" if self.undecided else ""
+        return f"{self.about} {self.figure()}{self.distance()}{why}"
 
 
 def short_number(value: float) -> str:
@@ -102,6 +110,15 @@ def judge(parts: Sequence[Part], quantifier: Quantifier = Quantifier.ALL) -> Ver
     return verdict([part.standing() for part in parts], quantifier)
 
 
+def indication(parts: Sequence[Part], quantifier: Quantifier = Quantifier.ALL) -> str:
+    """To what the parts of too few rounds point, where these alone keep the claim from a verdict:
+    "for", "against" or nothing."""
+    if judge(parts, quantifier) is not Verdict.NOT_DECIDED:
+        return ""
+    found = judge([replace(part, few_rounds=0) for part in parts], quantifier)
+    return {Verdict.HOLDS: "for", Verdict.FAILS: "against"}.get(found, "")
+
+
 @dataclass(frozen=True)
 class Claim:
     number: str
@@ -112,11 +129,16 @@ class Claim:
     quantifier: Quantifier = Quantifier.ALL
     explanation: Explanation | None = None
     substitute: bool = False  # of a program that stands for the paper's: at best consistent
+    unprinted: str = "a picture"  # why the paper has no figures for it, where it has none
 
     @property
     def verdict(self) -> Verdict:
         found = judge(self.parts, self.quantifier)
         return Verdict.CONSISTENT if self.substitute and found is Verdict.HOLDS else found
+
+    @property
+    def indication(self) -> str:
+        return indication(self.parts, self.quantifier)
 
     def count(self, *wanted: Standing) -> int:
         return sum(part.standing() in wanted for part in self.parts)

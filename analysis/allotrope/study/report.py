@@ -15,7 +15,7 @@ from ..output.files import replace_file
 from ..output.units import format_bytes
 from ..statistics.intervals import LEAST_ROUNDS, Estimate
 from ..statistics.verdicts import Verdict, tells_chance
-from .claims import Claim, Part
+from .claims import Claim, Part, short_number
 from .sheets import Sheet
 
 PAGE = "study.html"
@@ -76,6 +76,7 @@ def claim_record(claim: Claim) -> dict[str, Any]:
         "quantifier": claim.quantifier,
         "rule": claim.rule,
         "verdict": claim.verdict,
+        "indication": claim.indication,
         "parts": [
             {
                 "about": part.about,
@@ -86,6 +87,8 @@ def claim_record(claim: Claim) -> dict[str, Any]:
                 "wanted_high": _finite(part.wanted.high),
                 "beyond": part.wanted.beyond,
                 "standing": part.standing(),
+                "few_rounds": part.few_rounds,
+                "undecided": part.undecided,
             }
             for part in claim.parts
         ],
@@ -178,6 +181,7 @@ def render(report: Report, template: Path, **more: Any) -> str:
         size=format_bytes,
         least_rounds=LEAST_ROUNDS,
         parted=parted,
+        number=short_number,
         heading=heading,
         wide=WIDE,
         **more,

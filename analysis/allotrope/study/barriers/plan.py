@@ -67,10 +67,10 @@ WORKLOADS = (
         substitute=True,
     ),
     Workload("json", "JSON", ("kernel.st", "json.st"), ("young=524288",), 0.6),
-    Workload("destroy-100", "Destroy, 100 times", DESTROY, LARGE, 20, large=True),
+    Workload("destroy-100", "Destroy, 100 trees", DESTROY, LARGE, 20, large=True),
     Workload(
         "interactive-100",
-        "Interactive substitute, 100 times",
+        "Interactive substitute, 100 times the iterations",
         INTERACTIVE,
         ("young=520000", *LARGE),
         35,

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The steps' results, as tables and claims ask for them. What was not measured is None."""
+"""The steps' results, as tables and claims ask for them. What was not measured is None.
 
-import statistics
+A run that failed takes with it only the figures that are made of it, and of these only its round.
+What was left out is said (`left_out`)."""
+
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
-from ...statistics.intervals import Estimate, estimate
+from ...statistics.intervals import Estimate
+from ..claims import short_number
 from . import paper
-from .plan import CHECK, KERNEL, LOOPS, ORACLE, OTHER_OF_DIRTY, PAGES, WORKLOADS, Workload
+from .evidence import Series, by_round, estimate_of, ratios
+from .plan import CHECK, KERNEL, ORACLE, OTHER_OF_DIRTY, PAGES, WORKLOADS, Workload
 
 Result = Mapping[str, Any]
 CHECK_KIND = "young_into_old"
-# The same in all rounds and link orders; of `same_of_all` in all barriers too.
-COUNTS = (
-    *("scavenges", "store_checks", "remembered", "dirty", "traps", "unprotected", "refused"),
-    *("survived_bytes", "promoted_bytes", "old_bytes", "result"),
-)
+# No check is free; what the clock cannot tell from nothing is a picosecond.
+LEAST_CHECK_NS = 1e-3
 
 
 @dataclass
@@ -38,35 +39,29 @@ class Results:
     def of_benchmark(self, benchmark: str) -> "Measured":
         return Measured(self, next(one for one in WORKLOADS if one.paper == benchmark))
 
-    def loop_ns(self, barrier: str, kind: str) -> list[float] | None:
-        """Of a store, the loop's included; of each round."""
-        found = [each.get(barrier, {}).get(f"{kind}_ns") for each in self.loops]
-        known = [float(one) for one in found if one is not None]
-        return known if known and len(known) == len(found) else None
+    def loop_ns(self, barrier: str, kind: str) -> Series:
+        """Of a store, the loop's included."""
+        return [each.get(barrier, {}).get(f"{kind}_ns") for each in self.loops]
 
-    def check_ns(self, barrier: str = CHECK, kind: str = CHECK_KIND) -> list[float] | None:
-        """What the barrier's instructions add to a store in a loop of stores; of each round."""
+    def check_ns(self, barrier: str = CHECK, kind: str = CHECK_KIND) -> Series | None:
+        """What the barrier's instructions add to a store in a loop of stores."""
         own, plain = self.loop_ns(barrier, kind), self.loop_ns(PAGES, kind)
-        if own is None or plain is None:
-            return None
-        # No check is free; what the clock cannot tell from nothing is a picosecond.
-        return [max(1e-3, one - base) for one, base in zip(own, plain, strict=True)]
+        return by_round(lambda one, base: max(LEAST_CHECK_NS, one - base), own, plain)
 
-    def add_ns(self) -> float | None:
+    def add_ns(self) -> Series:
         """An add that waits for the last one takes a cycle."""
-        return self._vm_median("add")
+        return self._vm("add")
 
-    def tight_trap_ns(self) -> float | None:
+    def tight_trap_ns(self) -> Series:
         """Trap, note the page, unprotect it, return: of 1,000 protected pages each."""
-        return self._vm_median("first write mprotect")
+        return self._vm("first write mprotect")
 
-    def first_write_ns(self) -> float | None:
+    def first_write_ns(self) -> Series:
         """The kernel notes the first write itself."""
-        return self._vm_median("first write async")
+        return self._vm("first write async")
 
-    def _vm_median(self, key: str) -> float | None:
-        found = [one[key] for one in self.vm if one.get(key) is not None]
-        return statistics.median(found) if found else None
+    def _vm(self, key: str) -> Series:
+        return [one.get(key) for one in self.vm]
 
     def turn(self, barrier: str, kind: str) -> float | None:
         """Instructions of a store: what a turn of the loop has more than that of a plain store,
@@ -84,24 +79,50 @@ class Results:
             for rounds in self.rounds.values()
             for each in rounds
             for run in each["barriers"].values()
+            if "load" in run
         ]
 
     def orders(self) -> list[str]:
         found = {each["order"] for rounds in self.rounds.values() for each in rounds}
         return sorted(found)
 
-    def failures(self) -> dict[str, str]:
-        """By workload and barrier, why there is no figure."""
-        return {
-            f"{name} {barrier}": run["failure"]
-            for name, rounds in self.rounds.items()
-            for each in rounds
-            for barrier, run in each["barriers"].items()
-            if "failure" in run
-        }
+    def left_out(self) -> list[str]:
+        """What failed, how often and why; a line for each workload, and for what is of none."""
+        said = []
+        for workload in self.workloads():
+            rounds = self.rounds[workload.name]
+            if found := _failures(each["barriers"] for each in rounds):
+                said.append(f"{workload.title}: {_times_failed(found, 'rounds')}")
+        if found := _failures(self.loops):
+            said.append(f"the barrier alone: {_times_failed(found, 'loops')}")
+        if found := _failures({"": one} for one in self.vm):
+            said.append(_times_failed(found, "looks at the machine"))
+        if found := _failures([self.instructions]):
+            said.append(f"instructions of a store: {_times_failed(found, 'counts')}")
+        return said
 
-    def loop_barriers(self) -> Sequence[str]:
-        return LOOPS
+
+Failures = dict[str, tuple[int, int, str]]
+
+
+def _failures(rounds: Iterable[Mapping[str, Result]]) -> Failures:
+    """By barrier: in how many rounds it failed, of how many, and why the first time."""
+    failed: Failures = {}
+    asked: dict[str, int] = {}
+    for each in rounds:
+        for name, run in each.items():
+            asked[name] = asked.get(name, 0) + 1
+            if isinstance(run, Mapping) and "failure" in run:
+                times, _, why = failed.get(name, (0, 0, run["failure"]))
+                failed[name] = (times + 1, 0, why)
+    return {name: (times, asked[name], why) for name, (times, _, why) in failed.items()}
+
+
+def _times_failed(found: Failures, what: str) -> str:
+    return ", ".join(
+        f"{name}{' in ' if name else ''}{times} of {asked} {what} ({why})"
+        for name, (times, asked, why) in found.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -111,37 +132,39 @@ class Measured:
     results: Results
     workload: Workload
 
-    def runs(self, barrier: str) -> list[Result] | None:
-        """Of each round; None when one is missing or failed."""
-        found = [each["barriers"].get(barrier) for each in self.rounds()]
-        known = [one for one in found if one is not None and "failure" not in one]
-        return known if known and len(known) == len(found) else None
+    sampled = True
 
     def rounds(self) -> list[Result]:
         return self.results.rounds.get(self.workload.name, [])
 
-    def times(self, scheme: str, phase: str) -> list[float] | None:
+    def runs(self, barrier: str) -> list[Result | None]:
+        """Of each round; None where there is none, or it failed."""
+        found = [each["barriers"].get(barrier) for each in self.rounds()]
+        return [None if one is None or "failure" in one else one for one in found]
+
+    def times(self, scheme: str, phase: str) -> Series | None:
         """Nanoseconds."""
-        if phase == paper.TOTAL:
-            parts = [self.times(scheme, one) for one in paper.PHASES]
-            known = [one for one in parts if one is not None]
-            return [sum(one) for one in zip(*known)] if len(known) == len(parts) else None
+        if phase in paper.SUMS:
+            parts = [self.times(scheme, one) for one in paper.SUMS[phase]]
+            return by_round(lambda *each: sum(each), *parts)
         if scheme == paper.DIRTY:
             scheme = OTHER_OF_DIRTY if phase == "other" else ORACLE
-        found = self.runs(scheme)
-        return None if found is None else [float(one["ns"][phase]) for one in found]
+        found = [None if one is None else float(one["ns"][phase]) for one in self.runs(scheme)]
+        return found if any(one is not None for one in found) else None
 
     def relative(self, scheme: str, phase: str) -> Estimate | None:
         """To dirty's, round by round: a cell of Table 2 or 3."""
-        return quotient(self.times(scheme, phase), self.times(paper.DIRTY, phase))
+        return estimate_of(ratios(self.times(scheme, phase), self.times(paper.DIRTY, phase)))
 
     def count(self, barrier: str, name: str) -> int | None:
         """None as well where rounds differ, which they must not."""
-        found = {one.get(name) for one in self.runs(barrier) or ()}
+        found = {one.get(name) for one in self.runs(barrier) if one is not None}
         return found.pop() if len(found) == 1 else None
 
     def same_of_all(self, name: str) -> int | None:
-        found = {self.count(barrier, name) for barrier in self.results.barriers}
+        """Of all barriers that ran. None as well where they differ, which they must not."""
+        runs = [one for barrier in self.results.barriers for one in self.runs(barrier)]
+        found = {one.get(name) for one in runs if one is not None}
         return found.pop() if len(found) == 1 else None
 
     def checks(self) -> int | None:
@@ -150,32 +173,37 @@ class Measured:
     def trap_count(self) -> int | None:
         return self.count(PAGES, "traps")
 
-    def trap(self) -> list[float] | None:
+    def trap(self) -> Series | None:
         traps = self.trap_count()
+        if not traps:
+            return None
         own, without = self.times(PAGES, "running"), self.times(ORACLE, "running")
-        if not traps or own is None or without is None:
-            return None
-        return [(one - base) / traps / 1000 for one, base in zip(own, without, strict=True)]
+        return by_round(lambda one, base: (one - base) / traps / 1000, own, without)
 
-    def tight_trap(self) -> list[float] | None:
-        found = self.results.tight_trap_ns()
-        return None if found is None else [found / 1000]
+    def trap_undecided(self) -> str:
+        """A difference of two long times, divided by few traps: where its interval contains 0 it
+        cannot be told from the noise, and no ratio to it means anything."""
+        found = estimate_of(self.trap())
+        if found is None or found.low > 0:
+            return ""
+        return (
+            "the interval of a trap in the program, "
+            f"{short_number(found.low)} to {short_number(found.high)} µs, "
+            f"{'contains 0' if found.high >= 0 else 'lies below 0'}"
+        )
 
-    def break_even(self) -> list[float] | None:
+    def tight_trap(self) -> Series | None:
+        return by_round(lambda ns: ns / 1000, self.results.tight_trap_ns())
+
+    def break_even(self) -> Series | None:
         """y = c x / (f t); x / f is what a check takes in a loop of stores."""
-        checks, traps, check = self.checks(), self.trap_count(), self.results.check_ns()
-        if checks is None or not traps or check is None:
+        checks, traps = self.checks(), self.trap_count()
+        if checks is None or not traps:
             return None
-        return [checks * statistics.median(check) / traps / 1000]
+        return by_round(lambda ns: ns * checks / traps / 1000, self.results.check_ns())
 
-
-def quotient(one: Sequence[float] | None, base: Sequence[float] | None) -> Estimate | None:
-    """Round by round; what is one figure for all rounds stands against each of them."""
-    if one is None or base is None or not one or not base:
-        return None
-    most = max(len(one), len(base))
-    above = list(one) * (most if len(one) == 1 else 1)
-    below = list(base) * (most if len(base) == 1 else 1)
-    if any(value == 0 for value in below):
-        return None
-    return estimate([value / other for value, other in zip(above, below, strict=True)])
+    def trap_rate(self) -> Series | None:
+        traps = self.trap_count()
+        if not traps:
+            return None
+        return by_round(lambda ns: traps / ns * 1e9, self.times(ORACLE, "running"))

@@ -2,23 +2,24 @@
 """Tables 1 to 3 of the paper, its cells above today's; Figures 2 and 3 with today's figures; and
 tables that the paper has not."""
 
-import statistics
 from typing import Any, Iterator, Sequence
 
 from ...output.units import format_bytes
-from ...statistics.intervals import Estimate, estimate
+from ...statistics.intervals import LEAST_ROUNDS, Estimate
+from ...statistics.verdicts import Verdict
 from ..claims import Claim
 from ..pictures import canvas, svg_of
-from ..sheets import ABSENT, Record, Sheet, count_cell, estimate_fields, number_cell
+from ..sheets import ABSENT, Record, Sheet, count_cell, estimate_fields, number_cell, ratio_cell
 from . import paper
-from .evidence import Evidence
+from .evidence import Evidence, Series, by_round, estimate_of, ratios
 from .printed import PRINTED
 from .plan import BARRIERS, CHECK, KERNEL, KINDS, LOOPS, PAGES, REMSETS, Workload
 from .results import CHECK_KIND, Measured, Results
-from .rules import RULES, claim_number, verdict_of
+from .rules import RULES, claim_number, indication_of, verdict_of
 
 PHASES = (*paper.PHASES, paper.TOTAL)
 SHOWN = (*paper.SCHEMES, KERNEL)  # in the tables that stand beside the paper's
+TOTALS = (*paper.SCHEMES[:4], "cards-512", *paper.SCHEMES[4:], KERNEL)  # cards by size
 ROW_THEN, ROW_NOW = "1993", "today"
 PHASE_COLOURS = dict(zip(paper.PHASES, ("#b9b6ac", "#0b62b8", "#b8470b", "#0d7a4f")))
 
@@ -33,6 +34,7 @@ def all_tables(results: Results) -> Iterator[Sheet]:
 
 def further_tables(results: Results) -> Iterator[Sheet]:
     yield matrix(results)
+    yield totals_table(results)
     yield store_table(results)
     for workload in results.workloads():
         one = results.of(workload)
@@ -48,16 +50,21 @@ def further_tables(results: Results) -> Iterator[Sheet]:
 # Table 1
 
 
-def megahertz(results: Results) -> float | None:
+Cell = Estimate | float | None
+
+
+def megahertz(results: Results) -> Series | None:
     """An add that waits for the last one takes a cycle."""
-    add = results.add_ns()
-    return 1000 / add if add else None
+    return by_round(lambda ns: 1000 / ns, results.add_ns())
 
 
-def todays_break_even(one: Measured, cycles: float, clock: float | None) -> float | None:
+def todays_break_even(one: Measured, cycles: float, clock: Series | None) -> Estimate | None:
     """Microseconds."""
     checks, traps = one.checks(), one.trap_count()
-    return checks * cycles / (clock * traps) if checks and traps and clock else None
+    if not checks or not traps:
+        return None
+    needed = checks * cycles / traps
+    return estimate_of(by_round(lambda f: needed / f, clock))
 
 
 def break_even_table(results: Results) -> Sheet:
@@ -68,11 +75,19 @@ def break_even_table(results: Results) -> Sheet:
     rows: list[list[str]] = []
     records: list[Record] = []
 
-    def row(title: str, then: Sequence[float | None], now: Sequence[float | None]) -> None:
-        rows.append([title, *map(_significant, then), *map(_significant, now)])
+    def row(
+        title: str, then: Sequence[float], now: Sequence[Cell], why: Sequence[str] = ()
+    ) -> None:
+        undecided = why or [""] * len(now)
+        cells = [
+            f"not decided: {_cell(value)}" if reason else _cell(value)
+            for value, reason in zip(now, undecided, strict=True)
+        ]
+        rows.append([title, *map(_cell, then), *cells])
         names = [*(f"{name} 1993" for name in paper.BENCHMARKS), *(w.name for w in workloads)]
-        for name, value in zip(names, [*then, *now]):
-            records.append({"row": title, "workload": name, "value": value})
+        for name, value, reason in zip(names, [*then, *now], ["", "", *undecided], strict=True):
+            fields = estimate_fields(value) if isinstance(value, Estimate) else {"value": value}
+            records.append({"row": title, "workload": name, **fields, "undecided": reason})
 
     def of_paper(values: dict[str, int]) -> list[float]:
         return [float(values[name]) for name in paper.BENCHMARKS]
@@ -80,17 +95,18 @@ def break_even_table(results: Results) -> Sheet:
     row("store checks, c", of_paper(paper.CHECKS), [one.checks() for one in measured])
     row("page traps, t", of_paper(paper.TRAPS), [one.trap_count() for one in measured])
     clocks = [paper.MEGAHERTZ] * 2
-    row("clock, f, MHz", clocks, [clock] * len(measured))
-    check = results.check_ns()
-    cycles = statistics.median(check) * clock / 1000 if check and clock else None
-    row("cycles per check, x", [float(paper.CYCLES_PER_CHECK)] * 2, [cycles] * len(measured))
-    even = [_median(one.break_even()) for one in measured]
-    row("µs per trap at which both cost the same", [41.0, 237.0], even)
-    traps = [_median(one.trap()) for one in measured]
-    row("µs per trap in the program, y", of_paper(paper.MICROSECONDS_PER_TRAP), traps)
-    tight = results.tight_trap_ns()
-    loop = [None if tight is None else tight / 1000] * len(measured)
-    row("µs per trap in a tight loop", [float(paper.TIGHT_LOOP_MICROSECONDS)] * 2, loop)
+    row("clock, f, MHz", clocks, [estimate_of(clock)] * len(measured))
+    cycles = by_round(lambda ns, f: ns * f / 1000, results.check_ns(), clock)
+    then = [float(paper.CYCLES_PER_CHECK)] * 2
+    row("cycles per check, x", then, [estimate_of(cycles)] * len(measured))
+    printed = [float(cell) for cell in paper.TABLE_1[paper.CYCLES_PER_CHECK]]
+    even = [estimate_of(one.break_even()) for one in measured]
+    row("µs per trap at which both cost the same", printed, even)
+    traps = [estimate_of(one.trap()) for one in measured]
+    why = [one.trap_undecided() for one in measured]
+    row("µs per trap in the program, y", of_paper(paper.MICROSECONDS_PER_TRAP), traps, why)
+    then = [float(paper.TIGHT_LOOP_MICROSECONDS)] * 2
+    row("µs per trap in a tight loop", then, [estimate_of(one.tight_trap()) for one in measured])
     for cycles_per_check, cells in paper.TABLE_1.items():
         now = [todays_break_even(one, cycles_per_check, clock) for one in measured]
         row(f"y of x = {cycles_per_check}", [float(cell) for cell in cells], now)
@@ -100,20 +116,30 @@ def break_even_table(results: Results) -> Sheet:
         "c x = f t y: below the line, the microseconds per trap that page protection may cost for "
         "each number of cycles per check. Today's f is of adds that wait for each other; x is what "
         f"a check of {CHECK} adds to a store of a {CHECK_KIND.replace('_into_', ' value into an ')}"
-        " object in a loop of stores.",
+        f" object in a loop of stores. {INTERVALS} y is a difference of two running times: where "
+        "its interval contains 0, it is not decided, nor is what rests on it (1a, 1c, 1d).",
         records,
         header,
         rows,
     )
 
 
-def _median(values: Sequence[float] | None) -> float | None:
-    return statistics.median(values) if values else None
+INTERVALS = f"Medians and their 95% intervals (below {LEAST_ROUNDS} rounds the range)."
+
+
+def _cell(value: Cell) -> str:
+    if not isinstance(value, Estimate):
+        return _significant(value)
+    median, low, high = map(_significant, (value.median, value.low, value.high))
+    return median if low == high else f"{median} [{low}, {high}]"
 
 
 def _significant(value: float | None) -> str:
+    """Three digits; what is printed with four keeps them."""
     if value is None:
         return ABSENT
+    if value == paper.MEGAHERTZ:
+        return f"{value:g}"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
@@ -132,21 +158,37 @@ def phases_table(one: Measured, name: str, before: str, schemes: Sequence[str]) 
             found = one.relative(scheme, phase)
             cells.append(_percent(found))
             records.append({"phase": phase, "scheme": scheme, **estimate_fields(found)})
-        dirty = one.times(paper.DIRTY, phase)
-        whole = _significant(estimate(dirty).median / 1e6 if dirty else None)
+        dirty = estimate_of(one.times(paper.DIRTY, phase))
+        whole = _significant(dirty.median / 1e6 if dirty else None)
         row_name = f"{phase}, {ROW_NOW}" if workload.paper and schemes == SHOWN else phase
         rows.append([row_name, whole, *cells])
     rounds = len(one.rounds())
     return Sheet(
         name,
         f"{before}Phases of {workload.title} as percentage of dirty",
-        f"Median of {rounds} rounds, and its 95% interval (below six rounds the range). dirty is "
-        "composed: the oracle's running, roots and promoted, other of cards-4096; its milliseconds "
-        "stand before. kernel is today's real one.",
+        f"{_what_cells_are(rounds)} dirty is composed: the oracle's running, roots and promoted, "
+        "other of cards-4096; its milliseconds stand before."
+        f"{KERNEL_IS if KERNEL in schemes else ''}",
         records,
         ["phase", "dirty, ms", *schemes],
         rows,
     )
+
+
+KERNEL_IS = (
+    " kernel is today's real one. Twice a scavenge the kernel walks the page tables of all that is "
+    "old: to tell what was written, and to note it clean. Both walks count as other (measured "
+    "before 2026-11-23: the first one as roots), and dirty has its pages for nothing: so other of "
+    "kernel is mostly walks. Why its roots take more than dirty's as well has not been measured. "
+    "Other of pages has in it that the collector unprotects each page that it writes to, one call "
+    "a page, and protects them again."
+)
+
+
+def _what_cells_are(rounds: int) -> str:
+    if rounds < LEAST_ROUNDS:
+        return f"Median and range of {rounds} rounds: an indication."
+    return f"Median of {rounds} rounds, less those that failed, and its 95% interval."
 
 
 def _percent(one: Estimate | None) -> str:
@@ -189,8 +231,8 @@ def _draw_bars(
     for place, scheme in enumerate(schemes):
         start = 0.0
         for phase in paper.PHASES:
-            found = one.times(scheme, phase)
-            ms = statistics.median(found) / 1e6 if found else None
+            found = estimate_of(one.times(scheme, phase))
+            ms = found.median / 1e6 if found else None
             records.append({"workload": workload.name, "scheme": scheme, "phase": phase, "ms": ms})
             if ms is None or phase == "running":
                 continue
@@ -223,19 +265,49 @@ def matrix(results: Results) -> Sheet:
     for asked in RULES:
         evidence: list[Evidence] = [*PRINTED.values(), *(results.of(one) for one in workloads)]
         verdicts = [str(verdict_of(asked, one)) for one in evidence]
+        leanings = [indication_of(asked, one) for one in evidence]
         names = [*(f"{name} 1993" for name in PRINTED), *(one.name for one in workloads)]
-        rows.append([f"{asked.number}. {asked.text}", *verdicts])
-        for name, verdict in zip(names, verdicts):
-            records.append({"rule": asked.number, "workload": name, "verdict": verdict})
+        cells = [f"indication {one}" if one else said for said, one in zip(verdicts, leanings)]
+        for place in range(len(PRINTED)):
+            if verdicts[place] == Verdict.NOT_MEASURED:
+                cells[place] = asked.unprinted
+        rows.append([f"{asked.number}. {asked.text}", *cells])
+        for name, verdict, leaning in zip(names, verdicts, leanings, strict=True):
+            known = {"rule": asked.number, "workload": name}
+            records.append(known | {"verdict": verdict, "indication": leaning})
     return Sheet(
         "matrix",
         "The same rules, asked of every workload",
-        "Of the paper's own cells, and of what is measured today; JSON and the sizes of 100 times "
-        "are not in the paper.",
+        "Of the paper's own cells, and of what is measured today. The paper has neither JSON nor "
+        "100 times as many trees or iterations. These large ones run three rounds: three have a "
+        "range and no interval, so they indicate and decide nothing.",
         records,
         header,
         rows,
         words=True,
+    )
+
+
+def totals_table(results: Results) -> Sheet:
+    """What advice rests on."""
+    rows, records = [], []
+    for workload in results.workloads():
+        one = results.of(workload)
+        cells = []
+        for scheme in TOTALS:
+            total = (one.times(name, paper.TOTAL) for name in (scheme, REMSETS))
+            found = estimate_of(ratios(*total))
+            cells.append(ratio_cell(found) if scheme != REMSETS or found is None else "1")
+            fields = estimate_fields(found)
+            records.append({"workload": workload.name, "scheme": scheme, **fields})
+        rows.append([workload.title, *cells])
+    return Sheet(
+        "totals",
+        "Total time to that of remsets",
+        INTERVALS,
+        records,
+        ["program", *TOTALS],
+        rows,
     )
 
 
@@ -246,7 +318,8 @@ def store_table(results: Results) -> Sheet:
         cells = [barrier]
         for kind in KINDS:
             turn, own = results.turn(barrier, kind), results.loop_ns(barrier, kind)
-            ns = statistics.median(own) if own else None
+            found = estimate_of(own)
+            ns = found.median if found else None
             count = ABSENT if turn is None else f"{turn:.0f}"
             cells.append(f"{count}; {number_cell(ns)} ns")
             records.append({"barrier": barrier, "kind": kind, "instructions": turn, "ns": ns})
@@ -258,8 +331,9 @@ def store_table(results: Results) -> Sheet:
         "Instructions of a store, its own included (callgrind, exact), and nanoseconds of "
         "processor time of a turn of a loop that does nothing but store, the loop's included. The "
         "first value is the integer, old or young one, the second the object that it is stored "
-        f"into. In 1993 cards took {then['cards']} instructions, remsets up to "
-        f"{then['remsets']}. The last case of remsets but one calls a function, whose instructions "
+        f"into. In 1993 cards took {then['cards']} instructions, remsets typically "
+        f"{then['remsets']}, some of which its filters often skip. "
+        "The last case of remsets but one calls a function, whose instructions "
         "count too.",
         records,
         ["barrier", *titles],
@@ -297,6 +371,6 @@ def counts_table(results: Results) -> Sheet:
     )
 
 
-def claim_numbers(claims: Sequence[Claim], number: str) -> list[Claim]:
-    wanted = {claim_number(number, benchmark) for benchmark in paper.BENCHMARKS}
+def claims_of_rule(claims: Sequence[Claim], number: str) -> list[Claim]:
+    wanted = {number, *(claim_number(number, benchmark) for benchmark in paper.BENCHMARKS)}
     return [one for one in claims if one.number in wanted]
