@@ -65,7 +65,7 @@ static struct slab_word *word_of(struct slab *slab, size_t index)
     return &slab->words[index / SLAB_WORD_BLOCKS];
 }
 
-/* The bit is read before what is asked next: [retired-until-free]. */
+/* The bit is read before what is asked next: [retired until free]. */
 static bool is_retired(struct slab *slab, const void *block)
 {
     bool exact;
@@ -95,7 +95,7 @@ static void overwrite_large(struct slab *slab)
         memset(slab->base, QUARANTINE_FILL, slab->block_bytes);
 }
 
-/* [closed-with-lock]. While the heap is frozen the kernel copies the page tables: the child might
+/* [closed with lock]. While the heap is frozen the kernel copies the page tables: the child might
  * find a block closed that is not retired there. */
 static bool retire_large(struct slab *slab, void *block)
 {
@@ -215,7 +215,7 @@ size_t quarantine_take_written(struct quarantine_written written[MOST_WRITTEN])
     return count;
 }
 
-/* [retired-until-free]: a large block, which nobody else can free while the lock is held, is free
+/* [retired until free]: a large block, which nobody else can free while the lock is held, is free
  * before its retired bit is cleared. */
 static void free_aged_large(struct slab *slab)
 {

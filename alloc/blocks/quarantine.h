@@ -29,13 +29,13 @@
  *   retired-is-filled   The retired bit of a small block is set when all of it is filled. So the
  *                       child of a fork, which may find a block half filled that another thread was
  *                       freeing, keeps it as the program's.
- *   closed-with-lock    A large block is closed, which is to take its access away, by a holder of
+ * [closed with lock]    A large block is closed, which is to take its access away, by a holder of
  *                       the heap's lock that has just retired it. So no fork, no collection and no
  *                       ageing comes between. In a frozen heap it is retired without the lock, and
  *                       is not closed.
  *   one-retires         The bit is set by an atomic instruction that tells what it was. Of two
  *                       threads that free a block one is told that it was freed.
- *   retired-until-free  A block that is released by its age has its retired bit until it is free. A
+ * [retired until free]  A block that is released by its age has its retired bit until it is free. A
  *                       small block has the remote bit besides, until its owning thread makes it
  *                       free: [remote until free] (heap.h). So a second free is told all the time.
  *                       Who frees asks the retired bit first, and then whether the block is live.

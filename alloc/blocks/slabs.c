@@ -243,7 +243,7 @@ void blocks_flush_thread(void)
 
 /* The current slab. */
 
-/* In this order: [current-is-young]. */
+/* In this order: [current is young]. */
 bool make_current(struct bin *bin, struct slab *slab)
 {
     count_taken(count_free(slab) * slab->block_bytes);

@@ -18,16 +18,16 @@
  * Invariants. Each is what keeps a young block from being taken for an old one, whose mark stays:
  * nobody would follow it, and what it points to would be lost.
  *
- *   current-is-young    A slab from which a thread takes blocks by its word of free bits is young.
+ * [current is young]    A slab from which a thread takes blocks by its word of free bits is young.
  *                       So `bin->current` is set first, then the slab is entered, and then a block
  *                       is taken. A thread that is stopped before the entry enters when it goes
  *                       on; one that is stopped behind it has the slab entered again by the
  *                       collection, which finds it current.
- *   listed-is-young     A slab is young that has a block in a local free list when a collection
+ * [listed is young]     A slab is young that has a block in a local free list when a collection
  *                       ends: the block is not old, and is taken without a look at the slab. (One
  *                       that gets into a list later was the program's, and so is old: it stays so,
  *                       and what is written to it is on a dirty page.)
- *   young-is-listed     `young` is set just if the slab is on the list, or is about to be pushed
+ * [young is listed]     `young` is set just if the slab is on the list, or is about to be pushed
  *                       by the thread that has set it. That thread has not taken a block of the
  *                       slab yet, so a collection that does not find the slab misses none.
  */
@@ -135,7 +135,7 @@ static void forget(void *unused, struct slab *slab)
     atomic_store_explicit(&slab->young, false, memory_order_relaxed);
 }
 
-/* A thread that the child does not have may have set `young` and not pushed: [young-is-listed]. */
+/* A thread that the child does not have may have set `young` and not pushed: [young is listed]. */
 void forget_young(void)
 {
     if (!has_generations())

@@ -9,7 +9,7 @@
 #include "alloc/blocks/heap.h"
 
 /* A block may be taken from the slab, without a look at it, until the next collection. To be called
- * before the first is taken, and after bin->current tells of the slab: [current-is-young]. Any
+ * before the first is taken, and after bin->current tells of the slab: [current is young]. Any
  * thread. Does nothing where there are no generations. */
 void enter_young(struct slab *slab);
 

@@ -56,8 +56,8 @@ static struct {
     enum collect_cause cause;
     size_t requested;
     enum part part;
-    bool minor;     /* by [marks-are-whole] and [doubt-is-full] */
-    bool is_full;   /* the next is no cycle: [given-up-is-full] */
+    bool minor;     /* by [marks are whole] and [doubt is full] */
+    bool is_full;   /* the next is no cycle: [given up is full] */
     bool verifying; /* the second marking, a full one */
     uint64_t rescanned_bytes, rescanned_before;
     uint64_t old_bytes; /* live after the last full collection, or promoted since */
@@ -101,7 +101,7 @@ static void pin_all(void *unused, struct slab *slab)
             slab->has_pins = true;
         }
     }
-    blocks_enter_young(slab); /* [pins-are-roots] */
+    blocks_enter_young(slab); /* [pins are roots] */
 }
 
 static void look_for_hiders(const struct mapping *mappings, size_t count)
@@ -121,7 +121,7 @@ static void next_mapping(bool has_stack)
     mark_tell_suspects(state.statistics.suspects > 0 && !has_stack && state.part != FIRST_STOP);
 }
 
-/* Whatever the cycle has marked is cleared by the next collection: [given-up-is-full]. */
+/* Whatever the cycle has marked is cleared by the next collection: [given up is full]. */
 static void give_up_cycle(void)
 {
     if (concurrent_runs())

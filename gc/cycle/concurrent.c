@@ -83,7 +83,7 @@ struct walk {
     bool stopped;
 };
 
-/* [protect-before-marks] What the kernel does not protect stays dirty. */
+/* [protect before marks] What the kernel does not protect stays dirty. */
 static void protect(const struct walk *walk, uintptr_t start, uintptr_t end)
 {
     if (start == end || !dirty_reprotect(&cycle.scan, start, end))
@@ -195,7 +195,7 @@ void concurrent_begin(size_t room, size_t live)
     set_room(room, live);
     cycle.rounds = 0;
     cycle.statistics.cycles++;
-    blocks_mark_newborn(true); /* [born-marked] */
+    blocks_mark_newborn(true); /* [born marked] */
     set_phase(MARKING);
 }
 

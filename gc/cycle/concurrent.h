@@ -27,29 +27,29 @@
  * first, which takes a second thread at the right moment: the model has it
  * (tests/gc/model/cycle.pml, WITHOUT_BITS_AFTER), and some of the others.
  *
- *   protect-before-marks
+ *   [protect before marks]
  *       Pages are protected before the marks are cleared, and in a round before what is marked on
  *       them is followed. What is written later is on a dirty page. (That a page is clean without
  *       being protected does no harm: the kernel says again that it was written.)
  *   last-harvest, last-roots
  *       The last stop follows again what is marked on dirty pages, and reads the roots again.
- *   born-marked
+ *   [born marked]
  *       A block that is not live when the cycle begins is marked from then on (slices.c), and so
  *       is every block of a slab that is made during the cycle (blocks_mark_newborn). It is not
  *       followed for that. What the program puts into it is on a dirty page. A block that was live
  *       when the cycle began, and that is freed and handed out again in it, is marked as any other:
  *       the word that leads to it is a root, or was written and is on a dirty page.
- *   given-up-is-full
+ *   [given up is full]
  *       A cycle is given up when a stop fails, when the kernel does not tell which pages were
  *       written, when the program asks for a collection or memory runs out, before a sandbox, and
  *       in the child of a fork. The next collection is then a full one in a stopped world, which
  *       clears all marks.
- *   locked-shapes, read-by-copy, boundary-marks-both
+ *   [locked shapes], [read by copy], [boundary marks both]
  *       See gc/mark/slices.c.
- *   untracked-is-followed
+ *   [untracked is followed]
  *       Blocks that were made during a fork are in no range that is tracked: those with a mark are
  *       followed again at the last stop.
- *   pins-are-roots
+ *   [pins are roots]
  *       Pinned blocks are roots of both stops.
  *
  * The world's marks are no use to a minor collection until the cycle ends, so there is none during

@@ -499,7 +499,7 @@ static void gc_pin(const void *address)
         return;
     __atomic_fetch_or(pins, bit, __ATOMIC_RELAXED);
     slab->has_pins = true;
-    blocks_enter_young(slab); /* [pins-are-roots] */
+    blocks_enter_young(slab); /* [pins are roots] */
     have_pins();
 }
 

@@ -57,7 +57,7 @@ static void each_range(blocks_range_visitor *visit, void *argument)
 
 /* Tracking. */
 
-/* A mapping is young when it is new, and when its pages were moved: [born-dirty]. */
+/* A mapping is young when it is new, and when its pages were moved: [born dirty]. */
 static void track_new(void *unused, const char *start, const char *end, const struct slab *mapping)
 {
     (void)unused;
@@ -187,7 +187,7 @@ static struct {
     uintptr_t start, end;
 } pending;
 
-/* A page is clean only where the kernel says that it is protected: [born-dirty]. */
+/* A page is clean only where the kernel says that it is protected: [born dirty]. */
 static void protect_pending(void)
 {
     if (pending.start < pending.end &&

@@ -24,30 +24,30 @@
  *
  * Invariants. Each has a test that fails without it (tests/gc/cycle/test_generations.c).
  *
- *   doubt-is-full
+ *   [doubt is full]
  *       A collection is a full one where the kernel does not tell of the whole of the heap's space.
  *       (Of a large block that is a mapping all pages are dirty then, no more.)
- *   doubt-is-dirty, clean-is-proven, own-memory-only
+ *   [doubt is dirty], [clean is proven], [own memory only]
  *       See vm/kernel/dirty.h.
- *   first-survival-promotes
+ *   [first survival promotes]
  *       Every block that is marked is old when the world runs again. Only then is a page cleaned.
- *   unmarked-is-young
+ *   [unmarked is young]
  *       What a sweep keeps without a mark (a suspect, a leak that is kept) is not old, and its slab
  *       is young: the next collection looks at it again.
- *   born-dirty
+ *   [born dirty]
  *       A page is clean only if the collector has cleaned it while it was tracked. Memory is
  *       tracked before the first block in it becomes old, and all its pages are dirty then.
- *   edges-overlap
+ *   [edges overlap]
  *       See gc/mark/changed.c.
- *   marks-are-whole
+ *   [marks are whole]
  *       There is a minor collection only after one that was not given up. Given up, or in the child
  *       of a fork: the next is a full one.
- *   pins-are-roots
+ *   [pins are roots]
  *       A slab with a pinned block is young: minor collections find the block there, and follow it.
- *   pinned-by-kernel-is-dirty
+ *   [pinned by kernel is dirty]
  *       Buffers that are registered with io_uring are written past the protection: the pages of
  *       their blocks are dirty in each collection.
- *   current-is-young, listed-is-young, young-is-listed
+ *   [current is young], [listed is young], [young is listed]
  *       See alloc/blocks/young.c.
  *
  * What is not seen: a pointer that was in an old block before the block that it now means was made,
@@ -83,7 +83,7 @@ void generations_init(enum dirty_provider provider, bool verify);
 /* False: there are no minor collections. */
 bool generations_are_on(void);
 
-/* Whether the next collection could be a minor one: [marks-are-whole]. */
+/* Whether the next collection could be a minor one: [marks are whole]. */
 bool generations_are_ready(void);
 
 /* The heap's lock is held, the world runs: what is new is tracked. */

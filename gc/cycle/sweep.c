@@ -92,8 +92,8 @@ static uint64_t sweep_word(const struct sweep *sweep, struct slab *slab, size_t 
     return freed;
 }
 
-/* What is live and has a mark is old: [first-survival-promotes]. Returns whether the next
- * collection must look at the word again: [unmarked-is-young], [pins-are-roots]. */
+/* What is live and has a mark is old: [first survival promotes]. Returns whether the next
+ * collection must look at the word again: [unmarked is young], [pins are roots]. */
 static bool age(const struct sweep *sweep, struct slab *slab, size_t index, uint64_t live)
 {
     const struct slab_word *word = &slab->words[index];

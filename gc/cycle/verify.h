@@ -10,7 +10,7 @@
  * since: what is in that is not its owner's. Anything else is a loss. For minor collections:
  *
  *     a page that is clean, by the kernel,     has the contents that it had when it was cleaned:
- *     and has old blocks                       a sum over them is kept         [clean-is-proven]
+ *     and has old blocks                       a sum over them is kept         [clean is proven]
  *     a block that only the full marking       is a loss, unless all that names it are words on
  *     has reached                              such pages: the program has not written them since
  *                                              before the block was born       (generations.h)

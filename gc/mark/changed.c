@@ -5,7 +5,7 @@
  * written. Retired blocks are not followed, here as everywhere.
  *
  * Invariant
- *   edges-overlap     Of a block on a dirty page, words that lie across an edge of the page are
+ * [edges overlap]     Of a block on a dirty page, words that lie across an edge of the page are
  *                     read, too: the half that lies on the dirty page may have changed.
  */
 #include "gc/mark/drain.h"
@@ -62,7 +62,7 @@ static void queue_old(const struct old_part *part)
     marker->old_parts[(marker->first_old_part + marker->old_part_count++) % OLD_QUEUE] = *part;
 }
 
-/* A word that has changed may lie across either end of the range: [edges-overlap]. */
+/* A word that has changed may lie across either end of the range: [edges overlap]. */
 static uint64_t scan_old_part(const struct slab *slab, uintptr_t first, uintptr_t last,
                               const struct old_range *range)
 {

@@ -37,7 +37,7 @@
  *                     block. So a block is scanned once. Where several markers may run the change
  *                     is atomic (`shared`). No order is needed: what is scanned was written before
  *                     the stop.
- *   sticky-marks      A minor collection (gc/cycle/generations.h) begins with the marks of all old
+ * [sticky marks]      A minor collection (gc/cycle/generations.h) begins with the marks of all old
  *                     blocks, which nobody follows again but for what may have changed in them
  *                     (mark_changed). Of other slabs than young ones it clears no mark: a live
  *                     block there is old. Which slabs are young a map of granules tells, so that a
@@ -132,7 +132,7 @@ bool mark_was_young(uintptr_t address)
     return young_map_has(&mark.young, address);
 }
 
-/* [sticky-marks] */
+/* [sticky marks] */
 static void clear_young_marks(void *unused, struct slab *slab)
 {
     (void)unused;

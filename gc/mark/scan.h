@@ -11,7 +11,7 @@
 #include "gc/mark/marker.h"
 
 /* What the words of a block are compared with. young: of a minor collection; NULL: of a full one.
- * [sticky-marks] */
+ * [sticky marks] */
 struct scan {
     struct heap_bounds bounds;
     const struct young_map *young;

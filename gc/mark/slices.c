@@ -9,14 +9,14 @@
  * be kept then. If a thread writes a word while the slice reads it, the word's page is dirty.
  *
  * Invariants
- *   locked-shapes     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
+ * [locked shapes]     A slice holds the heap's lock, so no slab comes, goes or changes its shape in
  *                     it. Between two slices they may. The words on the mark stack stay right: they
  *                     are mere addresses, whose slab is looked up when they are taken. The blocks
  *                     in `pending` are looked up again when the world is stopped.
- *   read-by-copy      A slice reads a block of a page or more through /proc/self/mem, since the
+ * [read by copy]      A slice reads a block of a page or more through /proc/self/mem, since the
  *                     program may unmap or protect a part of it at any moment. What cannot be
  *                     copied is entered as dirty, and the stopped world reads it.
- *   boundary-marks-both
+ *   [boundary marks both]
  *                     Where two blocks meet, an address is the end of the one and the start of the
  *                     other. A marker takes it for the start, if a live block begins there, and
  *                     else for the end (mark.c). In a cycle the block that begins there may be live
@@ -106,7 +106,7 @@ static void scan_copy(uintptr_t start, uintptr_t end)
     if (copied == (long)bytes)
         scan_with_jmp_bufs(&mark.markers[0], mark.copy, mark.copy + bytes);
     else
-        dirty_set(round_down(start, PAGE_BYTES), round_up(end, PAGE_BYTES)); /* [read-by-copy] */
+        dirty_set(round_down(start, PAGE_BYTES), round_up(end, PAGE_BYTES)); /* [read by copy] */
 }
 
 static void scan_pending_piece(void)
@@ -188,7 +188,7 @@ static bool is_unborn(const struct referent *referent)
     return (*slab_unborn(slab, (size_t)(referent->bits - slab->words)) & referent->bit) != 0;
 }
 
-/* Whether the word may mean the block that ends there: [boundary-marks-both]. */
+/* Whether the word may mean the block that ends there: [boundary marks both]. */
 static bool may_mean_end(const struct referent *referent, bool had_mark)
 {
     if (referent->bit == 0)
@@ -259,7 +259,7 @@ bool mark_some(size_t work)
 
 /* The world is stopped. */
 
-/* Of blocks that were marked and are free now: [boundary-marks-both]. */
+/* Of blocks that were marked and are free now: [boundary marks both]. */
 static void push_ends(const struct slab *slab, size_t word, uint64_t freed)
 {
     struct marker *marker = &mark.markers[0];
@@ -291,7 +291,7 @@ void mark_end_cycle(void)
     mark.defers_roots = true;
 }
 
-/* A block that was not read to its end, if it is there still: [locked-shapes]. */
+/* A block that was not read to its end, if it is there still: [locked shapes]. */
 static void scan_rest(struct marker *marker, const struct range *range)
 {
     struct referent referent;

@@ -35,13 +35,13 @@
  * stopped and it has dealt with the page since the last write, as above.
  *
  * Invariants
- *   clean-is-proven     A page reads as clean to a consumer only if the consumer has cleaned it,
+ * [clean is proven]     A page reads as clean to a consumer only if the consumer has cleaned it,
  *                       and each harvest since then has succeeded and said that it was not
  *                       written. Pages that are not tracked are dirty.
- *   doubt-is-dirty      Where a scan fails, even after it has protected a part of the pages, all
+ * [doubt is dirty]      Where a scan fails, even after it has protected a part of the pages, all
  *                       pages of the range that it was asked for are dirty to all consumers.
  *   no-bit-unseen       No call takes a page's kernel bit without entering it in every bitmap.
- *   own-memory-only     No ioctl is made in a process whose memory is not that of dirty_open or
+ * [own memory only]     No ioctl is made in a process whose memory is not that of dirty_open or
  *                       dirty_forked: inherited descriptors still mean the parent's memory.
  *
  * What it does not see: a page whose contents were discarded (MADV_DONTNEED) is no longer there,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_quarantine.c: blocks that are released by their age, by their bits: [retired-until-free]
+ * test_quarantine.c: blocks that are released by their age, by their bits: [retired until free]
  * (alloc/blocks/quarantine.h).
  */
 #include <stdio.h>

@@ -17,12 +17,12 @@
  *   WITHOUT_LAST_HARVEST     the last stop marks again what is marked on written pages
  *   WITHOUT_EVERY_BITMAP     no-bit-unseen: a harvest enters what it finds for all consumers
  *   WITHOUT_BITS_AFTER       a page is protected before its bits are read
- *   WITHOUT_BORN_DIRTY       born-dirty: a block that is taken during a cycle is marked, so its page
+ *   WITHOUT_BORN_DIRTY       born dirty: a block that is taken during a cycle is marked, so its page
  *                            is tracked and dirty
  *   WITHOUT_LISTED_MARKED    listed-is-marked: so are blocks in local free lists at the last stop
  *   WITHOUT_SWEPT_BEFORE_USE swept-before-use: nothing is taken of a slab that is not swept
- *   WITHOUT_WHOLE_MARKS      marks-are-whole: no minor collection after a cycle that was given up
- *   WITHOUT_PROMOTION        first-survival-promotes: what is marked is old before pages are clean
+ *   WITHOUT_WHOLE_MARKS      marks are whole: no minor collection after a cycle that was given up
+ *   WITHOUT_PROMOTION        first survival promotes: what is marked is old before pages are clean
  */
 #ifndef BLOCKS
 #define BLOCKS 3

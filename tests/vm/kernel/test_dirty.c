@@ -294,7 +294,7 @@ static void test_discarded_pages_are_not_reported_until_they_are_used(void **sta
     munmap(pages, BYTES);
 }
 
-/* Invariant doubt-is-dirty. The pages behind the hole stay protected by the failed scan. */
+/* Invariant [doubt is dirty]. The pages behind the hole stay protected by the failed scan. */
 static void assert_lost_and_tracked_again(char *pages, size_t hole)
 {
     write_page(pages, 0); /* before the hole: the scan protects it again, and then fails */
@@ -521,7 +521,7 @@ static void test_errno_is_kept(void **state)
 
 /* Forked children. */
 
-/* Invariant own-memory-only. The child has none of our fork handlers run, and still has the
+/* Invariant [own memory only]. The child has none of our fork handlers run, and still has the
  * descriptors, which mean the parent's memory. */
 static void test_a_raw_forked_child_leaves_the_parents_bits_alone(void **state)
 {
