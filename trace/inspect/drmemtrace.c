@@ -18,7 +18,8 @@
  * An instruction of size 0 is no fetch: it tells readers the program counter of the references that
  * follow, as in traces that the tracer has filtered. A trace names the instructions that refer to
  * memory and no others, so there are none of another size. Tools that want data references alone
- * (the cache and TLB simulators, reuse distance) have all that they need.
+ * (the cache and TLB simulators, reuse distance) have all that they need; docs/trace-format.md says
+ * which were tried.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..features.locality.lines import add_lines, need_shape
+from ..features.locality.lines import add_lines, need_shape, wants_windows
 from ..features.locality.measure import choose_all, run_one
 from ..features.locality.output import print_runs, rows
 from ..features.locality.page import locality_page
@@ -80,7 +80,7 @@ def locality(
             "--csv": lambda: as_csv(rows(runs)),
             "--html": lambda: render(locality_page(document)),
         },
-        lambda: None if outputs.takes_stdout else print_runs(runs),
+        lambda: None if outputs.takes_stdout else print_runs(runs, wants_windows(simulated)),
     )
     if interrupted:
         return 128 + signal.SIGINT

@@ -7,7 +7,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from ..features.locality.lines import add_lines, line_table, need_shape
+from ..features.locality.lines import add_lines, line_table, need_shape, wants_windows
+from ..features.locality.output import say_more
 from ..features.locality.page import simulation_page
 from ..features.locality.simulate import (
     Document,
@@ -145,13 +146,15 @@ def simulated(
     options: dict[str, Any],
     files: Files,
     rows: Callable[[Document], Iterator[list[Any]]],
-    show: Callable[[Document, Console], None],
+    show: Callable[[Document, Console, bool], None],
 ) -> int:
     """Runs the simulator with its options, writes the outputs and shows the tables, unless an
     output takes their place. Returns the status, as of `trace info`: 1 for a result of a trace that
     is damaged or cut."""
-    if "instructions" in options:
+    windows = False
+    if "shape" in options:
         need_shape(options)
+        windows = wants_windows(options)
     outputs = Outputs(files, ["/dev/stdin" if trace == "-" else trace])
     document, warning = run_simulator(simulate_words(kind, trace, options))
     need_references(document, trace, warning)
@@ -164,12 +167,12 @@ def simulated(
             "--csv": lambda: as_csv(rows(document)),
             "--html": lambda: render(simulation_page(trace, kind, document)),
         },
-        lambda: None if outputs.takes_stdout else show(document, terminal()),
+        lambda: None if outputs.takes_stdout else show(document, terminal(), windows),
     )
     return 0 if warning is None else 1
 
 
-def show_pages(document: Document, console: Console) -> None:
+def show_pages(document: Document, console: Console, _windows: bool) -> None:
     for page in document["pages"]:
         title = f"LRU faults, pages of {format_whole_bytes(page['page_size'])}"
         print_in_parts(console, page_table(page, document["references"]), title)
@@ -183,30 +186,32 @@ def say_error(console: Console, sample: Document, what: str) -> None:
         console.print(line)
 
 
-def show_tlbs(document: Document, console: Console) -> None:
+def show_tlbs(document: Document, console: Console, windows: bool) -> None:
     for part in document["blocks"]:
         title = f"Miss rate of TLBs, pages of {format_whole_bytes(part['block'])}"
         print_in_parts(console, tlb_table(document, part), title)
-    show_shapes(document, console)
+    show_shapes(document, console, windows)
     text = "rates are per touch of a page; each TLB stands alone."
     console.print(closing_line(document, text))
 
 
-def show_shapes(document: Document, console: Console) -> None:
+def show_shapes(document: Document, console: Console, windows: bool) -> None:
     if document["shapes"]:
         touches = {part["block"]: part["touches"] for part in document["blocks"]}
         print_in_parts(console, shape_table(document["shapes"], touches), "Shapes")
+        shapes = [(shape["shape"], document, shape) for shape in document["shapes"]]
+        say_more(console, shapes, windows)
     for shape in document["shapes"]:
         if "misses_by_line" in shape:
             print_in_parts(console, line_table(shape), f"Lines that miss most: {shape['shape']}")
 
 
-def show_caches(document: Document, console: Console) -> None:
+def show_caches(document: Document, console: Console, windows: bool) -> None:
     for part in document["blocks"]:
         title = f"Miss rate, blocks of {part['block']} bytes"
         print_in_parts(console, cache_table(part, document["results"]), title)
         sample = part["sample"] or {}
         say_error(console, sample, f"{sample.get('slices')} of 32 slices were simulated")
-    show_shapes(document, console)
+    show_shapes(document, console, windows)
     text = "rates are per touch of a block; each cache stands alone."
     console.print(closing_line(document, text))

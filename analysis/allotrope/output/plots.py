@@ -81,19 +81,22 @@ def decades_axis(title: str, values: Iterable[float | None], **more: Any) -> dic
     return _log_axis(title, 10, shown, _decimal, **more)
 
 
+LINEAR = {"nticks": 5, "exponentformat": "none", "separatethousands": True}
+
+
 def _steps_axis(title: str, least: float, most: float, **more: Any) -> dict[str, Any]:
     """A logarithmic axis over less than two decades, with ticks at 1, 2 and 5; where no two of them
     fall between the ends it is linear, and of a single value it begins at 0."""
     if least == most:
-        return axis(title, nticks=5, exponentformat="none", range=[0, 2 * most], **more)
+        return axis(title, **LINEAR, range=[0, 2 * most], **more)
     first = math.floor(math.log10(least))
     steps = [step * 10.0**exponent for exponent in range(first, first + 4) for step in (1, 2, 5)]
     ticks = [step for step in steps if least <= step <= most]
     if len(ticks) < 2:
-        return axis(title, nticks=5, exponentformat="none", **more)
+        return axis(title, **LINEAR, **more)
     margin = 0.03 * math.log10(most / least)
     look = {"type": "log", "range": [math.log10(least) - margin, math.log10(most) + margin]}
-    labels = [f"{tick:.6f}".rstrip("0").rstrip(".") for tick in ticks]
+    labels = [f"{tick:,.6f}".rstrip("0").rstrip(".") for tick in ticks]
     return axis(title, **look, tickmode="array", tickvals=ticks, ticktext=labels, **more)
 
 

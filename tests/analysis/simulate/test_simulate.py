@@ -331,6 +331,9 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
     ]
 
 
+SHAPE = ["--shape", "64:64:8"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -338,9 +341,9 @@ def test_tables_and_csv_hold_the_same_figures(command: Command, invented: Path) 
         (["pages", "--page-size", "5000", "FILE"], ["--page-size", "5000", "power of two"]),
         (["pages", "--page-size", "4096,", "FILE"], ["--page-size", '""']),
         (["caches", "--block", "32:17", "FILE"], ["--block", '"17"', "1 to 16"]),
-        (["caches", "--window", "1", "FILE"], ["--window", '"1"', "from 256"]),
-        (["caches", "--window-bytes", "x", "FILE"], ["--window-bytes", '"x"', "from 256"]),
-        (["caches", "--window-bytes", "1K", "FILE"], ["--window-bytes", "lackey"]),
+        (["caches", "--window", "1", *SHAPE, "FILE"], ["--window", '"1"', "from 256"]),
+        (["caches", "--window-bytes", "x", *SHAPE, "FILE"], ["--window-bytes", '"x"', "from 256"]),
+        (["caches", "--window-bytes", "1K", *SHAPE, "FILE"], ["--window-bytes", "lackey"]),
         (["caches", "--block", "8", "FILE"], ["--block", '"8"', "from 16 to 4096"]),
         (["caches", "--block", "4Q", "FILE"], ["--block", '"4Q"', "from 16 to 4096"]),
         (["caches", "--block", "99999999999G", "FILE"], ["--block", "99999999999G"]),
@@ -777,6 +780,23 @@ def test_lines_are_of_a_shape_and_of_a_recording(command: Command, recorded: Pat
     assert done.returncode == 2 and "lackey" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--window", "--window-bytes"])
+def test_windows_are_of_a_shape(command: Command, recorded: Path, option: str) -> None:
+    for words in (
+        ["simulate", "caches", option, "4096", str(recorded)],
+        ["locality", option, "4096", "--", "true"],
+    ):
+        done = command.run(*words)
+        assert done.returncode == 2 and option in done.stderr and "--shape" in done.stderr
+
+
+def test_the_terminal_tells_of_windows_of_a_trace(command: Command, recorded: Path) -> None:
+    words = ["simulate", "caches", "--block", "64:1", "--no-causes", "--shape", "64:64:2"]
+    done = command.run(*words, "--window", "1000", str(recorded))
+    assert "over time" in done.stdout and " 1,000 references " in done.stdout
+    assert "over time" not in command.run(*words, str(recorded)).stdout
+
+
 def test_results_while_it_records_equal_those_of_the_trace(
     command: Command, trace: Path, tmp_path: Path
 ) -> None:
@@ -797,13 +817,13 @@ def test_locality_tells_of_tlbs(command: Command, tmp_path: Path) -> None:
     words = ["locality", "-a", "bsd", "-a", "glibc", "--tlb", "4K:4,2M:1", "--json", str(path)]
     done = command.run(*words, "--html", str(page), "--", *TRACED)
     assert done.returncode == 0, done.stderr
-    assert "Miss rate of TLBs, fully associative, pages of 4 KiB" in done.stdout
-    assert "Miss rate of TLBs, direct-mapped, pages of 2 MiB" in done.stdout
+    assert "Misses of TLBs, fully associative, pages of 4 KiB" in done.stdout
+    assert "Misses of TLBs, direct-mapped, pages of 2 MiB" in done.stdout
     for run in json.loads(path.read_text())["runs"]:
         whole = run["tlb"]["fully_associative"][0]
         faults = run["pages"]["pages"][0]["curve"]
         assert misses_with(whole["curve"], 8) == faults_with(faults, 8)
-    assert "TLB miss rate, 4 ways, pages of 4 KiB" in page.read_text()
+    assert "TLB misses, 4 ways, pages of 4 KiB" in page.read_text()
 
 
 def test_locality_shows_allocators_side_by_side(command: Command, tmp_path: Path) -> None:

@@ -15,11 +15,20 @@ from ...system.symbols import Place, Symbols
 from .simulate import Document
 
 MOST_LINES = 15
+WINDOW_OPTIONS = {"--window": "window", "--window-bytes": "window_bytes"}
 
 
 def need_shape(options: dict[str, Any]) -> None:
-    if options["instructions"] and not options["shape"]:
-        raise UserError("--lines tells of the caches and TLBs that --shape names: name one", 2)
+    """Some options tell of what --shape names."""
+    for option, key in (("--lines", "instructions"), *WINDOW_OPTIONS.items()):
+        if options[key] and not options["shape"]:
+            raise UserError(
+                f"{option} tells of the caches and TLBs that --shape names: name one", 2
+            )
+
+
+def wants_windows(options: dict[str, Any]) -> bool:
+    return any(options[key] for key in WINDOW_OPTIONS.values())
 
 
 def add_lines(document: Document) -> None:

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: MIT
 """The tables and CSV of `allotrope locality`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
+
+from rich.console import Console
 
 from ...output.terminal import print_in_parts, print_wrapped, terminal
 from ...output.units import format_whole_bytes
 from .lines import line_table
 from .simulate import (
+    MORE_OF_SHAPES,
+    RANGE,
     THREADED,
     Document,
+    associativities,
+    every_result_of,
     faults_with,
     filter_text,
+    is_range,
     kind_of,
     misses_with,
     results_of,
+    shape_table,
     tlb_entries,
+    touches_of,
+    window_table,
 )
 
 
@@ -38,48 +48,91 @@ def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def cache_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Miss rates at the smallest and the largest associativity simulated."""
-    for number, first in enumerate(runs[0]["caches"]["blocks"]):
-        block = first["block"]
-        results = [r for r in runs[0]["caches"]["results"] if r["block"] == block]
-        for ways in sorted({results[0]["ways"], results[-1]["ways"]}):
-            table = [["cache", *(run["allocator"] for run in runs)]]
-            for sets in sorted({result["sets"] for result in results}):
-                rates = [miss_rate(run, number, block, sets, ways) for run in runs]
-                table.append(
-                    [format_whole_bytes(block * sets * ways), *(f"{rate:.4%}" for rate in rates)]
-                )
-            yield f"Miss rate, {kind_of(ways)}, blocks of {block} bytes", table
+    """Misses at the smallest and the largest associativity simulated."""
+    for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
+        for ways in associativities(runs[0]["caches"], block):
+            columns = zip(*(results_of(run["caches"], block, ways) for run in runs))
+            rows = ((format_whole_bytes(row[0]["bytes"]), _misses(row)) for row in columns)
+            title = f"Misses, {kind_of(ways)}, blocks of {block} bytes"
+            yield title, _miss_table("cache", runs, "caches", block, rows)
 
 
 def tlb_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Miss rates of fully associative TLBs, and of those of the largest associativity."""
-    for number, first in enumerate(runs[0]["tlb"]["blocks"] if "tlb" in runs[0] else []):
-        page = first["block"]
-        touches = [run["tlb"]["blocks"][number]["touches"] for run in runs]
+    """Misses of fully associative TLBs, and of those of the largest associativity."""
+    for page in (one["block"] for one in (runs[0]["tlb"]["blocks"] if "tlb" in runs[0] else [])):
         pages = f"pages of {format_whole_bytes(page)}"
-        table = [["entries", *(run["allocator"] for run in runs)]]
-        for entries in max((tlb_entries(run["tlb"], page) for run in runs), key=len):
-            misses = [misses_with(run["tlb"], page, entries) for run in runs]
-            table.append([f"{entries:,}", *(f"{m / t:.4%}" for m, t in zip(misses, touches))])
-        yield f"Miss rate of TLBs, fully associative, {pages}", table
-        ways = max(one["ways"] for one in runs[0]["tlb"]["results"] if one["block"] == page)
-        table = [table[0]]
-        for results in zip(*(results_of(run["tlb"], page, ways) for run in runs)):
-            rates = [one["misses"] / t for one, t in zip(results, touches)]
-            table.append([f"{results[0]['sets'] * ways:,}", *(f"{rate:.4%}" for rate in rates)])
-        yield f"Miss rate of TLBs, {kind_of(ways)}, {pages}", table
+        sizes = max((tlb_entries(run["tlb"], page) for run in runs), key=len)
+        fully = (
+            (f"{size:,}", [misses_with(run["tlb"], page, size) for run in runs]) for size in sizes
+        )
+        title = f"Misses of TLBs, fully associative, {pages}"
+        yield title, _miss_table("entries", runs, "tlb", page, fully)
+        ways = associativities(runs[0]["tlb"], page)[-1]
+        most = max(len(results_of(run["tlb"], page, ways)) for run in runs)
+        columns = zip(*(every_result_of(run["tlb"], page, ways)[:most] for run in runs))
+        rows = ((f"{row[0]['sets'] * ways:,}", _misses(row)) for row in columns)
+        title = f"Misses of TLBs, {kind_of(ways)}, {pages}"
+        yield title, _miss_table("entries", runs, "tlb", page, rows)
 
 
-def miss_rate(run: Document, number: int, block: int, sets: int, ways: int) -> float:
-    wanted = (block, sets, ways)
-    misses: int = next(
-        result["misses"]
-        for result in run["caches"]["results"]
-        if (result["block"], result["sets"], result["ways"]) == wanted
-    )
-    touches: int = run["caches"]["blocks"][number]["touches"]
-    return misses / touches
+def _misses(results: Iterable[Document]) -> list[int]:
+    return [one["misses"] for one in results]
+
+
+def _miss_table(
+    first: str, runs: list[Document], kind: str, block: int, rows: Iterable[tuple[str, list[int]]]
+) -> list[list[str]]:
+    """A row for each size. Between allocators counts: the program's work is the same, but each
+    makes references of its own, and a rate would praise who makes many. One alone also has it."""
+    alone = len(runs) == 1
+    table = [[first, *(run["allocator"] for run in runs), *["of touches"] * alone]]
+    for size, misses in rows:
+        cells = [f"{count:,}" for count in misses]
+        if alone:
+            cells.append(f"{misses[0] / touches_of(runs[0][kind], block):.4%}")
+        table.append([size, *cells])
+    return table
+
+
+def shapes_table(runs: list[Document]) -> list[list[str]]:
+    """A row for each shape and allocator; columns in which nothing is told are left out."""
+    table: list[list[str]] = []
+    header: list[str] = []
+    classes = _missing_classes(runs)
+    for name, document, shape in named_shapes(runs):
+        blocks = document["blocks"] if len(runs) == 1 else []
+        touches = {one["block"]: one["touches"] for one in blocks}
+        header, row = shape_table([shape], touches)
+        by_class = [f"{shape['misses_by_class'].get(one, 0):,}" for one in classes]
+        table.append([name, *row[1:], *by_class])
+    table.insert(0, [*header, *(f"by {one}" for one in classes)])
+    told = [any(row[place] for row in table[1:]) for place in range(len(table[0]))]
+    return [[cell for cell, kept in zip(row, told) if kept] for row in table]
+
+
+def _missing_classes(runs: list[Document]) -> list[str]:
+    """Whose references miss, where it is not one class alone."""
+    parts = [shape["misses_by_class"] for run in runs for shape in run["caches"]["shapes"]]
+    found = list(dict.fromkeys(name for part in parts for name in part))
+    return found if len(found) > 1 else []
+
+
+def say_more(
+    console: Console, shapes: Iterable[tuple[str, Document, Document]], windows: bool
+) -> None:
+    """What is told of shapes besides their misses: a summary of their windows, where these were
+    asked for, and where to find the rest."""
+    if windows:
+        print_in_parts(console, window_table(shapes), "Shapes over time: misses of a window")
+    print_wrapped(console, MORE_OF_SHAPES)
+
+
+def named_shapes(runs: list[Document]) -> Iterator[tuple[str, Document, Document]]:
+    """Each shape under each allocator, with the document that it stands in."""
+    for shapes in zip(*(run["caches"]["shapes"] for run in runs)):
+        for run, shape in zip(runs, shapes):
+            name = shape["shape"] if len(runs) == 1 else f"{shape['shape']}, {run['allocator']}"
+            yield name, run["caches"], shape
 
 
 def rows(runs: list[Document]) -> Iterator[list[Any]]:
@@ -102,10 +155,14 @@ def rows(runs: list[Document]) -> Iterator[list[Any]]:
                     yield [run["allocator"], "TLB misses", whole["block"], 1, *found]
 
 
-def print_runs(runs: list[Document]) -> None:
+def print_runs(runs: list[Document], windows: bool) -> None:
+    """windows: whether misses over time were asked for."""
     console = terminal()
     for title, table in [*page_tables(runs), *cache_tables(runs), *tlb_tables(runs)]:
         print_in_parts(console, table, title)
+    if shapes := list(named_shapes(runs)):
+        print_in_parts(console, shapes_table(runs), "Shapes")
+        say_more(console, shapes, windows)
     for run in runs:
         for shape in run["caches"]["shapes"]:
             if "misses_by_line" in shape:
@@ -119,5 +176,7 @@ def print_runs(runs: list[Document]) -> None:
         print_wrapped(console, f"{line}; {', '.join(shares)}")
     if only := filter_text(runs[0]["pages"]):
         print_wrapped(console, f"Of all references only these were simulated: {only}.")
+    if len(runs) > 1 and is_range(runs[0]["pages"]):
+        print_wrapped(console, f"No comparison: {RANGE}")
     if any(run["pages"]["threaded"] for run in runs):
         print_wrapped(console, THREADED)

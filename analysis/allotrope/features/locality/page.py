@@ -2,10 +2,15 @@
 """The pages of `allotrope locality` and `simulate`, from their JSON (docs/simulate-format.md).
 
 All are pages of runs: one for each allocator, or the one of a trace. A run holds `pages`, `caches`
-or `tlb`, or several of them."""
+or `tlb`, or several of them.
+
+Allocators are compared by counts. The program's work is the same under each, but each makes
+references of its own: a rate would praise whoever makes many that hit. A rate is shown of one run
+alone."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
@@ -33,15 +38,19 @@ from ...output.plots import (
 from ...output.sentences import Sentence
 from ...output.units import format_bytes, format_whole_bytes, short_bytes
 from .lines import line_table
-from .output import tlb_tables
+from .output import cache_tables, tlb_tables
 from .simulate import (
+    RANGE,
+    associativities,
     faults_at,
     faults_with,
     filter_text,
+    is_range,
     kind_of,
     misses_with,
     results_of,
     tlb_entries,
+    touches_of,
 )
 
 Document = dict[str, Any]
@@ -177,14 +186,13 @@ def thin(points: list[Document], most: int = 300) -> list[Document]:
     return kept + points[1:][-1:]
 
 
-FAULT_HOVER = "%{x:.4s}B: %{y:.4g} faults per million references"
+FAULT_HOVER = "%{x:.4s}B: %{y:,} replacement faults"
 
 
-def _fault_curve(name: str, part: Document, size: int, references: int) -> Curve:
+def _fault_curve(name: str, part: Document, size: int) -> Curve:
     points = thin(part["curve"])
-    faults = [1e6 * (point["faults"] - part["cold"]) / references for point in points]
-    memory = [point["frames"] * size for point in points]
-    return name, memory, [fault if fault > 0 else None for fault in faults]
+    faults = [point["faults"] - part["cold"] or None for point in points]
+    return name, [point["frames"] * size for point in points], faults
 
 
 def _fault_samples(runs: list[Document], number: int) -> list[Curve]:
@@ -195,20 +203,16 @@ def _fault_samples(runs: list[Document], number: int) -> list[Curve]:
     frames = sorted({count for count in steps if count <= most})
     curves: list[Curve] = []
     for run, page in zip(runs, pages):
-        faults = faults_at(page["curve"], frames)
-        rates = [(count - page["cold"]) / run["pages"]["references"] for count in faults]
+        faults = [count - page["cold"] or None for count in faults_at(page["curve"], frames)]
         memory = [count * page["page_size"] for count in frames]
-        curves.append((run["allocator"], memory, [rate if rate > 0 else None for rate in rates]))
+        curves.append((run["allocator"], memory, faults))
     return curves
 
 
 def _fault_layout(curves: Sequence[Curve]) -> Document:
     return {
         "xaxis": bytes_axis("memory", (x for _, memory, _ in curves for x in memory)),
-        "yaxis": decades_axis(
-            "faults per million references",
-            (y for _, _, faults in curves for y in faults),
-        ),
+        "yaxis": decades_axis("faults", (y for _, _, faults in curves for y in faults)),
     }
 
 
@@ -217,10 +221,7 @@ def _page_figures(runs: list[Document]) -> Iterator[Figure]:
     for number, first in enumerate(runs[0]["pages"]["pages"]):
         size = first["page_size"]
         pages = [run["pages"]["pages"][number] for run in runs]
-        curves = [
-            _fault_curve(run["allocator"], page, size, run["pages"]["references"])
-            for run, page in zip(runs, pages)
-        ]
+        curves = [_fault_curve(run["allocator"], page, size) for run, page in zip(runs, pages)]
         yield _curves(
             f"faults-{size}",
             f"Replacement faults, pages of {format_whole_bytes(size)}",
@@ -235,10 +236,7 @@ def _page_figures(runs: list[Document]) -> Iterator[Figure]:
         for place, (run, page) in enumerate(zip(runs, pages)):
             if len(page["by_class"]) < 2:
                 continue
-            parts = [
-                _fault_curve(part["class"], part, size, run["pages"]["references"])
-                for part in page["by_class"]
-            ]
+            parts = [_fault_curve(part["class"], part, size) for part in page["by_class"]]
             yield Figure(
                 name=f"faults-{size}-{place}",
                 title=f"{run['allocator']}: whose references fault, "
@@ -280,46 +278,54 @@ def _results(run: Document, block: int, ways: int) -> list[Document]:
     return results_of(run["caches"], block, ways)
 
 
-def _touches(run: Document, block: int) -> int:
-    return _touches_of(run["caches"], block)
+@dataclass(frozen=True)
+class _Unit:
+    """What the misses of a figure are told in."""
+
+    title: str
+    axis: str
+    hover: str
+    caption: str
 
 
-def _touches_of(document: Document, block: int) -> int:
-    blocks = document["blocks"]
-    return next((int(one["touches"]) for one in blocks if one["block"] == block), 0)
+COUNT = _Unit("misses", "misses", "%{y:,} misses", "")
+RATE = _Unit("miss rate", "misses, %", "%{y:.4g} %", " A share of the touches of {}.")
 
 
-def _associativities(runs: list[Document], block: int) -> list[int]:
-    return sorted({1, _largest_ways(runs[0]["caches"], block)})
+def _unit(runs: list[Document]) -> _Unit:
+    return RATE if len(runs) == 1 else COUNT
 
 
-def _largest_ways(document: Document, block: int) -> int:
-    return max(int(one["ways"]) for one in document["results"] if one["block"] == block)
+def _in_unit(runs: list[Document], kind: str, block: int, misses: list[int]) -> list[float | None]:
+    share = 100 / touches_of(runs[0][kind], block) if _unit(runs) is RATE else 1
+    return [count * share or None for count in misses]
 
 
 def _miss_figures(runs: list[Document]) -> Iterator[Figure]:
+    unit = _unit(runs)
     for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
-        for ways in _associativities(runs, block):
-            curves = []
+        for ways in associativities(runs[0]["caches"], block):
+            curves: list[Curve] = []
             for run in runs:
-                results, touches = _results(run, block, ways), _touches(run, block)
-                rates = [100 * one["misses"] / touches or None for one in results]
-                curves.append((run["allocator"], [one["bytes"] for one in results], rates))
+                results = _results(run, block, ways)
+                misses = _in_unit(runs, "caches", block, [one["misses"] for one in results])
+                curves.append((run["allocator"], [one["bytes"] for one in results], misses))
             yield _curves(
                 f"misses-{block}-{ways}",
-                f"Miss rate, {kind_of(ways)}, blocks of {block} bytes",
-                "Each cache stands alone and sees every reference. A share of the touches of "
-                "blocks.",
+                f"{unit.title.capitalize()}, {kind_of(ways)}, blocks of {block} bytes",
+                "Each cache stands alone and sees every reference." + unit.caption.format("blocks"),
                 curves,
-                "%{x:.4s}B: %{y:.4g} %",
-                _rate_layout(bytes_axis, "cache", curves),
+                f"%{{x:.4s}}B: {unit.hover}",
+                _miss_layout(unit, bytes_axis, "cache", curves),
             )
 
 
-def _rate_layout(scale: Callable[..., Document], title: str, curves: Sequence[Curve]) -> Document:
+def _miss_layout(
+    unit: _Unit, scale: Callable[..., Document], title: str, curves: Sequence[Curve]
+) -> Document:
     return {
         "xaxis": scale(title, (x for _, sizes, _ in curves for x in sizes)),
-        "yaxis": decades_axis("misses, %", (y for _, _, rates in curves for y in rates)),
+        "yaxis": decades_axis(unit.axis, (y for _, _, misses in curves for y in misses)),
     }
 
 
@@ -336,15 +342,15 @@ def _tlb_figures(runs: list[Document]) -> Iterator[Figure]:
             runs,
             page,
             f"tlb-{page}-fully",
-            f"TLB miss rate, fully associative, {pages}",
+            f"fully associative, {pages}",
             [_fully_associative(run["tlb"], page) for run in runs],
         )
-        ways = _largest_ways(runs[0]["tlb"], page)
+        ways = associativities(runs[0]["tlb"], page)[-1]
         yield _tlb_figure(
             runs,
             page,
             f"tlb-{page}-{ways}",
-            f"TLB miss rate, {kind_of(ways)}, {pages}",
+            f"{kind_of(ways)}, {pages}",
             [
                 [(one["sets"] * ways, one["misses"]) for one in results_of(run["tlb"], page, ways)]
                 for run in runs
@@ -361,14 +367,15 @@ def _tlb_figure(
     runs: list[Document], page: int, name: str, title: str, curves: list[list[tuple[int, int]]]
 ) -> Figure:
     """curves: entries and misses, for each run."""
-    shares: list[Curve] = []
+    unit = _unit(runs)
+    shown: list[Curve] = []
     for run, curve in zip(runs, curves):
-        touches = _touches_of(run["tlb"], page)
-        sizes = [entries for entries, _ in curve]
-        shares.append((run["allocator"], sizes, [100 * misses / touches for _, misses in curve]))
-    caption = "A share of the touches of pages. Down and left is better."
-    look = _rate_layout(count_axis, "entries", shares)
-    return _curves(name, title, caption, shares, "%{x:,} entries: %{y:.4g} %", look)
+        misses = _in_unit(runs, "tlb", page, [count for _, count in curve])
+        shown.append((run["allocator"], [entries for entries, _ in curve], misses))
+    caption = "Down and left is better." + unit.caption.format("pages")
+    look = _miss_layout(unit, count_axis, "entries", shown)
+    title = f"TLB {unit.title}, {title}"
+    return _curves(name, title, caption, shown, f"%{{x:,}} entries: {unit.hover}", look)
 
 
 def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Document:
@@ -378,7 +385,7 @@ def _stack(name: str, x: Sequence[Any], y: Sequence[float], fill: str) -> Docume
         "x": list(x),
         "y": list(y),
         "marker": {"color": fill},
-        "hovertemplate": f"%{{x}}: %{{y:.4g}} {name}<extra></extra>",
+        "hovertemplate": f"%{{x}}: %{{y:,}} {name}<extra></extra>",
     }
 
 
@@ -396,38 +403,34 @@ def _cause_figures(runs: list[Document]) -> Iterator[Figure]:
     """The first of the simulated block sizes, direct-mapped."""
     block = runs[0]["caches"]["blocks"][0]["block"]
     for place, run in enumerate(runs):
-        results, touches = _results(run, block, 1), _touches(run, block)
+        results = _results(run, block, 1)
         if results[0]["cold"] is None:
             return
         names = [short_bytes(one["bytes"]) for one in results]
         yield Figure(
             name=f"causes-{place}",
             title=f"{run['allocator']}: direct-mapped, blocks of {block} bytes",
-            caption="Misses per thousand touches.",
+            caption="Misses by cause.",
             data=[
-                _stack(cause, names, [1e3 * one[cause] / touches for one in results], fill)
+                _stack(cause, names, [one[cause] for one in results], fill)
                 for cause, fill in CAUSES
             ],
-            layout=_stacked("per thousand touches"),
+            layout=_stacked("misses"),
         )
 
 
 def _shape_figures(runs: list[Document], number: int) -> Iterator[Figure]:
     shapes = [_shapes(run)[number] for run in runs]
     names = [plain(run["allocator"]) for run in runs]
-    millions = [_any(run)["references"] / 1e6 for run in runs]
 
     def bars(name: str, title: str, caption: str, parts: Parts, fills: Mapping[str, str]) -> Figure:
         """parts: the misses of each part of a shape."""
-        shares = [
-            {key: misses / count for key, misses in parts(shape).items()}
-            for shape, count in zip(shapes, millions)
-        ]
+        misses = [parts(shape) for shape in shapes]
         data = [
-            _stack(key, names, [share.get(key, 0.0) for share in shares], fill)
+            _stack(key, names, [of.get(key, 0.0) for of in misses], fill)
             for key, fill in fills.items()
         ]
-        look = _stacked("per million references")
+        look = _stacked("misses")
         return Figure(f"shape-{number}-{name}", title, caption, data, look)
 
     if all(shape["cold"] is not None for shape in shapes):
@@ -472,11 +475,11 @@ def _sets_figure(runs: list[Document], number: int) -> Figure:
     caption = "Even is good: peaks are blocks that fight for the same places."
     if _shapes(runs[0])[number]["sets"] > MOST_SETS:
         caption += " The most of each group of sets."
-    hover = "set %{x}: %{y:.4g} per million references"
+    hover = "set %{x}: %{y:,} misses"
     data = []
     for place, run in enumerate(runs):
         misses = _shapes(run)[number]["misses_by_set"]
-        curve = _by_set(misses, _any(run)["references"] / 1e6)
+        curve = _by_set(misses)
         thin_line = {"width": 1.5}
         data.append(_line(run["allocator"], *curve, place, hover, mode="lines", line=thin_line))
     return Figure(
@@ -486,7 +489,7 @@ def _sets_figure(runs: list[Document], number: int) -> Figure:
         data,
         layout(
             xaxis=axis("set"),
-            yaxis=axis("per million references", rangemode="tozero"),
+            yaxis=axis("misses", rangemode="tozero"),
             showlegend=True,
             legend=legend(),
         ),
@@ -500,32 +503,28 @@ def _windows(run: Document) -> Document:
 
 
 def _windows_figure(runs: list[Document], number: int) -> Figure:
-    """Misses over time; windows without references are gaps."""
-    clock = _windows(runs[0])["clock"]
-    by_bytes = clock == "allocated bytes"
-    unit, title = (1 << 20, "MiB allocated") if by_bytes else (1e6, "million references")
+    """Misses over time: of one run alone what each window's references cost, of several all misses
+    so far, whose last points are what the allocators are compared by."""
+    by_bytes = _windows(runs[0])["clock"] == "allocated bytes"
+    unit, time = (1 << 20, "MiB allocated") if by_bytes else (1e6, "million references")
+    alone = len(runs) == 1
+    told = "misses per thousand references" if alone else "misses so far"
     data = []
     for place, run in enumerate(runs):
         windows, misses = _windows(run), _shapes(run)[number]["misses_by_window"]
-        times = [window * windows["width"] / unit for window in range(len(misses))]
-        rates = [
-            1e3 * count / references if references else None
-            for count, references in zip(misses, windows["references"])
-        ]
-        hover = f"from %{{x:.4g}} {title} on: %{{y:.4g}} misses per thousand references"
-        look = {"mode": "lines", "line": {"width": 1.5, "shape": "hv"}}
-        data.append(_line(run["allocator"], times, rates, place, hover, **look))
-    width = _windows(runs[0])["width"]
-    said = format_bytes(width) if by_bytes else f"{width:,} references"
+        values = _window_rates(windows, misses) if alone else list(accumulate(misses, initial=0))
+        times = [window * windows["width"] / unit for window in range(len(values))]
+        hover = f"%{{x:.4g}} {time}: %{{y{':.4g' if alone else ':,'}}} {told}"
+        look = {"mode": "lines", "line": {"width": 1.5, "shape": "hv" if alone else "linear"}}
+        data.append(_line(run["allocator"], times, values, place, hover, **look))
     return Figure(
         f"shape-{number}-windows",
         "Misses over time",
-        f"By windows of {said}, as the program runs: phases, and what they cost."
-        + (" Windows in which nothing was simulated are gaps." if _gaps(runs) else ""),
+        _windows_caption(runs),
         data,
         layout(
-            xaxis=axis(title, rangemode="tozero"),
-            yaxis=axis("per thousand references", rangemode="tozero"),
+            xaxis=axis(time, rangemode="tozero"),
+            yaxis=axis("per thousand references" if alone else "misses so far", rangemode="tozero"),
             showlegend=True,
             legend=legend(),
         ),
@@ -534,14 +533,35 @@ def _windows_figure(runs: list[Document], number: int) -> Figure:
     )
 
 
+def _window_rates(windows: Document, misses: list[int]) -> list[float | None]:
+    """Windows without references are gaps."""
+    return [
+        1e3 * count / references if references else None
+        for count, references in zip(misses, windows["references"])
+    ]
+
+
+def _windows_caption(runs: list[Document]) -> str:
+    if len(runs) > 1:
+        return (
+            "All misses from the start to here, as the program runs: a steep part is a phase "
+            "that costs. Where a line ends is what the allocators are compared by."
+        )
+    windows = _windows(runs[0])
+    by_bytes, width = windows["clock"] == "allocated bytes", windows["width"]
+    said = format_bytes(width) if by_bytes else f"{width:,} references"
+    text = f"By windows of {said}, as the program runs: phases, and what they cost."
+    return text + (" Windows in which nothing was simulated are gaps." if _gaps(runs) else "")
+
+
 def _gaps(runs: list[Document]) -> bool:
     return any(0 in _windows(run)["references"] for run in runs)
 
 
-def _by_set(misses: list[int], millions: float) -> tuple[list[int], list[float]]:
+def _by_set(misses: list[int]) -> tuple[list[int], list[int]]:
     group = -(-len(misses) // MOST_SETS)
     starts = list(range(0, len(misses), group))
-    return starts, [max(misses[start : start + group]) / millions for start in starts]
+    return starts, [max(misses[start : start + group]) for start in starts]
 
 
 # Tables
@@ -575,7 +595,8 @@ def _tables(runs: list[Document]) -> Iterator[Table]:
     if "pages" in runs[0]:
         yield from _fault_tables(runs)
     if "caches" in runs[0]:
-        yield from _miss_tables(runs)
+        for title, (header, *rows) in cache_tables(runs):
+            yield Table(title, header, rows)
     if "tlb" in runs[0]:
         for title, (header, *rows) in tlb_tables(runs):
             yield Table(title, header, rows)
@@ -603,35 +624,12 @@ def _fault_tables(runs: list[Document]) -> Iterator[Table]:
         yield Table(f"Replacement faults, pages of {format_whole_bytes(size)}", header, rows)
 
 
-def _miss_tables(runs: list[Document]) -> Iterator[Table]:
-    header = ["cache", *(run["allocator"] for run in runs)]
-    for block in (one["block"] for one in runs[0]["caches"]["blocks"]):
-        touches = [_touches(run, block) for run in runs]
-        for ways in _associativities(runs, block):
-            columns = [_results(run, block, ways) for run in runs]
-            rows = []
-            for row, first in enumerate(columns[0]):
-                rates = [column[row]["misses"] / of for column, of in zip(columns, touches)]
-                rows.append([format_bytes(first["bytes"]), *(f"{rate:.4%}" for rate in rates)])
-            yield Table(f"Miss rate, {kind_of(ways)}, blocks of {block} bytes", header, rows)
-
-
 # Words
 
 
 def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
-    if len(runs) > 1 and "pages" in runs[0]:
-        page = runs[0]["pages"]["pages"][0]["page_size"]
-        touched = {run["allocator"]: run["pages"]["pages"][0]["cold"] for run in runs}
-        least, most = _extremes(touched)
-        yield Sentence(
-            "choice",
-            "Memory touched",
-            f"least under {least} ({format_bytes(touched[least] * page)}), most under {most} "
-            f"({format_bytes(touched[most] * page)}).",
-        )
-    if len(runs) > 1 and "caches" in runs[0]:
-        yield from _best_caches(runs)
+    if len(runs) > 1:
+        yield from _verdicts(runs)
     for run in runs:
         shares = {
             part["class"]: part["references"] / _any(run)["references"]
@@ -639,7 +637,8 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         }
         if len(shares) > 1:
             listed = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-            yield Sentence("finding", f"References under {run['allocator']}", f"{listed}.")
+            said = f"{_any(run)['references']:,}, of which {listed}."
+            yield Sentence("finding", f"References under {run['allocator']}", said)
     if only := filter_text(_any(runs[0])):
         yield Sentence("note", "Only a part", f"of all references these were simulated: {only}.")
     if threaded:
@@ -652,6 +651,26 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
     )
 
 
+def _verdicts(runs: list[Document]) -> Iterator[Sentence]:
+    if is_range(_any(runs[0])):
+        yield Sentence("note", "No verdict", RANGE)
+        return
+    if len({run["status"] for run in runs}) > 1:
+        said = "the exit status is not the same under every allocator, so the work may not be."
+        yield Sentence("note", "No verdict", said)
+        return
+    page = runs[0]["pages"]["pages"][0]["page_size"]
+    touched = {run["allocator"]: run["pages"]["pages"][0]["cold"] for run in runs}
+    least, most = _extremes(touched)
+    yield Sentence(
+        "choice",
+        "Memory touched",
+        f"least under {least} ({format_bytes(touched[least] * page)}), most under {most} "
+        f"({format_bytes(touched[most] * page)}).",
+    )
+    yield from _best_caches(runs)
+
+
 def _extremes(of: dict[str, Any]) -> tuple[str, str]:
     """The names of the least and of the most."""
     order = sorted(of.items(), key=itemgetter(1))
@@ -659,21 +678,24 @@ def _extremes(of: dict[str, Any]) -> tuple[str, str]:
 
 
 def _best_caches(runs: list[Document]) -> Iterator[Sentence]:
-    """Misses at two sizes that people know, relative to the least."""
+    """Misses at two sizes that people know."""
     block = runs[0]["caches"]["blocks"][-1]["block"]
-    ways = _associativities(runs, block)[-1]
+    ways = associativities(runs[0]["caches"], block)[-1]
     for size in (32 << 10, 1 << 20):
-        rates = {}
+        misses: dict[str, int] = {}
         for run in runs:
             fits = [one for one in _results(run, block, ways) if one["bytes"] == size]
-            if fits:
-                rates[run["allocator"]] = fits[0]["misses"] / _touches(run, block)
-        if rates and min(rates.values()) > 0:
-            least, most = _extremes(rates)
-            yield Sentence(
-                "finding",
-                f"{format_bytes(size)}, {kind_of(ways)}",
-                f"fewest misses under {least} ({rates[least]:.3%} of touches), most "
-                f"under {most} ({rates[most]:.3%}, {rates[most] / rates[least]:.2f} "
-                "times as many).",
-            )
+            misses |= {run["allocator"]: one["misses"] for one in fits}
+        if misses:
+            yield Sentence("finding", f"{format_bytes(size)}, {kind_of(ways)}", _ranked(misses))
+
+
+def _ranked(misses: dict[str, int]) -> str:
+    least, most = _extremes(misses)
+    if misses[least] == misses[most]:
+        return f"{misses[least]:,} misses under each."
+    times = f", {misses[most] / misses[least]:.2f} times as many" if misses[least] else ""
+    return (
+        f"fewest misses under {least} ({misses[least]:,}), "
+        f"most under {most} ({misses[most]:,}{times})."
+    )

@@ -5,11 +5,12 @@ The simulation itself is allotrope-simulate, a C program; here its JSON becomes 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from ...output.units import format_whole_bytes
+from ...output.units import format_bytes, format_whole_bytes
 from ...system.errors import UserError
 from ...system.native import ask
 from ...system.places import PLACES
@@ -77,6 +78,15 @@ def misses_with(document: Document, block: int, blocks: int) -> int:
     )
 
 
+def touches_of(document: Document, block: int) -> int:
+    return next(int(one["touches"]) for one in document["blocks"] if one["block"] == block)
+
+
+def associativities(document: Document, block: int) -> list[int]:
+    """1, and the largest that was simulated."""
+    return sorted({1, max(one["ways"] for one in document["results"] if one["block"] == block)})
+
+
 def tlb_entries(document: Document, block: int) -> list[int]:
     """The powers of two up to the size from which on a TLB misses first touches alone."""
     whole = next(one for one in document["fully_associative"] if one["block"] == block)
@@ -122,10 +132,14 @@ def cache_table(block: Document, results: list[Document]) -> list[list[str]]:
     return table
 
 
+def every_result_of(document: Document, block: int, ways: int) -> list[Document]:
+    return [one for one in document["results"] if (one["block"], one["ways"]) == (block, ways)]
+
+
 def results_of(document: Document, block: int, ways: int) -> list[Document]:
     """Of one block or page size and associativity, by size; of TLBs up to the size from which on
     one that is fully associative misses first touches alone."""
-    found = [one for one in document["results"] if (one["block"], one["ways"]) == (block, ways)]
+    found = every_result_of(document, block, ways)
     if "fully_associative" not in document:
         return found
     most = max(tlb_entries(document, block)[-1], 4 * found[0]["sets"] * ways)
@@ -168,10 +182,40 @@ def shape_table(shapes: list[Document], touches: dict[int, int]) -> list[list[st
     return table
 
 
+MORE_OF_SHAPES = "By set, region and function, and every window of time: with --html or --json."
+
+
+def window_table(shapes: Iterable[tuple[str, Document, Document]]) -> list[list[str]]:
+    """A summary for each shape: its name, the document that it stands in, and itself."""
+    table = [["shape", "window", "windows", "median", "most", "most from"]]
+    for name, document, shape in shapes:
+        windows, counts = document["windows"], shape["misses_by_window"]
+        seen = [n for n, references in zip(counts, windows["references"]) if references]
+        start = counts.index(max(counts)) * windows["width"]
+        if windows["clock"] == "references":
+            width, start_text = f"{windows['width']:,} references", f"reference {start:,}"
+        else:
+            width = f"{format_whole_bytes(windows['width'])} allocated"
+            start_text = f"{format_bytes(start)} allocated"
+        figures = [f"{len(seen):,}", f"{median(seen):,.0f}", f"{max(counts):,}"]
+        table.append([name, width, *figures, start_text])
+    return table
+
+
 THREADED = (
     "The program is threaded: one cache, one memory, the threads interleaved as Valgrind did, "
     "no coherence."
 )
+
+
+RANGE = (
+    "a range of references is not the same work under every allocator, since each makes "
+    "references of its own: these counts do not say which is better."
+)
+
+
+def is_range(document: Document) -> bool:
+    return "references" in (document["filter"] or {})
 
 
 def filter_text(document: Document) -> str:
