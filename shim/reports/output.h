@@ -10,7 +10,7 @@
 #include "shim/configuration/configuration.h"
 #include "shim/reports/emitter.h"
 
-enum { OUTPUT_NAME_BYTES = 512, OUTPUT_PASSED_TO_BYTES = 32 };
+enum { OUTPUT_NAME_BYTES = 512, OUTPUT_PASSED_TO_BYTES = 256 };
 
 /* Who serves the calls that are passed on; "" where none are. Set before there is a second thread.
  * Reports name it instead of the allocator. */

@@ -36,8 +36,32 @@ static void look_up(void *function, const char *name)
     __builtin_memcpy(function, &found, sizeof found);
 }
 
-/* The allocator by which calls are served, for reports: a library's name without "lib" and what
- * stands behind the first dot; glibc's is called so. */
+/* The libraries that have a name here; as LIBRARIES in analysis/allotrope/system/serving.py. */
+static const struct {
+    const char *library; /* up to the version */
+    const char *name;
+} known_libraries[] = {
+    {"libc", "glibc"},
+    {"libjemalloc", "jemalloc"},
+    {"libmimalloc", "mimalloc"},
+    {"libtcmalloc", "tcmalloc"},
+    {"libtcmalloc_minimal", "tcmalloc"},
+    {"libtcmalloc_minimal_debug", "tcmalloc"},
+    {"libtcmalloc_debug", "tcmalloc"},
+};
+
+/* What a library's allocator is called: by its file's name, unless it is known. */
+static const char *name_of_library(const char *file)
+{
+    size_t length = strcspn(file, ".");
+    for (size_t i = 0; i < sizeof known_libraries / sizeof *known_libraries; i++)
+        if (strlen(known_libraries[i].library) == length &&
+            strncmp(known_libraries[i].library, file, length) == 0)
+            return known_libraries[i].name;
+    return file;
+}
+
+/* The allocator by which calls are served, for reports. */
 static void name_next(void)
 {
     Dl_info info;
@@ -46,14 +70,8 @@ static void name_next(void)
     if (!dladdr || !dladdr(function, &info) || !info.dli_fname)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    const char *name = slash ? slash + 1 : info.dli_fname;
-    if (strncmp(name, "lib", 3) == 0)
-        name += 3;
-    size_t length = strcspn(name, ".");
-    if (length == 1 && *name == 'c') {
-        name = "glibc";
-        length = strlen(name);
-    }
+    const char *name = name_of_library(slash ? slash + 1 : info.dli_fname);
+    size_t length = strlen(name);
     if (length < sizeof output_passed_to)
         memcpy(output_passed_to, name, length);
 }

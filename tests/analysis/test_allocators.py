@@ -71,6 +71,12 @@ class TestAnyLibrary:
         assert results[2]["allocator"] == "libmine.so"
         assert results[2]["options"] == {"MINE_SAYS": "1", "OTHER": "a,b"}
 
+    def test_is_called_the_same_by_every_word(self, real: Command, mine: Path) -> None:
+        """By its file's name, as in a comparison."""
+        words = ("run", "-a", "./libmine.so", "--latency=told.json", "--", "true")
+        assert real.run(*words, cwd=mine.parent).returncode == 0
+        assert json.loads((mine.parent / "told.json").read_text())["allocator"] == "libmine.so"
+
     @pytest.mark.parametrize(
         "spec, said",
         [

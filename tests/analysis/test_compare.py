@@ -74,11 +74,13 @@ HEAP = {
     "type": ["object", "null"],
     "required": [
         *"command processes mapped_peak_bytes requested_peak_bytes fragmentation waste".split(),
+        "resident_peak_bytes",
         *"at_peak live timeline sizes metadata_bytes calls system_calls collector".split(),
     ],
     "properties": {
         "processes": {"type": "integer", "minimum": 1},
         "mapped_peak_bytes": MAYBE_NUMBER,
+        "resident_peak_bytes": MAYBE_NUMBER,
         "requested_peak_bytes": MAYBE_NUMBER,
         "fragmentation": MAYBE_NUMBER,
         "waste": {
@@ -135,6 +137,9 @@ SERVED_ROW = closed(
         "processes": {"type": "integer", "minimum": 1},
         "cpu_seconds": NUMBER,
         "allocations": MAYBE_NUMBER,
+        "heap_bytes": MAYBE_NUMBER,
+        "own_bytes": MAYBE_NUMBER,
+        "malloc_share": MAYBE_NUMBER,
     }
 )
 SERVED = closed(
@@ -147,7 +152,8 @@ SERVED = closed(
     },
     MAYBE_OBJECT,
 )
-STATUSES = "ok failed not-measured different-output out-of-reach nondeterministic".split()
+STATUSES = "ok failed not-measured different-output out-of-reach".split()
+STATUSES += ["reach-unknown", "nondeterministic"]
 RESULT = closed(
     {
         "allocator": {"type": "string"},
@@ -810,6 +816,20 @@ def test_heap_is_that_of_the_largest_process(tmp_path: Path) -> None:
     heap = read_accounts(tmp_path)
     assert heap is not None
     assert (heap["command"], heap["processes"], heap["fragmentation"]) == ("gawk", 3, 3)
+
+
+def test_resident_memory_is_the_most_that_was_seen(tmp_path: Path) -> None:
+    """Also in points of the timeline that are not kept."""
+    points = [{"seconds": at, "resident_bytes": at * (1000 - at)} for at in range(1000)]
+    peak = {"requested_bytes": 100, "waste": None, "resident_bytes": 7}
+    account = {"command": "x", "mapped_peak_bytes": 1000, "timeline": points, "peak": peak}
+    for most in (500 * 500, 7, None):
+        (tmp_path / "x.json").write_text(json.dumps(account))
+        heap = read_accounts(tmp_path)
+        assert heap is not None and heap["resident_peak_bytes"] == most
+        for point in points:
+            point.update(resident_bytes=None)
+        peak["resident_bytes"] = 7 if most != 7 else None
 
 
 def test_a_collector_need_not_count_causes(tmp_path: Path) -> None:

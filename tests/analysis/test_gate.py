@@ -93,7 +93,9 @@ class TestConditions:
         (judgement,) = judge([parse_condition("any.cpu > 2")], without)
         assert judgement.met and "no figures" in judgement.line
 
-    @pytest.mark.parametrize("status", ["out-of-reach", "different-output"])
+    @pytest.mark.parametrize(
+        "status", ["out-of-reach", "reach-unknown", "different-output", "nondeterministic"]
+    )
     @pytest.mark.parametrize("which", [0, 1])
     def test_what_was_not_served_is_a_failure(self, status: str, which: int) -> None:
         """Also of the baseline, and of either of two comparisons."""
@@ -105,6 +107,18 @@ class TestConditions:
         for before, after in ((good, other), (other, good)):
             (judgement,) = judge([condition], after, change_of(before, after))
             assert judgement.met, judgement.line
+
+    def test_any_of_nobody_is_refused(self) -> None:
+        """Else a gate on the baseline alone would pass, whatever it measures."""
+        condition = parse_condition("any.cpu > 5%")
+        why = "any is every allocator but the baseline glibc, and no other is compared; add one"
+        with pytest.raises(UserError, match=why):
+            check_quantities([condition], ["glibc"], "glibc", server=False)
+        alone = document((1, 1, 1))
+        del alone["results"][1]
+        for bound in ("5%", "1s"):
+            with pytest.raises(UserError, match=why):
+                judge([parse_condition(f"any.cpu > {bound}")], alone)
 
     @pytest.mark.parametrize("text", ["", "cpu > 1", "a.cpu", "a.cpu = 1", "a.cpu > x"])
     def test_what_is_no_condition(self, text: str) -> None:

@@ -17,8 +17,9 @@ def figures(median: float, spread: Sequence[float] = SPREAD, turn: int = 0) -> l
     return [median * spread[(place + turn) % len(spread)] for place in range(len(spread))]
 
 
-def account(**changes: Any) -> dict[str, Any]:
-    heap = {
+def account(resident: int | None = None, **changes: Any) -> dict[str, Any]:
+    """resident: the most that was in memory; else all that was mapped."""
+    heap: dict[str, Any] = {
         "command": "program",
         "processes": 1,
         "mapped_peak_bytes": 11 * MIB,
@@ -39,9 +40,10 @@ def account(**changes: Any) -> dict[str, Any]:
         },
         "live": {"blocks": 3, "requested_bytes": 1000, "allocated_bytes": 2000},
         "metadata_bytes": 0,
-        "calls": {},
+        "calls": {"malloc": 10_000, "free": 9000},
         "system_calls": {},
     } | changes
+    heap["resident_peak_bytes"] = resident or heap["mapped_peak_bytes"]
     if heap["requested_peak_bytes"]:
         heap["fragmentation"] = heap["mapped_peak_bytes"] / heap["requested_peak_bytes"]
     return heap
@@ -240,6 +242,26 @@ class TestUndecided:
         case.add("glibc", 1, 3).add("a", 0.8, 3.45)
         assert "15% more memory, below 1.0 MiB (1.150" in case.headline().text
 
+    def test_a_choice_is_not_called_leanest_where_another_is_leaner_by_little(self) -> None:
+        case = Case()
+        case.entries.clear()
+        case.add("glibc", 1, 1.5).add("bsd", 0.42, 2.1)
+        text = case.headline().text
+        assert text.startswith("bsd: nothing measured is shown to be faster, and nothing leaner by")
+        assert "40% more memory, below 1.0 MiB" in text
+
+    def test_kilobytes_are_not_called_the_same(self) -> None:
+        case = Case()
+        case.entries.clear()
+        case.add("glibc", 1, 3).add("a", 1, 2.5)
+        text = "stay with glibc: a is the same within 2%, in memory within 1.0 MiB."
+        assert case.headline().text == text
+
+    def test_large_figures_are_written_out(self) -> None:
+        case = Case(rounds=5)
+        case.entries.clear()
+        assert "glibc (1,160 s)" in case.add("glibc", 1160).add("a", 12_345).sentences()[1].text
+
     def test_few_rounds_do_not_decide(self) -> None:
         case = Case(rounds=5).add("a", 0.5, 50)
         sentences = recommend(case.document())
@@ -336,8 +358,36 @@ class TestFindings:
         )
         good = account(mapped_peak_bytes=110 * MIB, requested_peak_bytes=100 * MIB)
         said = Case().add("bad", heap=bad).add("good", heap=good).said("Fragmentation")
-        assert "asked for 100 MiB at most" in said and "200 MiB under bad, 2.0 times" in said
+        assert (
+            "asked for 100 MiB at most" in said and "200 MiB of memory under bad, 2.0 times" in said
+        )
         assert "90.0 MiB free room between blocks" in said and "good did with 110 MiB" in said
+
+    @pytest.mark.parametrize("calls", [(128, 0), (232, 12), (100_000, 5000), (150, 99)])
+    def test_who_hardly_frees_is_not_called_fragmented(self, calls: tuple[int, int]) -> None:
+        """Nothing was freed that could have served."""
+        heap = account(
+            mapped_peak_bytes=200 * MIB,
+            requested_peak_bytes=100 * MIB,
+            calls=dict(zip(("malloc", "free"), calls)),
+        )
+        assert Case().add("a", heap=heap).said("Fragmentation") == ""
+        heap["calls"] = {"malloc": 100, "calloc": 50, "realloc": 30, "aligned": 20, "free": 110}
+        assert Case().add("a", heap=heap).said("Fragmentation") != ""
+
+    def test_memory_that_nothing_touched_is_not_called_fragmented(self) -> None:
+        sizes = {"mapped_peak_bytes": 200 * MIB, "requested_peak_bytes": 100 * MIB}
+        for resident in (8 * MIB, 103 * MIB, 149 * MIB):
+            heap = account(resident, **sizes)
+            assert Case().add("a", heap=heap).said("Fragmentation") == ""
+        said = Case().add("a", heap=account(150 * MIB, **sizes)).said("Fragmentation")
+        assert "150 MiB of memory under a, 1.5 times" in said
+
+    def test_without_resident_memory_nothing_is_called_fragmented(self) -> None:
+        """As in a sandbox."""
+        heap = account(mapped_peak_bytes=200 * MIB, requested_peak_bytes=100 * MIB)
+        heap["resident_peak_bytes"] = None
+        assert Case().add("a", heap=heap).said("Fragmentation") == ""
 
     def test_small_heaps_are_not_called_fragmented(self) -> None:
         small = account(mapped_peak_bytes=3 * MIB, requested_peak_bytes=MIB)
@@ -420,7 +470,81 @@ class TestOutOfReach:
         assert case.said("Out of reach").startswith("glibc and a did not serve go (it is linked")
 
 
+def unknown_reach(reason: str = "for /proc is not mounted") -> dict[str, Any]:
+    return {"status": "reach-unknown", "served": None, "served_missing": reason}
+
+
+class TestUnknownReach:
+    def test_a_baseline_of_which_nothing_is_known_carries_no_verdict(self) -> None:
+        case = Case().add("a", 0.5)
+        case.entries[0] = (*case.entries[0][:2], unknown_reach())
+        assert case.headline().title == "Not decided"
+        assert "who served the program under glibc is not known" in case.headline().text
+        assert "for /proc is not mounted" in case.headline().text
+
+    def test_an_allocator_of_which_nothing_is_known_is_not_chosen(self) -> None:
+        case = Case().add("a", 0.5, 50, **unknown_reach("for the kernel allows no ptrace"))
+        assert "who served the program under a is not known" in case.headline().text
+        case.add("b", 0.9)
+        assert case.headline().text.startswith("b: ")
+        assert case.said("Reach unknown").startswith("who served the program under a is not known")
+        assert "for the kernel allows no ptrace" in case.said("Reach unknown")
+
+
+def served_little(share: float | None, allocations: int, cpu: float = 1) -> dict[str, Any]:
+    row = {
+        "command": "gocgo",
+        "allocator": "a",
+        "object": "/x",
+        "in_reach": True,
+        "processes": 1,
+        "cpu_seconds": cpu,
+        "allocations": allocations,
+        "malloc_share": share,
+        "own_bytes": None if share is None else 2 * MIB,
+    }
+    return {"served": {"in_reach": True, "cpu_share": 1.0, "processes": 1, "rows": [row]}}
+
+
+class TestServedLittle:
+    """Of memory that malloc does not serve no allocator decides."""
+
+    def case(self, *little: tuple[float | None, int]) -> Case:
+        case = Case()
+        case.entries.clear()
+        for name, one in zip(("glibc", "a"), little):
+            case.add(name, 1 if name == "glibc" else 0.5, **served_little(*one))
+        return case
+
+    @pytest.mark.parametrize("share, count", [(0.01, 17), (0.049, 9999), (None, 0), (0.0, 0)])
+    def test_next_to_nothing_carries_no_recommendation(
+        self, share: float | None, count: int
+    ) -> None:
+        case = self.case((None, count), (share, count))
+        assert case.headline().title == "Not decided"
+        text = case.headline().text
+        assert text.startswith("malloc serves next to nothing of gocgo: it was called")
+        assert case.said("Measured all the same") == ""
+
+    @pytest.mark.parametrize("share, count", [(0.05, 17), (0.01, 10_001), (None, 17), (0.9, 2)])
+    def test_more_than_that_does(self, share: float | None, count: int) -> None:
+        case = self.case((None, count), (share, count))
+        assert case.headline().title == "Choice"
+
+    def test_memory_of_the_programs_own_is_told(self) -> None:
+        said = self.case((None, 50_000), (0.3, 50_000)).said("Memory of its own")
+        assert said.startswith("malloc was asked for 30% of gocgo's memory; the rest is mapped by")
+        assert self.case((None, 50_000), (0.8, 50_000)).said("Memory of its own") == ""
+
+
 class TestLimits:
+    def test_a_load_that_is_not_known_is_told(self) -> None:
+        said = Case(others_cpus=None).add("a").said("Load unknown")
+        assert (
+            "how much other programs used the processors while the rounds ran is not known" in said
+        )
+        assert Case().add("a").said("Load unknown") == ""  # a document of before
+
     def test_a_loaded_machine_is_told_with_the_remedy(self) -> None:
         machine = {"cpus": 2}
         said = Case(others_cpus=1.7, machine=machine, until=None).add("a").said("Loaded")

@@ -158,7 +158,7 @@ class TestWhatIsMeasured:
         assert done.returncode == 0, done.stderr
         assert document["results"][1]["heap"]["mapped_peak_bytes"] > 0
         said = " ".join(done.stdout.split())
-        assert "heap peak: what the heap took from the system, its own tables" in said
+        assert "heap peak: the most addresses that the heap had from the system" in said
         header = next(line for line in done.stdout.splitlines() if "served by" in line)
         assert "heap peak" in header
 
@@ -240,8 +240,23 @@ class TestFaults:
     def test_metric_that_is_not_there(self, trial: Trial) -> None:
         done, _ = trial.compare("echo 5 apples", "--metric", "throughput=([0-9]+) pears")
         assert done.returncode == 2
-        assert "--metric: '([0-9]+) pears' matches nothing" in done.stderr
-        assert "'5 apples'" in done.stderr
+        said = (
+            "--metric: '([0-9]+) pears' matches nothing; what the load printed ends with '5 apples'"
+        )
+        assert said in done.stderr
+
+    def test_metric_that_is_no_number(self, trial: Trial) -> None:
+        done, _ = trial.compare("echo 5 apples", "--metric", "(a)(p)+les")
+        assert done.returncode == 2
+        said = (
+            "'(a)(p)+les' finds 'a' in its first group, which is no number; what the load printed"
+        )
+        assert said in done.stderr
+
+    def test_probe_that_takes_too_long(self, trial: Trial) -> None:
+        done, _ = trial.compare("x", "--ready", "sleep 100", "--ready-timeout", "0.3")
+        assert done.returncode == 2
+        assert "not ready within 0.3 s: 'sleep 100' takes longer than 0.3 s; mend" in done.stderr
 
     def test_server_that_ignores_term(self, trial: Trial) -> None:
         done, document = trial.compare("CLIENT x 1", "--stop-timeout", "0.3", fault="deaf")

@@ -360,6 +360,41 @@ class TestAccount:
         assert found is not None and found["in_reach"] is None
         assert not served.is_out_of_reach(found) and served.account([], glibc()) is None
 
+    @pytest.mark.parametrize(
+        "pids, processes, blocks, proven",
+        [
+            ((1, 2), 2, 5, True),
+            ((1, 2), 3, 5, False),  # a process without a report
+            ((1, 1), 2, 5, False),
+            ((1,), 1, 0, False),  # somebody else's malloc may have been called
+            ((1,), None, 5, False),
+            ((), 0, 5, False),
+        ],
+    )
+    def test_reports_prove_who_served_when_every_process_has_one(
+        self, pids: tuple[int, ...], processes: int | None, blocks: int, proven: bool
+    ) -> None:
+        made = {"command": "x", "allocator": "blocks", "preset": "default"}
+        reports = [made | {"pid": pid, "total": {"blocks": blocks}} for pid in pids]
+        found = served.account_by_reports(reports, choose("blocks"), processes)
+        assert served.is_unknown(found) is not proven
+        if found is not None:
+            assert found["in_reach"] and found["allocations"] == blocks * len(pids)
+        assert served.account_by_reports(reports, glibc(), processes) is None
+
+    @pytest.mark.parametrize("command, share", [("a", 0.75), ("b", 0.5)])
+    def test_malloc_has_a_share_of_what_was_weighed(self, command: str, share: float) -> None:
+        """The most that was asked for, where the account is of that process; else its heap."""
+        process = row("blocks", 1)
+        process.anonymous_bytes, process.heap_bytes = 200, 100
+        found = served.account([process], choose("blocks"))
+        served.note_share(found, {"command": command, "requested_peak_bytes": 300})
+        assert found is not None
+        assert found["rows"][0]["malloc_share"] == share and found["rows"][0]["own_bytes"] == 100
+        results = [{"served": None}, {"served": found}]
+        assert served.malloc_share(results, "a") == share and served.own_bytes(results, "a") == 100
+        assert served.malloc_share(results, "c") is None
+
     @pytest.mark.skipif(PEERS[0].path() is None, reason="libjemalloc2 is not installed")
     def test_a_peer_is_its_file(self) -> None:
         peer: Allocator = choose("jemalloc")
@@ -396,6 +431,20 @@ class TestCompare:
         assert [one["command"] for one in blocks["served"]["rows"]] == ["static", "sh"]
         assert "Not decided: the baseline glibc did not serve static" in document["shown"]
         assert "all rows are the same program" in " ".join(document["shown"].split())
+
+    def test_a_program_that_maps_its_memory_has_no_recommendation(
+        self, real: Command, tmp_path: Path
+    ) -> None:
+        """Of 24 MB it asks malloc for 9 KB."""
+        source = MAPPER.replace("8 << 20", "8 << 10").replace("3 * SIZE", "3000 * SIZE")
+        source = source.replace("1 << 15", "1")
+        words = ("-a", "glibc", "-a", "blocks", "--", build(tmp_path, "mapper", source))
+        document = compare(real, tmp_path, *words, status=0)
+        row = document["results"][1]["served"]["rows"][0]
+        assert row["malloc_share"] < 0.01 and row["own_bytes"] >= 24_000_000
+        shown = " ".join(document["shown"].split())
+        assert "Not decided: malloc serves next to nothing of mapper: it was called" in shown
+        assert "malloc was asked for less than 1% of mapper's memory" in shown
 
     def test_a_library_of_the_programs_is_not_glibc(self, real: Command, tmp_path: Path) -> None:
         library = build(tmp_path, "libheap.so", OWN_MALLOC, "-shared", "-fPIC")

@@ -265,6 +265,38 @@ def test_what_works_without_proc_says_what_is_missing(
     assert told in done.stdout + done.stderr
 
 
+def test_without_proc_nobody_is_said_to_have_served_a_static_program(
+    without_proc: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """The shell writes an account, the program that used most CPU none."""
+    source = tmp_path / "source.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <time.h>\nint main(void)\n{ void *volatile p = malloc(9);"
+        " while (clock() < CLOCKS_PER_SEC / 100) p = p; return p == NULL; }"
+    )
+    compiler = os.environ.get("CC", "cc").split()
+    for name, options in (("static", ["-static"]), ("dynamic", [])):
+        line = [*compiler, *options, "-o", str(tmp_path / name), str(source)]
+        subprocess.run(line, check=True)
+    script = tmp_path / "script"
+    script.write_text(f"{tmp_path}/static\n{tmp_path}/dynamic\n")
+    options = "compare --rounds 9 -a glibc -a blocks --json a.json --fail-if blocks.memory>100 --"
+    done = without_proc(f"{options} sh {script}")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 3, done.stderr + said
+    assert "Not decided: who served the program under glibc and blocks is not known" in said
+    assert "blocks is reach-unknown (for /proc is not mounted), so nobody knows" in said
+    assert "Load unknown: how much other programs used the processors" in said
+    results = json.loads((tmp_path / "a.json").read_text())["results"]
+    assert [one["status"] for one in results] == ["reach-unknown"] * 2
+    assert [one["cpu_seconds"]["verdict"] for one in results] == [None, None]
+    # One process, and a report of it: that proves who served.
+    done = without_proc(f"{options} {tmp_path}/dynamic")
+    results = json.loads((tmp_path / "a.json").read_text())["results"]
+    assert done.returncode == 0 and [one["status"] for one in results] == ["ok", "ok"]
+    assert results[1]["served"]["in_reach"] and results[1]["served"]["allocations"] > 0
+
+
 def test_counters_across_two_mappings_are_found() -> None:
     """Where .data ends and .bss begins depends on the size of both."""
     maps = [

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from allotrope.features.compare.page import compare_page
 from allotrope.features.suite import page as suite_page
-from allotrope.features.suite.output import mean_ratio, means, recommend_suite
+from allotrope.features.suite.output import mean_ratio, means, recommend_suite, served_rows
 from allotrope.output import page
 from allotrope.statistics.resampling import geometric_mean
 from browser import DESKTOP, PHONE, Browser, browser  # noqa: F401
@@ -420,6 +420,25 @@ class TestWords:
     def test_two_rounds_do_not_decide(self, mock: Command, suite: Any) -> None:
         _, document = suite(mock, TWO, rounds=2)
         assert recommend_suite(document)[0].kind == "undecided"
+
+    def test_load_and_who_served_are_told(self, mock: Command, suite: Any) -> None:
+        _, document = suite(mock, TWO, rounds=9)
+        first, second = (entry["comparison"] for entry in document["programs"])
+        first["others_cpus"], second["others_cpus"] = 0.1, 1.9
+        go = {"command": "go", "allocator": "static", "object": "/go", "in_reach": False}
+        second["results"][1]["served"] = {
+            "cpu_share": 0.5,
+            "rows": [go | {"processes": 1, "allocations": None}],
+        }
+        names = [entry["name"] for entry in document["programs"]]
+        said = {one.title: one.text for one in recommend_suite(document)}
+        assert f"1.9 of {second['machine']['cpus']} processors" in said["Loaded"]
+        assert f"while the rounds of {names[1]} ran, more than for any other" in said["Loaded"]
+        assert said["Who served"].startswith(f"{names[1]}: mock did not serve go (it is linked")
+        assert served_rows(document)[-1][::2] == [names[1], "its own (static)"]
+        first["others_cpus"] = second["others_cpus"] = None
+        said = {one.title: one.text for one in recommend_suite(document)}
+        assert "is not known" in said["Load unknown"] and "Loaded" not in said
 
     @pytest.mark.parametrize("strangers", [("glibc", "mock"), ("mock",)], ids=["both", "mock"])
     def test_who_served_no_program_is_the_reason(

@@ -537,6 +537,9 @@ def show_suite(console: Console, document: Document) -> None:
     ):
         print_in_parts(console, rows, title)
     print_wrapped(console, f"{suite_output.mark_legend()}.")
+    who = suite_output.served_rows(document)
+    if who[1:]:
+        print_in_parts(console, who, "Served by (allocations of the command with most CPU)")
     say(console, suite_output.recommend_suite(document))
 
 

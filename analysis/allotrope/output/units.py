@@ -49,6 +49,12 @@ def format_nanoseconds(time: float) -> str:
     return f"{value:.0f} {unit}" if value >= 99.5 or unit == "ns" else f"{value:.3g} {unit}"
 
 
+def format_figure(value: float, digits: int = 4) -> str:
+    """So many digits or more, and no power of ten for what is large: 1,160, not 1.16e+03."""
+    large = abs(value) >= 10 ** (digits - 1)
+    return f"{value:,.0f}" if large else f"{value:.{digits}g}"
+
+
 def format_ratio(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval."""
     return f"{ratio:.3f} [{low:.3f}, {high:.3f}]"

@@ -42,7 +42,13 @@ SHORT_NAMES = {
     "mean": "memory_mean_bytes",
     "end": "memory_end_bytes",
 }
-UNFIT = ("out-of-reach", "different-output")
+# Statuses whose figures carry no verdict, and what a condition on them says.
+UNFIT = {
+    "out-of-reach": "so nothing was measured",
+    "reach-unknown": "so nobody knows what was measured",
+    "different-output": "so nothing was measured",
+    "nondeterministic": "so nobody can say that the runs did the same work (--check)",
+}
 EXAMPLE = "write it as 'blocks.cpu > 1.05'"
 
 
@@ -130,6 +136,24 @@ def check_quantities(
         elif not server:
             raise _no_quantity(condition, name, known)
         _refuse_ratio_to_itself(condition, subject, baseline)
+        _about(condition, subject, specs, baseline)
+
+
+def _about(
+    condition: Condition, subject: str, specs: Sequence[str], baseline: str
+) -> Sequence[str]:
+    """The allocators that a condition is about. Raises UserError where `any` is nobody: such a gate
+    would pass whatever is measured."""
+    if subject in specs:
+        return [subject]
+    others = [spec for spec in specs if spec != baseline]
+    if not others:
+        raise UserError(
+            f"--fail-if: '{condition.text}': any is every allocator but the baseline {baseline}, "
+            f"and no other is compared; add one with -a, or name {baseline} and give a number "
+            "with a unit"
+        )
+    return others
 
 
 def _no_quantity(condition: Condition, name: str, known: Mapping[str, str]) -> UserError:
@@ -169,8 +193,7 @@ def _subjects(condition: Condition, document: Document) -> list[tuple[str, str]]
     known = quantities(document)
     specs = [str(result["spec"]) for result in document["results"]]
     subject, name = condition.named(specs)
-    others = [spec for spec in specs if spec != document["baseline"]]
-    about = [subject] if subject in specs else others
+    about = _about(condition, subject, specs, document["baseline"])
     if name not in known:
         raise _no_quantity(condition, name, known)
     return [(spec, known[name]) for spec in about]
@@ -210,7 +233,7 @@ def judge(
                 _refuse_ratio_to_itself(condition, spec, document["baseline"])
             unfit = unfit_result(results, (spec, document["baseline"]))
             if unfit is not None:
-                line = f"{given.text}: {unfit}, so nothing was measured, which is a failure"
+                line = f"{given.text}: {unfit}, which is a failure"
                 judgements.append(Judgement(given.text, spec, True, line))
                 continue
             interval = (
@@ -223,11 +246,16 @@ def judge(
 
 
 def unfit_result(results: Mapping[str, Any], specs: Sequence[str]) -> str | None:
-    """Which of the allocators did not serve the program, or let it print something else, so that
-    its figures carry no verdict. None: neither."""
+    """Which of the allocators has figures that carry no verdict, and why: it did not serve the
+    program, nobody knows whether it did, or the program printed something else. None: neither."""
     for spec in specs:
-        if spec in results and results[spec]["status"] in UNFIT:
-            return f"{spec} is {results[spec]['status']}"
+        if spec not in results or results[spec]["status"] not in UNFIT:
+            continue
+        result = results[spec]
+        status, why = result["status"], UNFIT[result["status"]]
+        if status == "reach-unknown" and result.get("served_missing"):
+            status = f"{status} ({result['served_missing']})"
+        return f"{spec} is {status}, {why}"
     return None
 
 

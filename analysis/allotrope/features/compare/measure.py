@@ -249,7 +249,8 @@ class Comparison:
             self.chosen_rounds = rounds_within(run_seconds * len(self.contenders))
 
     def status(self, contender: Contender) -> str:
-        """ok, failed, not-measured, different-output, out-of-reach or nondeterministic."""
+        """ok, failed, not-measured, different-output, out-of-reach, reach-unknown or
+        nondeterministic."""
         if contender.failure is not None:
             return "failed"
         if not any(contender.runs):
@@ -260,6 +261,8 @@ class Comparison:
             return "different-output"
         if served.is_out_of_reach(contender.served):
             return "out-of-reach"
+        if served.is_unknown(contender.served):
+            return "reach-unknown"
         return "nondeterministic" if self.deterministic() is False else "ok"
 
     def summary(self, contender: Contender, quantity: str) -> Summary | None:
@@ -494,44 +497,77 @@ class Runner:
         if own_missing() is not None:
             contender.served_missing = "for our library, which counts, is not built"
             return
-        settings = contender.allocator.watched_environment() | {"ALLOTROPE_STATS": os.devnull}
+        reports = self._folder_for_reports(f"reports-{contender.allocator.name}")
+        settings = contender.allocator.watched_environment()
+        settings["ALLOTROPE_STATS"] = str(reports / "%p.json")
         with Watcher() as watcher:
             run = self._run(contender.allocator, "who serves", settings, watcher=watcher)
         if self._ended_well(run):
-            self._note_served(contender, watcher, run)
+            self._note_served(contender, watcher, run, read_reports(reports))
         else:
+            _empty(reports)
             contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
+            run = self._run(contender.allocator, "who serves", settings)
+            if self._ended_well(run):
+                self._prove_served(contender, run, read_reports(reports), None)
+        _empty(reports)
 
-    def _note_served(self, contender: Contender, watcher: Watcher, run: Run) -> None:
+    def _folder_for_reports(self, name: str) -> Path:
+        """A server that gives its rights up writes there, too."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777 if self.plan.server is not None else 0o755)
+        return folder
+
+    def _note_served(
+        self, contender: Contender, watcher: Watcher, run: Run, reports: list[dict[str, Any]]
+    ) -> None:
         window = run.window if isinstance(run, ServerRun) else None
         contender.served = served.account(watcher.processes, contender.allocator, window)
         if not proc_is_mounted():
             contender.served, contender.served_missing = None, "for /proc is not mounted"
         if watcher.forbidden:
             contender.served, contender.served_missing = None, "for the kernel allows no ptrace"
+        if contender.served is None:
+            seen = None if watcher.forbidden else len(watcher.processes)
+            self._prove_served(contender, run, reports, seen)
         if served.is_out_of_reach(contender.served) and contender.allocator.ours:
             contender.heap, contender.heap_missing = None, served.NO_ACCOUNT
+
+    def _prove_served(
+        self, contender: Contender, run: Run, reports: list[dict[str, Any]], seen: int | None
+    ) -> None:
+        """seen: how many processes there were; None: nobody saw them."""
+        if not seen:
+            # With /proc the launcher has looked for others all the time.
+            seen = 1 if proc_is_mounted() and run.tree_peak_bytes is None else None
+        found = served.account_by_reports(reports, contender.allocator, seen)
+        if found is not None:
+            contender.served, contender.served_missing = found, None
 
     def _take_account(self, contender: Contender) -> None:
         """Where the memory was allocated is the program's own doing, so the first account that
         succeeds tells it for all."""
-        accounts = self.folder / f"account-{contender.allocator.name}"
-        places = self.folder / f"sites-{contender.allocator.name}"
-        for folder in (accounts, places):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o777 if self.plan.server is not None else 0o755)
+        accounts, places = (
+            self._folder_for_reports(f"{name}-{contender.allocator.name}")
+            for name in ("account", "sites")
+        )
         settings = {"ALLOTROPE_STATS": str(accounts / "%p.json")}
         if self.comparison.sites is None:
             settings |= with_unwinder(contender.allocator.environment())
             settings["ALLOTROPE_SITES"] = str(places / "%p.json")
-        with Watcher() as watcher:
+        with Watcher(weighs=True) as watcher:
             how: dict[str, Any] = {"settings": settings, "fixed_addresses": True}
             run = self._run(contender.allocator, "accounting", watcher=watcher, **how)
+        again: Run | None = None
         if self._ended_well(run):
             self._note_output(contender, self.written)
-        elif self._attempt(contender, "accounting", **how) is None:
-            return
         else:
+            for folder in (accounts, places):
+                _empty(folder)
+            again = self._attempt(contender, "accounting", **how)
+            if again is None:
+                return
             contender.served_missing = f"for, when watched, it ended so: {run.ending()}"
         if self.comparison.sites is None:
             found = read_sites(places, contender.allocator)
@@ -539,10 +575,14 @@ class Runner:
         contender.heap = read_accounts(accounts)
         if contender.heap is None:
             contender.heap_missing = "no process of the command wrote statistics"
-        if contender.served_missing is None:
-            self._note_served(contender, watcher, run)
-        for file in [*accounts.iterdir(), *places.iterdir()]:
-            file.unlink()
+        reports = read_reports(accounts)
+        if again is None:
+            self._note_served(contender, watcher, run, reports)
+        else:
+            self._prove_served(contender, again, reports, None)
+        served.note_share(contender.served, contender.heap)
+        for folder in (accounts, places):
+            _empty(folder)
 
     def take_latencies(self) -> None:
         """Calls are timed when all else is measured: who cannot be watched has only no figures of
@@ -722,6 +762,11 @@ class Runner:
         )
 
 
+def _empty(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+
+
 def thin(timeline: Sequence[Mapping[str, Any]] | None) -> dict[str, list[float]] | None:
     """At most TIMELINE_POINTS of a timeline's points, the last among them, by quantity."""
     if not timeline:
@@ -758,12 +803,20 @@ def read_accounts(folder: Path) -> dict[str, Any] | None:
         "at_peak": {key: peak.get(key) for key in AT_PEAK},
         "live": largest.get("live"),
         "sizes": largest.get("sizes"),
+        "resident_peak_bytes": _most_resident(largest),
         "timeline": thin(largest.get("timeline")),
         "metadata_bytes": largest.get("metadata_bytes"),
         "calls": largest.get("calls"),
         "system_calls": largest.get("system_calls"),
         "collector": _collector(largest),
     }
+
+
+def _most_resident(account: Mapping[str, Any]) -> int | None:
+    """Of the heap, as far as it was looked at; None where it was not."""
+    points = [account["peak"], *(account.get("timeline") or ())]
+    known = [point["resident_bytes"] for point in points if point.get("resident_bytes") is not None]
+    return max(known, default=None)
 
 
 def _collector(account: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -20,10 +20,11 @@ from ...output.sentences import (
     LEAK_SHARE,
     NOTICEABLE_BYTES,
     Sentence,
+    counted,
     enumerate_names,
     too_few_rounds,
 )
-from ...output.units import format_bytes, format_ratio
+from ...output.units import format_bytes, format_figure, format_ratio
 from ...statistics.intervals import (
     JUDGED_CONFIDENCE,
     JUDGED_ROUNDS,
@@ -39,9 +40,18 @@ from .measure import BUILD
 
 # Up to here a heap's excess is the size of the pieces in which it asks the kernel for memory.
 PIECES_BYTES = 4 << 20
-FRAGMENTED = 1.5  # heap over what was asked for
+FRAGMENTED = 1.5  # of the heap in memory, over what was asked for
+# From there on a program frees so much that what it freed could have served again.
+MANY_FREES = 100
+FREED_SHARE = 0.1  # of all its blocks
 ROUNDING_SHARE = 0.25  # of the heap at its peak
 SHORT_RUN_SECONDS = 0.02
+# Below both malloc serves next to nothing of a program: of its memory, and calls for each second of
+# CPU (at 100 ns each they take a thousandth of it) or in all.
+LITTLE_ASKED = 0.05
+LITTLE_CALLED_A_SECOND, LITTLE_CALLED = 10_000, 1000
+NOTED_SHARE = 0.75  # below it the program's own mappings are worth a word
+LITTLE = format_bytes(NOTICEABLE_BYTES)
 LOADED_CPUS = 0.25  # that others use; from there on figures are theirs, too
 WASTE_WORDS = {
     "external": "free room between blocks",
@@ -100,7 +110,9 @@ class Evidence(Protocol):
 
 def recommend(document: Document) -> list[Sentence]:
     """The recommendation that a comparison's figures carry; its first sentence is the headline."""
-    return [*_choice(document), *_refused(document), *_findings(document), *_limits(document)]
+    headline, *rest = _choice(document)
+    rest += [*_refused(document), *_findings(document), *_limits(document)]
+    return [headline, *(sentence for sentence in rest if sentence.text != headline.text)]
 
 
 # who is better than whom
@@ -181,8 +193,8 @@ class ComparisonEvidence:
         if quantity == "memory":
             return format_bytes(summary["median"])
         if quantity == "CPU" and self.keys[quantity] != "cpu_seconds":
-            return f"{1e6 * summary['median']:.3g} µs a request"
-        return f"{summary['median']:.3g} s"
+            return f"{format_figure(1e6 * summary['median'], 3)} µs a request"
+        return f"{format_figure(summary['median'], 3)} s"
 
 
 def best(evidence: Evidence, quantity: str) -> list[str]:
@@ -229,7 +241,7 @@ def against(evidence: Evidence, one: str, other: str, quantity: str) -> str:
     if outcome is Outcome.SAME:
         return f"the same {quantity} within {percent(ratio.threshold)} ({ratio})"
     if not ratio.matters:
-        return f"{in_words(ratio)} {quantity}, below {format_bytes(NOTICEABLE_BYTES)} ({ratio})"
+        return f"{in_words(ratio)} {quantity}, below {LITTLE} ({ratio})"
     return f"{quantity} not decided at {percent(ratio.threshold)} ({ratio})"
 
 
@@ -253,6 +265,8 @@ def _amounts(evidence: Evidence, name: str) -> str:
 def _choice(document: Document) -> list[Sentence]:
     evidence = ComparisonEvidence(document)
     undecided = _why_undecided(document, evidence)
+    if undecided is not None and _served_little(document, evidence.baseline):
+        return [undecided]
     if undecided is not None:
         return [undecided, *_standing(evidence)]
     return [*choose(evidence), *by_the_clock(evidence)]
@@ -272,6 +286,9 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
             "that the runs did the same work. If they did (dates, addresses), say so with "
             "--check none or give --check a command that judges the output."
         )
+    unknown = _of_unknown_reach(document)
+    if evidence.baseline in unknown:
+        return _undecided(_nobody_knows(_as_unknown_as(evidence.baseline, unknown), unknown))
     unreached = _unreached(document)
     if evidence.baseline in unreached:
         return _undecided(_without_baseline(unreached[evidence.baseline], len(evidence.candidates)))
@@ -284,7 +301,8 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
         count = sum(value is not None for value in summary["rounds"])
         needed = f"it takes {LEAST_JUDGED_ROUNDS}, better {JUDGED_ROUNDS}."
         return _undecided(f"{too_few_rounds(count)}; {needed}")
-    return None
+    little = _served_little(document, evidence.baseline)
+    return _undecided(little) if little else None
 
 
 def _alone(document: Document, baseline: str) -> str:
@@ -292,6 +310,9 @@ def _alone(document: Document, baseline: str) -> str:
     others = [str(one["spec"]) for one in document["results"] if one["spec"] != baseline]
     if not others:
         return f"only {baseline} was measured."
+    unknown = _of_unknown_reach(document)
+    if all(name in unknown for name in others):
+        return _nobody_knows(others, unknown)
     unreached = _unreached(document)
     if all(name in unreached for name in others):
         return f"{enumerate_names(others)} did not serve {served.stranger(unreached[others[0]])}."
@@ -303,6 +324,57 @@ def _unreached(document: Document) -> dict[str, dict[str, Any]]:
     """The results whose figures are another allocator's, by spec."""
     results = document["results"]
     return {str(one["spec"]): one for one in results if one["status"] == "out-of-reach"}
+
+
+def _of_unknown_reach(document: Document) -> dict[str, dict[str, Any]]:
+    """The results whose figures may be another allocator's, by spec."""
+    results = document["results"]
+    return {str(one["spec"]): one for one in results if one["status"] == "reach-unknown"}
+
+
+def _as_unknown_as(spec: str, unknown: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Those of which nobody knows for the same reason."""
+    why = served.why_unknown(unknown[spec])
+    return [name for name, one in unknown.items() if served.why_unknown(one) == why]
+
+
+def _nobody_knows(names: Sequence[str], unknown: Mapping[str, Mapping[str, Any]]) -> str:
+    """names: all for the same reason."""
+    return (
+        f"who served the program under {enumerate_names(names)} is not known, "
+        f"{served.why_unknown(unknown[names[0]])}. It may have been its own malloc, so the figures "
+        "carry no verdict."
+    )
+
+
+def _main_row(document: Document, spec: str) -> Mapping[str, Any] | None:
+    """Of the process with most CPU, where it is known who served it."""
+    result = next(one for one in document["results"] if one["spec"] == spec)
+    found = result.get("served")
+    return found["rows"][0] if found else None
+
+
+def _served_little(document: Document, spec: str) -> str:
+    """That malloc does next to nothing for the program, so that no allocator can matter to it;
+    empty where it does something, or where that is not known."""
+    row = _main_row(document, spec)
+    if row is None or row["allocations"] is None:
+        return ""
+    share = served.malloc_share(document["results"], row["command"])
+    count, most = row["allocations"], max(
+        LITTLE_CALLED, LITTLE_CALLED_A_SECOND * row["cpu_seconds"]
+    )
+    if count > 0 and (share is None or share >= LITTLE_ASKED or count >= most):
+        return ""
+    asked = "" if share is None else f" and asked for {_part(share)} of its memory"
+    return (
+        f"malloc serves next to nothing of {row['command']}: it was called {counted(count, 'time')}"
+        f"{asked}. What the program maps and manages itself is the same under every allocator."
+    )
+
+
+def _part(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else "less than 1%"
 
 
 def _without_baseline(result: Mapping[str, Any], left: int) -> str:
@@ -370,13 +442,31 @@ def _stay(evidence: Evidence) -> Sentence:
     if lost:
         parts.append(f"{enumerate_names(lost)} {_is_are(lost)} worse in CPU or memory")
     if same:
-        parts.append(f"{enumerate_names(same)} {_is_are(same)} the same within {within}")
+        parts.append(
+            f"{enumerate_names(same)} {_is_are(same)} the same within {within}"
+            + (f", in memory within {LITTLE}" if _differ_by_little(evidence, same, base) else "")
+        )
     parts += [_opens(evidence, what, open_ones) for what in ("CPU", "memory")]
     text = f"stay with {base}: {'; '.join(filter(None, parts))}."
     if open_ones:
         return _undecided(f"{text} {evidence.remedy}")
     kind, title = ("undecided", "No difference") if same else ("choice", "Choice")
     return Sentence(kind, title, text)
+
+
+def _differ_by_little(evidence: Evidence, names: Sequence[str], other: str) -> bool:
+    """Whether the memory of some of them is better or worse, by too little to count."""
+    ratios = [evidence.ratio(name, other, "memory") for name in names if name != other]
+    told = (Outcome.BETTER, Outcome.WORSE)
+    return any(one is not None and not one.matters and one.outcome() in told for one in ratios)
+
+
+def _is_leaner_by_little(evidence: Evidence, name: str) -> bool:
+    """Whether somebody is leaner than `name`, by too little to count."""
+    ratios = [evidence.ratio(one, name, "memory") for one in evidence.candidates if one != name]
+    return any(
+        one is not None and not one.matters and one.outcome() is Outcome.BETTER for one in ratios
+    )
 
 
 def _is_are(names: Sequence[str]) -> str:
@@ -453,12 +543,15 @@ def _take(evidence: Evidence, both: Sequence[str]) -> list[Sentence]:
     certain = [name for name in both if not _may_be(Outcome.WORSE, evidence, name)]
     chosen = least(evidence, certain or both, "CPU")
     change = f"Against {evidence.baseline}: {_both(evidence, chosen, evidence.baseline)}."
+    leaner = f"leaner by {LITTLE} or more" if _is_leaner_by_little(evidence, chosen) else "leaner"
     if certain:
-        text = f"{chosen}: nothing measured is shown to be faster, and nothing leaner. {change}"
+        text = f"{chosen}: nothing measured is shown to be faster, and nothing {leaner}. {change}"
         sentences = [Sentence("choice", "Choice", text)]
     else:
-        text = f"nothing measured is shown to be faster than {chosen}, and nothing leaner, but what"
-        text = f"{text} it costs is not decided. {change} {evidence.remedy}"
+        text = (
+            f"nothing measured is shown to be faster than {chosen}, and nothing {leaner}, but what "
+            f"it costs is not decided. {change} {evidence.remedy}"
+        )
         sentences = [_undecided(text)]
     equals = [name for name in both if name != chosen]
     if equals:
@@ -524,7 +617,7 @@ def _refused(document: Document) -> list[Sentence]:
         elif result["status"] == "different-output":
             text = _other_output(document, name)
             sentences.append(Sentence("refused", "Not for this program", text))
-    return [*sentences, *_out_of_reach(document)]
+    return [*sentences, *_out_of_reach(document), *_reach_unknown(document)]
 
 
 def _other_output(document: Document, name: str) -> str:
@@ -565,6 +658,12 @@ def _out_of_reach(document: Document) -> list[Sentence]:
     ]
 
 
+def _reach_unknown(document: Document) -> list[Sentence]:
+    unknown = _of_unknown_reach(document)
+    said = dict.fromkeys(_nobody_knows(_as_unknown_as(name, unknown), unknown) for name in unknown)
+    return [Sentence("refused", "Reach unknown", text) for text in said]
+
+
 # what the heaps' own accounts show
 
 
@@ -578,7 +677,21 @@ def _findings(document: Document) -> list[Sentence]:
     others = [sentence for find in finders for sentence in find(freed)]
     # What a server holds when it is stopped is its data.
     held = [] if document.get("server") else _never_freed(accounts, document.get("sites"))
-    return [*held, *others, *_garbage(garbage)]
+    return [*held, *others, *_garbage(garbage), *own_memory(document)]
+
+
+def own_memory(document: Document) -> list[Sentence]:
+    """What the program maps without malloc, which no allocator changes."""
+    row = _main_row(document, str(document["baseline"]))
+    share = served.malloc_share(document["results"], row["command"]) if row else None
+    own = served.own_bytes(document["results"], row["command"]) if row else 0
+    if row is None or share is None or share >= NOTED_SHARE or own < NOTICEABLE_BYTES:
+        return []
+    text = (
+        f"malloc was asked for {_part(share)} of {row['command']}'s memory; the rest is mapped by "
+        "the program itself, and is the same under every allocator."
+    )
+    return [Sentence("note", "Memory of its own", text)]
 
 
 def _never_freed(accounts: Mapping[str, Any], sites: Mapping[str, Any] | None) -> list[Sentence]:
@@ -615,35 +728,55 @@ def _allocated_at(sites: Mapping[str, Any] | None) -> str:
     return f" Of these, {enumerate_names(named)}." if named else ""
 
 
-def _excess(heap: Mapping[str, Any]) -> float:
-    return float((heap["mapped_peak_bytes"] or 0) - (heap["requested_peak_bytes"] or 0))
+MAPPED, RESIDENT = "mapped_peak_bytes", "resident_peak_bytes"
+
+
+def _excess(heap: Mapping[str, Any], held: str) -> float:
+    """What the heap held at most beyond what was asked for. held: MAPPED or RESIDENT."""
+    return float((heap.get(held) or 0) - (heap["requested_peak_bytes"] or 0))
 
 
 def _is_rounding(heap: Mapping[str, Any]) -> bool:
     """Rounding is the better half of what the heap holds beyond what was asked for."""
-    return bool(heap["waste"]) and heap["waste"]["rounding"] > _excess(heap) / 2
+    return bool(heap["waste"]) and heap["waste"]["rounding"] > _excess(heap, RESIDENT) / 2
+
+
+def _frees_much(heap: Mapping[str, Any]) -> bool:
+    """So that what was freed could have served again. A realloc may move its block."""
+    calls = heap.get("calls") or {}
+    moves = calls.get("realloc", 0)
+    blocks = moves + sum(calls.get(name, 0) for name in ("malloc", "calloc", "aligned"))
+    frees = moves + calls.get("free", 0)
+    return bool(frees >= max(MANY_FREES, FREED_SHARE * blocks))
+
+
+def _is_fragmented(heap: Mapping[str, Any]) -> bool:
+    """In memory that the machine has to find: addresses that were never touched cost nothing."""
+    asked = heap["requested_peak_bytes"]
+    return bool(
+        heap["fragmentation"] is not None
+        and (heap.get(RESIDENT) or 0) >= FRAGMENTED * asked
+        and _excess(heap, RESIDENT) >= PIECES_BYTES
+        and _frees_much(heap)
+        and not _is_rounding(heap)
+    )
 
 
 def _fragmented(accounts: Mapping[str, Any]) -> list[Sentence]:
-    fragmented = {
-        name: heap
-        for name, heap in accounts.items()
-        if (heap["fragmentation"] or 0) >= FRAGMENTED
-        and _excess(heap) >= PIECES_BYTES
-        and not _is_rounding(heap)
-    }
+    fragmented = {name: heap for name, heap in accounts.items() if _is_fragmented(heap)}
     if not fragmented:
         return []
     grown = [
-        f"to {format_bytes(heap['mapped_peak_bytes'])} under {name}, {heap['fragmentation']:.1f} "
-        f"times as much{_made_of(heap)}"
+        f"{format_bytes(heap[RESIDENT])} of memory under {name}, "
+        f"{heap[RESIDENT] / heap['requested_peak_bytes']:.1f} times as much{_made_of(heap)}"
         for name, heap in fragmented.items()
     ]
     asked = min(heap["requested_peak_bytes"] for heap in fragmented.values())
+    least_bad = min(fragmented, key=lambda name: _excess(fragmented[name], RESIDENT))
     text = (
-        f"the program asked for {format_bytes(asked)} at most, but the heap grew "
+        f"the program asked for {format_bytes(asked)} at most, but the heap held "
         f"{enumerate_names(grown)}. What was freed could not serve what was asked for next."
-        f"{_better_heap(min(fragmented, key=lambda name: _excess(fragmented[name])), accounts)}"
+        f"{_better_heap(least_bad, accounts, RESIDENT)}"
     )
     return [Sentence("finding", "Fragmentation", text)]
 
@@ -660,7 +793,7 @@ def _garbage(accounts: Mapping[str, Any]) -> list[Sentence]:
         )
         for name, heap in accounts.items()
         if (heap["fragmentation"] or 0) >= FRAGMENTED
-        and _excess(heap) >= PIECES_BYTES
+        and _excess(heap, MAPPED) >= PIECES_BYTES
         and heap.get("collector")
     ]
 
@@ -670,18 +803,17 @@ def _made_of(heap: Mapping[str, Any]) -> str:
     waste = heap["waste"] or {}
     known = ((waste[kind] or 0, words) for kind, words in WASTE_WORDS.items() if kind in waste)
     kinds = sorted(known, reverse=True)
-    named = [f"{format_bytes(size)} {words}" for size, words in kinds if size * 10 > _excess(heap)]
+    least = _excess(heap, RESIDENT) / 10
+    named = [f"{format_bytes(size)} {words}" for size, words in kinds if size > least]
     return f" (when it asked for most: {', '.join(named[:3])})" if named else ""
 
 
-def _better_heap(name: str, accounts: Mapping[str, Any]) -> str:
+def _better_heap(name: str, accounts: Mapping[str, Any], held: str) -> str:
     others = {
-        other: heap["mapped_peak_bytes"]
-        for other, heap in accounts.items()
-        if other != name and heap["mapped_peak_bytes"]
+        other: heap[held] for other, heap in accounts.items() if other != name and heap.get(held)
     }
     leanest = min(others, key=lambda other: float(others[other]), default=None)
-    if leanest is None or others[leanest] > 0.8 * accounts[name]["mapped_peak_bytes"]:
+    if leanest is None or others[leanest] > 0.8 * accounts[name][held]:
         return ""
     return f" {leanest} did with {format_bytes(others[leanest])}."
 
@@ -699,7 +831,7 @@ def _rounded_up(accounts: Mapping[str, Any]) -> list[Sentence]:
                 f"{name} rounds sizes up. When the program asked for most, "
                 f"{format_bytes(waste['rounding'])} of the heap's {format_bytes(mapped)} "
                 f"({100 * share:.0f}%) were slack inside blocks, for which nobody had asked."
-                f"{_better_heap(name, accounts)}"
+                f"{_better_heap(name, accounts, MAPPED)}"
             )
             sentences.append(Sentence("finding", "Rounding", text))
     return sentences
@@ -708,25 +840,40 @@ def _rounded_up(accounts: Mapping[str, Any]) -> list[Sentence]:
 # how far the figures reach
 
 
+def load_limits(document: Document, when: str = "the rounds ran") -> list[Sentence]:
+    """What others did to the figures. A document of before does not say."""
+    others = document.get("others_cpus")
+    if "others_cpus" not in document or not measured(document):
+        return []
+    if others is None:
+        text = (
+            f"how much other programs used the processors while {when} is not known, for "
+            "/proc/stat cannot be read. On a loaded machine intervals are wide, and wall times are "
+            "partly others'."
+        )
+        return [Sentence("note", "Load unknown", text)]
+    if others < LOADED_CPUS:
+        return []
+    rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
+    remedies = ["--duet"] if may_be_duet(document) else []
+    if not document.get("until"):
+        remedies += [f"--rounds {rounds}"]
+        remedies += [] if is_of_suite(document) else ["--until 2%"]
+    more = f", or try {', '.join(remedies)}" if remedies else ""
+    wall = "" if is_duet(document) else " and wall times theirs"
+    text = (
+        f"other programs used {others:.1f} of {document['machine']['cpus']} processors while "
+        f"{when}, which makes intervals wide{wall}. Measure on a quiet machine{more}."
+    )
+    return [Sentence("note", "Loaded", text)]
+
+
 def _limits(document: Document) -> list[Sentence]:
     sentences = []
     if document["incomplete"] and measured(document):
         text = f"{document['incomplete']}; the figures are of the rounds before that."
         sentences.append(Sentence("note", "Incomplete", text))
-    others = document.get("others_cpus")
-    if others is not None and others >= LOADED_CPUS:
-        rounds = max(JUDGED_ROUNDS, 2 * document["rounds"])
-        remedies = ["--duet"] if may_be_duet(document) else []
-        if not document.get("until"):
-            remedies += [f"--rounds {rounds}"]
-            remedies += [] if is_of_suite(document) else ["--until 2%"]
-        more = f", or try {', '.join(remedies)}" if remedies else ""
-        wall = "" if is_duet(document) else " and wall times theirs"
-        text = (
-            f"other programs used {others:.1f} of {document['machine']['cpus']} processors while "
-            f"the rounds ran, which makes intervals wide{wall}. Measure on a quiet machine{more}."
-        )
-        sentences.append(Sentence("note", "Loaded", text))
+    sentences += load_limits(document)
     until = document.get("until")
     if until is not None and not until["reached"]:
         text = (

@@ -55,9 +55,16 @@ def account(
                 "processes": 0,
                 "cpu_seconds": 0.0,
                 "allocations": None,
+                "heap_bytes": None,
+                "own_bytes": None,
+                "malloc_share": None,
             },
         )
         row["processes"] += 1
+        if process.anonymous_bytes:
+            own = process.anonymous_bytes - process.heap_bytes
+            row["heap_bytes"] = (row["heap_bytes"] or 0) + process.heap_bytes
+            row["own_bytes"] = (row["own_bytes"] or 0) + own
         row["cpu_seconds"] += _cpu_seconds(process, window)
         if serving.allocations is not None:
             row["allocations"] = (row["allocations"] or 0) + serving.allocations
@@ -82,9 +89,83 @@ def _cpu_seconds(process: Process, window: Window | None) -> float:
     return window.cpu_seconds(process.pid, process.cpu_seconds, process.ended)
 
 
+def account_by_reports(
+    reports: Sequence[Mapping[str, Any]], allocator: Allocator, processes: int | None
+) -> dict[str, Any] | None:
+    """The same where nobody could look, from the reports that our library wrote at the end of each
+    process. They prove who served when there is one of every process, each with allocations; None
+    when they prove nothing. processes: how many there were, as far as that is known."""
+    if processes is None or len({report["pid"] for report in reports}) < processes:
+        return None
+    rows = []
+    for report in reports:
+        serving = Serving(_reported(report), None, int(report["total"]["blocks"]))
+        known = {allocator.name, os.path.realpath(allocator.library or "").rpartition("/")[2]}
+        if serving.allocator.partition(":")[0] not in known or not serving.allocations:
+            return None
+        rows.append(Process(report["pid"], report["command"], 0.0, serving))
+    found = account(rows, allocator)
+    if found is not None:
+        for row in found["rows"]:
+            row["in_reach"] = True
+        found |= {"in_reach": True, "cpu_share": None}
+    return found
+
+
+def _reported(report: Mapping[str, Any]) -> str:
+    preset = "" if report["preset"] == "default" else f":{report['preset']}"
+    return f"{report['allocator']}{preset}"
+
+
+def note_share(served: dict[str, Any] | None, heap: Mapping[str, Any] | None) -> None:
+    """Of each row: how much of its processes' memory malloc was asked for ("malloc_share"). What
+    the program maps itself is weighed at its end, what it asks of malloc is known at its most; of
+    several processes the heaps are weighed as well."""
+    for row in served["rows"] if served is not None else ():
+        asked, own = row["heap_bytes"], row["own_bytes"]
+        if asked is None:
+            continue
+        if heap is not None and row["processes"] == 1 and heap["command"] == row["command"]:
+            asked = heap["requested_peak_bytes"]
+        row["malloc_share"] = asked / (asked + own) if asked + own else None
+
+
+def malloc_share(results: Sequence[Mapping[str, Any]], command: str) -> float | None:
+    """By the most cautious account; None where nobody weighed it."""
+    return max(_of_main_rows(results, command, "malloc_share"), default=None)
+
+
+def own_bytes(results: Sequence[Mapping[str, Any]], command: str) -> float:
+    """What the command maps itself, by the most cautious account."""
+    return min(_of_main_rows(results, command, "own_bytes"), default=0)
+
+
+def _of_main_rows(results: Sequence[Mapping[str, Any]], command: str, key: str) -> list[float]:
+    rows = [row for one in results for row in (one.get("served") or {"rows": ()})["rows"][:1]]
+    found = [row.get(key) for row in rows if row["command"] == command]
+    return [value for value in found if value is not None]
+
+
 def is_out_of_reach(served: Mapping[str, Any] | None) -> bool:
     """Known to be."""
     return served is not None and served["in_reach"] is False
+
+
+def is_unknown(served: Mapping[str, Any] | None) -> bool:
+    """Whether the process that used most CPU may have been anybody's."""
+    return served is None or served["in_reach"] is None
+
+
+def why_unknown(result: Mapping[str, Any]) -> str:
+    """Why it is not known who served a result's program, and what to do where that is known."""
+    missing = result.get("served_missing")
+    if missing:
+        return str(missing)
+    row = result["served"]["rows"][0] if result.get("served") else None
+    if row is None:
+        return "for nobody looked"
+    unseen = UNSEEN.get(row.get("unseen") or "", "its loader could not be followed")
+    return f"for of {row['command']}, which used most CPU, {unseen}"
 
 
 def who(row: Mapping[str, Any]) -> str:
@@ -148,7 +229,7 @@ def notes(results: Sequence[Mapping[str, Any]]) -> list[str]:
         elif named := strangers_of(one["served"]):
             strangers.setdefault(named, []).append(one)
     for named, those in strangers.items():
-        shares = [one["served"]["cpu_share"] for one in those]
+        shares = [one["served"].get("cpu_share") for one in those]
         most = max((share for share in shares if share is not None), default=None)
         line = f"{enumerate_names([one['spec'] for one in those])} did not serve {named}"
         if most is not None:

@@ -7,16 +7,16 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...output.page import SERIES, Figure, Section, Table, axis, colour, layout, plain
 from ...output.plots import legend
-from ...output.units import MEBIBYTE, format_bytes, format_count, format_seconds
+from ...output.units import MEBIBYTE, format_bytes, format_count, format_figure, format_seconds
 from ..server.run import METRIC
-from .servers import format_figure, title_of
+from .servers import title_of
 
 Document = Mapping[str, Any]
 Quantity = tuple[str, str, Callable[[float], str]]
 
 
 def format_request_time(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g} µs"
+    return f"{format_figure(1e6 * seconds)} µs"
 
 
 def _seconds(value: float) -> str:

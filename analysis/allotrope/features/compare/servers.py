@@ -5,7 +5,7 @@ per request, the load's own figures, and memory over time."""
 import dataclasses
 from typing import Any
 
-from ...output.units import format_bytes, format_ratio, format_seconds
+from ...output.units import format_bytes, format_figure, format_ratio, format_seconds
 from ...statistics.intervals import LEAST_JUDGED_ROUNDS, ORDER_STATISTIC, Summary, interval_rank
 from ..server.metrics import REQUESTS, THROUGHPUT, Metric
 from ..server.plan import divide_processors
@@ -17,8 +17,8 @@ from .measure import Comparison, Contender
 
 CPU, PER_REQUEST = "cpu_seconds", "cpu_per_request_seconds"
 HEAP_PEAK = (
-    "heap peak: what the heap took from the system, its own tables included, without what is "
-    "mapped ahead and untouched"
+    "heap peak: the most addresses that the heap had from the system, whether the program touched "
+    "them or not, its own tables included, without what is mapped ahead of its blocks"
 )
 # As output.py's, for the columns below.
 LEAST_WANTED = (9, 8, 7, 6, 4, 1, 5, 3)
@@ -86,10 +86,6 @@ def server_result(comparison: Comparison, contender: Contender) -> dict[str, Any
 # The table
 
 
-def format_figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def title_of(metric: str) -> str:
     """With its unit, where it is known: what is called p99_us has it in its name."""
     return f"{metric}/s" if metric == THROUGHPUT else metric
@@ -137,7 +133,7 @@ def _row(
     heap = contender.heap and contender.heap["mapped_peak_bytes"]
     cells = [contender.allocator.spec, "–", "–", verdict_cell(comparison, contender, cpu, peak)]
     if cpu is not None:
-        scaled = f"{1e6 * cpu.median:.4g}"
+        scaled = format_figure(1e6 * cpu.median)
         cells[1] = scaled if quantity == PER_REQUEST else format_seconds(cpu.median)
         cells[2] = "baseline" if contender is comparison.baseline else _interval(cpu)
     if rate is not None:

@@ -112,7 +112,7 @@ def read_metrics(output: str, wanted: Sequence[Metric]) -> tuple[dict[str, float
 def _find(one: Metric, output: str) -> float:
     found = [match for match in re.finditer(one.expression, output) if match[1]]
     if not found:
-        raise LookupError(f"'{one.expression}' matches nothing of what the load printed")
+        raise LookupError(f"'{one.expression}' matches nothing")
     figures = [_number(one, match[1]) for match in found]
     if one.averaged:
         return statistics.harmonic_mean(figures)
@@ -124,7 +124,9 @@ def _number(one: Metric, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise LookupError(f"'{one.expression}' finds '{text}', which is no number") from None
+        raise LookupError(
+            f"'{one.expression}' finds '{text}' in its first group, which is no number"
+        ) from None
 
 
 def _own_load(output: str) -> tuple[dict[str, float], list[Metric]] | None:

@@ -277,7 +277,7 @@ def _is_ready(plan: ServerPlan, place: Place, around: Surroundings) -> tuple[boo
         return answers(place.port), f"no connection to port {place.port}"
     said = _shell(plan.ready, place, around, plan.ready_timeout)
     if said.run.timed_out:
-        return False, f"it takes longer than {plan.ready_timeout:g} s"
+        return False, f"takes longer than {plan.ready_timeout:g} s"
     return said.succeeded, said.ending()
 
 
@@ -331,7 +331,9 @@ def _load(plan: ServerPlan, place: Place, around: Surroundings, server: Running)
         figures, known = read_metrics(said.output, plan.metrics)
     except LookupError as error:
         shown = last_line(said.output)
-        raise ServerFailed(f"--metric: {error.args[0]}, which ends with '{shown[:200]}'") from None
+        raise ServerFailed(
+            f"--metric: {error.args[0]}; what the load printed ends with '{shown[:200]}'"
+        ) from None
     used = after.since(before)
     usage = {
         key: getattr(used, key)

@@ -20,8 +20,16 @@ from ...statistics.verdicts import THRESHOLD, Outcome, judge, tells_chance
 from ...system import capabilities
 from ...system.machine import machine_facts
 from ..compare.output import as_document
-from ..compare.recommendation import Ratio, by_the_clock, choose, memory_quantity, percent
-from ..compare.served import stranger
+from ..compare.recommendation import (
+    Ratio,
+    by_the_clock,
+    choose,
+    load_limits,
+    memory_quantity,
+    own_memory,
+    percent,
+)
+from ..compare.served import cell, notes, stranger
 from .measure import SuiteRun
 
 SCHEMA = "allotrope.suite/1"
@@ -269,6 +277,8 @@ def recommend_suite(document: Document) -> list[Sentence]:
         *_choice(document, evidence),
         *_refused(document),
         *_left_out(document),
+        *_served(document),
+        *_loaded(document),
         *_machines(document),
     ]
 
@@ -349,6 +359,32 @@ def _left_out(document: Document) -> list[Sentence]:
     return sentences
 
 
+def _served(document: Document) -> list[Sentence]:
+    """Whose malloc the programs used, where it is not the allocator's in every process, and who
+    they were."""
+    sentences = []
+    for entry in document["programs"]:
+        comparison = entry["comparison"]
+        known = [one for one in comparison["results"] if "served" in one] if comparison else []
+        said = notes(known)
+        said += [one.text for one in own_memory(comparison)] if known else []
+        if said:
+            text = f"{name_of(entry)}: {' '.join(said)}"
+            sentences.append(Sentence("note", "Who served", text))
+    return sentences
+
+
+def _loaded(document: Document) -> list[Sentence]:
+    """Of the program that was measured under the greatest load."""
+    known = [entry for entry in document["programs"] if entry["comparison"]]
+    if not known:
+        return []
+    worst = max(known, key=lambda one: one["comparison"].get("others_cpus") or 0)
+    others = ", more than for any other program" if len(known) > 1 else ""
+    comparison = worst["comparison"] | {"of_suite": True}
+    return load_limits(comparison, f"the rounds of {name_of(worst)} ran{others}")
+
+
 def _machines(document: Document) -> list[Sentence]:
     """A ratio is of one machine; a mean over unlike machines would be of no machine."""
     found = kinds(document)
@@ -423,6 +459,17 @@ def program_rows(document: Document, quantity: str) -> list[list[str]]:
     for name, of_program in (document.get("pooled") or {}).items():
         cells = [_pooled_cell(of_program[spec][quantity]) for spec in specs]
         rows.append([f"{name} ({replicate(document)} machines)", *cells])
+    return rows
+
+
+def served_rows(document: Document) -> list[list[str]]:
+    """Whose malloc the command with most CPU used, header first; no more where nobody knows."""
+    rows = [["program", *(allocator["spec"] for allocator in document["allocators"])]]
+    for entry in document["programs"]:
+        comparison = entry["comparison"]
+        if comparison is not None and any(one.get("served") for one in comparison["results"]):
+            cells = [cell(one.get("served")) for one in comparison["results"]]
+            rows.append([name_of(entry), *cells])
     return rows
 
 
