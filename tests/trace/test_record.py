@@ -560,7 +560,8 @@ def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(consumer, signal.SIGKILL)
         status = process.wait(HANG)
-        while recorders_of(process) and time.monotonic() < start + HANG:
+        latest = time.monotonic() + HANG
+        while recorders_of(process) and time.monotonic() < latest:
             time.sleep(0.01)
         assert recorders_of(process) == []
         for trace in tmp_path.glob("run*.alt"):
