@@ -57,7 +57,8 @@ def entry(name: str, host: str, ratio: float, kernel: str = "6.1", status: str =
         figures = vars(summarize([factor] * ROUNDS, base)) | {"verdict": None}
         quantities = ("cpu_seconds", "wall_seconds", "minor_faults", "peak_rss_bytes")
         own = {"spec": spec, "status": "ok" if spec == "glibc" else status}
-        return own | dict.fromkeys(quantities, figures) | {"tree_peak_bytes": None, "served": None}
+        unknown = dict.fromkeys(("tree_peak_bytes", "served", "served_missing"))
+        return own | dict.fromkeys(quantities, figures) | unknown
 
     comparison = {
         "machine": {"cpu": "Z80", "kernel": kernel},
