@@ -12,9 +12,8 @@
 #include <sys/syscall.h>
 
 #include "tests/shim/reports/report_file.h"
+#include "tests/unit/own_directory.h"
 #include "vm/pages.h"
-
-static char directory[] = "/tmp/allotrope-test-XXXXXX";
 
 static const struct allocator allocator = {.name = "first", .preset = "old"};
 static const struct configuration configuration = {.allocator = &allocator};
@@ -292,24 +291,6 @@ static void test_a_failure_is_one_line(void **state)
         assert_memory_equal(line - strlen(ends[i]), ends[i], strlen(ends[i]));
     }
     assert_string_equal(line, "");
-}
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    DIR *files = opendir(directory);
-    const struct dirent *file;
-    while (files && (file = readdir(files)))
-        unlink(in_directory(file->d_name));
-    if (files)
-        closedir(files);
-    return rmdir(directory);
 }
 
 int main(void)

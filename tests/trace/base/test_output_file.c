@@ -4,7 +4,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/own_directory.h"
 #include "trace/base/output_file.h"
-
-static char directory[] = "/tmp/allotrope-test-XXXXXX";
 
 /* A path in the test's directory, in storage of its own until the next call but one. */
 static const char *at(const char *name)
@@ -171,24 +169,6 @@ static void test_a_folder_that_takes_no_other_file_is_no_obstacle(void **state)
         skip();
     assert_int_equal(ending.exit_status, 0);
     assert_string_equal(text_of("mine"), "new");
-}
-
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    DIR *files = opendir(directory);
-    const struct dirent *file;
-    while (files && (file = readdir(files)))
-        unlink(at(file->d_name));
-    if (files)
-        closedir(files);
-    return rmdir(directory);
 }
 
 int main(void)
