@@ -577,6 +577,36 @@ def test_consumers_killed_at_random_times(tmp_path: Path) -> None:
         result.unlink(missing_ok=True)
 
 
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:  # it is gone
+        return []
+
+
+def test_a_recorder_killed_while_it_starts_its_consumer_leaves_nobody(tmp_path: Path) -> None:
+    """One that hung in such a moment was one of several hundred killed at random times."""
+    line = [RECORDER, "-o", tmp_path / "run-%p.alt", "-t", TOOLS, "--", "true"]
+    killed = 0
+    for _ in range(12):
+        process = subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True)
+        recorders: list[int] = []
+        while not recorders and process.poll() is None:
+            recorders = [child for child in children_of(process.pid) if children_of(child)]
+        for recorder in recorders:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(recorder, signal.SIGKILL)
+                killed += 1
+        process.wait(HANG)
+        await_that(lambda: recorders_of(process) == [])
+        left = recorders_of(process)
+        for hung in left:
+            os.kill(hung, signal.SIGKILL)
+        assert left == []
+    if killed == 0:
+        pytest.skip("no recorder was seen in that moment")
+
+
 @pytest.mark.parametrize("program", [["sleep", "600"], [PROGRAMS / "waiting", "forever"]])
 def test_the_death_of_a_follower_ends_the_program_with_a_line(
     program: list[str | Path], tmp_path: Path

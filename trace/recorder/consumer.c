@@ -60,6 +60,14 @@ static void die_with(Int socket, Int pid)
     VG_(do_syscall)(__NR_fcntl, socket, VKI_F_SETFL, O_ASYNC_FLAG, 0, 0, 0, 0, 0);
 }
 
+/* Like fork(). Valgrind's own lets the child wait on a pipe of which it holds both ends: it would
+ * wait for ever for a parent that was killed before it wrote. */
+static Int fork_now(void)
+{
+    SysRes child = VG_(do_syscall)(__NR_clone, VKI_SIGCHLD, 0, 0, 0, 0, 0, 0, 0);
+    return sr_isError(child) ? -1 : (Int)sr_Res(child);
+}
+
 void consumer_start(Addr where)
 {
     Int ends[2], pid = VG_(getpid)(), status;
@@ -82,9 +90,9 @@ void consumer_start(Addr where)
     struct reference_ring *ring = (struct reference_ring *)sr_Res(mapped);
     ring->magic = REFERENCE_RING_MAGIC;
     ring->version = REFERENCE_RING_VERSION;
-    Int child = VG_(fork)();
+    Int child = fork_now();
     if (child == 0) {
-        if (VG_(fork)() == 0) {
+        if (fork_now() == 0) {
             VG_(close)(ends[0]);
             become_consumer(ring_fd, ends[1], pid);
         }
