@@ -26,6 +26,7 @@ from allotrope.features.compare.output import SCHEMA
 from allotrope.statistics.intervals import Estimate
 from allotrope.system.errors import UserError
 from conftest import Command
+from under import OWN_MALLOC
 
 
 def quantity(median: float, ratio: tuple[float, float, float]) -> dict[str, Any]:
@@ -286,6 +287,32 @@ class TestBuilds:
         assert found["baseline"] == "old"
         assert [one["spec"] for one in found["results"]] == ["old", "new"]
         assert [one["status"] for one in found["results"]] == ["ok", "ok"]
+
+    def test_builds_with_a_malloc_of_their_own_are_judged(
+        self, real: Command, tmp_path: Path
+    ) -> None:
+        """What differs is the build, whoever serves it."""
+        work = "int main(void) { for (volatile long i = 0; i < WORK; i++) ; return !malloc(9); }"
+        (tmp_path / "work.c").write_text(OWN_MALLOC + work)
+        compiler = os.environ.get("CC", "cc").split()
+        builds = []
+        for name, work in (("old", "10000000"), ("new", "100000000")):
+            line = [*compiler, f"-DWORK={work}", "-o", str(tmp_path / name)]
+            subprocess.run([*line, str(tmp_path / "work.c")], check=True)
+            builds.append(f"--build={name}={tmp_path / name}")
+        file = tmp_path / "result.json"
+        options = ["--rounds=9", "--warmup=0", f"--json={file}", "--markdown=-"]
+        done = real.run("compare", *builds, *options, "--", "{build}")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(file.read_text())
+        assert [one["status"] for one in found["results"]] == ["ok", "ok"]
+        assert found["results"][1]["cpu_seconds"]["verdict"] == "worse"
+        assert "**Choice:** stay with old" in done.stdout
+        assert "In new glibc did not serve new (it has a malloc of its own)" in done.stdout
+        options = ["-a", "glibc", "-a", "blocks", "--rounds=9", "--fail-if=any.cpu > 9"]
+        done = real.run("compare", *builds, *options, "--", "{build}")
+        assert done.returncode == 3, "a condition on figures without a verdict"
+        assert "To compare the builds as they are, give no -a" in " ".join(done.stdout.split())
 
     def test_under_several_allocators(self, real: Command, programs: list[str]) -> None:
         builds = [f"--build=old={programs[0]}", f"--build=new={programs[0]}"]

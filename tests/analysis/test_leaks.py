@@ -4,6 +4,7 @@ what is still reachable is none."""
 
 import gzip
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Sequence
 
 import pytest
 from conftest import Command
-from under import HANG, LIBRARY, plain_environment
+from under import HANG, LIBRARY, OWN_MALLOC, plain_environment
 
 from allotrope.features.leaks.ask import PUBLISHED, REPORT, need_reporter
 
@@ -620,3 +621,19 @@ int main(void)
     document = report(real, tmp_path, [build(tmp_path, source)])
     assert document["processes"] == 2
     assert document["direct"] == {"blocks": 3, "bytes": 5200}  # the child has the parent's, too
+
+
+def test_of_what_another_malloc_served_nothing_is_said(real: Command, tmp_path: Path) -> None:
+    """Of such a program it was said that it had no leaks."""
+    (tmp_path / "own.c").write_text(OWN_MALLOC + "int main(void) { return !malloc(100); }")
+    own = str(tmp_path / "own")
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-o", own, str(tmp_path / "own.c")], check=True)
+    done = real.run("leaks", "--", own)
+    assert done.returncode == 1 and "no leaks" not in done.stderr
+    assert "gc served no allocation of the command, so nothing is known" in done.stderr
+    document = report(real, tmp_path, ["sh", "-c", f"{own}; ls / >/dev/null"])
+    assert document["not_served"] == ["own"] and document["processes"] == 2
+    headline, *notes = document["words"]
+    assert headline.startswith(f"no leaks among {document['allocations']} allocations of 2 proc")
+    assert any("gc served nothing of own; what was lost there is not known" in n for n in notes)

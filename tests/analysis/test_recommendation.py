@@ -489,6 +489,7 @@ class TestUnknownReach:
         assert case.headline().text.startswith("b: ")
         assert case.said("Reach unknown").startswith("who served the program under a is not known")
         assert "for the kernel allows no ptrace" in case.said("Reach unknown")
+        assert "Allow ptrace" in case.said("Reach unknown")
 
 
 def served_little(share: float | None, allocations: int, cpu: float = 1) -> dict[str, Any]:
@@ -530,6 +531,15 @@ class TestServedLittle:
     def test_more_than_that_does(self, share: float | None, count: int) -> None:
         case = self.case((None, count), (share, count))
         assert case.headline().title == "Choice"
+
+    def test_builds_differ_where_no_allocator_can(self) -> None:
+        case = Case()
+        case.entries.clear()
+        for name, cpu in (("glibc", 1.0), ("new", 0.5)):
+            build = {"build": f"./{name}", "allocator": "glibc", "preset": None, "options": {}}
+            case.add(name, cpu, **build, **served_little(0.01, 17))
+        assert case.headline().text.startswith("new: ")
+        assert case.said("Memory of its own") == ""
 
     def test_memory_of_the_programs_own_is_told(self) -> None:
         said = self.case((None, 50_000), (0.3, 50_000)).said("Memory of its own")

@@ -18,7 +18,7 @@ from allotrope.system.launch import Launch, launch
 from allotrope.system.process_tree import TreeUsage, Window
 from allotrope.system.serving import Process, Serving, Watcher, first_link, look
 from conftest import Command
-from under import BUILD, HANG, await_that
+from under import BUILD, HANG, OWN_MALLOC, await_that
 
 LIBRARY = BUILD / ".libs" / "liballotrope.so"
 # Holds on to 1000 blocks for a moment.
@@ -52,26 +52,6 @@ int main(void)
     memset(mine, 1, 3 * SIZE);
     memset(block, 1, SIZE);
     return ((volatile char *)mine)[SIZE] == ((volatile char *)block)[9] ? 0 : 1;
-}
-"""
-# A malloc of the program's own, which no preloaded library comes before.
-OWN_MALLOC = """
-#include <stddef.h>
-static char room[1 << 22];
-static size_t used;
-void *malloc(size_t size)
-{
-    used += (size + 15) / 16 * 16 + 16;
-    return used < sizeof room ? room + used - (size + 15) / 16 * 16 : NULL;
-}
-void free(void *block) { (void)block; }
-void *calloc(size_t count, size_t size) { return malloc(count * size); }
-void *realloc(void *block, size_t size)
-{
-    char *to = malloc(size);
-    for (size_t i = 0; block && to && i < size; i++)
-        to[i] = ((char *)block)[i];
-    return to;
 }
 """
 # As tcmalloc: its malloc_usable_size makes an object of C++ at the first call, by whichever

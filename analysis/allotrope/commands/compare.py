@@ -327,7 +327,9 @@ def compare_command(plan: Plan, witness: bool, files: Files, gate: Sequence[Cond
         },
         lambda: show_results(terminal(stderr=outputs.takes_stdout), comparison, document, gate),
     )
-    return exit_status(comparison) or gate_status(judge(gate, document))
+    if comparison.interrupted:
+        return 128 + signal.SIGINT
+    return gate_status(judge(gate, document)) or exit_status(comparison)
 
 
 def gate_status(judgements: Sequence[Judgement]) -> int:
@@ -681,9 +683,7 @@ def show_results(
 
 def exit_status(comparison: Comparison) -> int:
     """0: all ran alike; 1: an allocator failed, changed the output, did not serve the program, or
-    rounds are missing; 130: interrupted."""
-    if comparison.interrupted:
-        return 128 + signal.SIGINT
+    rounds are missing."""
     statuses = {comparison.status(contender) for contender in comparison.contenders}
     wrong = statuses & compare_output.WRONG or comparison.incomplete is not None
     return 1 if wrong else 0

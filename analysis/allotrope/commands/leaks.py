@@ -127,6 +127,12 @@ def at_the_end(chosen: Allocator, frames: int, command: tuple[str, ...]) -> tupl
             f"not by one that ends by a signal, _exit or exec (it {ending(status)})",
             status or 1,
         )
+    if found.allocations == 0:
+        raise UserError(
+            f"{command[0]}: {chosen.spec} served no allocation of the command, so nothing is known "
+            "of its leaks; it has a malloc of its own, or is linked statically",
+            status or 1,
+        )
     return found, status
 
 

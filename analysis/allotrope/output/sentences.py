@@ -27,6 +27,11 @@ def enumerate_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def is_little(one: float, other: float) -> bool:
+    """Whether two amounts of memory, medians, differ by too little to count in a choice."""
+    return abs(one - other) < NOTICEABLE_BYTES
+
+
 def counted(count: int, noun: str) -> str:
     """1 round, 2 rounds."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

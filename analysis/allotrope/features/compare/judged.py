@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The verdict of one contender in one quantity."""
 
-from ...output.sentences import NOTICEABLE_BYTES
+from typing import Sequence
+
+from ...output.sentences import NOTICEABLE_BYTES, is_little
 from ...output.units import format_bytes
 from ...statistics.intervals import ORDER_STATISTIC, Summary
 from ...statistics.verdicts import Outcome, judge
@@ -21,13 +23,13 @@ def verdict_of(
     return judge(ratio, comparison.plan.threshold, more_is_better)
 
 
-def verdict_cell(
-    comparison: Comparison, contender: Contender, cpu: Summary | None, memory: Summary | None
-) -> str:
-    """For a table: on CPU, and on memory, where a difference of little is said to be little."""
+def verdict_cell(comparison: Comparison, contender: Contender, quantities: Sequence[str]) -> str:
+    """For a table: on CPU and memory, whose quantities these are. A difference of little memory is
+    said to be little."""
+    cpu, memory = (comparison.summary(contender, quantity) for quantity in quantities)
     words = [verdict_of(comparison, contender, one) or "–" for one in (cpu, memory) if one]
-    if memory and words[-1] in (Outcome.BETTER, Outcome.WORSE) and memory.ratio:
-        difference = abs(memory.median - memory.median / memory.ratio)
-        if difference < NOTICEABLE_BYTES:
+    base = comparison.summary(comparison.baseline, quantities[1])
+    if memory and base and words[-1] in (Outcome.BETTER, Outcome.WORSE):
+        if is_little(memory.median, base.median):
             words[-1] += f" by less than {format_bytes(NOTICEABLE_BYTES)}"
     return ", ".join(words) if any(word != "–" for word in words) else "–"

@@ -104,6 +104,7 @@ def _result(comparison: Comparison, contender: Contender) -> dict[str, Any]:
         "preset": allocator.preset,
         "options": allocator.options,
         "version": allocator.version,
+        "build": allocator.build,
         "status": comparison.status(contender),
         "failure": contender.failure and dataclasses.asdict(contender.failure),
     }
@@ -222,7 +223,7 @@ def table_rows(comparison: Comparison) -> list[list[str]]:
                 contender.allocator.spec,
                 format_seconds(cpu.median) if cpu else "–",
                 "baseline" if contender is comparison.baseline and cpu else _ratio(cpu),
-                verdict_cell(comparison, contender, cpu, peak),
+                verdict_cell(comparison, contender, ("cpu_seconds", memory)),
                 format_seconds(wall.median) if wall else "–",
                 _with_ratio(format_bytes(peak.median), peak) if peak else "–",
                 format_count(faults.median) if faults else "–",

@@ -22,6 +22,7 @@ from ...output.sentences import (
     Sentence,
     counted,
     enumerate_names,
+    is_little,
     too_few_rounds,
 )
 from ...output.units import format_bytes, format_figure, format_ratio
@@ -182,8 +183,7 @@ class ComparisonEvidence:
         ratio = summary and summary.ratio_interval()
         if ratio is None:
             return None
-        difference = abs(mine["median"] - others["median"])
-        matters = quantity != "memory" or difference >= NOTICEABLE_BYTES
+        matters = quantity != "memory" or not is_little(mine["median"], others["median"])
         return Ratio(ratio.median, ratio.low, ratio.high, matters, self.threshold)
 
     def amount(self, allocator: str, quantity: str) -> str:
@@ -291,7 +291,7 @@ def _why_undecided(document: Document, evidence: ComparisonEvidence) -> Sentence
         return _undecided(_nobody_knows(_as_unknown_as(evidence.baseline, unknown), unknown))
     unreached = _unreached(document)
     if evidence.baseline in unreached:
-        return _undecided(_without_baseline(unreached[evidence.baseline], len(evidence.candidates)))
+        return _undecided(_without_baseline(document, len(evidence.candidates)))
     if evidence.baseline not in evidence.candidates:
         return _undecided(f"the baseline {evidence.baseline} has no figures to compare with.")
     if len(evidence.candidates) == 1:
@@ -340,10 +340,16 @@ def _as_unknown_as(spec: str, unknown: Mapping[str, Mapping[str, Any]]) -> list[
 
 def _nobody_knows(names: Sequence[str], unknown: Mapping[str, Mapping[str, Any]]) -> str:
     """names: all for the same reason."""
+    why = served.why_unknown(unknown[names[0]])
+    remedy = ""
+    if why == served.NO_PTRACE:
+        remedy = (
+            " Allow ptrace (a container: --cap-add=SYS_PTRACE), or give the program alone, without "
+            "a shell: of one process its own report may tell."
+        )
     return (
-        f"who served the program under {enumerate_names(names)} is not known, "
-        f"{served.why_unknown(unknown[names[0]])}. It may have been its own malloc, so the figures "
-        "carry no verdict."
+        f"who served the program under {enumerate_names(names)} is not known, {why}. It may have "
+        f"been its own malloc, so the figures carry no verdict.{remedy}"
     )
 
 
@@ -356,9 +362,9 @@ def _main_row(document: Document, spec: str) -> Mapping[str, Any] | None:
 
 def _served_little(document: Document, spec: str) -> str:
     """That malloc does next to nothing for the program, so that no allocator can matter to it;
-    empty where it does something, or where that is not known."""
+    empty where it does something, where that is not known, and where builds differ."""
     row = _main_row(document, spec)
-    if row is None or row["allocations"] is None:
+    if row is None or row["allocations"] is None or served.are_builds(document["results"]):
         return ""
     share = served.malloc_share(document["results"], row["command"])
     count, most = row["allocations"], max(
@@ -377,9 +383,12 @@ def _part(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else "less than 1%"
 
 
-def _without_baseline(result: Mapping[str, Any], left: int) -> str:
+def _without_baseline(document: Document, left: int) -> str:
     """Why there is no verdict when the baseline did not serve the program, and what to do."""
+    result = _unreached(document)[str(document["baseline"])]
     text = f"the baseline {result['spec']} did not serve {served.stranger(result)}."
+    if left == 0 and served.are_builds(document["results"]):
+        return f"{text} No other allocator did. To compare the builds as they are, give no -a."
     if left == 0:
         return f"{text} No other allocator did, so all rows are the same program under itself."
     return f"{text} Choose what you mean to compare with by --baseline."
@@ -682,6 +691,8 @@ def _findings(document: Document) -> list[Sentence]:
 
 def own_memory(document: Document) -> list[Sentence]:
     """What the program maps without malloc, which no allocator changes."""
+    if served.are_builds(document["results"]):
+        return []
     row = _main_row(document, str(document["baseline"]))
     share = served.malloc_share(document["results"], row["command"]) if row else None
     own = served.own_bytes(document["results"], row["command"]) if row else 0

@@ -19,6 +19,7 @@ MOST_ROWS = 20
 MOST_NAMED = 4
 MOST_COUNTED = 8
 NO_ACCOUNT = "it did not serve the process that used most CPU"
+NO_PTRACE = "for the kernel allows no ptrace"
 WORDS = {"own": "its own malloc", "static": "its own (static)", "unknown": "unknown"}
 # Why nobody looked at a process when it ended.
 UNSEEN = {
@@ -229,6 +230,13 @@ def notes(results: Sequence[Mapping[str, Any]]) -> list[str]:
         elif named := strangers_of(one["served"]):
             strangers.setdefault(named, []).append(one)
     for named, those in strangers.items():
+        if are_builds_alone(results):
+            specs = enumerate_names([one["spec"] for one in those])
+            whose = those[0]["allocator"]
+            lines.append(
+                f"In {specs} {whose} did not serve {named}; builds are compared as they are."
+            )
+            continue
         shares = [one["served"].get("cpu_share") for one in those]
         most = max((share for share in shares if share is not None), default=None)
         line = f"{enumerate_names([one['spec'] for one in those])} did not serve {named}"
@@ -237,6 +245,17 @@ def notes(results: Sequence[Mapping[str, Any]]) -> list[str]:
             line += f"; what {served} used {100 * most:.0f}% of the CPU"
         lines.append(f"{line}.")
     return lines
+
+
+def are_builds_alone(results: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether builds of a program are what differs, and not the allocator."""
+    choices = [[one[key] for key in ("allocator", "preset", "options")] for one in results]
+    return are_builds(results) and all(choice == choices[0] for choice in choices)
+
+
+def are_builds(results: Sequence[Mapping[str, Any]]) -> bool:
+    """A document of before does not know its builds."""
+    return all(one.get("build") is not None for one in results)
 
 
 def strangers_of(served: Mapping[str, Any]) -> str:

@@ -131,7 +131,8 @@ def _row(
     end = comparison.summary(contender, "memory_end_bytes")
     wall = comparison.summary(contender, "wall_seconds")
     heap = contender.heap and contender.heap["mapped_peak_bytes"]
-    cells = [contender.allocator.spec, "–", "–", verdict_cell(comparison, contender, cpu, peak)]
+    verdict = verdict_cell(comparison, contender, (quantity, "tree_peak_bytes"))
+    cells = [contender.allocator.spec, "–", "–", verdict]
     if cpu is not None:
         scaled = format_figure(1e6 * cpu.median)
         cells[1] = scaled if quantity == PER_REQUEST else format_seconds(cpu.median)

@@ -42,6 +42,9 @@ class Leaks:
     unanswered: int  # of these, without a report
     mappings: Sequence[MappedFile]
     has_tool: bool  # for names
+    # That the collector served, of others nothing is known; None of a process that runs.
+    allocations: int | None
+    strangers: tuple[str, ...]  # commands of which it served none
     suppressed: Tally = Tally()
     unused_rules: tuple[str, ...] = ()
 
@@ -88,7 +91,13 @@ def with_places(documents: Sequence[dict[str, Any]]) -> Leaks:
         unknown += sum((Tally(**document["leaks"]["unknown"][kind]) for kind in KINDS), Tally())
     about = max(documents, key=lambda document: int(document["peak_bytes"]))
     unanswered = sum(not document["leaks"]["found"] for document in documents)
-    return Leaks(about, leaks, unknown, len(documents), unanswered, mappings, has_tool)
+    counts = [document["samples"] for document in documents]  # of all: nothing is sampled here
+    served = None if None in counts else sum(counts)
+    commands = (str(document["command"]) for document in documents if document["samples"] == 0)
+    strangers = tuple(dict.fromkeys(commands))
+    return Leaks(
+        *(about, leaks, unknown, len(documents), unanswered, mappings, has_tool, served, strangers)
+    )
 
 
 def _is_leaky(site: Mapping[str, Any]) -> bool:

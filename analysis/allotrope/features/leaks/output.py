@@ -5,7 +5,7 @@ from typing import Any, Mapping
 
 from ...output.files import read_json
 from ...output.pprof import Profile
-from ...output.sentences import Sentence
+from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_bytes
 from ...system.errors import UserError
 from ...system.symbols import WITHOUT_TOOL
@@ -46,7 +46,14 @@ def in_words(tally: Tally) -> str:
 def headline(found: Leaks) -> str:
     direct, indirect = found.sum("direct"), found.sum("indirect")
     if not found.leaks and not found.unknown.blocks:
-        return "no leaks: all that was not freed can be reached."
+        whose = found.about["command"]
+        if found.processes > 1:
+            whose = f"{found.processes} processes, {whose} among them"
+        served = f"what {found.about['allocator']} served of {whose}"
+        if found.allocations is not None:
+            among = counted(found.allocations, "allocation")
+            served = f"{among} of {whose}, which {found.about['allocator']} served"
+        return f"no leaks among {served}: all that was not freed can be reached."
     text = f"{in_words(direct)} leaked: not freed, and nothing reaches them"
     if indirect.blocks:
         text += f"; {in_words(indirect)} more that only leaks lead to"
@@ -94,6 +101,11 @@ def sentences(found: Leaks) -> list[Sentence]:
             f"{found.unanswered} of {found.processes} processes could make no collection, so their "
             "leaks are not known."
         )
+    if found.strangers:
+        notes.append(
+            f"{found.about['allocator']} served nothing of {enumerate_names(found.strangers)}; "
+            "what was lost there is not known."
+        )
     if found.unknown.blocks:
         notes.append(f"{found.unknown.blocks:,} leaked blocks were allocated at unknown places.")
     if found.suppressed.blocks:
@@ -118,6 +130,8 @@ def as_document(found: Leaks) -> dict[str, Any]:
         "running": bool(found.about.get("running")),
         "processes": found.processes,
         "not_known_of": found.unanswered,
+        "allocations": found.allocations,
+        "not_served": list(found.strangers),
         **{kind: vars(found.sum(kind)) for kind in KINDS},
         "suppressed": vars(found.suppressed),
         "unknown_blocks": found.unknown.blocks,
