@@ -38,6 +38,7 @@
 #include "shim/observers/timeline.h"
 #include "vm/clock.h"
 #include "vm/kernel/process.h"
+#include "vm/kernel/resident.h"
 #include "vm/deferred.h"
 #include "vm/fork_chain.h"
 #include "vm/freeze.h"
@@ -113,21 +114,30 @@ static uint32_t *slack_of(const void *block)
     return table ? &table[((uintptr_t)block - served) / BLOCK_ALIGNMENT] : NULL;
 }
 
-static void add_resident(void *sum, char *start, size_t bytes)
+static void add_resident(void *count, char *start, size_t bytes)
 {
-    *(uint64_t *)sum += pages_resident(start, bytes);
+    resident_count_add(count, start, bytes);
 }
 
 static const uint64_t UNKNOWN = UINT64_MAX;
 
-/* UNKNOWN in a sandbox, which may end the process for the question. */
-static uint64_t heap_resident(void)
+/* Whether any look at the pages had to count those that were only read. */
+static _Atomic bool zero_pages_counted;
+
+/* Of the mapped bytes, those in memory. What the kernel brings in ahead of the blocks by huge pages
+ * is not mapped by our account. UNKNOWN in a sandbox, which may end the process for the
+ * question. */
+static uint64_t heap_resident(uint64_t mapped)
 {
-    uint64_t resident = 0;
+    struct resident_count count;
     if (pages_are_in_sandbox())
         return UNKNOWN;
-    granule_map_each_run(add_resident, &resident);
-    return resident;
+    resident_count_begin(&count);
+    granule_map_each_run(add_resident, &count);
+    resident_count_end(&count);
+    if (!count.is_exact)
+        atomic_store_explicit(&zero_pages_counted, true, memory_order_relaxed);
+    return count.bytes < mapped ? count.bytes : mapped;
 }
 
 static uint64_t nanoseconds_since_start(void)
@@ -145,19 +155,21 @@ static void note_peak(void)
         step = last / SNAPSHOT_SMALL_SHARE + 1;
     if (account.live.requested < last + step)
         return;
+    uint64_t mapped = mapped_bytes();
     account.peak = (struct snapshot){.nanoseconds = nanoseconds_since_start(),
                                      .live = account.live,
-                                     .mapped = mapped_bytes(),
-                                     .resident = heap_resident(),
+                                     .mapped = mapped,
+                                     .resident = heap_resident(mapped),
                                      .cached = account.configuration->allocator->cached_bytes()};
 }
 
 static void add_to_timeline(uint64_t nanoseconds)
 {
+    uint64_t mapped = mapped_bytes();
     struct timeline_point point = {.nanoseconds = nanoseconds,
                                    .requested = account.live.requested,
-                                   .mapped = mapped_bytes(),
-                                   .resident = heap_resident()};
+                                   .mapped = mapped,
+                                   .resident = heap_resident(mapped)};
     timeline_add(&account.timeline, &point, nanoseconds_since_start());
 }
 
@@ -514,6 +526,17 @@ static void emit_system_calls(struct emitter *emitter)
     emit_end_object(emitter);
 }
 
+static void emit_memory(struct emitter *emitter)
+{
+    uint64_t mapped = mapped_bytes(), resident = heap_resident(mapped);
+    emit_number(emitter, "mapped_bytes", mapped);
+    emit_number(emitter, "mapped_peak_bytes", mapped_peak_bytes());
+    emit_number(emitter, "metadata_bytes", metadata_bytes());
+    emit_if_known(emitter, "resident_bytes", resident);
+    if (resident != UNKNOWN)
+        emit_string(emitter, "resident_pages", zero_pages_counted ? "touched" : "written");
+}
+
 static bool write_to(int descriptor, bool json, const struct configuration *configuration)
 {
     struct emitter emitter;
@@ -527,10 +550,7 @@ static bool write_to(int descriptor, bool json, const struct configuration *conf
         if (json) /* in a table it would be hundreds of lines */
             write_timeline(&emitter.json);
     }
-    emit_number(&emitter, "mapped_bytes", mapped_bytes());
-    emit_number(&emitter, "mapped_peak_bytes", mapped_peak_bytes());
-    emit_number(&emitter, "metadata_bytes", metadata_bytes());
-    emit_if_known(&emitter, "resident_bytes", heap_resident());
+    emit_memory(&emitter);
     emit_policy(&emitter, &statistics);
     emit_system_calls(&emitter);
     emit_more(&emitter, configuration->allocator);

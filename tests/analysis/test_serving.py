@@ -3,7 +3,9 @@
 run, and an allocator that did not serve has no verdict."""
 
 import json
+import mmap
 import os
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any, Sequence
@@ -189,6 +191,21 @@ class TestWho:
         finally:
             running.kill()
             running.wait()
+
+    def test_a_look_brings_no_page_into_memory(self) -> None:
+        """Without address randomization the heap is the first mapping behind the program's data."""
+        script = "kept = [bytes(3000) for _ in range(3000)]; print(flush=True); input()"
+        line = ["setarch", "-R", "/usr/bin/python3", "-I", "-S", "-c", script]
+        environment = os.environ | preloaded("blocks")
+        pipe = subprocess.PIPE
+        with subprocess.Popen(line, env=environment, stdin=pipe, stdout=pipe) as running:
+            assert running.stdin and running.stdout
+            running.stdout.readline()
+            before = present_pages(running.pid)
+            assert (look(running.pid).allocations or 0) > 3000
+            assert before and present_pages(running.pid) == before
+            running.stdin.write(b"\n")
+            running.stdin.flush()
 
     def test_what_is_gone_is_unknown(self) -> None:
         gone = subprocess.Popen(["true"])
@@ -390,6 +407,39 @@ class TestAccount:
         ]
 
 
+def present_pages(pid: int) -> set[int]:
+    """Of the heap, which begins at 4 to 5 TiB (vm/window.h): be it the kernel's page of zeros."""
+    found: set[int] = set()
+    with open(f"/proc/{pid}/pagemap", "rb") as entries:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            first, end = (int(word, 16) // mmap.PAGESIZE for word in words[0].split("-"))
+            if 4 << 40 <= first * mmap.PAGESIZE < 6 << 40 and words[1] == "rw-p":
+                entries.seek(8 * first)
+                numbers = struct.unpack(f"={end - first}Q", entries.read(8 * (end - first)))
+                found.update(first + i for i, number in enumerate(numbers) if number >> 63)
+    return found
+
+
+# Twelve threads with little to keep, and processes that are forked and started.
+FORKS = """if True:
+    import multiprocessing, subprocess, threading
+    def work(count):
+        return len([bytes(1000 + i % 500) for i in range(count)])
+    def serve():
+        kept = [bytes(600) for _ in range(200)]
+        barrier.wait()
+        subprocess.run(["/bin/true"], check=True)
+        barrier.wait()
+    barrier = threading.Barrier(12)
+    threads = [threading.Thread(target=serve) for _ in range(12)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(work, [2000] * 4) == [2000] * 4
+"""
+
+
 def compare(real: Command, tmp_path: Path, *words: str, status: int) -> dict[str, Any]:
     file = tmp_path / "result.json"
     done = real.run("compare", "--rounds", "9", "--json", str(file), *words)
@@ -399,6 +449,20 @@ def compare(real: Command, tmp_path: Path, *words: str, status: int) -> dict[str
 
 
 class TestCompare:
+    def test_forks_of_a_python_program_leave_no_fragments(
+        self, real: Command, tmp_path: Path
+    ) -> None:
+        """What the watcher or the program only reads is not in memory."""
+        specs = ("-a", "glibc", "-a", "blocks", "-a", "knuth", "-a", "gnu")
+        program = ("/usr/bin/python3", "-I", "-c", FORKS)
+        document = compare(real, tmp_path, *specs, "--", *program, status=0)
+        for result in document["results"][1:]:
+            heap, timeline = result["heap"], result["heap"]["timeline"]
+            assert heap["resident_peak_bytes"] <= heap["mapped_peak_bytes"], result["spec"]
+            pairs = zip(timeline["resident_bytes"], timeline["mapped_bytes"])
+            assert all(resident <= mapped for resident, mapped in pairs), result["spec"]
+        assert "Fragmentation" not in document["shown"]
+
     def test_a_static_program_in_a_shell_has_no_verdict(
         self, real: Command, tmp_path: Path
     ) -> None:

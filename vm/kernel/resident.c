@@ -8,7 +8,7 @@
  */
 #include "vm/kernel/resident.h"
 
-#include <stddef.h>
+#include <fcntl.h>
 
 #include "vm/kernel/page_scan.h"
 #include "vm/kernel/process.h"
@@ -27,6 +27,7 @@ enum selection { WITHOUT_FILES, ALL_PAGES };
 
 /* Where to look, and who is told. */
 struct walk {
+    int file;
     uintptr_t start, end;
     enum selection selection;
     resident_visitor *visit;
@@ -55,7 +56,7 @@ static long scan_some(const struct walk *walk, uintptr_t start, struct page_regi
         .category_anyof_mask = PAGE_PRESENT | PAGE_SWAPPED,
         .return_mask = PAGE_PRESENT | PAGE_SWAPPED,
     };
-    long found = SYSCALL_3(SYS_ioctl, page_file, PAGEMAP_SCAN_REQUEST, &scan);
+    long found = SYSCALL_3(SYS_ioctl, walk->file, PAGEMAP_SCAN_REQUEST, &scan);
     *stopped_at = scan.walk_end;
     return found;
 }
@@ -93,7 +94,7 @@ static bool each_by_entries(const struct walk *walk)
         size_t pages = (walk->end - start) / PAGE_BYTES;
         if (pages > ENTRIES)
             pages = ENTRIES;
-        long bytes = SYSCALL_4(SYS_pread64, page_file, entries, pages * sizeof entries[0],
+        long bytes = SYSCALL_4(SYS_pread64, walk->file, entries, pages * sizeof entries[0],
                                start / PAGE_BYTES * sizeof entries[0]);
         if (syscall_failed(bytes) || bytes == 0)
             return false;
@@ -108,7 +109,7 @@ static bool each_by_entries(const struct walk *walk)
 
 static bool each(const struct walk *walk)
 {
-    if (page_file < 0)
+    if (walk->file < 0)
         return false;
     if (has_scan && each_by_scan(walk))
         return true;
@@ -118,12 +119,50 @@ static bool each(const struct walk *walk)
 
 bool resident_each(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
 {
-    const struct walk walk = {start, end, WITHOUT_FILES, visit, argument};
+    const struct walk walk = {page_file, start, end, WITHOUT_FILES, visit, argument};
     return each(&walk);
 }
 
 bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visit, void *argument)
 {
-    const struct walk walk = {start, end, ALL_PAGES, visit, argument};
+    const struct walk walk = {page_file, start, end, ALL_PAGES, visit, argument};
     return each(&walk);
+}
+
+/* Counts. */
+
+/* The file is opened anew each time: a forked child's is another, and the program may close what it
+ * finds open. By way of the calling thread: see process_open_file. */
+void resident_count_begin(struct resident_count *count)
+{
+    long opened =
+        SYSCALL_4(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+    *count = (struct resident_count){.page_file = syscall_failed(opened) ? -1 : (int)opened,
+                                     .is_exact = true};
+}
+
+static void add_readable(void *sum, uintptr_t start, uintptr_t end, bool readable)
+{
+    if (readable)
+        *(uint64_t *)sum += end - start;
+}
+
+/* Only the ioctl tells the page of zeros from others. The kernels of before Linux 6.17 that were
+ * not mended since do not know the huge one for what it is. */
+void resident_count_add(struct resident_count *count, char *start, size_t bytes)
+{
+    uint64_t sum = 0;
+    const struct walk walk = {count->page_file, (uintptr_t)start, (uintptr_t)start + bytes,
+                              WITHOUT_FILES,    add_readable,     &sum};
+    if (count->page_file < 0 || !each_by_scan(&walk)) {
+        sum = pages_resident(start, bytes);
+        count->is_exact = false;
+    }
+    count->bytes += sum;
+}
+
+void resident_count_end(struct resident_count *count)
+{
+    if (count->page_file >= 0)
+        process_close(count->page_file);
 }

@@ -6,6 +6,7 @@
 #define ALLOTROPE_VM_KERNEL_RESIDENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* readable: the pages are in memory; otherwise they are in swap, or what the kernel calls so. */
@@ -21,5 +22,17 @@ bool resident_each_shared(uintptr_t start, uintptr_t end, resident_visitor *visi
 
 /* At each collection, before. */
 bool resident_open(void);
+
+/* Counts what ranges of the caller's own memory have in memory. Shares no state with the walks
+ * above: any thread, any time, but not in a sandbox. */
+struct resident_count {
+    int page_file; /* negative: none */
+    uint64_t bytes;
+    bool is_exact; /* else pages that were only read, all of them the kernel's one page of zeros,
+                      may be among them */
+};
+void resident_count_begin(struct resident_count *count);
+void resident_count_add(struct resident_count *count, char *start, size_t bytes);
+void resident_count_end(struct resident_count *count);
 
 #endif

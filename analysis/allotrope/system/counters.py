@@ -94,20 +94,18 @@ def _data_of_library(maps: Sequence[str], program: str) -> list[tuple[int, int]]
     """The writable mappings of our library, or of a static program that may hold it, and what
     lies behind each without a name (.bss)."""
     ranges: list[tuple[int, int]] = []
-    was_ours = False
+    ours_end = -1  # .bss begins there; what lies farther on may be the heap
     for line in maps:
         words = line.split(None, 5)
+        start, end = (int(word, 16) for word in words[0].split("-"))
         path = words[5].removesuffix(" (deleted)") if len(words) == 6 else ""
         is_named = os.path.basename(path).startswith("liballotrope") or path == program
-        if path and is_named or (was_ours and not path):
+        if path and is_named or (start == ours_end and not path):
             if words[1].startswith("rw"):
-                start, end = (int(word, 16) for word in words[0].split("-"))
                 # The counters may lie across the end of .data, where .bss begins.
                 touches = bool(ranges) and ranges[-1][1] == start
                 ranges.append((ranges.pop()[0] if touches else start, end))
-            was_ours = True
-        else:
-            was_ours = False
+            ours_end = end
     return ranges
 
 

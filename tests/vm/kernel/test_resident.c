@@ -7,6 +7,8 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 /* Included, not linked: a test chooses the way. */
 #include "vm/kernel/resident.c"
@@ -151,6 +153,101 @@ static void test_without_the_kernels_word_nothing_is_visited(void **state)
     unmap(pages);
 }
 
+/* The counts. */
+
+static struct resident_count count_in(char *pages, size_t bytes)
+{
+    struct resident_count count;
+    resident_count_begin(&count);
+    resident_count_add(&count, pages, bytes / 2);
+    resident_count_add(&count, pages + bytes / 2, bytes - bytes / 2);
+    resident_count_end(&count);
+    return count;
+}
+
+static char read_every(const char *pages, size_t every)
+{
+    char sum = 0;
+    for (size_t i = 0; i < PAGES; i += every)
+        sum = (char)(sum + ((const volatile char *)pages)[i * PAGE_BYTES]);
+    return sum;
+}
+
+static bool kernel_scans(void)
+{
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    bool exact = count_in(pages, (size_t)PAGES * PAGE_BYTES).is_exact;
+    unmap(pages);
+    return exact;
+}
+
+static void test_pages_that_were_only_read_are_not_counted(void **state)
+{
+    (void)state;
+    if (!kernel_scans())
+        skip();
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    write_every(pages, 4);
+    assert_int_equal(read_every(pages, 1), PAGES / 4);
+    struct resident_count count = count_in(pages, (size_t)PAGES * PAGE_BYTES);
+    assert_true(count.is_exact);
+    assert_int_equal(count.bytes, PAGES / 4 * PAGE_BYTES);
+    unmap(pages);
+}
+
+/* What a child shares with its parent until one of them writes is in its memory as well. Its page
+ * file is its own: the parent's would tell of the page that the child has discarded. */
+static void test_a_forked_child_counts_its_own_pages(void **state)
+{
+    (void)state;
+    if (!kernel_scans())
+        skip();
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    write_every(pages, 4);
+    pid_t child = fork();
+    if (child == 0) {
+        madvise(pages, PAGE_BYTES, MADV_DONTNEED);
+        struct resident_count count = count_in(pages, (size_t)PAGES * PAGE_BYTES);
+        _exit(count.is_exact && count.bytes == (PAGES / 4 - 1) * PAGE_BYTES ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    unmap(pages);
+}
+
+/* In a child, whose limit nobody else has. */
+static void test_where_the_page_file_cannot_be_had_the_count_says_so(void **state)
+{
+    (void)state;
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    write_every(pages, 4);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
+        read_every(pages, 1);
+        struct resident_count count = count_in(pages, (size_t)PAGES * PAGE_BYTES);
+        _exit(!count.is_exact && count.bytes == (size_t)PAGES * PAGE_BYTES ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    unmap(pages);
+}
+
+static void test_a_count_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    char *pages = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    int before = dup(0);
+    close(before);
+    count_in(pages, (size_t)PAGES * PAGE_BYTES);
+    int after = dup(0);
+    close(after);
+    assert_int_equal(before, after);
+    unmap(pages);
+}
+
 #define BOTH_WAYS(test)                                         \
     cmocka_unit_test_setup_teardown(test, open_scanning, NULL), \
         cmocka_unit_test_setup_teardown(test, open_reading, NULL)
@@ -163,6 +260,10 @@ int main(void)
         BOTH_WAYS(test_pages_of_a_file_that_were_only_read_are_left_out),
         BOTH_WAYS(test_of_a_shared_mapping_what_the_process_has_touched_is_visited),
         BOTH_WAYS(test_without_the_kernels_word_nothing_is_visited),
+        cmocka_unit_test(test_pages_that_were_only_read_are_not_counted),
+        cmocka_unit_test(test_a_forked_child_counts_its_own_pages),
+        cmocka_unit_test(test_where_the_page_file_cannot_be_had_the_count_says_so),
+        cmocka_unit_test(test_a_count_leaves_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
