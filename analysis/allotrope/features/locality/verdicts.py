@@ -92,7 +92,9 @@ def verdicts(runs: list[Document]) -> list[Document]:
 
 def _judge(of: Document, number: int, run: Document, base: Document) -> Document:
     """Of one allocator in the quantity of that number."""
-    counts, bases = ([one["counts"][number] for one in of["recordings"]] for of in (run, base))
+    counts, bases = (
+        [one["counts"][number] for one in side["recordings"]] for side in (run, base)
+    )
     summary = summarize(counts, bases)
     ratio = summary.ratio_interval() if summary is not None else None
     alone = len(counts) == 1
