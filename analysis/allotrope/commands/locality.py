@@ -35,7 +35,7 @@ SCHEMA = "allotrope.locality/1"
     type=click.IntRange(1, MOST_LAYOUTS),
     default=1,
     metavar="N",
-    help="record under N places of the stack, so that differences have intervals (9 or more decide)",
+    help="record with N places of the stack: from 9 on differences have intervals",
 )
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
 @click.option(
@@ -57,8 +57,8 @@ def locality(
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
     CMD runs once for each, or N times with --layouts N; a command of several processes once more,
-    unrecorded, to see which of them allocate. Where its output is asked for as JSON or CSV on standard output, CMD's
-    own goes to standard error.
+    unrecorded, to see which of them allocate. Where its output is asked for as JSON or CSV on
+    standard output, CMD's own goes to standard error.
 
     \b
     allotrope locality -- ./program

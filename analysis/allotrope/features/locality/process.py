@@ -130,7 +130,7 @@ def _stranger(simulated: Simulated) -> str:
 
 
 def _not_main(simulated: Simulated) -> str | None:
-    """Whether it made less than its share, with the others' allocations as far as they are known."""
+    """Whether it made less than its share, with the others' allocations as far as known."""
     name, own, rows = simulated["command"], simulated["allocations"], simulated["further"]
     counts = [row["allocations"] for row in rows]
     unknown = [row["command"] for row in rows if row["allocations"] is None]

@@ -9,9 +9,10 @@ where the program takes nothing at random. That is no proof: a longer environmen
 and with it the misses of a cache of 32 KiB by up to 43% (docs/locality.md). So what a recording
 decides depends on the count:
 
-    pages touched    which layouts hardly change: by THRESHOLD
-    misses           of one recording: by the factor DECIDES_ALONE. Of several layouts: the interval
-                     of their ratios, layout by layout, by THRESHOLD (judge() of verdicts.py)
+    pages touched    of one recording: by THRESHOLD, beyond the LAYOUT_PAGES that layouts change
+    misses           of one recording: by the factor DECIDES_ALONE
+    both             of several layouts: the interval of their ratios, layout by layout, by THRESHOLD
+                     (judge() of verdicts.py)
 """
 
 import random
@@ -27,6 +28,8 @@ from .simulate import RANGE, Document, associativities, is_range, kind_of, resul
 SIZES = (32 << 10, 1 << 20)
 # Two counts that layouts move by up to 43%, one up and one down, differ by almost this.
 DECIDES_ALONE = 2.0
+# By which the pages touched differ from layout to layout.
+LAYOUT_PAGES = 5
 WORDS = {Outcome.BETTER: "fewer", Outcome.WORSE: "more", Outcome.SAME: "same"}
 
 # The variable that makes an environment longer, and by how much at most: two pages, so that the
@@ -92,29 +95,29 @@ def verdicts(runs: list[Document]) -> list[Document]:
 
 def _judge(of: Document, number: int, run: Document, base: Document) -> Document:
     """Of one allocator in the quantity of that number."""
-    counts, bases = (
-        [one["counts"][number] for one in side["recordings"]] for side in (run, base)
-    )
+    counts, bases = ([one["counts"][number] for one in side["recordings"]] for side in (run, base))
     summary = summarize(counts, bases)
     ratio = summary.ratio_interval() if summary is not None else None
-    alone = len(counts) == 1
-    told = not alone and summary is not None and summary.interval == ORDER_STATISTIC
+    told = summary is not None and summary.interval == ORDER_STATISTIC
     return {
         "allocator": run["allocator"],
         "count": counts[0],
         "ratio": None if ratio is None else ratio.median,
         "interval": [ratio.low, ratio.high] if ratio is not None and told else None,
-        "verdict": _word(of, ratio, told, alone),
+        "verdict": _word(of, ratio, told, bases[0]),
     }
 
 
-def _word(of: Document, ratio: Estimate | None, told: bool, alone: bool) -> str:
-    """told: the ratio has an interval."""
+def _word(of: Document, ratio: Estimate | None, told: bool, base: int) -> str:
+    """told: the ratio has an interval. base: what it is a ratio to."""
     if ratio is None:
         return str(Outcome.NOT_DECIDED)
-    if told or of["what"] == "pages touched":
+    if told:
         outcome = judge(ratio)
-    elif alone and not 1 / DECIDES_ALONE < ratio.median < DECIDES_ALONE:
+    elif of["what"] == "pages touched":
+        either_way = LAYOUT_PAGES / base
+        outcome = judge(Estimate(ratio.median, ratio.low - either_way, ratio.high + either_way))
+    elif not 1 / DECIDES_ALONE < ratio.median < DECIDES_ALONE:
         outcome = judge(ratio, DECIDES_ALONE - 1 - 1e-9)
     else:
         outcome = Outcome.NOT_DECIDED
@@ -139,14 +142,15 @@ def _evidence(recordings: int) -> tuple[str, str]:
     """What so many recordings can show."""
     if recordings == 1:
         return "One recording", (
-            "it has no interval. It would repeat itself, but in another environment the stack "
-            f"lies elsewhere, and misses differ: less than {DECIDES_ALONE:g} times as many or as "
-            f"few decide nothing. --layouts {LEAST_JUDGED_ROUNDS} moves the stack, and decides "
-            f"from {THRESHOLD:.0%} on."
+            "it has no interval. It would repeat itself, but in another environment the stack lies "
+            f"elsewhere, and misses differ: less than {DECIDES_ALONE:g} times as many or as few "
+            f"decide nothing, nor do {LAYOUT_PAGES} pages touched. --layouts {LEAST_JUDGED_ROUNDS} "
+            f"moves the stack, and decides from {THRESHOLD:.0%} on."
         )
     said = f"{counted(recordings, 'recording')} of each, with the stack in as many places"
     if recordings < LEAST_JUDGED_ROUNDS:
-        return "Too few layouts", f"{said}; misses are decided from {LEAST_JUDGED_ROUNDS} on."
+        more = f"{LEAST_JUDGED_ROUNDS} and more have intervals, and decide"
+        return "Too few layouts", f"{said}; {more}."
     return "Layouts", (
         f"{said}; counts are the first's, ratios the medians with their 99.5% intervals. Libraries "
         "and heap lie where they lie."
