@@ -11,13 +11,12 @@ decides depends on the count:
 
     pages touched    of one recording: by THRESHOLD, beyond the LAYOUT_PAGES that layouts change
     misses           of one recording: by the factor DECIDES_ALONE
-    both             of several layouts: the interval of their ratios, layout by layout, by THRESHOLD
-                     (judge() of verdicts.py)
+    both             of several layouts: the interval of their ratios, layout by layout, by
+                     THRESHOLD (judge() of verdicts.py)
 """
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from ...output.sentences import Sentence, counted, enumerate_names
 from ...output.units import format_bytes
