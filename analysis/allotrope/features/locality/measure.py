@@ -37,7 +37,10 @@ def run_one(
         recordings.append({"padding": padding, "counts": [count for _, count in quantities(run)]})
         recorded.append(run)
         if run["status"] != recorded[0]["status"]:
-            raise UserError(f"{command[0]}: does not end the same way with a longer environment")
+            first, now = recorded[0]["status"], run["status"]
+            raise UserError(
+                f"{command[0]}: with a longer environment its exit status is {now}, not {first}"
+            )
         del recorded[1:]
     run = recorded[0]
     simulated = describe(allocator, command, run["process"], run["status"])
