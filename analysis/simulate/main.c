@@ -40,6 +40,7 @@ static void put_locality(struct json *json, const struct simulate_options *optio
     json_open(json, NULL);
     json_text(json, "schema", "allotrope.simulate.locality/1");
     json_integer(json, "status", reference_source_status(source));
+    reference_source_put_process(json, source);
     page_jobs_put(json, "pages", pages, source);
     cache_jobs_put(json, "caches", caches, source);
     if (options->tlbs.count > 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "analysis/simulate/lackey_text.h"
+#include "analysis/simulate/recorded_process.h"
 #include "analysis/simulate/region_map.h"
 #include "trace/base/array.h"
 #include "trace/base/file_limit.h"
@@ -41,7 +42,8 @@ struct reference_source {
     struct lackey_text *text; /* one of these three is not NULL */
     struct trace_reader *trace;
     struct trace_stream_reader *program;
-    struct trace_stream *stream; /* with `program` */
+    struct trace_stream *stream;     /* with `program` */
+    struct recorded_process process; /* likewise */
     /* Of the current batch: what has not been handed out, and events not taken note of. */
     struct trace_batch rest;
     struct region_map regions;
@@ -173,6 +175,7 @@ void reference_source_close(struct reference_source *source)
         trace_stream_reader_close(source->program);
     if (source->stream)
         trace_stream_close(source->stream);
+    recorded_process_free(&source->process);
     region_map_free(&source->regions);
     range_map_free(&source->files);
     for (size_t i = 0; i < source->file_count; i++)
@@ -422,7 +425,10 @@ static size_t next_of_program(struct reference_source *source, const struct refe
             return 0;
         }
         kept = 0;
-        if (!walks(source, room)) {
+        if (!recorded_process_take(&source->process, batch->events, batch->event_count)) {
+            source->failed = true;
+            strcpy(source->error, "memory is short");
+        } else if (!walks(source, room)) {
             kept = batch->count;
         } else if (batch->count > 0) {
             source->running = batch->thread;
@@ -474,6 +480,11 @@ int reference_source_status(struct reference_source *source)
         return 0;
     int status = trace_stream_status(source->stream);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void reference_source_put_process(struct json *json, const struct reference_source *source)
+{
+    recorded_process_put(json, &source->process, trace_stream_children(source->stream));
 }
 
 int reference_source_threaded(const struct reference_source *source)

@@ -14,6 +14,7 @@
 #include "analysis/simulate/simulators/reference.h"
 #include "analysis/simulate/simulators/series.h"
 #include "trace/base/instructions.h"
+#include "trace/base/json.h"
 #include "trace/base/range_map.h"
 
 struct reference_source;
@@ -74,6 +75,9 @@ const char *reference_source_error(const struct reference_source *source);
 /* Waits for the program that was started and returns its exit status, 128 and the signal's number
  * when a signal ended it; 0 for files. */
 int reference_source_status(struct reference_source *source);
+
+/* "process": what is known of the program that was started, at its end. */
+void reference_source_put_process(struct json *json, const struct reference_source *source);
 
 /* Whether references of more than one thread have come: 1 or 0, -1 where it cannot be known. */
 int reference_source_threaded(const struct reference_source *source);

@@ -133,7 +133,7 @@ MAY_USE_FEATURES: dict[str, set[str]] = {
     "sites": set(),
     "leaks": {"sites"},
     "lifetimes": {"sites"},
-    "locality": {"trace"},
+    "locality": {"compare", "trace"},
     "compare": {"latency", "server", "sites"},
     "suite": {"compare"},
     "cluster": {"suite"},

@@ -38,7 +38,7 @@
 
 #define REFERENCE_RING_MAGIC 0x676e69726f6c6c61ULL
 enum {
-    REFERENCE_RING_VERSION = 2,
+    REFERENCE_RING_VERSION = 3,
     REFERENCE_RING_BUFFERS = 8,
     /* A buffer is full, and published, when it holds this much; behind it is room for all that
      * the recorder may write before it looks. Most of that is never touched. */
@@ -60,7 +60,8 @@ struct reference_ring {
     uint64_t version;
     /* The recorder's process id once it has mapped the ring; 0 before. */
     uint32_t claimed;
-    uint32_t reserved;
+    /* Processes that the recorded one has made so far. Writer: the recorder. */
+    uint32_t children;
     /* Where the recorder has mapped this ring: makes sense of `cursor`. */
     uint64_t recorder_base;
     /* Next word to write, as of the recorder's last return from client code: what stands

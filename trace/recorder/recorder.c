@@ -62,13 +62,18 @@ static void child_after_fork(ThreadId thread)
     mappings_restate();
 }
 
+static void parent_after_fork(ThreadId thread)
+{
+    ring_count_child();
+}
+
 static void after_options(void)
 {
     descriptions_begin();
     consumer_map_ring();
     if (options.socket_fd >= 0)
         ring_watch_socket(options.socket_fd);
-    VG_(atfork)(NULL, NULL, child_after_fork);
+    VG_(atfork)(NULL, parent_after_fork, child_after_fork);
     mappings_prepare();
 }
 

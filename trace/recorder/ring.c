@@ -257,6 +257,11 @@ Addr ring_address(void)
     return (Addr)ring;
 }
 
+void ring_count_child(void)
+{
+    ring->children++;
+}
+
 Int ring_watch_socket(Int socket)
 {
     socket_fd = VG_(safe_fd)(socket);

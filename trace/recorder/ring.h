@@ -58,6 +58,9 @@ void ring_record_to_nothing(void);
 Bool ring_to_nothing(void);
 Addr ring_address(void);
 
+/* The program has made a process. */
+void ring_count_child(void);
+
 /* The consumer's socket, whose hang-up ends the program. */
 Int ring_watch_socket(Int socket); /* Returns the descriptor that it is from now on. */
 void ring_forget_socket(void);

@@ -188,6 +188,11 @@ bool trace_stream_replaced(const struct trace_stream *stream)
     return stream->ring->end == REFERENCE_RING_EXEC;
 }
 
+uint32_t trace_stream_children(const struct trace_stream *stream)
+{
+    return stream->ring->children;
+}
+
 void trace_stream_stop(struct trace_stream *stream)
 {
     if (!stream->reaped)

@@ -46,6 +46,9 @@ bool trace_stream_finished(const struct trace_stream *stream);
 /* Whether it did so because the program became another one by exec, which runs unrecorded. */
 bool trace_stream_replaced(const struct trace_stream *stream);
 
+/* Processes that the program has made so far, by itself: not those that these have made. */
+uint32_t trace_stream_children(const struct trace_stream *stream);
+
 /* Kills the recorder, and the program with it: nobody takes the rest. */
 void trace_stream_stop(struct trace_stream *stream);
 

@@ -13,6 +13,7 @@ from ..features.locality.measure import choose_all, run_one
 from ..features.locality.output import print_runs, rows
 from ..features.locality.page import locality_page
 from ..features.locality.simulate import Document, option_words
+from ..features.locality.verdicts import MOST_LAYOUTS, no_verdict, verdicts
 from ..output.files import Files, Outputs, as_csv, as_json
 from ..output.page import render
 from ..system.machine import need_proc
@@ -29,6 +30,13 @@ SCHEMA = "allotrope.locality/1"
     "--block", metavar="LIST", help="cache blocks in bytes, as BLOCK[:WAYS]; default 32:1,64:8"
 )
 @click.option("--tlb", metavar="LIST", help="TLBs too, for pages of PAGE[:WAYS], as in 4K:4,2M:4")
+@click.option(
+    "--layouts",
+    type=click.IntRange(1, MOST_LAYOUTS),
+    default=1,
+    metavar="N",
+    help="record with N places of the stack: from 9 on differences have intervals",
+)
 @click.option("--causes", is_flag=True, help="cold, capacity and conflict misses: slower")
 @click.option(
     "--shape",
@@ -41,16 +49,22 @@ SCHEMA = "allotrope.locality/1"
 @filter_options
 @output_options(RESULTS)
 def locality(
-    specs: tuple[str, ...], files: Files, command: tuple[str, ...], **simulated: Any
+    specs: tuple[str, ...],
+    layouts: int,
+    files: Files,
+    command: tuple[str, ...],
+    **simulated: Any,
 ) -> int:
     """Page faults and cache misses of CMD for every memory and cache size, under each allocator.
-    CMD runs once for each; where its output is asked for as JSON or CSV on standard output, CMD's
-    own goes to standard error.
+    CMD runs once for each, or N times with --layouts N; a command of several processes once more,
+    unrecorded, to see which of them allocate. Where its output is asked for as JSON or CSV on
+    standard output, CMD's own goes to standard error.
 
     \b
     allotrope locality -- ./program
     allotrope locality -a glibc -a bsd --page-size 4096,65536 --html page.html -- ./program
     allotrope locality -a glibc -a blocks --tlb 4K:4,2M:4 --html page.html -- ./program
+    allotrope locality -a glibc -a blocks --layouts 9 -- ./program
     allotrope locality --class allocator --shape zen5-l1d -- ./program
     allotrope locality --shape 64:64:8 --lines -- ./program
     allotrope locality --causes --shape 64:64:8 --json result.json -- ./program
@@ -64,7 +78,7 @@ def locality(
     try:
         for allocator in choose_all(specs, command):
             programs_output = sys.stderr if outputs.takes_stdout else None
-            runs.append(run_one(allocator, options, command, programs_output))
+            runs.append(run_one(allocator, options, command, programs_output, layouts))
             add_lines(runs[-1]["caches"])
     except KeyboardInterrupt:
         interrupted = True
@@ -73,7 +87,8 @@ def locality(
         if not runs:
             raise
     about = {"schema": SCHEMA, "command": list(command)}
-    document = {**about, "interrupted": interrupted, "runs": runs}
+    decided = {"verdicts": verdicts(runs), "no_verdict": no_verdict(runs)}
+    document = {**about, "interrupted": interrupted, **decided, "runs": runs}
     outputs.write(
         {
             "--json": lambda: as_json(document),

@@ -22,7 +22,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from .counters import Published, find_published, heap_range, mapped_memory
 
@@ -93,6 +93,28 @@ def look(thread: int) -> Serving:
     if published is not None and os.path.basename(found).startswith(OWN_LIBRARY):
         return Serving(_own_name(published), found, allocations)
     return Serving(_library_name(found, name), found, allocations if passed_on else None)
+
+
+def among(files: Sequence[str], own: str | None, allocations: int) -> Serving:
+    """Who serves a process that is gone, by the files that its loader mapped, in this order; the
+    program is the first. own: what our library was told to be; None: it passes calls on.
+    allocations: those that our library was asked for."""
+    passed_on = False
+    for place, file in enumerate(files):
+        try:
+            identity = _identity(file)
+            if place == 0 and _is_static(file, identity):
+                return Serving("static", file, None)
+            if not _defines_malloc(file, identity):
+                continue
+        except (OSError, ValueError):
+            continue  # no ELF file, or one that is gone
+        if not os.path.basename(file).startswith(OWN_LIBRARY):
+            return Serving(_library_name(file, files[0]), file, allocations if passed_on else None)
+        if own is not None:
+            return Serving(own, file, allocations)
+        passed_on = True
+    return NOT_KNOWN
 
 
 def _own_name(published: Published) -> str:

@@ -16,15 +16,51 @@ from ...system.executables import STATUS_CANNOT_EXECUTE, find_program, need_prel
 from ...system.native import without_name
 from ...system.places import PLACES, built
 from ..trace.record import allocator_environment, recorder_tools
+from .process import describe
 from .simulate import Document
+from .verdicts import PADDING, paddings, quantities
 
 
 def run_one(
-    allocator: Allocator, options: list[str], command: tuple[str, ...], stdout: Any
+    allocator: Allocator,
+    options: list[str],
+    command: tuple[str, ...],
+    stdout: Any,
+    layouts: int = 1,
 ) -> Document:
-    """Runs the command once under the recorder and an allocator."""
+    """Runs the command under the recorder and an allocator, once for each layout. All figures but
+    "recordings" are the first's."""
+    recorded: list[Document] = []
+    recordings = []
+    for padding in paddings(layouts):
+        run = _record(allocator, options, command, stdout, padding)
+        recordings.append({"padding": padding, "counts": [count for _, count in quantities(run)]})
+        recorded.append(run)
+        if run["status"] != recorded[0]["status"]:
+            first, now = recorded[0]["status"], run["status"]
+            raise UserError(
+                f"{command[0]}: with a longer environment its exit status is {now}, not {first}"
+            )
+        del recorded[1:]
+    run = recorded[0]
+    simulated = describe(allocator, command, run["process"], run["status"])
+    parts = [key for key in ("status", "pages", "caches", "tlb") if key in run]
+    about = {"allocator": allocator.spec, "simulated": simulated, "recordings": recordings}
+    return about | {key: run[key] for key in parts}
+
+
+def _record(
+    allocator: Allocator,
+    options: list[str],
+    command: tuple[str, ...],
+    stdout: Any,
+    padding: int,
+) -> Document:
+    """padding: bytes by which the environment is longer."""
     asked = None if allocator.spec == "glibc" else allocator.spec
     environment = allocator_environment(find_program(command[0]), command[0], asked, False)
+    if padding:
+        environment[PADDING] = "x" * padding
     settings = [f"--env={name}={value}" for name, value in environment.items()]
     # Memory, so that nothing stays behind; by our name for it, so that the program inherits none.
     with open(os.memfd_create("allotrope-locality"), "rb") as result:
@@ -45,8 +81,7 @@ def run_one(
     run: Document = json.loads(text)
     if run["pages"]["references"] == 0:
         raise UserError(f"{command[0]}: cannot be run under the recorder", STATUS_CANNOT_EXECUTE)
-    parts = [key for key in ("status", "pages", "caches", "tlb") if key in run]
-    return {"allocator": allocator.spec} | {key: run[key] for key in parts}
+    return run
 
 
 def choose_all(specs: tuple[str, ...], command: tuple[str, ...]) -> list[Allocator]:

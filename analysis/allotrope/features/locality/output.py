@@ -10,16 +10,15 @@ from rich.console import Console
 from ...output.terminal import print_in_parts, print_wrapped, terminal
 from ...output.units import format_whole_bytes
 from .lines import line_table
+from .process import describe_line
 from .simulate import (
     MORE_OF_SHAPES,
-    RANGE,
     THREADED,
     Document,
     associativities,
     every_result_of,
     faults_with,
     filter_text,
-    is_range,
     kind_of,
     misses_with,
     results_of,
@@ -28,6 +27,7 @@ from .simulate import (
     touches_of,
     window_table,
 )
+from .verdicts import sentences
 
 
 def page_tables(runs: list[Document]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -176,7 +176,9 @@ def print_runs(runs: list[Document], windows: bool) -> None:
         print_wrapped(console, f"{line}; {', '.join(shares)}")
     if only := filter_text(runs[0]["pages"]):
         print_wrapped(console, f"Of all references only these were simulated: {only}.")
-    if len(runs) > 1 and is_range(runs[0]["pages"]):
-        print_wrapped(console, f"No comparison: {RANGE}")
     if any(run["pages"]["threaded"] for run in runs):
         print_wrapped(console, THREADED)
+    for run in runs:
+        print_wrapped(console, f"{describe_line(run)}.")
+    for sentence in sentences(runs):
+        print_wrapped(console, str(sentence))

@@ -39,19 +39,19 @@ from ...output.sentences import Sentence
 from ...output.units import format_bytes, format_whole_bytes, short_bytes
 from .lines import line_table
 from .output import cache_tables, tlb_tables
+from .process import describe_line
 from .simulate import (
-    RANGE,
     associativities,
     faults_at,
     faults_with,
     filter_text,
-    is_range,
     kind_of,
     misses_with,
     results_of,
     tlb_entries,
     touches_of,
 )
+from .verdicts import sentences
 
 Document = dict[str, Any]
 
@@ -628,9 +628,10 @@ def _fault_tables(runs: list[Document]) -> Iterator[Table]:
 
 
 def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
-    if len(runs) > 1:
-        yield from _verdicts(runs)
+    yield from sentences(runs)
     for run in runs:
+        if "simulated" in run:
+            yield Sentence("note", "Whose references", f"{describe_line(run)}.")
         shares = {
             part["class"]: part["references"] / _any(run)["references"]
             for part in _any(run)["classes"]
@@ -648,54 +649,4 @@ def _advice(runs: list[Document], threaded: bool) -> Iterator[Sentence]:
         "What is seen",
         "data references of the program's own code, by virtual address; the kernel's and "
         "instruction fetches are not.",
-    )
-
-
-def _verdicts(runs: list[Document]) -> Iterator[Sentence]:
-    if is_range(_any(runs[0])):
-        yield Sentence("note", "No verdict", RANGE)
-        return
-    if len({run["status"] for run in runs}) > 1:
-        said = "the exit status is not the same under every allocator, so the work may not be."
-        yield Sentence("note", "No verdict", said)
-        return
-    page = runs[0]["pages"]["pages"][0]["page_size"]
-    touched = {run["allocator"]: run["pages"]["pages"][0]["cold"] for run in runs}
-    least, most = _extremes(touched)
-    yield Sentence(
-        "choice",
-        "Memory touched",
-        f"least under {least} ({format_bytes(touched[least] * page)}), most under {most} "
-        f"({format_bytes(touched[most] * page)}).",
-    )
-    yield from _best_caches(runs)
-
-
-def _extremes(of: dict[str, Any]) -> tuple[str, str]:
-    """The names of the least and of the most."""
-    order = sorted(of.items(), key=itemgetter(1))
-    return order[0][0], order[-1][0]
-
-
-def _best_caches(runs: list[Document]) -> Iterator[Sentence]:
-    """Misses at two sizes that people know."""
-    block = runs[0]["caches"]["blocks"][-1]["block"]
-    ways = associativities(runs[0]["caches"], block)[-1]
-    for size in (32 << 10, 1 << 20):
-        misses: dict[str, int] = {}
-        for run in runs:
-            fits = [one for one in _results(run, block, ways) if one["bytes"] == size]
-            misses |= {run["allocator"]: one["misses"] for one in fits}
-        if misses:
-            yield Sentence("finding", f"{format_bytes(size)}, {kind_of(ways)}", _ranked(misses))
-
-
-def _ranked(misses: dict[str, int]) -> str:
-    least, most = _extremes(misses)
-    if misses[least] == misses[most]:
-        return f"{misses[least]:,} misses under each."
-    times = f", {misses[most] / misses[least]:.2f} times as many" if misses[least] else ""
-    return (
-        f"fewest misses under {least} ({misses[least]:,}), "
-        f"most under {most} ({misses[most]:,}{times})."
     )
