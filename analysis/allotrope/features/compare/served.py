@@ -249,8 +249,10 @@ def notes(results: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def are_builds_alone(results: Sequence[Mapping[str, Any]]) -> bool:
     """Whether builds of a program are what differs, and not the allocator."""
+    if not are_builds(results):
+        return False
     choices = [[one[key] for key in ("allocator", "preset", "options")] for one in results]
-    return are_builds(results) and all(choice == choices[0] for choice in choices)
+    return all(choice == choices[0] for choice in choices)
 
 
 def are_builds(results: Sequence[Mapping[str, Any]]) -> bool:
