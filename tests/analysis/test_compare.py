@@ -159,6 +159,7 @@ RESULT = closed(
         "allocator": {"type": "string"},
         "spec": {"type": "string"},
         "preset": MAYBE_TEXT,
+        "build": MAYBE_TEXT,
         "options": {"type": "object"},
         "version": MAYBE_TEXT,
         "status": {"enum": STATUSES},
