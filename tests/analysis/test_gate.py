@@ -23,6 +23,7 @@ from allotrope.features.compare.gate import (
     parse_condition,
 )
 from allotrope.features.compare.output import SCHEMA
+from allotrope.features.suite.gate import judge_programs, suite_gate_lines
 from allotrope.statistics.intervals import Estimate
 from allotrope.system.errors import UserError
 from conftest import Command
@@ -256,6 +257,70 @@ class TestDifference:
         assert done.returncode == 2 and "--json: old.json is already read" in done.stderr
         done = real.run(*line, "-", cwd=tmp_path)
         assert done.returncode == 2 and "needs --against" in done.stderr
+
+
+def entry(name: str, comparison: Any, status: str = "measured") -> dict[str, Any]:
+    reason = None if comparison else "no such program"
+    return {
+        "name": name,
+        "host": None,
+        "status": status,
+        "reason": reason,
+        "comparison": comparison,
+    }
+
+
+class TestSuites:
+    def test_each_program_is_judged(self) -> None:
+        programs = [
+            entry("slow", document((1.2, 1.3, 1.4))),
+            entry("fast", document((0.8, 0.8, 0.9))),
+            entry("near", document((1.0, 1.04, 1.1))),
+            entry("broken", None, "failed"),
+            entry("absent", None, "skipped"),
+        ]
+        judged = judge_programs([parse_condition("any.cpu > 1.05")], {"programs": programs})
+        met = {name: [one.met for one in judgements] for name, judgements in judged.items()}
+        assert met == {
+            "slow": [True],
+            "fast": [False],
+            "near": [None],
+            "broken": [True],
+            "absent": [],
+        }
+        lines = suite_gate_lines(judged)
+        assert [line.split(":")[0] for line in lines[:3]] == ["slow", "near", "broken"]
+        assert "no such program" in lines[2]
+        assert lines[3] == "Of 4 judgements: 2 failures, 1 not decided."
+        assert lines[4] == "Not judged, since left out: absent."
+
+    def test_on_the_command_line(self, real: Command, tmp_path: Path) -> None:
+        suite = '[[program]]\nname = "a"\ncommand = ["echo", "a"]\n'
+        (tmp_path / "suite.toml").write_text(f'title = "one"\n{suite}')
+        words = ["--suite", "suite.toml", "-a", "glibc", "-a", "bsd", "--warmup=0", "--rounds=9"]
+        line = ["compare", *words, "--json", "suite.json", "--fail-if"]
+        done = real.run(*line, "any.rss > 1.5GiB", cwd=tmp_path)
+        assert done.returncode == 0 and "1 judgement: 0 failures" in done.stdout, done.stderr
+        done = real.run(*line, "bsd.rss > 1KiB", cwd=tmp_path)
+        assert done.returncode == 3 and "a: fail if bsd.rss > 1KiB: yes" in done.stdout
+        again = ["compare", "--from", "suite.json", "--fail-if"]
+        done = real.run(*again, "bsd.rss > 1KiB", cwd=tmp_path)
+        assert done.returncode == 3 and "a: fail if bsd.rss > 1KiB: yes" in done.stdout
+        assert real.run(*again, "bsd.rss > 1GiB", cwd=tmp_path).returncode == 0
+        done = real.run("compare", *words, "--fail-if", "bsd.speed > 1", cwd=tmp_path)
+        assert done.returncode == 2 and "there is no quantity 'speed'" in done.stderr
+
+    def test_a_damaged_suite_is_one_line(self, real: Command, tmp_path: Path) -> None:
+        (tmp_path / "damaged.json").write_text('{"schema": "allotrope.suite/1", "programs": 7}')
+        line = ["compare", "--from", "damaged.json", "--fail-if", "any.cpu > 1"]
+        done = real.run(*line, cwd=tmp_path)
+        assert done.returncode == 2 and "damaged.json is damaged: " in done.stderr
+
+    def test_of_a_scan(self, real: Command) -> None:
+        words = ["-a", "glibc", "-a", "bsd", "--warmup=0", "--rounds=9", "--vary=n=1,2"]
+        line = ["compare", *words, "--fail-if", "bsd.rss > 1KiB", "--", "echo", "{n}"]
+        done = real.run(*line)
+        assert done.returncode == 3 and "Of 2 judgements: 2 failures" in done.stdout, done.stderr
 
 
 class TestBuilds:

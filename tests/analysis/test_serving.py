@@ -246,6 +246,26 @@ class TestTree:
         found = [(process.pid, process.serving.allocations) for process in watcher.processes]
         assert found == [(2, 30), (3, 20), (2, None)]
 
+    @pytest.mark.parametrize(
+        "title, name",
+        [
+            ("/usr/bin/sleep", "sleep"),
+            ("redis-server *:6379", "redis-server"),
+            ("nginx: master process /usr/sbin/nginx -c conf/nginx.conf", "nginx"),
+            ("postgres: checkpointer ", "postgres"),
+            ("/opt/a folder/server", "server"),
+            ("-sh", "-sh"),
+        ],
+    )
+    def test_a_title_that_a_server_gives_itself(self, title: str, name: str) -> None:
+        process = subprocess.Popen([title, "600"], executable="/bin/sleep")
+        try:
+            await_that(lambda: serving.command_of(process.pid) == name)
+            assert serving.command_of(process.pid) == name
+        finally:
+            process.kill()
+            process.wait()
+
     def test_what_was_not_looked_at_has_a_name_and_a_reason(self) -> None:
         """Of a process that is killed in the middle of its exit nothing is told any more."""
         killed = subprocess.Popen(["sleep", "600"])

@@ -38,6 +38,7 @@ from ..features.compare.witness import call_witnesses, witness_lines, witness_ro
 from ..features.latency.output import latency_rows, latency_words
 from ..features.server.plan import ServerPlan
 from ..features.suite import output as suite_output
+from ..features.suite.gate import judge_programs, suite_gate_lines
 from ..features.suite.measure import (
     Settings,
     SuiteRun,
@@ -255,7 +256,8 @@ def compare_allocators(
     refuse_what_does_not_fit(context, suite_file is not None, command)
     if suite_file is not None:
         run = suite_run(suite_file, state_file, only, specs, baseline, settings, cluster)
-        return compare_suite(run, resume, files, cluster)
+        _check_gate_of_suite(gate, run.settings)
+        return compare_suite(run, resume, files, gate, cluster)
     if shell is not None:
         command = ("/bin/sh", "-c", shell)
     if server is not None:
@@ -264,7 +266,7 @@ def compare_allocators(
     need_command(command, "compare [-a ALLOCATOR]...")
     _need_readable("--input", settings["input"])
     if vary:
-        return compare_varied(context, command, vary, specs, baseline, settings, files)
+        return compare_varied(context, command, vary, specs, baseline, settings, files, gate)
     plan = planned(specs, baseline, builds, command, server, settings)
     _check_gate(gate, plan, settings["rounds"] or JUDGED_ROUNDS)
     return compare_command(plan, witness, files, gate)
@@ -274,6 +276,12 @@ def _check_gate(gate: Sequence[Condition], plan: Plan, rounds: int) -> None:
     chosen = [one.spec for one in plan.allocators]
     check_conditions(gate, chosen, rounds)
     check_quantities(gate, chosen, chosen[plan.baseline], plan.server is not None)
+
+
+def _check_gate_of_suite(gate: Sequence[Condition], settings: Settings) -> None:
+    chosen = [one.spec for one in settings.allocators]
+    check_conditions(gate, chosen, settings.rounds)
+    check_quantities(gate, chosen, chosen[settings.baseline], False)
 
 
 def planned(
@@ -354,7 +362,10 @@ def judge_again(
             raise UserError(f"--from judges what was measured before; leave out {written}")
     if against is not None:
         return show_difference(source, against, gate, files["--json"])
-    after = read_comparison(source)
+    after = read_json(source)
+    if isinstance(after, dict) and after.get("schema") == suite_output.SCHEMA:
+        return judge_suite_again(source, after, gate)
+    after = as_comparison(source, after)
     with made_from(source):
         _check_gate_again(gate, after, after["rounds"])
         judgements = judge(gate, after)
@@ -396,8 +407,20 @@ def _show_gate(console: Console, judgements: Sequence[Judgement]) -> None:
         print_wrapped(console, line)
 
 
+def judge_suite_again(source: str, document: Document, gate: Sequence[Condition]) -> int:
+    with made_from(source):
+        specs = [one["spec"] for one in document["allocators"]]
+        check_conditions(gate, specs, document["rounds"])
+        judged = judge_programs(gate, document)
+    _show_gate_of_suite(terminal(), judged)
+    return suite_status(judged)
+
+
 def read_comparison(file: str) -> dict[str, Any]:
-    document = read_json(file)
+    return as_comparison(file, read_json(file))
+
+
+def as_comparison(file: str, document: Any) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("schema") != compare_output.SCHEMA:
         raise UserError(
             f"{file} is not what compare --json writes of a command or server "
@@ -410,7 +433,7 @@ WITHOUT_SUITE = ("only", "state_file", "resume", "cluster")
 # Options of one command, and what serves instead of them in a suite.
 FOR_ONE_COMMAND = dict.fromkeys(
     ("markdown_file", "hyperfine_json_file", "witness", "latency", "until", "most_rounds")
-    + ("threshold", "builds", "conditions", "duet"),
+    + ("threshold", "builds", "duet"),
     "it is for one command; name one instead",
 )
 ON_THE_WALL = ("hyperfine_json_file", "witness")
@@ -428,6 +451,7 @@ def compare_varied(
     baseline: str,
     settings: dict[str, Any],
     files: Files,
+    gate: Sequence[Condition],
 ) -> int:
     """A parameter scan, which is shown and written as a suite."""
     for name, written in given_options(context).items():
@@ -446,7 +470,8 @@ def compare_varied(
             folder,
             settings["ignore_failure"],
         )
-        return compare_suite(run, False, files)
+        _check_gate_of_suite(gate, run.settings)
+        return compare_suite(run, False, files, gate)
 
 
 def refuse_what_does_not_fit(context: click.Context, suite: bool, command: Sequence[str]) -> None:
@@ -502,6 +527,7 @@ def compare_suite(
     run: SuiteRun,
     resume: bool,
     files: Files,
+    gate: Sequence[Condition] = (),
     cluster: ClusterChoice | None = None,
 ) -> int:
     """Measures a suite, shows and writes the result, and forgets the state when it is whole."""
@@ -512,26 +538,33 @@ def compare_suite(
     else:
         measure_suite(run, resume, tell)
         document = suite_output.suite_document(run)
+    judged = judge_programs(gate, document)
     outputs.write(
         {
             "--json": lambda: suite_output.as_json(document),
             "--html": lambda: as_html(suite_page(document)),
             "--csv": lambda: suite_output.as_csv(document),
         },
-        lambda: show_suite(terminal(stderr=outputs.takes_stdout), document),
+        lambda: show_suite(terminal(stderr=outputs.takes_stdout), document, judged),
     )
     if run.interrupted:
         return 128 + signal.SIGINT
     if whole:
         run.state.unlink(missing_ok=True)
-    return 1 if suite_output.went_wrong(document) else 0
+    return suite_status(judged) or int(suite_output.went_wrong(document))
 
 
 def tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def show_suite(console: Console, document: Document) -> None:
+def suite_status(judged: Mapping[str, Sequence[Judgement]]) -> int:
+    return gate_status([one for judgements in judged.values() for one in judgements])
+
+
+def show_suite(
+    console: Console, document: Document, judged: Mapping[str, Sequence[Judgement]]
+) -> None:
     for rows, title in (
         (suite_output.means_rows(document), "Geometric means of the ratios to the baseline"),
         (suite_output.program_rows(document, "cpu_seconds"), "CPU by program"),
@@ -543,6 +576,12 @@ def show_suite(console: Console, document: Document) -> None:
     if who[1:]:
         print_in_parts(console, who, "Served by (allocations of the command with most CPU)")
     say(console, suite_output.recommend_suite(document))
+    _show_gate_of_suite(console, judged)
+
+
+def _show_gate_of_suite(console: Console, judged: Mapping[str, Sequence[Judgement]]) -> None:
+    for line in suite_gate_lines(judged):
+        print_wrapped(console, line)
 
 
 PAGES = {compare_output.SCHEMA: compare_page, suite_output.SCHEMA: suite_page}

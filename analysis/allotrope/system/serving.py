@@ -399,10 +399,12 @@ def weigh(thread: int) -> tuple[int, int]:
 
 def command_of(pid: int) -> str:
     """The name by which the process was called, without its folder and without what servers write
-    behind it ("redis-server *:6379"); the kernel's name for it where there is none."""
+    behind it ("redis-server *:6379", "nginx: master process /usr/sbin/nginx -c conf/nginx.conf");
+    the kernel's name for it where there is none."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        name = os.path.basename(os.fsdecode(words[0])).split(" ")[0].rstrip(":")
+        title = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
+        role, colon, _ = title.partition(": ")
+        name = os.path.basename(role if colon else title).split(" ")[0].rstrip(":")
         return name or Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "?"
